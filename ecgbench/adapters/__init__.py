@@ -1,0 +1,6 @@
+"""The room of adapters: how missing leads are met. `native` is no file: the network itself reads `measured`."""
+
+from ecgbench.room import Room
+
+ROOM = Room("ecgbench.adapters", "adapter", ("fill",))
+names, get, resolve = ROOM.names, ROOM.get, ROOM.resolve

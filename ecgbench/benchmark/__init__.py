@@ -1,0 +1,1 @@
+"""The study: plan and run."""

@@ -1,0 +1,6 @@
+"""The room of datasets: one file per dataset, each with a card, an index and a reader."""
+
+from ecgbench.room import Room
+
+ROOM = Room("ecgbench.datasets", "dataset", ("CARD", "index", "read"))
+names, get, resolve = ROOM.names, ROOM.get, ROOM.resolve

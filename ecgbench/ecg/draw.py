@@ -1,0 +1,117 @@
+"""Which leads of a recording are measured: `--leads` parsed, and the draw that every model shares.
+
+The sampler never sees the model. Subsets nest: the twelve leads are permuted once per (seed, record) and the first
+`count` are taken, so the one lead of seed 3 is among the two leads of seed 3 (ARCHITECTURE, "random leads").
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from ecgbench.ecg.leads import ALL, LEADS, LeadSubset, canonical
+from ecgbench.errors import BadSetting
+from ecgbench.seeds import rng
+
+Draw = Literal["record", "window"]
+"""`record`: one subset per (seed, record), the same in all its windows. `window`: drawn anew in each window."""
+
+
+@dataclass(frozen=True)
+class Count:
+    """`k` leads at random, drawn per record with lead-drawing seed `seed`."""
+
+    k: int
+    seed: int
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.k <= len(LEADS):
+            raise BadSetting(f"--leads {self.k}: a count of leads is 1 to 12")
+
+    @property
+    def typed(self) -> str:
+        """As the user typed it in --leads."""
+        return str(self.k)
+
+    def __str__(self) -> str:
+        return str(self.k) if self.k == len(LEADS) else f"{self.k}@seed{self.seed}"
+
+
+@dataclass(frozen=True)
+class Fixed:
+    """The same named leads in every record."""
+
+    subset: LeadSubset
+
+    @property
+    def typed(self) -> str:
+        """As the user typed it in --leads, in clinical order."""
+        return str(self.subset)
+
+    def __str__(self) -> str:
+        return str(self.subset)
+
+
+LeadSetting = Count | Fixed
+
+
+def draw(count: int, seed: int, record: str, window: int | None = None) -> LeadSubset:
+    """The leads of `record` (or of one of its windows) that every model sees.
+
+    >>> draw(1, 0, "00001").leads[0] in draw(2, 0, "00001")
+    True
+    >>> draw(12, 0, "00001") == draw(12, 7, "00002")
+    True
+    """
+    words: tuple[str | int, ...] = ("leads", seed, record) if window is None else ("leads", seed, record, window)
+    order = rng(*words).permutation(len(LEADS))
+    return LeadSubset(tuple(LEADS[i] for i in sorted(order[:count])))
+
+
+def bits(setting: LeadSetting, record: str, windows: int, how: Draw = "record") -> np.ndarray:
+    """(windows,) int16: the bit mask of the leads measured in each window of one record."""
+    if isinstance(setting, Fixed):
+        return np.full(windows, setting.subset.bits, np.int16)
+    if setting.k == len(LEADS):
+        return np.full(windows, ALL.bits, np.int16)
+    if how == "record":
+        return np.full(windows, draw(setting.k, setting.seed, record).bits, np.int16)
+    return np.array([draw(setting.k, setting.seed, record, w).bits for w in range(windows)], np.int16)
+
+
+def parse_leads(text: str) -> tuple[int | LeadSubset, ...]:
+    """What `--leads` means: counts, ranges of counts and named sets, in the order typed.
+
+    >>> [str(x) for x in parse_leads("1,2,12,I,V2+I")]
+    ['1', '2', '12', 'I', 'I+V2']
+    >>> parse_leads("1-3,2")
+    (1, 2, 3)
+    """
+    found: list[int | LeadSubset] = []
+    for part in (p.strip() for p in text.split(",")):
+        if not part:
+            raise BadSetting(f"--leads {text}: an entry is empty; for example --leads 1,2,12,I,II,I+V2")
+        found += _counts(part) if part[0].isdigit() or part[0] == "-" else [LeadSubset.of(*(canonical(n) for n in part.split("+")))]
+    return tuple(dict.fromkeys(found))
+
+
+def _counts(part: str) -> list[int]:
+    first, _, last = part.partition("-")
+    try:
+        low, high = int(first), int(last or first)
+    except ValueError:
+        raise BadSetting(f"--leads {part}: counts look like 2 or 1-12, named leads like II or I+V2") from None
+    if not 1 <= low <= high <= len(LEADS):
+        raise BadSetting(f"--leads {part}: a count of leads is 1 to 12")
+    return list(range(low, high + 1))
+
+
+def settings(asked: tuple[int | LeadSubset, ...], seeds: int) -> list[LeadSetting]:
+    """Every lead setting asked for: counts once per seed 0..seeds-1 (12 once, all seeds agree), named sets once."""
+    found: list[LeadSetting] = []
+    for item in asked:
+        if isinstance(item, LeadSubset):
+            found.append(Fixed(item))
+        else:
+            found += [Count(item, s) for s in range(seeds if item < len(LEADS) else 1)]
+    return found

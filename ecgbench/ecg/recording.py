@@ -1,0 +1,62 @@
+"""One recording: the signal with its unit, rate, leads and whose it is."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ecgbench.ecg.leads import LEADS, canonical
+from ecgbench.errors import BadRecord
+
+UNITS = ("mV", "standardised")
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Recording:
+    """An ECG as read: refuses unknown or double leads, a wrong shape and samples that are not finite."""
+
+    signal: np.ndarray
+    """(lead, time) float32, in `unit`; rows in the order of `leads`."""
+    unit: str
+    """"mV", or "standardised" where the source cannot give millivolts (EchoNext)."""
+    leads: tuple[str, ...]
+    """Standard spelling (`aVR`), in the order of the rows."""
+    fs: float
+    """Sampling rate, Hz."""
+    record: str
+    """Identity of the recording within its dataset."""
+    patient: str
+    """Identity of the patient within the dataset; the record's where the source has none."""
+
+    def __post_init__(self) -> None:
+        signal = np.ascontiguousarray(self.signal, dtype=np.float32)
+        object.__setattr__(self, "signal", signal)
+        object.__setattr__(self, "leads", tuple(canonical(n) for n in self.leads))
+        if len(set(self.leads)) != len(self.leads):
+            raise BadRecord(f"{self.record}: a lead is there twice among {', '.join(self.leads)}")
+        if signal.ndim != 2 or signal.shape[0] != len(self.leads) or signal.shape[1] == 0:
+            raise BadRecord(f"{self.record}: signal of shape {signal.shape} for {len(self.leads)} leads")
+        if self.unit not in UNITS:
+            raise BadRecord(f"{self.record}: unit {self.unit!r} is neither of {', '.join(UNITS)}")
+        if not self.fs > 0:
+            raise BadRecord(f"{self.record}: sampling rate {self.fs} Hz")
+        bad = int(signal.size - np.isfinite(signal).sum())
+        if bad:
+            raise BadRecord(f"{self.record}: {bad} samples are not finite")
+
+    @property
+    def seconds(self) -> float:
+        """Duration, s."""
+        return float(self.signal.shape[1] / self.fs)
+
+    def clinical(self) -> "Recording":
+        """The same recording with all twelve leads in clinical order; BadRecord if one is missing."""
+        lacking = [n for n in LEADS if n not in self.leads]
+        if lacking:
+            raise BadRecord(f"{self.record}: lead {', '.join(lacking)} is missing")
+        rows = [self.leads.index(n) for n in LEADS]
+        return Recording(signal=self.signal[rows], unit=self.unit, leads=LEADS, fs=self.fs, record=self.record, patient=self.patient)
+
+    def flat(self) -> tuple[str, ...]:
+        """Leads without any variation (a detached electrode); kept and flagged, never quarantined."""
+        still = np.ptp(self.signal, axis=1) == 0
+        return tuple(n for n, s in zip(self.leads, still, strict=True) if s)

@@ -1,0 +1,44 @@
+"""The errors a user can meet: one line that repeats the setting and proposes the next command."""
+
+import difflib
+from collections.abc import Iterable
+
+
+class EcgbenchError(Exception):
+    """Base of every error that is the user's to mend; the command line prints it in one line and exits with 2."""
+
+
+class UnknownName(EcgbenchError):
+    """A model, task, lead, policy, ... that does not exist; suggests the nearest names.
+
+    >>> print(UnknownName("model", "leaf", ["laef", "stmem"]))
+    unknown model 'leaf'; did you mean laef? Known: laef, stmem
+    """
+
+    def __init__(self, kind: str, name: str, known: Iterable[str], hint: str = "") -> None:
+        known = list(known)
+        lower = {k.lower(): k for k in known}
+        near = [lower[n] for n in difflib.get_close_matches(name.lower(), list(lower), n=3, cutoff=0.5)]
+        guess = f"; did you mean {' or '.join(near)}?" if near else "."
+        listing = f" Known: {', '.join(known)}" if len(known) <= 24 else ""
+        super().__init__(f"unknown {kind} {name!r}{guess}{listing}{'. ' + hint if hint else ''}")
+
+
+class MissingData(EcgbenchError):
+    """A dataset that is not where it was looked for: path, variable, and the command that mends it."""
+
+
+class BadSetting(EcgbenchError):
+    """A setting that cannot be met: a lead twice, a count outside 1..12, options that exclude each other."""
+
+
+class BadRecord(EcgbenchError):
+    """One recording that cannot be trusted; preparing quarantines it with this reason and goes on."""
+
+
+class BadWeights(EcgbenchError):
+    """Weights that do not match the network tensor for tensor; the run stops."""
+
+
+class LeakError(EcgbenchError):
+    """A policy or a network touched a lead that was not measured: NaN reached the output, the run stops."""

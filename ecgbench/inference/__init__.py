@@ -1,0 +1,1 @@
+"""Acts on one model: features and predictions."""

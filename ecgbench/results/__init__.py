@@ -1,0 +1,1 @@
+"""What a report may read: store, scores, comparisons."""

@@ -1,0 +1,98 @@
+"""A room is a folder in which every public file is a citizen named by its file.
+
+Strangers enter through an entry-point group of the room's name or by path (`./foo.py`), with the same checks.
+Listing a room imports nothing; asking for a citizen imports that one module.
+"""
+
+import importlib
+import importlib.util
+import sys
+from dataclasses import dataclass, field
+from functools import cached_property
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+from types import ModuleType
+
+from ecgbench.errors import BadSetting, UnknownName
+
+
+def plain(name: str) -> str:
+    """The form in which names are compared: case, `-` and `_` do not count.
+
+    >>> plain("ST-MEM") == plain("st_mem") == plain("stmem")
+    True
+    """
+    return name.lower().replace("-", "").replace("_", "").replace(" ", "")
+
+
+@dataclass(frozen=True)
+class Room:
+    """The citizens of one package, e.g. `Room("ecgbench.models", "model", ("CARD", "build"))`."""
+
+    package: str
+    kind: str
+    """The word for one citizen, used in errors."""
+    needs: tuple[str, ...]
+    """What every citizen's module must define."""
+    _strangers: dict[str, ModuleType] = field(default_factory=dict, compare=False)
+
+    @cached_property
+    def _files(self) -> dict[str, str]:
+        found = importlib.util.find_spec(self.package)
+        assert found is not None and found.submodule_search_locations
+        folder = Path(next(iter(found.submodule_search_locations)))
+        return {p.stem: f"{self.package}.{p.stem}" for p in sorted(folder.glob("[!_]*.py"))}
+
+    @cached_property
+    def _guests(self) -> dict[str, EntryPoint]:
+        guests: dict[str, EntryPoint] = {}
+        for point in entry_points(group=self.package):
+            if any(plain(point.name) == plain(n) for n in [*self._files, *guests]):
+                raise BadSetting(f"two citizens of {self.package} are called {point.name!r}; rename the one in {point.value}")
+            guests[point.name] = point
+        return guests
+
+    def names(self) -> list[str]:
+        """All names, without importing any citizen."""
+        return [*self._files, *self._guests, *self._strangers]
+
+    def resolve(self, name: str) -> str:
+        """The proper spelling of a name, or of the module at a path (which then becomes a citizen)."""
+        if name.endswith(".py"):
+            return self._enter(Path(name))
+        for known in self.names():
+            if plain(known) == plain(name):
+                return known
+        raise UnknownName(self.kind, name, self.names(), f"List them: ecgbench {self.kind}s")
+
+    def get(self, name: str) -> ModuleType:
+        """The module of one citizen; an unknown name raises UnknownName with the nearest ones."""
+        name = self.resolve(name)
+        if name in self._strangers:
+            return self._strangers[name]
+        if name in self._files:
+            return self._checked(importlib.import_module(self._files[name]), name)
+        return self._checked(self._guests[name].load(), name)
+
+    def _enter(self, path: Path) -> str:
+        if not path.is_file():
+            raise BadSetting(f"no file {path} (given as a {self.kind}); give the path of a module that defines {' and '.join(self.needs)}")
+        name = path.stem
+        here = self._strangers.get(name)
+        if here is not None and Path(str(here.__file__)).resolve() == path.resolve():
+            return name
+        if any(plain(name) == plain(n) for n in self.names()):
+            raise BadSetting(f"{path} would be a second {self.kind} called {name!r}; rename the file")
+        spec = importlib.util.spec_from_file_location(f"ecgbench_stranger_{self.kind}_{name}", path)
+        assert spec is not None and spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[spec.name] = module  # dataclasses and pickling look their module up by name
+        spec.loader.exec_module(module)
+        self._strangers[name] = self._checked(module, name)
+        return name
+
+    def _checked(self, module: ModuleType, name: str) -> ModuleType:
+        lacking = [n for n in self.needs if not hasattr(module, n)]
+        if lacking:
+            raise BadSetting(f"{self.kind} {name!r} ({module.__file__}) does not define {' and '.join(lacking)}")
+        return module

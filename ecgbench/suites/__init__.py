@@ -1,0 +1,1 @@
+"""The room of suites: named plans with command, duration and expectation."""

@@ -1,0 +1,1 @@
+"""Acts on one model: the loop, heads, gates."""
