@@ -1,0 +1,117 @@
+"""LAEF as it runs beside LAEF by torch's convolutions and torch_geometric's GATv2Conv, in one process.
+
+`python benchmarks/laef.py`: ms per sample of the embedder, one GATv2 layer, both blocks and the whole forward at 1, 2 and 12
+leads, and of a training step; the embedder as a share of the rate of plain matrix products, the layer beside its two linear
+maps; GFLOP as torch's counter sees them. Times are medians of alternating repetitions.
+"""
+
+import argparse
+import platform
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils.flop_counter import FlopCounterMode
+
+from ecgbench.models import laef
+
+LAYER_TARGET, LINEAR_TARGET, EMBEDDER_TARGET = 8.0, 2.0, 0.75
+
+
+def machine(device: str) -> str:
+    """Name of the device, number of threads and version of torch."""
+    if device != "cpu":
+        return f"{torch.cuda.get_device_name()}, torch {torch.__version__}"
+    info = Path("/proc/cpuinfo")
+    lines = [x.split(":")[1].strip() for x in info.read_text().splitlines() if x.startswith("model name")] if info.exists() else []
+    return (
+        f"{lines[0] if lines else platform.processor() or platform.machine()}, {torch.get_num_threads()} threads, torch {torch.__version__}"
+    )
+
+
+def medians(runs: list[Callable[[], object]], repeat: int, device: str) -> list[float]:
+    """Median seconds of each run; the runs take turns, so that a busy moment of the machine meets all of them."""
+    taken: list[list[float]] = [[] for _ in runs]
+    for turn in range(repeat + 1):
+        for run, times in zip(runs, taken):
+            started = time.perf_counter()
+            run()
+            if device != "cpu":
+                torch.cuda.synchronize()
+            if turn:  # the first turn warms up
+                times.append(time.perf_counter() - started)
+    return [sorted(times)[len(times) // 2] for times in taken]
+
+
+def row(title: str, seconds: list[float], batch: int, note: str = "") -> None:
+    ours, theirs = (s / batch * 1e3 for s in seconds[:2])
+    print(f"  {title:<22}{ours:9.2f}{theirs:11.2f}{theirs / ours:9.1f} x  {note}")
+
+
+def products(leads: int, device: str) -> Callable[[], object]:
+    """The three convolutions between 768 channels as plain products of contiguous matrices."""
+    pairs = [
+        (torch.randn(leads * rows, depth, device=device), torch.randn(depth, 768, device=device))
+        for rows, depth in ((81, 2304), (40, 2304), (20, 1536))
+    ]
+    return lambda: [a @ b for a, b in pairs]
+
+
+def train_step(network: laef.Laef, signal: Tensor, measured: Tensor) -> None:
+    network.zero_grad()
+    network(signal, measured).pooled.square().sum().backward()
+
+
+def gflop(network: laef.Laef, leads: int, device: str) -> float:
+    with FlopCounterMode(display=False) as counter:
+        network(torch.rand(1, leads, 500, device=device), torch.ones(1, leads, dtype=torch.bool, device=device))
+    return float(counter.get_total_flops()) / 1e9
+
+
+def inference(ours: laef.Laef, theirs: laef.Laef, leads: int, options: argparse.Namespace) -> None:
+    batch, device = options.batch, options.device
+    signal = torch.rand(batch, leads, 500, device=device) * 2 - 1
+    measured = torch.ones(batch, leads, dtype=torch.bool, device=device)
+    tokens = ours.embed_leads(signal)
+    layers: list[Any] = [network.blocks[0].attention for network in (ours, theirs)]
+    dense = layers[0]
+    print(f"{leads} leads: GFLOP {gflop(ours, leads, device):.6f} dense, {gflop(theirs, leads, device):.6f} reference")
+
+    def timed(*runs: Callable[[], object]) -> list[float]:
+        return medians(list(runs), options.repeat, device)
+
+    found = timed(lambda: ours.embed_leads(signal), lambda: theirs.embed_leads(signal), products(batch * leads, device))
+    row("embedder", found, batch, f"{found[2] / found[0]:.0%} of the rate of plain products (target {EMBEDDER_TARGET:.0%})")
+    found = timed(lambda: dense(tokens), lambda: layers[1](tokens), lambda: (dense.source(tokens), dense.target(tokens)))
+    note = f"(target {LAYER_TARGET:g}) " if leads == 12 else ""
+    row("one GATv2 layer", found, batch, f"{note}{found[0] / found[2]:.1f} times its two linear maps (target {LINEAR_TARGET:g})")
+    row("both blocks", timed(lambda: ours.encode(tokens, measured), lambda: theirs.encode(tokens, measured)), batch)
+    note = f"largest difference {float((ours(signal, measured).sequence - theirs(signal, measured).sequence).abs().max()):.1e}"
+    row("forward", timed(lambda: ours(signal, measured), lambda: theirs(signal, measured)), batch, note)
+    if leads != 2:
+        with torch.enable_grad():
+            row("forward and backward", timed(*(lambda n=n: train_step(n, signal, measured) for n in (ours, theirs))), batch)
+
+
+@torch.no_grad()
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--batch", type=int, default=8)
+    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
+    parser.add_argument("--repeat", type=int, default=7)
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    options = parser.parse_args()
+    torch.set_num_threads(options.threads)
+    torch.manual_seed(0)
+    ours = laef.build().eval().to(options.device)
+    theirs = laef.reference(ours)
+    print(f"{machine(options.device)}, batch {options.batch}\n  ms per sample{'':<12}dense  reference")
+    for leads in (1, 2, 12):
+        inference(ours, theirs, leads, options)
+
+
+if __name__ == "__main__":
+    main()

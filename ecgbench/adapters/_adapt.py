@@ -1,0 +1,63 @@
+"""The one way from a record and its measured leads to what a network receives.
+
+Hidden leads become NaN in physical units before anything else runs; a policy must replace them, a native network must not
+read them. Whatever mixes leads (a standardisation over the record) comes after hiding.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from ecgbench.cards import InputContract
+from ecgbench.ecg.leads import LEADS, rows_of
+from ecgbench.ecg.preprocess import normalise
+from ecgbench.errors import LeakError
+
+State = Mapping[str, np.ndarray]
+"""What a policy learned on the training split."""
+
+NATIVE = "native"
+
+
+@dataclass(frozen=True)
+class Policy:
+    """A policy ready to use: its name, its function (None: native) and what it learned."""
+
+    name: str
+    fill: Callable[[np.ndarray, np.ndarray, State | None], np.ndarray] | None
+    state: State | None = None
+
+    @classmethod
+    def of(cls, name: str, training: Callable[[], Iterable[np.ndarray]], state: State | None = None) -> "Policy":
+        """The policy called `name`; one that learns is fitted on `training()` unless `state` is given already."""
+        if name == NATIVE:
+            return cls(NATIVE, None)
+        from ecgbench import adapters  # the room imports this module
+
+        module = adapters.get(name)
+        if state is None and hasattr(module, "fit"):
+            state = module.fit(training(), LEADS)
+        return cls(name, module.fill, state)
+
+
+def adapt(view: np.ndarray, measured: np.ndarray, contract: InputContract, policy: Policy) -> tuple[np.ndarray, np.ndarray]:
+    """view (12, time) mV, measured (12,) bool -> signal (lead, time) float32 and measured (lead,) for the contract's leads.
+
+    Under `native` rows that are not measured hold NaN; under any other policy every row is filled and counts as measured.
+    LeakError when a policy leaves NaN behind or alters a measured lead.
+    """
+    rows = rows_of(contract.leads)
+    hidden = np.where(measured[:, None], view, np.float32(np.nan))
+    if policy.fill is None:
+        return normalise(hidden, contract.normalisation)[rows].astype(np.float32, copy=False), measured[rows]
+    filled = policy.fill(hidden, measured, policy.state)
+    if not np.isfinite(filled).all() or not np.array_equal(filled[measured], view[measured]):
+        raise LeakError(f"policy {policy.name!r} left a hidden lead unfilled, peeked at one, or altered a measured one")
+    if contract.fill == "before":
+        signal = normalise(filled, contract.normalisation)
+    else:
+        blank = ~measured & ~filled.any(axis=1)
+        signal = normalise(np.where(blank[:, None], np.nan, filled), contract.normalisation)
+        signal[blank] = 0
+    return signal[rows].astype(np.float32, copy=False), np.ones(len(rows), bool)

@@ -1,0 +1,138 @@
+"""The unit of the study: a fit, a lead setting and a policy make a cell; cells make a plan. Pure data, and keys."""
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Literal
+
+from ecgbench.ecg.draw import Count, Draw, Fixed, LeadSetting
+from ecgbench.ecg.leads import LeadSubset
+
+NUMERICS = 1
+"""Raised by hand when the same settings begin to give other numbers; part of every key."""
+
+Protocol = Literal["linear"]
+Bootstrap = Literal["bayesian", "multinomial"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Training:
+    """How a head is trained (reference benchmark: AdamW, constant rate, best validation macro AUROC)."""
+
+    protocol: Protocol = "linear"
+    epochs: int = 100
+    lr: float = 1e-3
+    weight_decay: float = 1e-3
+    batch: int = 64
+    """Records per step; a smaller training split is one batch."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scoring:
+    """How records become scores and intervals."""
+
+    draw: Draw = "record"
+    rows: Literal["all", "labelled"] = "all"
+    """Of an evaluation-only task: all records of its parent, or those with one of its labels."""
+    bootstrap: Bootstrap = "bayesian"
+    draws: int = 1000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fit:
+    """One training of one model on one task."""
+
+    task: str
+    model: str
+    contract: str
+    weights: str
+    """random, a name on the card, or a path."""
+    seed: int
+    """Of the training (`--fit-seeds`); head initialisation and window draws."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cell:
+    """One number of the study before seeds are averaged."""
+
+    fit: Fit
+    task: str
+    """The fit's task, or an evaluation-only task of the same dataset."""
+    setting: LeadSetting
+    policy: str
+
+    @property
+    def label(self) -> str:
+        """For people: `ptbxl_super · stmem · 1@seed3 · zero`."""
+        return f"{self.task} · {self.fit.model} · {self.setting} · {self.policy}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """What was asked for."""
+
+    name: str
+    cells: tuple[Cell, ...]
+    training: Training = field(default_factory=Training)
+    scoring: Scoring = field(default_factory=Scoring)
+    limit: int | None = None
+    """Records per dataset in all, or None for every record."""
+    suite: str | None = None
+
+    @property
+    def fits(self) -> tuple[Fit, ...]:
+        """The fits its cells need, each once, in order."""
+        return tuple(dict.fromkeys(c.fit for c in self.cells))
+
+    def shared(self) -> dict[str, Any]:
+        """What must agree for two plans to live in one run folder."""
+        return {"training": asdict(self.training), "scoring": asdict(self.scoring), "limit": self.limit}
+
+    def joined(self, other: "Plan") -> "Plan":
+        """This plan with the other's cells added behind its own."""
+        return replace(self, cells=tuple(dict.fromkeys([*self.cells, *other.cells])))
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON, read back by `from_json`."""
+        cells = [{**asdict(c.fit), "fit_task": c.fit.task, "task": c.task, "policy": c.policy, **_setting_json(c.setting)} for c in self.cells]
+        return {"name": self.name, "suite": self.suite, **self.shared(), "cells": cells}
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> "Plan":
+        """The plan that `to_json` wrote."""
+        cells = []
+        for c in data["cells"]:
+            fit = Fit(task=c["fit_task"], model=c["model"], contract=c["contract"], weights=c["weights"], seed=c["seed"])
+            cells.append(Cell(fit=fit, task=c["task"], setting=_setting(c), policy=c["policy"]))
+        return cls(
+            name=data["name"], suite=data["suite"], limit=data["limit"], cells=tuple(cells),
+            training=Training(**data["training"]), scoring=Scoring(**data["scoring"]),
+        )  # fmt: skip
+
+
+def grid(fits: Sequence[Fit], settings: Sequence[LeadSetting], policies: Sequence[str], tasks: dict[str, list[str]]) -> tuple[Cell, ...]:
+    """Every fit x setting x policy; `tasks` maps a fit's task to the tasks scored from it (itself, its columns)."""
+    return tuple(
+        Cell(fit=fit, task=task, setting=setting, policy=policy)
+        for fit in fits for task in tasks[fit.task] for policy in policies for setting in settings
+    )  # fmt: skip
+
+
+def key(facts: dict[str, Any]) -> str:
+    """sha256 of the canonical JSON of everything that can change the number.
+
+    >>> key({"a": 1, "b": [2]}) == key({"b": [2], "a": 1})
+    True
+    """
+    return hashlib.sha256(json.dumps(facts, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()).hexdigest()
+
+
+def _setting_json(setting: LeadSetting) -> dict[str, Any]:
+    if isinstance(setting, Count):
+        return {"count": setting.k, "lead_seed": setting.seed}
+    return {"leads": list(setting.subset)}
+
+
+def _setting(data: dict[str, Any]) -> LeadSetting:
+    return Count(data["count"], data["lead_seed"]) if "count" in data else Fixed(LeadSubset(tuple(data["leads"])))

@@ -1,0 +1,37 @@
+"""Label tables shipped with the package (labels/SOURCE.md says where they come from), and multi-hot columns."""
+
+import csv
+from collections.abc import Iterable, Sequence
+from functools import cache
+from importlib.resources import files
+
+import numpy as np
+import pandas as pd
+
+
+@cache
+def table(name: str) -> tuple[dict[str, str], ...]:
+    """The rows of labels/`name`.csv as text; codes are never taken for numbers or missing values."""
+    text = (files("ecgbench.datasets") / "labels" / f"{name}.csv").read_text(encoding="utf-8")
+    return tuple(csv.DictReader(text.splitlines()))
+
+
+def codes(name: str) -> tuple[str, ...]:
+    """The labels of a task in the order of the head's outputs.
+
+    >>> codes("ptbxl_super")
+    ('CD', 'HYP', 'MI', 'NORM', 'STTC')
+    """
+    rows = table(name)
+    assert [int(r["index"]) for r in rows] == list(range(len(rows))), f"labels/{name}.csv is not in the order of its index"
+    return tuple(r["code"] for r in rows)
+
+
+def multi_hot(found: Sequence[Iterable[str]], task: str) -> pd.DataFrame:
+    """Columns `task:label` (int8, 0 or 1), one row per entry of `found`. A label that the task lacks: KeyError."""
+    labels = codes(task)
+    place = {label: i for i, label in enumerate(labels)}
+    hot = np.zeros((len(found), len(labels)), np.int8)
+    for row, present in zip(hot, found):
+        row[[place[label] for label in present]] = 1
+    return pd.DataFrame(hot, columns=[f"{task}:{label}" for label in labels])

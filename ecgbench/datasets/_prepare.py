@@ -1,0 +1,176 @@
+"""From files as published to the prepared store: every recording is read once, checked, and kept or quarantined.
+
+A copy is written in a folder of its own that is renamed at the end, under a lock that dies with its process: a killed
+attempt leaves nothing that counts, and of two processes the second waits and finds the work done.
+"""
+
+import fcntl
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any, Literal
+
+import numpy as np
+import pandas as pd
+
+from ecgbench import __version__
+from ecgbench.datasets import get, resolve
+from ecgbench.datasets._source import LAYOUT, Source, command, root_of, where
+from ecgbench.datasets._store import Prepared, digest, encode, opened, sha256
+from ecgbench.ecg.recording import Recording
+from ecgbench.errors import BadRecord, BadSetting, MissingData
+
+__all__ = ["Prepared", "Progress", "find", "prepare", "state", "where"]
+
+LOST_SHARE, LOST_COUNT = 0.005, 5
+"""Preparing stops once more than this share of the records and more than this many are lost."""
+
+Progress = Callable[[int, int], None]
+"""Called with (records done, records in all)."""
+
+
+def prepare(name: str, data: Path | None, prepared: Path | None, progress: Progress | None = None) -> Prepared:
+    """The prepared copy of what is under `data`; made now if there is none that matches.
+
+    Records that cannot be trusted are quarantined with a reason. MissingData when the dataset is not there, or when more
+    than 0.5 % of its records (and more than 5) are lost.
+    """
+    source = Source.of(name, data)
+    folder = source.folder(where(prepared, data))
+    if not (folder / "meta.json").is_file():
+        with _alone(folder.parent):
+            if not (folder / "meta.json").is_file():
+                _make(source, folder, progress)
+    return opened(source, folder)
+
+
+def find(name: str, data: Path | None, prepared: Path | None) -> Prepared:
+    """The prepared copy that matches the files under `data`; MissingData when there is none (nothing is prepared)."""
+    source = Source.of(name, data)
+    folder = source.folder(where(prepared, data))
+    if not (folder / "meta.json").is_file():
+        raise MissingData(f"{source.name}: no prepared copy of these files in {folder.parent}; run: {command(source.name, data)}")
+    return opened(source, folder)
+
+
+def state(name: str, data: Path | None, prepared: Path | None) -> Literal["ready", "downloaded", "absent"]:
+    """Whether a dataset is prepared, only downloaded, or not there; no signal is read and nothing is written."""
+    try:
+        root_of(resolve(name), get(name).CARD, data)
+    except MissingData:
+        return "absent"
+    try:
+        find(name, data, prepared)
+    except (MissingData, BadRecord):
+        return "downloaded"
+    return "ready"
+
+
+def _make(source: Source, folder: Path, progress: Progress | None) -> None:
+    """Writes a prepared copy beside `folder` and renames it; called alone (see _alone)."""
+    for left in folder.parent.glob("*.tmp"):  # of attempts that died: the living hold the lock
+        shutil.rmtree(left, ignore_errors=True)
+    if folder.exists():
+        shutil.rmtree(folder)
+    work = folder.with_name(folder.name + ".tmp")
+    work.mkdir()
+    try:
+        _fill(source, work, progress)
+        os.rename(work, folder)
+        _sync(folder.parent)
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+
+
+def _fill(source: Source, work: Path, progress: Progress | None) -> None:
+    """Everything a prepared copy holds, durably in `work`; the signals pass through one at a time."""
+    kept, lost, total = _Kept(), [], len(source.index)
+    with (work / "signal.i16").open("wb") as out:
+        for done, record in enumerate(source.index["record"], 1):
+            try:
+                out.write(kept.add(record, source.module.read(source.root, record).clinical()))
+            except BadRecord as error:
+                lost.append((record, str(error).removeprefix(f"{record}: ")))
+                _stop_if_too_many(source, lost, total)
+            if progress is not None:
+                progress(done, total)
+        _flush(out)
+    if len(kept.units) != 1:
+        raise BadRecord(f"{source.name}: signals in {' and '.join(sorted(kept.units)) or 'no unit'}; all records need the same one")
+    index = source.index.merge(kept.table(), on="record", how="inner", validate="one_to_one")
+    meta = {"dataset": source.name, "digest": digest(index), "unit": kept.units.pop(), "layout": LAYOUT, "ecgbench": __version__}
+    gains = np.array(kept.gains, "<f4")
+    _write(work / "gain.npy", lambda out: np.save(out, gains, allow_pickle=False))
+    _write(work / "index.parquet", lambda out: index.to_parquet(out, index=False))
+    quarantined = pd.DataFrame(lost, columns=["record", "reason"], dtype="str")
+    _write(work / "quarantined.parquet", lambda out: quarantined.to_parquet(out, index=False))
+    _write(work / "meta.json", lambda out: out.write(json.dumps(meta, indent=1).encode()))
+    _sync(work)
+
+
+@dataclass
+class _Kept:
+    """Facts of the records that were kept; the signals themselves are on disk already."""
+
+    rows: list[tuple[str, int, float, str, str]] = field(default_factory=list)
+    gains: list[np.ndarray] = field(default_factory=list)
+    units: set[str] = field(default_factory=set)
+
+    def add(self, record: str, recording: Recording) -> bytes:
+        """Notes one recording and returns what is to be stored of it."""
+        steps, gain = encode(recording)
+        self.rows.append((record, steps.shape[1], recording.fs, "+".join(recording.flat()), sha256(steps, gain, recording.fs)))
+        self.gains.append(gain)
+        self.units.add(recording.unit)
+        return steps.tobytes()
+
+    def table(self) -> pd.DataFrame:
+        return pd.DataFrame(self.rows, columns=["record", "samples", "fs", "flat", "sha256"])
+
+
+def _stop_if_too_many(source: Source, lost: list[tuple[str, str]], total: int) -> None:
+    if len(lost) <= max(LOST_COUNT, LOST_SHARE * total):
+        return
+    reasons = "; ".join(f"{record}: {reason}" for record, reason in lost[:3])
+    raise MissingData(
+        f"{source.name}: {len(lost)} of {total} records in {source.root} cannot be used, more than {LOST_COUNT} and more than "
+        f"{LOST_SHARE:.1%}, so nothing was prepared; {reasons}; ... Mend the files, then: {command(source.name, None)}"
+    )
+
+
+@contextmanager
+def _alone(home: Path) -> Iterator[None]:
+    """Holds the lock of a dataset's prepared copies; the system releases it when the process ends, however it ends."""
+    try:
+        home.mkdir(parents=True, exist_ok=True)
+        lock = (home / ".lock").open("w")
+    except OSError as error:
+        reason = f"{home} cannot be written ({error.strerror})"
+        raise BadSetting(f"{reason}; choose another place with --prepared DIR or ECGBENCH_PREPARED=DIR") from None
+    with lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _write(path: Path, save: Callable[[IO[bytes]], Any]) -> None:
+    with path.open("wb") as out:
+        save(out)
+        _flush(out)
+
+
+def _flush(out: IO[bytes]) -> None:
+    out.flush()
+    os.fsync(out.fileno())
+
+
+def _sync(folder: Path) -> None:
+    """Makes the names in a folder durable."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,153 @@
+"""Where a dataset's files lie, and what tells one copy of them from another."""
+
+import hashlib
+import json
+import os
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pandas as pd
+import platformdirs
+
+from ecgbench.cards import DatasetCard, facts
+from ecgbench.datasets import get, resolve
+from ecgbench.errors import BadRecord, MissingData
+
+LAYOUT = 1
+"""Raised by hand when reading, checking or storing changes: every prepared copy is then made anew."""
+
+
+def where(prepared: Path | None, data: Path | None) -> Path:
+    """The folder of prepared copies: `prepared`, else ECGBENCH_PREPARED, else DATA/prepared if it can be written, else the
+    user's cache folder."""
+    named = prepared or os.environ.get("ECGBENCH_PREPARED")
+    if named:
+        return Path(named)
+    downloads = data_folder(data)
+    if downloads is not None:
+        beside = downloads / "prepared"
+        if os.access(beside if beside.exists() else downloads, os.W_OK):
+            return beside
+    return Path(platformdirs.user_cache_dir("ecgbench")) / "prepared"
+
+
+def data_folder(data: Path | None) -> Path | None:
+    """The folder of downloads: `data`, else ECGBENCH_DATA, else None."""
+    named = data or os.environ.get("ECGBENCH_DATA")
+    return Path(named) if named else None
+
+
+def root_of(name: str, card: DatasetCard, data: Path | None) -> Path | None:
+    """The dataset's folder among the downloads, None where its data are generated; MissingData when it is not there."""
+    if not card.folder:
+        return None
+    downloads = data_folder(data)
+    fetch = f"download {card.title} {card.version} from {card.url}"
+    if downloads is None:
+        raise MissingData(
+            f"{name}: no data folder is set; {fetch} into DIR/{card.folder}, set --data DIR or ECGBENCH_DATA=DIR, "
+            f"then: {command(name, None)}"
+        )
+    root = downloads / card.folder
+    lacking = [f for f in card.index_files if not (root / f).is_file()]
+    if lacking:
+        raise MissingData(
+            f"{name}: {', '.join(lacking)} not found in {root} (set by --data or ECGBENCH_DATA); {fetch} into that folder, "
+            f"then: {command(name, downloads)}"
+        )
+    return root
+
+
+def command(name: str, data: Path | None) -> str:
+    """The command that prepares a dataset, as errors propose it."""
+    place = f" --data {data or 'DIR'}" if get(name).CARD.folder else ""
+    return f"ecgbench data prepare {name}{place}"
+
+
+@dataclass(frozen=True)
+class Source:
+    """A dataset as published, before preparing."""
+
+    name: str
+    module: ModuleType
+    """Its citizen: CARD, index, read."""
+    root: Path | None
+    """Its folder; None where the data are generated."""
+    index: pd.DataFrame
+    """What `index(root)` of the module gave, checked."""
+
+    @classmethod
+    def of(cls, name: str, data: Path | None) -> "Source":
+        """The dataset called `name` under `data`; MissingData or BadRecord when no result may rest on it."""
+        name, module = resolve(name), get(name)
+        root = root_of(name, module.CARD, data)
+        index = module.index(root)
+        check(name, module.CARD, index)
+        return cls(name, module, root, index)
+
+    def folder(self, home: Path) -> Path:
+        """Where the prepared copy of exactly these files lies, or would."""
+        return home / self.name / self._fingerprint()[:16]
+
+    def _fingerprint(self) -> str:
+        """sha256 of card, index files, and path, size and time of every record file, relative to the root."""
+        card = self.module.CARD
+        total = hashlib.sha256(canonical([LAYOUT, facts(card)]))
+        if self.root is None:
+            for file in _makers(self.module):
+                total.update(hashlib.sha256(file.read_bytes()).digest())
+            return total.hexdigest()
+        for file in card.index_files:
+            total.update(hashlib.sha256((self.root / file).read_bytes()).digest())
+        for found in _record_files(self.root, self.index["path"]):
+            total.update(canonical(found))
+        return total.hexdigest()
+
+
+def _makers(module: ModuleType) -> list[Path]:
+    """The source files that generated data change with: the citizen's and those beside it that it imports from."""
+    own = Path(str(module.__file__))
+    names = {str(getattr(v, "__module__", None) or getattr(v, "__name__", "")) for v in vars(module).values()}
+    files = {Path(str(sys.modules[n].__file__)) for n in names if getattr(sys.modules.get(n), "__file__", None)}
+    return sorted({own} | {f for f in files if f.parent == own.parent})
+
+
+def _record_files(root: Path, paths: Iterable[str]) -> list[tuple[str, int, int]]:
+    """(relative path, size, mtime in ns) of the files that records name, with or without their suffix; sorted."""
+    wanted, found = set(paths), []
+    for folder in sorted({p.rpartition("/")[0] for p in wanted}):
+        if not (root / folder).is_dir():
+            continue
+        for entry in os.scandir(root / folder):
+            path = f"{folder}/{entry.name}" if folder else entry.name
+            if path in wanted or path.rpartition(".")[0] in wanted:
+                stat = entry.stat()
+                found.append((path, stat.st_size, stat.st_mtime_ns))
+    return sorted(found)
+
+
+def check(name: str, card: DatasetCard, index: pd.DataFrame) -> None:
+    """Refuses an index that no result may rest on; BadRecord says what is wrong."""
+    columns = ["record", "patient", "split", *(["path"] if card.folder else []), *(c for t in card.tasks for c in t.columns)]
+    lacking = [c for c in columns if c not in index.columns]
+    if lacking:
+        raise BadRecord(f"{name}: its index lacks the column {', '.join(lacking[:5])}")
+    if index["record"].duplicated().any():
+        raise BadRecord(f"{name}: record {index.loc[index['record'].duplicated(), 'record'].iloc[0]} is there twice in its index")
+    if not index["split"].isin(["train", "val", "test"]).all():
+        raise BadRecord(f"{name}: splits are train, val and test; its index has {', '.join(sorted(set(map(str, index['split']))))}")
+    labels = [c for c in index.columns if ":" in c]
+    if not index[labels].isin([0, 1]).all(axis=None):
+        raise BadRecord(f"{name}: a label column of its index holds something else than 0 and 1")
+    spread = index.groupby("patient")["split"].nunique()
+    if (spread > 1).any():
+        raise BadRecord(f"{name}: patient {spread.index[spread > 1][0]} is in more than one split")
+
+
+def canonical(value: Any) -> bytes:
+    """JSON for hashing: the same value gives the same bytes."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":")).encode() + b"\n"

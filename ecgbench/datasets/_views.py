@@ -1,0 +1,131 @@
+"""Views: every recording as the lead-by-lead part of an input contract makes it (filter, resampling), cached on disk.
+
+    <prepared copy>/views/<key>/signal.f32   (12, time) of each record, one after the other; sparse until computed
+                                done.npy     (record,) bool
+
+A view holds no normalisation and nothing that mixes leads, so leads can be hidden after it. Samples reach the disk before
+the record counts as done: a kill loses at most the last batch. Two processes may fill one view: both write the same bytes
+to the same place, and `done` is merged under a lock.
+"""
+
+import fcntl
+import hashlib
+import json
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+
+from ecgbench.cards import InputContract
+from ecgbench.datasets._prepare import Prepared, Progress
+from ecgbench.ecg import preprocess
+from ecgbench.ecg.leads import LEADS
+
+BATCH = 64
+"""Records per flush to disk."""
+
+
+def view(prepared: Prepared, contract: InputContract, records: Sequence[str], progress: Progress | None = None) -> "View":
+    """The view of `prepared` that `contract` asks for, with at least `records` computed."""
+    found = View(prepared, contract)
+    found.fill(records, progress)
+    return found
+
+
+class View:
+    """Recordings at the rate of a contract, filtered, in the unit of the dataset (mV), not normalised."""
+
+    def __init__(self, prepared: Prepared, contract: InputContract) -> None:
+        self.prepared, self.fs = prepared, contract.fs
+        self.band = (contract.filter.low, contract.filter.high) if contract.filter else None
+        native = prepared.index["fs"].to_numpy(np.float64)
+        self._lengths = np.array([preprocess.resampled_length(int(n), fs, self.fs) for n, fs in zip(prepared.samples, native)], np.int64)
+        self._ends = np.cumsum(self._lengths)
+        asked = json.dumps([self.fs, self.band, preprocess.VERSION])
+        self.folder = prepared.folder / "views" / hashlib.sha256(asked.encode()).hexdigest()[:16]
+        self._cached = self._create()
+        self._done = self._on_disk() if self._cached else np.zeros(len(self._lengths), bool)
+
+    def length(self, record: str) -> int:
+        """Samples per lead of a record in this view."""
+        return int(self._lengths[self.prepared.row(record)])
+
+    def get(self, record: str) -> np.ndarray:
+        """(12, time) float32 at `fs` Hz; computed now if it has not been."""
+        row = self.prepared.row(record)
+        if not self._cached:
+            return self._compute(record)
+        if not self._done[row]:
+            self.fill([record])
+        count = len(LEADS) * int(self._lengths[row])
+        return np.fromfile(self.folder / "signal.f32", "<f4", count, offset=self._offset(row)).reshape(len(LEADS), -1)
+
+    def fill(self, records: Sequence[str], progress: Progress | None = None) -> None:
+        """Computes what is still missing of `records`; `progress` counts those."""
+        missing = [r for r in dict.fromkeys(records) if not self._done[self.prepared.row(r)]]
+        if not self._cached:
+            return
+        for start in range(0, len(missing), BATCH):
+            self._store(missing[start : start + BATCH])
+            if progress is not None:
+                progress(min(start + BATCH, len(missing)), len(missing))
+
+    def _compute(self, record: str) -> np.ndarray:
+        recording = self.prepared.recording(record)
+        return preprocess.view(recording.signal, recording.fs, self.fs, self.band)
+
+    def _offset(self, row: int) -> int:
+        return 4 * len(LEADS) * int(self._ends[row] - self._lengths[row])
+
+    def _create(self) -> bool:
+        """Makes the files if need be; False where the prepared copy cannot be written (views are then not cached)."""
+        signal, size = self.folder / "signal.f32", 4 * len(LEADS) * int(self._lengths.sum())
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            with self._alone():
+                if not signal.is_file() or signal.stat().st_size != size:
+                    (self.folder / "done.npy").unlink(missing_ok=True)  # someone deleted the samples: nothing is done
+                    with signal.open("ab") as out:
+                        out.truncate(size)
+        except OSError:
+            return False
+        return True
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        with (self.folder / ".lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+
+    def _on_disk(self) -> np.ndarray:
+        file = self.folder / "done.npy"
+        return np.load(file, allow_pickle=False) if file.is_file() else np.zeros(len(self._lengths), bool)
+
+    def _store(self, records: list[str]) -> None:
+        rows = [self.prepared.row(r) for r in records]
+        # positioned writes, not a memory map: a full disk is then an error and not a killed process
+        with (self.folder / "signal.f32").open("r+b") as out:
+            for record, row in zip(records, rows):
+                out.seek(self._offset(row))
+                out.write(self._compute(record).astype("<f4").tobytes())
+            out.flush()
+            os.fsync(out.fileno())
+        self._done[rows] = True
+        self._merge()
+
+    def _merge(self) -> None:
+        """Joins what this process and others have computed."""
+        with self._alone():
+            self._done |= self._on_disk()
+            _replace(self.folder / "done.npy", self._done)
+
+
+def _replace(path: Path, array: np.ndarray) -> None:
+    fresh = path.with_name(path.name + ".tmp")
+    with fresh.open("wb") as out:
+        np.save(out, array, allow_pickle=False)
+        out.flush()
+        os.fsync(out.fileno())
+    os.replace(fresh, path)

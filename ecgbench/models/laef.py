@@ -1,0 +1,239 @@
+"""LAEF: an ECG of any leads as a graph of 0.4 s segments, read by two GATv2 blocks. Our own code after the paper.
+
+Every measured lead is embedded alone by four convolutions, 20 nodes for 5 s at 100 Hz. A node attends to all nodes of its
+lead and to the nodes of the same time step in the other leads. Nothing encodes which lead a node comes from, or when, so
+permuting the leads leaves the pooled feature unchanged, and a lead that was not measured is simply not there.
+"""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from ecgbench.cards import Filter, InputContract, ModelCard
+from ecgbench.ecg.leads import LEADS
+from ecgbench.errors import BadSetting
+from ecgbench.models import _weights
+from ecgbench.models._features import Features
+from ecgbench.models._gatv2 import EdgeListGATv2, GATv2
+
+WIDTH, HEADS, BLOCKS, DROPOUT = 768, 8, 2, 0.1
+KERNELS, STRIDES = (10, 3, 3, 2), (3, 2, 2, 2)
+SPACING, FIELD = 24, 40
+"""Samples from node to node, and samples that one node of the embedder sees."""
+_LEADS_AT_ONCE = 16
+"""Without gradients on a CPU: larger batches of leads leave the cache and gain nothing."""
+
+CARD = ModelCard(
+    title="LAEF",
+    summary="graph attention over the segments of whatever leads were measured, with a convolutional embedder per lead",
+    paper="Coppola, Fiorini, Liò, Savardi and Signoroni, LAEF: A Lead-Agnostic ECG Foundation Model Towards Point-of-Care Diagnostics",
+    origin="this project",
+    licence="MIT",
+    parameters=7_104_000,
+    dim=WIDTH,
+    contracts=(
+        InputContract(
+            name="paper",
+            fs=100,
+            seconds=5,
+            leads=LEADS,
+            unit="mV",
+            filter=Filter(kind="firwin-filtfilt", low=0.05, high=47.0),
+            normalisation="minmax-per-lead",
+            fill="before",
+            policy="native",
+            absent="not computed: the network reads the measured leads only",
+        ),
+    ),
+    native=True,
+    groups={"early": ("embedder.",), "late": ("blocks.",)},
+    choices={
+        "scaling": "each lead to [-1, 1] by its own extremes over the whole record, before windows are cut; a constant lead becomes -1",
+        "filter": "band-pass 0.05-47 Hz per lead at the native rate over the whole record, then anti-aliased resampling to 100 Hz",
+        "embedder": "after each convolution (bias, no padding) LayerNorm over the 768 channels of one time step, then exact GELU",
+        "blocks": "x <- Dropout(GELU(LayerNorm(x + GATv2(x)))): identity skip before norm and activation, LayerNorm per node",
+        "attention": "separate source and target maps with bias, output bias, LeakyReLU 0.2, 8 heads of 96 concatenated",
+        "neighbours": "one softmax over the nodes of the lead (itself once) and the nodes of the same time step in the other leads",
+        "dropout": "0.1 on the attention coefficients and 0.1 after the GELU of each block; none in the embedder",
+        "initialisation": "Glorot uniform for maps and score vectors with zero biases; torch's default for the convolutions",
+        "pooled": "mean over the nodes of block 2",
+        "encodings": "none: neither lead nor position is encoded",
+        "groups": "early: embedder; late: both GATv2 blocks",
+    },
+)
+
+
+class Embedder(nn.Module):
+    """One lead at a time to nodes: four times Conv1d, LayerNorm over the channels of a time step, exact GELU.
+
+    The convolutions are spelled as matrix products in the layout (lead, time, channel), which LayerNorm wants too.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        channels = (1, WIDTH, WIDTH, WIDTH)
+        self.convs = nn.ModuleList(nn.Conv1d(c, WIDTH, k, s) for c, k, s in zip(channels, KERNELS, STRIDES))
+        self.norms = nn.ModuleList(nn.LayerNorm(WIDTH) for _ in KERNELS)
+        self._rows: list[Tensor] = []
+
+    def forward(self, signal: Tensor) -> Tensor:
+        """(lead, time) -> (lead, node, 768)."""
+        small = signal.device.type == "cpu" and not torch.is_grad_enabled()
+        parts = signal.split(_LEADS_AT_ONCE) if small else (signal,)
+        weights = self._by_window()
+        tokens = [self._embed(part, weights) for part in parts]
+        return tokens[0] if len(tokens) == 1 else torch.cat(tokens)
+
+    def _by_window(self) -> list[Tensor]:
+        """Weights as (out, kernel * channel), the order in which a window lies in memory.
+
+        Without gradients they are copied into memory that is kept: fresh memory costs more than the copy. They are copied
+        anew in every pass, so they are never those of an earlier step.
+        """
+        weights: list[Tensor] = [conv.weight.permute(0, 2, 1) for conv in self.convs]  # type: ignore[operator]
+        if torch.is_grad_enabled():
+            return [w.flatten(1) for w in weights]
+        if not self._rows or self._rows[0].dtype != weights[0].dtype or self._rows[0].device != weights[0].device:
+            with torch.inference_mode(False):
+                self._rows = [torch.empty(w.shape, dtype=w.dtype, device=w.device) for w in weights]
+        return [kept.copy_(w).flatten(1) for kept, w in zip(self._rows, weights)]
+
+    def _embed(self, signal: Tensor, weights: list[Tensor]) -> Tensor:
+        x, times = signal.unfold(1, KERNELS[0], STRIDES[0]), signal.shape[1]
+        for conv, norm, weight, kernel, stride in zip(self.convs, self.norms, weights, KERNELS, STRIDES):
+            bias: Tensor = conv.bias  # type: ignore[assignment]
+            x = F.linear(x, weight, bias) if conv is self.convs[0] else _strided(x, times, stride, weight, bias)
+            x, times = F.gelu(norm(x)), (times - kernel) // stride + 1
+        return x[:, :times]
+
+
+def _strided(x: Tensor, times: int, stride: int, weight: Tensor, bias: Tensor) -> Tensor:
+    """A convolution whose kernel is as long as its stride or up to twice that, without copying overlapping windows.
+
+    x (lead, row, channel), of which the first `times` rows count; weight (out, kernel * channel). Time is cut into frames of
+    `stride` rows: a window is one frame and the head of the next, hence two products over all frames of all leads. The last
+    frame of a lead meets the first of the next lead; what it gives lies behind the rows that count.
+    """
+    leads, rows, channels = x.shape
+    kernel = weight.shape[1] // channels
+    spare = rows % stride
+    if spare:
+        needed = (times - kernel) // stride * stride + kernel
+        x = F.pad(x, (0, 0, 0, -spare if rows - spare >= needed else stride - spare))
+    frames = x.reshape(-1, stride * channels)
+    whole, rest = weight.split([stride * channels, (kernel - stride) * channels], 1)
+    out = torch.addmm(bias, frames, whole.T)
+    if kernel > stride:
+        total, head = out[:-1], frames[1:, : rest.shape[1]]
+        if torch.is_grad_enabled() or torch.is_autocast_enabled(x.device.type):
+            total += F.linear(head, rest)
+        else:
+            torch.addmm(total, head, rest.T, out=total)
+    return out.unflatten(0, (leads, -1))
+
+
+class PlainEmbedder(nn.Module):
+    """The embedder spelled with torch's convolutions, on the parameters of `fast` themselves."""
+
+    def __init__(self, fast: Embedder) -> None:
+        super().__init__()
+        self.convs, self.norms = fast.convs, fast.norms
+
+    def forward(self, signal: Tensor) -> Tensor:
+        """(lead, time) -> (lead, node, 768)."""
+        x = signal.unsqueeze(1)
+        for conv, norm in zip(self.convs, self.norms):
+            x = F.gelu(norm(conv(x).transpose(1, 2))).transpose(1, 2)
+        return x.transpose(1, 2)
+
+
+class Block(nn.Module):
+    """Dropout(GELU(LayerNorm(x + attention(x))))."""
+
+    def __init__(self, attention: nn.Module, norm: nn.LayerNorm) -> None:
+        super().__init__()
+        self.attention, self.norm = attention, norm
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(batch, lead, node, 768) -> the same shape."""
+        return F.dropout(F.gelu(self.norm(x + self.attention(x))), DROPOUT, self.training)
+
+
+class Laef(nn.Module):
+    """The network: `net(signal, measured)`, or `embed_leads` once per record and `encode` once per lead setting."""
+
+    def __init__(self, embedder: nn.Module, blocks: Iterable[Block]) -> None:
+        super().__init__()
+        self.embedder = embedder
+        self.blocks = nn.ModuleList(blocks)
+
+    def forward(self, signal: Tensor, measured: Tensor) -> Features:
+        """Features of windows, from their measured leads alone.
+
+        signal (batch, lead, time) float32, prepared as the card's contract says; measured (batch, lead) bool, 12 leads or
+        fewer. Rows that are not measured may hold anything, NaN too. BadSetting: a window without a measured lead.
+        """
+        counts = _counts(signal, measured)
+        return self._encode(self.embed_leads(signal[measured]), counts)
+
+    def embed_leads(self, signal: Tensor) -> Tensor:
+        """(..., time) -> (..., node, 768): each lead alone, 20 nodes for 500 samples."""
+        if signal.shape[-1] < FIELD:
+            raise BadSetting(f"windows of {signal.shape[-1]} samples: one node of LAEF sees {FIELD}; cut windows of 500 (5 s at 100 Hz)")
+        tokens: Tensor = self.embedder(signal.reshape(-1, signal.shape[-1]))
+        return tokens.unflatten(0, signal.shape[:-1]) if signal.dim() > 1 else tokens[0]
+
+    def encode(self, tokens: Tensor, measured: Tensor) -> Features:
+        """Features from embedded leads: tokens (batch, lead, node, 768), measured (batch, lead) bool, as in `forward`."""
+        counts = _counts(tokens, measured)
+        return self._encode(tokens[measured], counts)
+
+    def _encode(self, tokens: Tensor, counts: Tensor) -> Features:
+        """tokens (measured leads of the whole batch, node, 768), counts (batch,): how many belong to each window."""
+        sizes = counts.unique().tolist()
+        if len(sizes) == 1:
+            return self._group(tokens.unflatten(0, (-1, sizes[0])))
+        owner = counts.repeat_interleave(counts)
+        groups = [self._group(tokens[owner == size].unflatten(0, (-1, size))) for size in sizes]
+        longest = groups[-1].sequence.shape[1]
+        back = counts.argsort(stable=True).argsort()
+        sequence = torch.cat([F.pad(g.sequence, (0, 0, 0, longest - g.sequence.shape[1])) for g in groups])
+        return Features(sequence[back], torch.cat([g.pooled for g in groups])[back])
+
+    def _group(self, x: Tensor) -> Features:
+        """Windows with the same number of leads: (batch, lead, node, 768)."""
+        for block in self.blocks:
+            x = block(x)
+        sequence = x.flatten(1, 2)
+        return Features(sequence, sequence.mean(1))
+
+
+def _counts(rows: Tensor, measured: Tensor) -> Tensor:
+    """Number of measured leads per window (batch,); BadSetting where the shapes disagree or a window has none."""
+    if measured.dtype != torch.bool or rows.shape[:2] != measured.shape:
+        raise BadSetting(
+            f"LAEF received rows of shape {tuple(rows.shape)} with measured {tuple(measured.shape)} {measured.dtype}; "
+            "give (batch, lead, ...) and (batch, lead) bool"
+        )
+    counts = measured.sum(1)
+    if not bool((counts > 0).all()):
+        empty = int((counts == 0).sum())
+        raise BadSetting(f"{empty} of {len(counts)} windows have no measured lead; leave them out, LAEF needs at least one")
+    return counts
+
+
+def build(weights: str | Path | None = None) -> Laef:
+    """LAEF with random weights (torch's generator), or with those of a file (BadSetting, BadWeights: see `_weights.load`)."""
+    network = Laef(Embedder(), (Block(GATv2(WIDTH, HEADS, DROPOUT), nn.LayerNorm(WIDTH)) for _ in range(BLOCKS)))
+    if weights is not None:
+        _weights.load(network, weights, CARD)
+    return network
+
+
+def reference(network: Laef) -> Laef:
+    """The same network, on the same parameters, by torch's convolutions and torch_geometric's GATv2Conv (extra `graph`)."""
+    blocks = (Block(EdgeListGATv2(block.attention), block.norm) for block in network.blocks)  # type: ignore[arg-type]
+    return Laef(PlainEmbedder(network.embedder), blocks).train(network.training)  # type: ignore[arg-type]

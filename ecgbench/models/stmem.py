@@ -1,0 +1,257 @@
+"""ST-MEM: a ViT-B over patches of 75 samples that keeps the lead axis (Na et al., ICLR 2024). Encoder only, our own code.
+
+Each lead is cut into patches of 0.3 s, every patch becomes one token, each lead is framed by two SEP tokens and marked by
+its own lead embedding, and all tokens of all leads attend to one another. A lead that was not measured may arrive as zeros
+(`measured` all True: the ordinary 12-lead network) or not at all: then it has no tokens, which is how its authors meant it.
+State-dict keys are those of the authors' encoder checkpoint.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from ecgbench.cards import InputContract, ModelCard, Weights
+from ecgbench.ecg.leads import LEADS
+from ecgbench.models import _weights
+from ecgbench.models._features import Features
+
+WIDTH, DEPTH, HEADS, HIDDEN = 768, 12, 12, 3072
+PATCH = 75
+"""Samples of one patch (0.3 s at 250 Hz)."""
+MOST_PATCHES = 30
+"""Patches of the longest window, 9 s."""
+
+_LICENCE = "CC BY-NC 4.0 (LICENSE file); the README reserves all rights of VUNO Inc."
+_DECODER = (
+    "mask_embedding",
+    "decoder_pos_embed",
+    "to_patch_embedding.",  # aliases of encoder.to_patch_embedding.*
+    "to_decoder_embedding.",
+    "decoder_blocks.",
+    "decoder_norm.",
+    "decoder_head.",
+)
+
+CARD = ModelCard(
+    title="ST-MEM",
+    summary="ViT-B/75 over the patches of all leads, pre-trained by masking patches in time and lead",
+    paper=(
+        "Na, Park, Tae and Joo, Guiding Masked Representation Learning to Capture Spatio-Temporal Relationship of "
+        "Electrocardiogram, ICLR 2024, arXiv:2402.09450"
+    ),
+    origin="github.com/bakqui/ST-MEM at 69ec702",
+    licence=_LICENCE,
+    parameters=85_150_614,
+    dim=WIDTH,
+    contracts=(
+        InputContract(
+            name="paper",
+            fs=250,
+            seconds=2.4,
+            leads=LEADS,
+            unit="mV",
+            filter=None,
+            normalisation="none",
+            fill="before",
+            policy="zero",
+            absent="0 mV",
+        ),
+    ),
+    native=True,
+    groups={
+        "early": ("to_patch_embedding.", "sep_embedding", "lead_embeddings.", "pos_embedding", "block0.", "block1.", "block2."),
+        "late": (*(f"block{i}." for i in range(3, DEPTH)), "norm."),
+    },
+    weights=(
+        Weights(
+            name="released",
+            url="https://drive.google.com/file/d/14nScwPk35sFi8wc-cuLJLqudVwynKS0n/view",
+            file="st_mem_vit_base_full.pth",
+            sha256=None,
+            licence=_LICENCE,
+            container=("model",),
+            prefix="encoder.",
+            drop=_DECODER,
+        ),
+        Weights(
+            name="released-encoder",
+            url="https://drive.google.com/file/d/1E7J-A1HqWa2f08T6Sfk5uWk-_CFJhOYQ/view",
+            file="st_mem_vit_base_encoder.pth",
+            sha256="6f63d370fd1a2ccf2fbddd681571adf985eeae3f652973f0071342a39b7793d6",
+            licence=_LICENCE,
+            container=("model",),
+        ),
+    ),
+    choices={
+        "initialisation": "random weights: normal of standard deviation 0.02 for linear maps and embeddings, zero biases",
+        "sequence": "patch tokens before the final LayerNorm; the pooled feature is the LayerNorm of their mean",
+        "groups": "early: patch embedding, SEP, lead embeddings, positions, blocks 0-2; late: the rest",
+    },
+)
+
+
+class Attention(nn.Module):
+    """Self-attention of 12 heads of 64 over all tokens, without a mask: (batch, token, 768) -> the same shape."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.to_qkv = nn.Linear(WIDTH, 3 * WIDTH)
+        self.to_out = nn.Sequential(nn.Linear(WIDTH, WIDTH))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The attended tokens, before the skip connection."""
+        batch, token, _ = x.shape
+        q, k, v = self.to_qkv(x).view(batch, token, 3, HEADS, WIDTH // HEADS).permute(2, 0, 3, 1, 4)
+        heads = F.scaled_dot_product_attention(q, k, v)
+        out: Tensor = self.to_out(heads.transpose(1, 2).reshape(batch, token, WIDTH))
+        return out
+
+
+class Mlp(nn.Module):
+    """Linear, exact GELU, Linear. The indices 0 and 3 are those of the checkpoint's names."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.net = nn.ModuleDict({"0": nn.Linear(WIDTH, HIDDEN), "3": nn.Linear(HIDDEN, WIDTH)})
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(batch, token, 768) -> the same shape, before the skip connection."""
+        out: Tensor = self.net["3"](F.gelu(self.net["0"](x)))
+        return out
+
+
+class PreNorm(nn.Module):
+    """`fn` of the LayerNormed tokens."""
+
+    def __init__(self, fn: nn.Module) -> None:
+        super().__init__()
+        self.norm = nn.LayerNorm(WIDTH)
+        self.fn = fn
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(batch, token, 768) -> the same shape, before the skip connection."""
+        out: Tensor = self.fn(self.norm(x))
+        return out
+
+
+class Block(nn.Module):
+    """One pre-norm transformer block: (batch, token, 768) -> the same shape."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.attn = PreNorm(Attention())
+        self.ff = PreNorm(Mlp())
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Attention, then MLP, each added to its input."""
+        x = x + self.attn(x)
+        out: Tensor = x + self.ff(x)
+        return out
+
+
+class StMem(nn.Module):
+    """The encoder: any subset of the twelve leads in, 768 features out."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.pos_embedding = nn.Parameter(position_table())
+        self.sep_embedding = nn.Parameter(torch.empty(WIDTH))
+        self.lead_embeddings = nn.ParameterList([nn.Parameter(torch.empty(WIDTH)) for _ in LEADS])
+        self.to_patch_embedding = nn.ModuleDict({"1": nn.LayerNorm(PATCH), "2": nn.Linear(PATCH, WIDTH), "3": nn.LayerNorm(WIDTH)})
+        for i in range(DEPTH):
+            self.add_module(f"block{i}", Block())
+        self.norm = nn.LayerNorm(WIDTH)
+        self._initialise()
+
+    def forward(self, signal: Tensor, measured: Tensor) -> Features:
+        """Features of a batch of windows.
+
+        signal (batch, 12, time) float32, mV at 250 Hz, time a multiple of 75 and at most 2250; rows that `measured`
+        (batch, 12) bool leaves out are never read and may hold NaN. Any other length, or a window without a measured lead, is a ValueError.
+        """
+        _refuse_shape(signal, measured)
+        if bool(measured.all()):
+            return self._encode(signal, self._lead_table()[None])
+        return self._by_number_of_leads(signal, measured)
+
+    def _by_number_of_leads(self, signal: Tensor, measured: Tensor) -> Features:
+        patches = signal.shape[2] // PATCH
+        count = measured.sum(1)
+        sequence = signal.new_zeros(len(signal), int(count.max()) * patches, WIDTH)
+        pooled = signal.new_zeros(len(signal), WIDTH)
+        table = self._lead_table()
+        for k in count.unique().tolist():
+            rows = (count == k).nonzero().squeeze(1)
+            leads = measured[rows].nonzero()[:, 1].view(len(rows), k)
+            # a gather, never a product with the mask: 0 x NaN is NaN
+            some = self._encode(signal[rows[:, None], leads], table[leads])
+            sequence[rows, : k * patches] = some.sequence
+            pooled[rows] = some.pooled
+        return Features(sequence, pooled)
+
+    def _encode(self, signal: Tensor, lead: Tensor) -> Features:
+        """signal (batch, c, time) of present leads only, lead (batch or 1, c, 768) their embeddings."""
+        batch, c, time = signal.shape
+        x = self._tokens(signal, lead)
+        for block in self._blocks():
+            x = block(x)
+        x = x.view(batch, c, time // PATCH + 2, WIDTH)[:, :, 1:-1].reshape(batch, -1, WIDTH)
+        return Features(x, self.norm(x.mean(1)))
+
+    def _tokens(self, signal: Tensor, lead: Tensor) -> Tensor:
+        """(batch, c, time) -> (batch, c (n + 2), 768): SEP, n patches, SEP of each lead in turn."""
+        batch, c, time = signal.shape
+        n = time // PATCH
+        embed = self.to_patch_embedding
+        x = embed["3"](embed["2"](embed["1"](signal.reshape(batch, c, n, PATCH))))
+        x = x + self.pos_embedding[0, 1 : n + 1]
+        left, right = self.sep_embedding + self.pos_embedding[0, [0, -1]]  # the last row whatever n is
+        ends = [end.expand(batch, c, 1, WIDTH) for end in (left, right)]
+        x = torch.cat([ends[0], x, ends[1]], 2) + lead[:, :, None]
+        return x.view(batch, c * (n + 2), WIDTH)
+
+    def _lead_table(self) -> Tensor:
+        return torch.stack(list(self.lead_embeddings))
+
+    def _blocks(self) -> Iterator[nn.Module]:
+        return (self.get_submodule(f"block{i}") for i in range(DEPTH))
+
+    def _initialise(self) -> None:
+        for module in self.modules():
+            if isinstance(module, nn.Linear):
+                nn.init.normal_(module.weight, std=0.02)
+                nn.init.zeros_(module.bias)
+        for vector in (self.sep_embedding, *self.lead_embeddings):
+            nn.init.normal_(vector, std=0.02)
+
+
+def position_table() -> Tensor:
+    """(1, 32, 768): row p + 1 is [sin(p w_k) | cos(p w_k)], w_k = 10000^(-k/384); the rows of the SEP tokens (first and last) are 0."""
+    half = WIDTH // 2
+    angle = torch.arange(MOST_PATCHES, dtype=torch.float64)[:, None] * 10000.0 ** (-torch.arange(half, dtype=torch.float64) / half)
+    table = torch.zeros(1, MOST_PATCHES + 2, WIDTH)
+    table[0, 1:-1] = torch.cat([angle.sin(), angle.cos()], 1).float()
+    return table
+
+
+def build(weights: str | Path | None = None) -> StMem:
+    """The encoder in torch's training mode, with random weights or those of a file or name (see `_weights.load`)."""
+    network = StMem()
+    if weights is not None:
+        _weights.load(network, weights, CARD)
+    return network
+
+
+def _refuse_shape(signal: Tensor, measured: Tensor) -> None:
+    if signal.ndim != 3 or signal.shape[1] != len(LEADS) or measured.shape != signal.shape[:2]:
+        raise ValueError(
+            f"ST-MEM reads signal (batch, 12, time) and measured (batch, 12), not {tuple(signal.shape)} and {tuple(measured.shape)}"
+        )
+    time = signal.shape[2]
+    if time == 0 or time % PATCH or time > MOST_PATCHES * PATCH:
+        raise ValueError(f"ST-MEM reads windows of a multiple of {PATCH} samples, at most {MOST_PATCHES * PATCH}, not {time}")
+    if not bool(measured.any(1).all()):
+        raise ValueError(f"window {int((~measured.any(1)).nonzero()[0])} of the batch has no measured lead; ST-MEM needs one")

@@ -1,0 +1,51 @@
+"""Where a number comes from: code, versions, machine, command."""
+
+import platform
+import shlex
+import subprocess
+import sys
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import ecgbench
+
+PACKAGES = ("numpy", "scipy", "pandas", "pyarrow", "torch", "safetensors", "wfdb")
+"""Packages whose version can change a number."""
+
+
+def code() -> dict[str, Any]:
+    """Version of the package; commit and dirty flag (None where it does not run from a checkout)."""
+    folder = Path(ecgbench.__file__).parent
+    commit = _git(folder, "rev-parse", "HEAD") if (folder.parent / ".git").exists() else None
+    dirty = None if commit is None else bool(_git(folder, "status", "--porcelain", "--untracked-files=no"))
+    return {"version": ecgbench.__version__, "commit": commit, "dirty": dirty}
+
+
+def versions() -> dict[str, str]:
+    """Installed versions of PACKAGES."""
+    found = {}
+    for name in PACKAGES:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            found[name] = "not installed"
+    return found
+
+
+def here() -> dict[str, Any]:
+    """Everything about code, versions and machine; no path and no host name."""
+    return {**code(), "python": platform.python_version(), "packages": versions(), "platform": f"{platform.system()} {platform.machine()}"}
+
+
+def command() -> str:
+    """The command line as typed, with the program's name instead of its path."""
+    return shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]])
+
+
+def _git(folder: Path, *words: str) -> str | None:
+    try:
+        done = subprocess.run(["git", "-C", str(folder), *words], capture_output=True, text=True, timeout=10, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return done.stdout.strip()

@@ -1,0 +1,159 @@
+"""How numbers and words are spelled: x 100 for readers, fractions for CSV, and the escapes of Markdown and LaTeX."""
+
+import csv
+import io
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+Fact = Mapping[str, Any]
+
+MINUS = "−"
+
+_LATEX = {
+    "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "%": r"\%", "#": r"\#", "_": r"\_",
+    "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}",
+    '"': "''", "\u2018": "`", "\u2019": "'", "\u201c": "``", "\u201d": "''", "–": "--", "—": "---", "−": "$-$", "\u00a0": "~",
+    "…": r"\ldots{}", "×": r"$\times$", "·": r"$\cdot$", "±": r"$\pm$", "≤": r"$\leq$", "≥": r"$\geq$", "→": r"$\rightarrow$",
+    "°": r"$^\circ$", "†": r"$\dagger$", "‡": r"$\ddagger$", "µ": r"$\mu$", "μ": r"$\mu$", "²": r"$^2$",
+}  # fmt: skip
+
+
+def points(fraction: float | None, digits: int = 1) -> str:
+    """A fraction x 100; `--` where there is none.
+
+    >>> points(0.9456), points(None)
+    ('94.6', '--')
+    """
+    return "--" if fraction is None else f"{100 * fraction:.{digits}f}"
+
+
+def signed(fraction: float | None) -> str:
+    """A difference x 100 with its sign (a true minus); a difference that rounds to nothing has none.
+
+    >>> signed(-0.0123), signed(0.004), signed(-0.00001)
+    ('−1.2', '+0.4', '0.0')
+    """
+    if fraction is None:
+        return "--"
+    size = points(abs(fraction))
+    return size if float(size) == 0 else (MINUS if fraction < 0 else "+") + size
+
+
+def bracket(low: float | None, high: float | None) -> str:
+    """An interval x 100; empty where there is none.
+
+    >>> bracket(0.981, 0.9949), bracket(None, 0.5)
+    ('[98.1, 99.5]', '')
+    """
+    return "" if low is None or high is None else f"[{points(low)}, {points(high)}]"
+
+
+def score(cell: Fact) -> str:
+    """`94.6 (1.0)`: mean and standard deviation over lead draws, x 100; without the second where there is one draw."""
+    std = cell["std"]
+    return points(cell["macro_auroc"]) + ("" if std is None else f" ({points(std)})")
+
+
+def chance(p: float | None) -> str:
+    """A p value to three places.
+
+    >>> chance(0.0304), chance(0.00001), chance(None)
+    ('0.030', '<0.001', '--')
+    """
+    if p is None:
+        return "--"
+    return "<0.001" if p < 0.001 else f"{p:.3f}"
+
+
+def millions(parameters: int | None) -> str:
+    """A number of parameters as tables print it.
+
+    >>> millions(7_104_000), millions(41_000), millions(None)
+    ('7.1M', '0.041M', '')
+    """
+    if not parameters:
+        return ""
+    return f"{parameters / 1e6:.1f}M" if parameters >= 1e5 else f"{parameters / 1e6:.2g}M"
+
+
+def enumerated(words: Sequence[str]) -> str:
+    """Words as a sentence lists them.
+
+    >>> enumerated(["1", "2", "12"])
+    '1, 2 and 12'
+    """
+    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
+
+
+def counted(count: int | None, noun: str) -> str:
+    """A count with its noun.
+
+    >>> counted(1, "record"), counted(2000, "record"), counted(None, "record")
+    ('1 record', '2,000 records', 'an unknown number of records')
+    """
+    if count is None:
+        return f"an unknown number of {noun}s"
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def clock(seconds: float | None) -> str:
+    """A duration in words.
+
+    >>> clock(59.2), clock(754), clock(7322)
+    ('59 s', '12 min 34 s', '2 h 2 min')
+    """
+    if seconds is None:
+        return ""
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    return f"{whole // 60} min {whole % 60} s" if whole < 3600 else f"{whole // 3600} h {whole % 3600 // 60} min"
+
+
+def latex(text: str) -> str:
+    r"""Text that LaTeX prints as it stands, with any engine; a character no standard font holds becomes its code point.
+
+    >>> latex("A&B_1 --limit 5 %")
+    'A\\&B\\_1 -{}-limit 5 \\%'
+    """
+    spelled = [
+        _LATEX.get(c, c) if c in _LATEX or ord(c) < 0x180 else rf"\texttt{{U+{ord(c):04X}}}" for c in line(text).replace("--", "-\0-")
+    ]
+    return "".join(spelled).replace("\0", "{}")
+
+
+def markdown(text: str) -> str:
+    r"""Text that Markdown prints as it stands, also inside a table.
+
+    >>> markdown("<b> a|b * _c_")
+    '\\<b\\> a\\|b \\* \\_c\\_'
+    """
+    return re.sub(r"([\\`*_\[\]<>|~&#$])", r"\\\1", line(text))
+
+
+def line(text: str) -> str:
+    """One line: every run of blanks and control characters becomes one space."""
+    return re.sub(r"[\s\x00-\x1f\x7f]+", " ", str(text)).strip()
+
+
+def table_text(columns: Sequence[str], rows: Iterable[Fact]) -> str:
+    r"""CSV text, LF line ends; floats in the shortest form that reads back equal, booleans true/false, nothing for None.
+
+    >>> table_text(["a", "b", "c"], [{"a": 0.1, "b": True, "c": None}])
+    'a,b,c\n0.1,true,\n'
+    """
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows([[_field(row[c]) for c in columns] for row in rows])
+    return out.getvalue()
+
+
+def _field(value: Any) -> str:
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return repr(value) if isinstance(value, float) else str(value)

@@ -1,0 +1,36 @@
+"""Files that are there whole or not at all, and the drawing of several reports in one go."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from ecgbench.reports import ROOM
+from ecgbench.results.study import Study
+
+LAST = "page"
+"""The page quotes the other reports, so it is drawn after them."""
+
+
+def put(path: Path, content: str | bytes) -> Path:
+    """Write a file under a temporary name beside it, then rename; text is UTF-8 with the line ends it has. Returns the path."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    passing = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        passing.write_bytes(content.encode() if isinstance(content, str) else content)
+        os.replace(passing, path)
+    finally:
+        passing.unlink(missing_ok=True)
+    return path
+
+
+def order(only: Sequence[str] | None = None) -> list[str]:
+    """The reports to draw, properly spelled, each once, in the room's order with the page last; UnknownName otherwise."""
+    asked = ROOM.names() if only is None else [ROOM.resolve(name) for name in only]
+    return sorted(set(asked), key=lambda name: (name == LAST, ROOM.names().index(name)))
+
+
+def write(study: Study, folder: Path, only: list[str] | None = None) -> list[Path]:
+    """Draw all reports of the room, or those named, into `folder`; returns every file written, each once."""
+    reports = [ROOM.get(name) for name in order(only)]
+    drawn = [path for report in reports for path in report.draw(report.facts(study), folder)]
+    return list(dict.fromkeys(drawn))

@@ -1,0 +1,175 @@
+"""The page: index.html, one file that opens from disk and asks nothing of any network.
+
+It states what the rows say, shows the main table and the lead curve, and carries what a reviewer asks for: comparisons,
+what was skipped or failed and why, scores per label, data, models, provenance. The tables it quotes lie beside it as CSV.
+"""
+
+import re
+from pathlib import Path
+from typing import Any
+
+from ecgbench.reports import _facts, _findings, _form, lead_curve, main_table
+from ecgbench.reports._form import Fact
+from ecgbench.reports._write import put
+from ecgbench.results.study import Study
+
+TEMPLATES = Path(__file__).parent / "templates"
+
+
+def facts(study: Study) -> dict[str, Any]:
+    """`table` and `curve` (facts of those reports), and one entry per section of the page."""
+    table = main_table.facts(study)
+    kept = _facts.survival(table)
+    return {
+        "table": table,
+        "curve": lead_curve.facts(study),
+        "findings": _findings.findings(table, kept),
+        "banners": banners(study, table),
+        "survival": kept,
+        "survival_leads": list(dict.fromkeys(kept_at["leads"] for row in kept for kept_at in row["kept"])),
+        "comparisons": _facts.comparisons(table),
+        "gaps": gaps(study, table),
+        "labels": labels(study, table),
+        "beside": {
+            f"{name}.csv": {"columns": list(frame.columns), "rows": _facts.records(frame)}
+            for name, frame in (("cells", study.cells), ("labels", study.labels))
+        },
+        "data": [_plain(data) for data in study.datasets],
+        "models": [_plain(model) | {"policies": _policies(table, model["name"])} for model in study.models],
+        "notes": list(study.notes),
+        "provenance": _plain(study.provenance),
+    }
+
+
+def draw(facts: dict[str, Any], folder: Path) -> list[Path]:
+    """Write index.html and the CSV files it links to (the same bytes main_table and lead_curve write); returns their paths."""
+    beside = {
+        "main_table.csv": main_table.csv_text(facts["table"]),
+        "lead_curve.csv": lead_curve.csv_text(facts["curve"]),
+        **{name: _form.table_text(one["columns"], one["rows"]) for name, one in facts["beside"].items()},
+    }
+    return [put(folder / "index.html", html(facts)), *(put(folder / name, text) for name, text in beside.items())]
+
+
+def html(facts: Fact) -> str:
+    """index.html as text; every value is escaped by the template engine, the drawing is our own."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+    from markupsafe import Markup
+
+    page = Environment(loader=FileSystemLoader(TEMPLATES), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    spell = (_form.points, _form.signed, _form.chance, _form.millions, _form.clock, _form.counted, _form.enumerated)
+    page.filters |= {word.__name__: word for word in spell} | {"doi": doi, "setting_words": _facts.setting_words}
+    drawing = Markup(lead_curve.svg_text(facts["curve"]))
+    signs = main_table.marks(facts["table"])
+    return page.get_template("page.html.j2").render(
+        **facts, signs=signs, ranked=main_table.ranked(facts["table"]), spread=main_table.spread(facts["table"]), svg=drawing,
+        caption=lead_curve.caption(facts["curve"]), title=title(facts), contract_words=contract_words, bracket=_form.bracket,
+    )  # fmt: skip
+
+
+def title(facts: Fact) -> str:
+    """`LAEF and ST-MEM on PTB-XL Super`."""
+    models = list(dict.fromkeys(head["title"] for head in facts["table"]["columns"]))
+    tasks = [task["title"] for task in facts["table"]["tasks"]]
+    who = _form.enumerated(models) if len(models) <= 4 else f"{len(models)} models"
+    return f"{who or 'Nothing'} on {(_form.enumerated(tasks) if len(tasks) <= 3 else f'{len(tasks)} tasks') or 'nothing'}"
+
+
+def doi(text: str) -> str:
+    """The address of a DOI given bare or as an address: always at doi.org.
+
+    >>> doi("10.13026/kfzx-aw45"), doi("https://doi.org/10.1/x")
+    ('https://doi.org/10.13026/kfzx-aw45', 'https://doi.org/10.1/x')
+    """
+    from urllib.parse import quote
+
+    return "https://doi.org/" + quote(re.sub(r"^(https?://(dx\.)?doi\.org/|doi:)", "", text.strip()), safe="/().;-_:")
+
+
+def contract_words(contract: Fact) -> str:
+    """An input contract in one line: `100 Hz, windows of 5 s, 12 leads, 0.05-47 Hz, minmax-per-lead`."""
+    band = contract.get("filter")
+    words = [f"{contract['fs']:g} Hz", f"windows of {contract['seconds']:g} s", _form.counted(len(contract["leads"]), "lead")]
+    words.append(f"band-pass {band['low']:g}–{band['high']:g} Hz ({band['kind']})" if band else "no filter")
+    words.append(f"normalisation {contract['normalisation']}")
+    return f"{contract['name']}: " + ", ".join(words)
+
+
+def banners(study: Study, table: Fact) -> list[dict[str, str]]:
+    """What nobody may overlook: synthetic data, random weights, a limit, gaps."""
+    found = []
+    made_up = [data["title"] for data in study.datasets if data["synthetic"]]
+    if made_up:
+        found.append({"word": "Synthetic data", "text": f"{_form.enumerated(made_up)}: no patient was ever recorded."})
+    random = [head["label"] for head in table["columns"] if head["random"]]
+    if random:
+        found.append(
+            {"word": "Random weights", "text": f"{_form.enumerated(random)}: untrained encoder, no statement about the published model."}
+        )
+    limited = [
+        f"{data['title']}: {_form.counted(int(data['limit']), 'record')} in all" for data in study.datasets if data["limit"] is not None
+    ]
+    if limited:
+        found.append({"word": "Limited", "text": f"{'; '.join(limited)} (--limit). Intervals are wide and labels may be undefined."})
+    lost = sum(row["status"] != "ok" for row in table["rows"])
+    if lost:
+        found.append(
+            {"word": "Incomplete", "text": f"{lost} of {_form.counted(len(table['rows']), 'row')} have no number; the reasons are below."}
+        )
+    return found
+
+
+def gaps(study: Study, table: Fact) -> list[dict[str, Any]]:
+    """Cells without a number: task, label (of the column), setting, status, reason."""
+    names = {(head["model"], head["policy"]): head["label"] for head in table["columns"]}
+    titles = {task["task"]: task["title"] for task in table["tasks"]}
+    lost = [cell for cell in _facts.records(study.cells) if cell["status"] != "ok"]
+    return [
+        {
+            "task": titles.get(cell["task"], cell["task"]), "label": names.get((cell["model"], cell["policy"]), cell["model"]),
+            "setting": str(cell["setting"]), "status": cell["status"], "reason": cell["reason"] or "no reason was stored",
+        }
+        for cell in lost
+    ]  # fmt: skip
+
+
+def labels(study: Study, table: Fact) -> list[dict[str, Any]]:
+    """Per task and lead setting: label, n, positives and the AUROC of each column, mean over lead draws; None where undefined."""
+    typed = {(c["task"], c["model"], c["setting"], c["policy"]): str(c["leads"]) for c in _facts.records(study.cells)}
+    gathered: dict[tuple[str, str], dict[str, dict[str, Any]]] = {}
+    for row in _facts.records(study.labels):
+        leads = typed.get((row["task"], row["model"], row["setting"], row["policy"]), str(row["setting"]).partition("@")[0])
+        one = gathered.setdefault((row["task"], leads), {}).setdefault(
+            row["label"], {"n": row["n"], "positives": row["positives"], "of": {}}
+        )
+        one["of"].setdefault((row["model"], row["policy"]), []).append(row["auroc"])
+    made = []
+    for task in table["tasks"]:
+        for line in task["lines"]:
+            found = gathered.get((task["task"], line["leads"]), {})
+            rows = [
+                {"label": name, "n": one["n"], "positives": one["positives"], "auroc": _means(one["of"], table)}
+                for name, one in found.items()
+            ]
+            if rows:
+                made.append({"task": task["task"], "title": task["title"], "leads": line["leads"], "rows": rows})
+    return made
+
+
+def _means(of: dict[tuple[str, str], list[float | None]], table: Fact) -> list[float | None]:
+    made: list[float | None] = []
+    for head in table["columns"]:
+        values = of.get((head["model"], head["policy"]), [])
+        there = [value for value in values if value is not None]
+        made.append(sum(there) / len(there) if there and len(there) == len(values) else None)
+    return made
+
+
+def _policies(table: Fact, model: str) -> list[str]:
+    return [head["policy"] for head in table["columns"] if head["model"] == model]
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {str(key): _plain(inner) for key, inner in value.items()}
+    return [_plain(inner) for inner in value] if isinstance(value, list | tuple) else _facts.plain(value)

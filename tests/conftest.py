@@ -1,0 +1,107 @@
+"""Shared fixtures: a tiny PTB-XL in the true layout, and the genuine recordings where they are at hand."""
+
+import fcntl
+import importlib.util
+import multiprocessing
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+WANTED = "needs genuine recordings (ECGBENCH_REAL_DATA)"
+
+
+@pytest.fixture(autouse=True)
+def _no_settings_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("ECGBENCH_DATA", raising=False)
+    monkeypatch.delenv("ECGBENCH_PREPARED", raising=False)
+
+
+@pytest.fixture(scope="session")
+def ptbxl_copy() -> ModuleType:
+    """tests/data/ptbxl_copy.py: `make`, `write_record`, `signal`."""
+    spec = importlib.util.spec_from_file_location("ptbxl_copy", Path(__file__).parent / "data" / "ptbxl_copy.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="session")
+def _made_ptbxl(ptbxl_copy: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return ptbxl_copy.make(tmp_path_factory.mktemp("fake")).parent
+
+
+@pytest.fixture
+def fake_ptbxl(_made_ptbxl: Path, tmp_path: Path) -> Path:
+    """A folder for --data that holds ptbxl/ with 30 invented records (train 16, val 7, test 7); the test's own to spoil."""
+    return Path(shutil.copytree(_made_ptbxl, tmp_path / "data"))
+
+
+@pytest.fixture
+def kill_when() -> Callable[..., None]:
+    """kill_when(target, *words): runs target(*words) in a process and kills it (SIGKILL) once the file words[-1] exists."""
+
+    def run(target: Callable[..., None], *words: Path) -> None:
+        process = multiprocessing.get_context("fork").Process(target=target, args=words)
+        process.start()
+        for _ in range(3000):
+            if words[-1].exists():
+                break
+            time.sleep(0.01)
+        assert process.pid is not None
+        os.kill(process.pid, signal.SIGKILL)
+        process.join()
+        assert words[-1].exists()
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def real_data() -> Path:
+    """The folder named by ECGBENCH_REAL_DATA."""
+    named = os.environ.get("ECGBENCH_REAL_DATA")
+    if not named:
+        pytest.skip(WANTED)
+    return Path(named).resolve()
+
+
+@pytest.fixture(scope="session")
+def real_ptbxl(real_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder for --data with ptbxl/, 2,000 genuine records as published; shared by all workers, so only prepared/ may be added."""
+    base = tmp_path_factory.getbasetemp()
+    shared = (base.parent if os.environ.get("PYTEST_XDIST_WORKER") else base) / "real"
+    shared.mkdir(exist_ok=True)
+    with (shared / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (shared / ".unpacked").exists():
+            _unpack(real_data, shared / "ptbxl")
+            (shared / ".unpacked").touch()
+    return shared
+
+
+def _unpack(real_data: Path, root: Path) -> None:
+    packs = sorted((real_data / "ptbxl" / "pack500").glob("*.xz"))
+    assert packs, f"no packs in {real_data}/ptbxl/pack500, though ECGBENCH_REAL_DATA names that folder"
+    subprocess.run([sys.executable, str(real_data.parent / "tools" / "ecgpack.py"), str(root), *map(str, packs)], check=True)
+    for name in ("ptbxl_database.csv", "scp_statements.csv"):
+        shutil.copyfile(real_data / "ptbxl" / name, root / name)
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    if item.get_closest_marker("real") and not os.environ.get("ECGBENCH_REAL_DATA"):
+        pytest.skip(WANTED)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    skipped = sum(WANTED in str(report.longrepr) for report in terminalreporter.stats.get("skipped", []))
+    terminalreporter.write_line(f"{skipped} tests were skipped for want of the genuine recordings (ECGBENCH_REAL_DATA).")

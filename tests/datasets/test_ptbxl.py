@@ -1,0 +1,85 @@
+"""PTB-XL's index: labels by code, folds, and a table that cannot be trusted."""
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from ecgbench.datasets import ptbxl
+from ecgbench.errors import BadRecord, EcgbenchError, MissingData
+
+
+def _tasks() -> dict[str, tuple[str, ...]]:
+    return {t.name: t.labels for t in ptbxl.CARD.tasks}
+
+
+def test_tasks_have_the_published_sizes_and_their_columns_exist(fake_ptbxl: Path) -> None:
+    sizes = {name: len(labels) for name, labels in _tasks().items()}
+    assert sizes == {"ptbxl_all": 71, "ptbxl_diag": 44, "ptbxl_form": 19, "ptbxl_rhythm": 12, "ptbxl_sub": 23, "ptbxl_super": 5}
+    found = ptbxl.index(fake_ptbxl / "ptbxl")
+    assert list(found.columns[:3]) == ["record", "patient", "split"]
+    for task in ptbxl.CARD.tasks:
+        assert (found[task.columns].dtypes == "int8").all()
+    assert set(_tasks()["ptbxl_diag"]) | set(_tasks()["ptbxl_form"]) | set(_tasks()["ptbxl_rhythm"]) == set(_tasks()["ptbxl_all"])
+
+
+def test_a_code_counts_whatever_its_likelihood_and_classes_follow_diagnostic_codes(fake_ptbxl: Path) -> None:
+    row = ptbxl.index(fake_ptbxl / "ptbxl").set_index("record").loc["00006"]  # {"ASMI": 0.0, "CLBBB": 100.0, "STACH": 0.0}
+    present = {c for c in row.index if ":" in c and row[c] == 1}
+    assert present == {
+        "ptbxl_all:ASMI", "ptbxl_all:CLBBB", "ptbxl_all:STACH",
+        "ptbxl_sub:AMI", "ptbxl_sub:CLBBB", "ptbxl_super:MI", "ptbxl_super:CD",
+    }  # fmt: skip
+    assert (row["patient"], row["split"], row["fold"], row["path"]) == ("1005", "train", 3, "records500/00000/00006_hr")
+
+
+def test_folds_make_the_splits_and_every_superclass_has_both_values(fake_ptbxl: Path) -> None:
+    found = ptbxl.index(fake_ptbxl / "ptbxl")
+    assert found["split"].value_counts().to_dict() == {"train": 16, "val": 7, "test": 7}
+    assert found.groupby("split")["fold"].agg(set).to_dict() == {"train": set(range(1, 9)), "val": {9}, "test": {10}}
+    assert (found.groupby("patient")["split"].nunique() == 1).all()
+    assert found["patient"].nunique() == 27
+    for _, part in found.groupby("split"):
+        assert part[ptbxl.CARD.task("ptbxl_super").columns].nunique().eq(2).all()
+
+
+def test_a_record_is_read_in_clinical_order_with_its_patient(fake_ptbxl: Path) -> None:
+    recording = ptbxl.read(fake_ptbxl / "ptbxl", "00006")
+    assert (recording.signal.shape, recording.patient, recording.fs) == ((12, 5000), "1005", 500)
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "kind", "reason"),
+    [
+        ("scp_codes", "{'NORM': 100.0, 'XYZ': 0.0}", BadRecord, "carries XYZ, not among the 71"),
+        ("scp_codes", "{'NORM': __import__('os').getcwd()}", BadRecord, "malformed"),
+        ("scp_codes", "['NORM']", BadRecord, "scp_codes"),
+        ("scp_codes", "", BadRecord, "malformed"),
+        ("strat_fold", "11", BadRecord, "strat_fold '11'"),
+        ("strat_fold", "nan", BadRecord, "malformed"),
+        ("patient_id", "", BadRecord, "malformed"),
+        ("ecg_id", "1", BadRecord, "ecg_id 1 is there twice"),
+        ("filename_hr", "", BadRecord, "filename_hr ''"),
+    ],
+)
+def test_a_row_that_cannot_be_trusted_stops(fake_ptbxl: Path, column: str, value: str, kind: type[EcgbenchError], reason: str) -> None:
+    file = fake_ptbxl / "ptbxl" / "ptbxl_database.csv"
+    table = pd.read_csv(file, dtype=str, keep_default_na=False)
+    table.loc[4, column] = value
+    table.to_csv(file, index=False)
+    with pytest.raises(kind, match=reason) as caught:
+        ptbxl.index(fake_ptbxl / "ptbxl")
+    assert "\n" not in str(caught.value)
+
+
+def test_a_table_without_a_column_or_without_a_table(fake_ptbxl: Path) -> None:
+    file = fake_ptbxl / "ptbxl" / "ptbxl_database.csv"
+    pd.read_csv(file, dtype=str).drop(columns="strat_fold").to_csv(file, index=False)
+    with pytest.raises(MissingData, match="lacks the column strat_fold"):
+        ptbxl.index(fake_ptbxl / "ptbxl")
+    file.write_text("<!DOCTYPE html><html>Sign in</html>\n")
+    with pytest.raises(MissingData, match="lacks the column ecg_id"):
+        ptbxl.index(fake_ptbxl / "ptbxl")
+    file.write_bytes(b"")
+    with pytest.raises(MissingData, match="not a table"):
+        ptbxl.index(fake_ptbxl / "ptbxl")

@@ -1,0 +1,104 @@
+"""Genuine PTB-XL recordings: labels counted another way, Einthoven's laws, published checksums, faulty native files."""
+
+import hashlib
+import re
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from ecgbench.datasets import ptbxl
+from ecgbench.datasets._prepare import Prepared, prepare
+from ecgbench.ecg.read import read_wfdb
+from ecgbench.errors import BadRecord
+
+pytestmark = pytest.mark.real
+
+DEFECTIVE = {"00162", "00551"}
+"""Records of the release whose augmented leads do not follow from I and II."""
+
+
+@pytest.fixture(scope="module")
+def copy(real_ptbxl: Path) -> Prepared:
+    return prepare("ptbxl", real_ptbxl, None)
+
+
+def test_label_counts_by_text_search_and_the_published_class_table(real_ptbxl: Path) -> None:
+    """Codes are found with a regular expression; classes through scp_statements.csv instead of the shipped table."""
+    table = pd.read_csv(real_ptbxl / "ptbxl" / "ptbxl_database.csv")
+    statements = pd.read_csv(real_ptbxl / "ptbxl" / "scp_statements.csv", index_col=0)
+    found = ptbxl.index(real_ptbxl / "ptbxl")
+    assert len(found) == len(table) == 2000
+    counts: Counter[str] = Counter()
+    for text in table["scp_codes"]:
+        codes = re.findall(r"'([^']+)':", text)
+        counts.update(f"ptbxl_all:{c}" for c in codes)
+        diagnostic = statements.loc[[c for c in codes if statements.loc[c, "diagnostic"] == 1]]
+        counts.update(f"ptbxl_super:{c}" for c in diagnostic["diagnostic_class"].unique())
+        counts.update(f"ptbxl_sub:{c}" for c in diagnostic["diagnostic_subclass"].unique())
+    columns = [c for c in found.columns if ":" in c]
+    assert {c: int(found[c].sum()) for c in columns if found[c].any()} == dict(counts)
+    for flag in ("diagnostic", "form", "rhythm"):
+        task = ptbxl.CARD.task({"diagnostic": "ptbxl_diag"}.get(flag, f"ptbxl_{flag}"))
+        assert set(task.labels) == set(statements.index[statements[flag] == 1])
+    assert sorted(found["patient"].astype(int)) == sorted(table["patient_id"].astype(int))
+
+
+def test_every_record_is_kept_and_einthoven_holds_within_2_microvolts(copy: Prepared) -> None:
+    assert copy.quarantined.empty
+    assert len(copy.index) == 2000
+    assert (copy.index["flat"] == "").all()
+    steps = np.memmap(copy.folder / "signal.i16", "<i2", "r").reshape(2000, 12, 5000)
+    assert (np.load(copy.folder / "gain.npy") == 1000).all()
+    wrong = set()
+    for record, x in zip(copy.index["record"], steps):
+        i, ii, iii, avr, avl, avf = x[:6].astype(np.int32)
+        # doubled, so that halves stay whole; 4 half-steps are 2 uV
+        off = (2 * (iii - ii + i), 2 * avr + i + ii, 2 * avl - 2 * i + ii, 2 * avf - 2 * ii + i)
+        if max(int(np.abs(o).max()) for o in off) > 4:
+            wrong.add(record)
+    assert wrong == DEFECTIVE & set(copy.index["record"])
+
+
+def test_native_files_are_the_published_ones(real_data: Path, real_ptbxl: Path) -> None:
+    lines = (real_data / "ptbxl" / "SHA256SUMS.txt").read_text().split()
+    published = dict(zip(lines[1::2], lines[::2]))
+    for path in sorted(published)[::400]:
+        assert hashlib.sha256((real_ptbxl / "ptbxl" / path).read_bytes()).hexdigest() == published[path], path
+
+
+def test_a_record_reads_as_wfdb_converts_it(real_ptbxl: Path) -> None:
+    import wfdb
+
+    for record in ("00001", "00162"):
+        path = real_ptbxl / "ptbxl" / "records500" / "00000" / f"{record}_hr"
+        signal, fields = wfdb.rdsamp(str(path))
+        assert [n.upper() for n in fields["sig_name"]] == [n.upper() for n in ptbxl.CARD.leads]
+        np.testing.assert_array_equal(ptbxl.read(real_ptbxl / "ptbxl", record).signal, signal.T.astype(np.float32))
+
+
+@pytest.mark.parametrize(
+    ("file", "gain", "reason"),
+    [
+        ("georgia/E00001", 1000, "wfdb refuses E00001.hea"),
+        ("georgia/E00793", 1000, "wfdb refuses E00793.hea"),
+        ("ptb-xl/HR00001", 1000, "gain 200 per mV, expected 1000"),
+        ("ptb-xl/HR00599", 1000, "gain 200 per mV, expected 1000"),
+        ("ptb/S0001", 1000, "gain 2e\\+06 per mV, expected 1000"),
+    ],
+)
+def test_pre_release_headers_are_refused_not_misread(real_data: Path, file: str, gain: float, reason: str) -> None:
+    with pytest.raises(BadRecord, match=reason):
+        read_wfdb(real_data / "samples" / "quirky-2020-headers" / file, "x", "x", expected_gain=gain)
+
+
+def test_sound_native_files_of_other_sources_are_read(real_data: Path, real_ptbxl: Path) -> None:
+    samples = real_data / "samples"
+    flat = {"JS20004": ("V2", "V4", "V6"), "JS20008": ("V2", "V4", "V6")}
+    for header in sorted((samples / "challenge-2021").rglob("*.hea")):
+        recording = read_wfdb(header.with_suffix(""), header.stem, header.stem, expected_fs=500, expected_gain=1000)
+        assert recording.clinical().flat() == flat.get(header.stem, ())
+    here, there = (ptbxl.read(root, "00001").signal for root in (samples / "ptbxl-native", real_ptbxl / "ptbxl"))
+    np.testing.assert_array_equal(here, there)

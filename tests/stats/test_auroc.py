@@ -1,0 +1,118 @@
+"""The AUROC against scikit-learn and its laws."""
+
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.exceptions import UndefinedMetricWarning
+from sklearn.metrics import roc_auc_score
+
+from ecgbench.stats.auroc import auroc, macro_auroc, per_label
+
+
+def records(ties: bool = True):
+    """Target, score, weight of 2..60 records with both classes; few distinct scores, so ties are common."""
+    score = st.integers(-5, 5) if ties else st.floats(-1e6, 1e6)
+    record = st.tuples(st.booleans(), score, st.integers(1, 64).map(lambda w: w / 8))
+    both = st.lists(record, min_size=2, max_size=60).filter(lambda rs: len({r[0] for r in rs}) == 2)
+    return both.map(lambda rs: tuple(np.array(column) for column in zip(*rs)))
+
+
+@settings(deadline=None)
+@given(records())
+def test_ties_and_weights_as_in_sklearn(data):
+    target, score, weight = data
+    assert auroc(target, score) == pytest.approx(roc_auc_score(target, score), abs=1e-12)
+    assert auroc(target, score, weight) == pytest.approx(roc_auc_score(target, score, sample_weight=weight), abs=1e-12)
+
+
+@settings(deadline=None)
+@given(records(ties=False))
+def test_untied_scores_as_in_sklearn(data):
+    target, score, weight = data
+    assert auroc(target, score, weight) == pytest.approx(roc_auc_score(target, score, sample_weight=weight), abs=1e-12)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_many_records_as_in_sklearn(dtype):
+    random = np.random.default_rng(0)
+    target, weight = random.random(20_000) < 0.03, random.exponential(size=20_000)
+    score = (random.standard_normal(20_000) + target).astype(dtype)
+    assert auroc(target, score, weight) == pytest.approx(roc_auc_score(target, score, sample_weight=weight), abs=1e-12)
+
+
+@settings(deadline=None)
+@given(records(), st.randoms(use_true_random=False))
+def test_laws(data, random):
+    target, score, weight = data
+    value = auroc(target, score, weight)
+    assert auroc(target, np.exp(score / 3) - 7, weight) == pytest.approx(value, abs=1e-12), "a monotone transform changes no rank"
+    assert auroc(~target, score, weight) == pytest.approx(1 - value, abs=1e-12)
+    assert auroc(target, -score, weight) == pytest.approx(1 - value, abs=1e-12)
+    order = random.sample(range(len(target)), len(target))
+    assert auroc(target[order], score[order], weight[order]) == pytest.approx(value, abs=1e-12)
+    assert auroc(target, score, 3 * weight) == pytest.approx(value, abs=1e-12)
+
+
+@settings(deadline=None)
+@given(records())
+def test_integer_weights_are_repeated_records(data):
+    target, score, weight = data
+    times = (8 * weight).astype(int) % 4
+    again = np.repeat(np.arange(len(target)), times)
+    assert auroc(target, score, times) == pytest.approx(auroc(target[again], score[again]), abs=1e-12, nan_ok=True)
+
+
+def test_constant_score_is_chance():
+    assert auroc([0, 1, 1, 0], [0.3] * 4, [1, 2, 3, 4]) == 0.5
+
+
+def test_infinite_scores_have_a_rank():
+    assert auroc([0, 1, 1], [-np.inf, -np.inf, np.inf]) == 0.75
+
+
+@pytest.mark.parametrize(("target", "weight"), [([0, 0], None), ([1, 1], None), ([], None), ([0, 1], [1, 0]), ([0, 1], [0, 1])])
+def test_absent_class_is_nan(target, weight):
+    assert np.isnan(auroc(target, np.arange(len(target)), weight))
+
+
+@pytest.mark.parametrize(
+    ("target", "score", "weight"),
+    [
+        ([0, 1], [0.1, np.nan], None),
+        ([0, 2], [0.1, 0.2], None),
+        ([0, np.nan], [0.1, 0.2], None),
+        ([0, 1], [0.1], None),
+        ([0, 1], [0.1, 0.2], [1]),
+        ([0, 1], [0.1, 0.2], [1, -1]),
+        ([0, 1], [0.1, 0.2], [1, np.nan]),
+        ([0, 1], [0.1, 0.2], [1, np.inf]),
+    ],
+)
+def test_what_cannot_be_ranked_is_refused(target, score, weight):
+    with pytest.raises(ValueError, match=r"NaN|0 and 1|must|finite"):
+        auroc(target, score, weight)
+
+
+def test_macro_leaves_undefined_labels_out():
+    target = np.array([[0, 0, 1], [1, 0, 1], [1, 0, 1], [0, 0, 1]])
+    score = np.array([[0.1, 0.5, 0.5], [0.2, 0.6, 0.1], [0.9, 0.1, 0.2], [0.8, 0.2, 0.9]])
+    np.testing.assert_array_equal(per_label(target, score), [0.75, np.nan, np.nan])
+    assert macro_auroc(target, score) == 0.75
+    assert macro_auroc(target, score, absent="half") == pytest.approx((0.75 + 0.5 + 0.5) / 3)
+    assert np.isnan(macro_auroc(target[:, 1:], score[:, 1:]))
+    assert macro_auroc(target[:, 1:], score[:, 1:], absent="half") == 0.5
+    with pytest.raises(ValueError, match="absent='zero'"):
+        macro_auroc(target, score, absent="zero")
+
+
+def test_macro_as_in_sklearn_on_defined_labels():
+    random = np.random.default_rng(1)
+    target, score, weight = random.random((50, 6)) < 0.2, random.random((50, 6)), random.exponential(size=50)
+    target[:, 2] = False
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UndefinedMetricWarning)
+        expected = [roc_auc_score(target[:, k], score[:, k], sample_weight=weight) for k in range(6) if k != 2]
+    assert macro_auroc(target, score, weight) == pytest.approx(np.mean(expected), abs=1e-12)

@@ -1,0 +1,167 @@
+"""Weights of patients, replicates against a loop over scikit-learn, and intervals that cover."""
+
+import tracemalloc
+from statistics import NormalDist
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.metrics import roc_auc_score
+
+from ecgbench.seeds import rng
+from ecgbench.stats.auroc import auroc
+from ecgbench.stats.bootstrap import auroc_replicates, macro_replicates, patient_weights, percentile_interval
+
+KINDS = ["bayesian", "multinomial"]
+
+
+def sklearn_replicates(target, score, weights):
+    """One call per draw; records of weight 0 are left out, so that a lost class is seen."""
+    values = []
+    for row in weights:
+        kept = row > 0
+        both = len(set(target[kept])) == 2
+        values.append(roc_auc_score(target[kept], score[kept], sample_weight=row[kept].astype(float)) if both else np.nan)
+    return np.array(values)
+
+
+def study(n=300, k=5, seed=0):
+    """Patients with up to several records, labels from rare to frequent, scores rounded so that some tie."""
+    random = np.random.default_rng(seed)
+    patients = np.array([f"p{i:04d}" for i in random.integers(0, n // 2, n)])
+    target = random.random((n, k)) < np.geomspace(0.008, 0.8, k)
+    target[:, 0] = np.arange(n) == 5
+    return patients, target, np.round(random.standard_normal((n, k)) + target, 1)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_records_of_a_patient_share_the_weight_in_any_order(kind):
+    patients, _, _ = study()
+    weights = patient_weights(patients, 40, rng("w"), kind)
+    assert weights.shape == (40, len(patients))
+    for patient in np.unique(patients):
+        own = weights[:, patients == patient]
+        assert (own == own[:, :1]).all()
+    order = np.random.default_rng(3).permutation(len(patients))
+    np.testing.assert_array_equal(patient_weights(patients[order], 40, rng("w"), kind), weights[:, order])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("n_patients", [1, 2, 7, 50])
+def test_more_draws_begin_with_the_same_draws(kind, n_patients):
+    patients = np.arange(n_patients).astype(str)
+    many = patient_weights(patients, 300, rng("w", n_patients), kind)
+    for draws in (0, 1, 127, 128, 129, 256):
+        np.testing.assert_array_equal(patient_weights(patients, draws, rng("w", n_patients), kind), many[:draws])
+
+
+def test_laws_of_the_weights():
+    patients = np.arange(50).astype(str)
+    counts = patient_weights(patients, 2000, rng("w"), "multinomial")
+    assert counts.dtype == np.int32
+    assert (counts.sum(axis=1) == 50).all()
+    assert counts.var(axis=0).mean() == pytest.approx(1 - 1 / 50, abs=0.03)
+    weights = patient_weights(patients, 2000, rng("w"), "bayesian")
+    assert weights.dtype == np.float32
+    assert (weights > 0).all()
+    assert weights.mean() == pytest.approx(1, abs=0.02)
+    assert np.quantile(weights, [0.1, 0.5, 0.9]) == pytest.approx(-np.log([0.9, 0.5, 0.1]), abs=0.03)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_replicates_are_those_of_a_loop_over_sklearn(kind):
+    patients, target, score = study()
+    weights = patient_weights(patients, 150, rng("w"), kind)
+    found = macro_replicates(target, score, weights)
+    loop = np.stack([sklearn_replicates(target[:, k], score[:, k], weights) for k in range(5)], axis=1)
+    np.testing.assert_allclose(found.labels, loop, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(found.macro, np.nanmean(loop, axis=1), rtol=0, atol=1e-12)
+    np.testing.assert_array_equal(found.lost, np.isnan(loop).sum(axis=1))
+    assert (found.lost.sum() > 0) == (kind == "multinomial"), "only the multinomial bootstrap loses classes"
+    for k in range(5):
+        np.testing.assert_array_equal(auroc_replicates(target[:, k], score[:, k], weights), found.labels[:, k])
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.tuples(st.booleans(), st.integers(0, 4)), min_size=1, max_size=25), st.integers(0, 2**32), st.sampled_from(["int", "float"])
+)
+def test_replicates_are_the_auroc_of_each_row(records, seed, dtype):
+    """Any ties, either class smaller or absent, weights with zeros."""
+    target, score = (np.array(column) for column in zip(*records))
+    weights = np.random.default_rng(seed).integers(0, 4, (6, len(target))).astype(dtype) / (1 if dtype == "int" else 3)
+    weights = weights.astype(dtype)
+    np.testing.assert_allclose(auroc_replicates(target, score, weights), [auroc(target, score, w) for w in weights], rtol=0, atol=1e-12)
+
+
+def test_counts_beyond_float32_stay_exact():
+    """A single count of 2**24 + 1 is what float32 cannot hold."""
+    weights = np.array([[2**24 + 1, 2**24 - 1, 1, 1]])
+    found = auroc_replicates([0, 1, 0, 1], [0.1, 0.2, 0.2, 0.05], weights)
+    assert found[0] == pytest.approx(auroc([0, 1, 0, 1], [0.1, 0.2, 0.2, 0.05], weights[0]), abs=1e-15)
+
+
+def test_undefined_labels_are_left_out_and_lost_ones_counted():
+    target = np.array([[0, 1, 0], [0, 0, 0], [1, 0, 0], [1, 0, 0]])
+    score = np.arange(12.0).reshape(4, 3)
+    weights = np.array([[1, 1, 1, 1], [0, 1, 1, 1], [1, 1, 0, 0], [0, 1, 0, 0]])
+    found = macro_replicates(target, score, weights)
+    np.testing.assert_array_equal(found.labels, [[1, 0, np.nan], [1, np.nan, np.nan], [np.nan, 0, np.nan], [np.nan] * 3])
+    np.testing.assert_array_equal(found.macro, [0.5, 1, 0, np.nan])
+    np.testing.assert_array_equal(found.lost, [0, 1, 1, 2])
+
+
+def test_memory_is_bounded():
+    """20,000 records: the weights themselves are the caller's, what is added to them stays small."""
+    random = np.random.default_rng(0)
+    target, score = random.random((20_000, 2)) < 0.5, random.standard_normal((20_000, 2))
+    weights = patient_weights(np.arange(20_000).astype(str), 150, rng("w"), "bayesian")
+    tracemalloc.start()
+    macro_replicates(target, score, weights)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 100e6
+
+
+@pytest.mark.parametrize(
+    "weights", [np.ones(3), np.ones((2, 4)), -np.ones((2, 3)), np.full((2, 3), np.nan), np.full((2, 3), np.inf)], ids=str
+)
+def test_bad_weights_are_refused(weights):
+    with pytest.raises(ValueError, match="weights"):
+        auroc_replicates([0, 1, 1], [0.1, 0.2, 0.3], weights)
+
+
+def test_bad_settings_are_refused():
+    with pytest.raises(ValueError, match="'jackknife'"):
+        patient_weights(["a"], 3, rng("w"), "jackknife")
+    with pytest.raises(ValueError, match="no record"):
+        patient_weights([], 3, rng("w"), "bayesian")
+    with pytest.raises(ValueError, match="NaN"):
+        macro_replicates([[0], [1]], [[0.1], [np.nan]], np.ones((3, 2)))
+
+
+def test_percentile_interval_leaves_nan_draws_out():
+    values = np.append(np.arange(101.0), [np.nan] * 50)
+    assert percentile_interval(values, level=0.9) == pytest.approx((5, 95))
+    assert np.isnan(percentile_interval([np.nan, np.nan])).all()
+
+
+def test_interval_covers_the_known_auroc_of_clustered_patients():
+    """Three records a patient, correlated; drawn by record the interval is visibly too narrow, drawn by patient it is not."""
+    between, within, shift, n_patients, runs = 1.0, 0.5, 1.5, 100, 300
+    truth = NormalDist().cdf(shift / np.sqrt(2 * (between**2 + within**2)))
+    random = np.random.default_rng(7)
+    patient = np.repeat(np.arange(n_patients), 3).astype(str)
+    records = np.arange(len(patient)).astype(str)
+    covered = dict.fromkeys(["bayesian", "multinomial", "records"], 0)
+    for _ in range(runs):
+        target = np.repeat(random.random(n_patients) < 0.4, 3)
+        score = shift * target + np.repeat(random.normal(0, between, n_patients), 3) + random.normal(0, within, len(patient))
+        for name in covered:
+            unit, kind = (records, "bayesian") if name == "records" else (patient, name)
+            low, high = percentile_interval(auroc_replicates(target, score, patient_weights(unit, 300, random, kind)))
+            covered[name] += low <= truth <= high
+    assert covered["bayesian"] / runs > 0.915
+    assert covered["multinomial"] / runs > 0.915
+    assert covered["records"] / runs < 0.85

@@ -1,0 +1,100 @@
+"""The p-value by hand counts, Holm's correction against its definition, and differences on shared draws."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ecgbench.seeds import rng
+from ecgbench.stats.auroc import macro_auroc
+from ecgbench.stats.bootstrap import macro_replicates, patient_weights
+from ecgbench.stats.paired import Difference, holm, p_value, paired_difference
+
+
+@pytest.mark.parametrize(
+    ("differences", "estimate", "p"),
+    [
+        ([1.0] * 999, 0.5, 2 * 1 / 1000),  # nothing on the other side: the smallest p
+        ([1.0] * 989 + [-1.0] * 10, 0.5, 2 * 11 / 1000),
+        ([1.0] * 989 + [-1.0] * 10, -0.5, 1.0),  # the other side is the positive one
+        ([-1.0] * 996 + [1.0] * 3, -0.5, 2 * 4 / 1000),
+        ([1.0] * 994 + [0.0] * 5, 0.5, 2 * 6 / 1000),  # zeros count against either sign
+        ([-1.0] * 994 + [0.0] * 5, -0.5, 2 * 6 / 1000),
+        ([1.0] * 994 + [0.0] * 5 + [np.nan] * 7, 0.5, 2 * 6 / 1000),  # lost draws count nowhere
+        ([1.0] * 99, 0.0, 1.0),
+        ([0.0] * 99, 0.5, 1.0),
+        ([np.nan] * 3, 0.5, np.nan),
+        ([], 0.5, np.nan),
+        ([1.0] * 9, np.nan, np.nan),
+    ],
+)
+def test_p_value_by_hand(differences, estimate, p):
+    assert p_value(differences, estimate) == pytest.approx(p, nan_ok=True)
+
+
+@settings(deadline=None)
+@given(st.lists(st.integers(-3, 3), min_size=1, max_size=50), st.integers(-2, 2))
+def test_p_value_has_no_preferred_side(differences, estimate):
+    differences = np.array(differences, dtype=float)
+    assert p_value(differences, estimate) == p_value(-differences, -estimate)
+    assert 2 / (len(differences) + 1) <= p_value(differences, estimate) <= 1
+
+
+def test_holm_by_hand():
+    # Sorted 0.005, 0.01, 0.03, 0.04 times 4, 3, 2, 1; the last may not fall below the one before.
+    np.testing.assert_allclose(holm([0.01, 0.04, 0.03, 0.005]), [0.03, 0.06, 0.06, 0.02])
+    np.testing.assert_allclose(holm([0.01, np.nan, 0.9, np.nan, 0.6]), [0.03, np.nan, 1, np.nan, 1])
+    assert holm([]).shape == (0,)
+    assert np.isnan(holm([np.nan])).all()
+
+
+def step_down(p, alpha):
+    """Holm's procedure as he states it: reject the smallest while it is <= alpha / (hypotheses left)."""
+    left, rejected = dict(enumerate(p)), set()
+    while left:
+        smallest = min(left, key=left.get)
+        if left[smallest] * len(left) > alpha:
+            break
+        rejected.add(smallest)
+        del left[smallest]
+    return rejected
+
+
+@settings(deadline=None)
+@given(st.lists(st.integers(1, 40).map(lambda i: i / 101), min_size=1, max_size=8), st.integers(1, 99).map(lambda i: i / 100))
+def test_holm_rejects_what_the_step_down_procedure_rejects(p, alpha):
+    assert {i for i, a in enumerate(holm(p)) if a <= alpha} == step_down(p, alpha)
+
+
+def test_paired_difference_is_narrower_than_unpaired():
+    random = np.random.default_rng(0)
+    target = random.random((400, 3)) < 0.3
+    shared = random.standard_normal((400, 3)) + target
+    good, poor = (shared + random.normal(0, noise, (400, 3)) for noise in (0.1, 1.0))
+    weights = patient_weights(np.arange(400).astype(str), 500, rng("w"), "bayesian")
+    best, other = macro_replicates(target, good, weights).macro, macro_replicates(target, poor, weights).macro
+    found = paired_difference(macro_auroc(target, good), macro_auroc(target, poor), best, other)
+    assert found.difference == pytest.approx(macro_auroc(target, good) - macro_auroc(target, poor))
+    assert found.low < found.difference < found.high
+    assert found.p == pytest.approx(2 / 501)
+    assert not found.not_significant
+    unpaired = paired_difference(0.0, 0.0, best, np.roll(other, 1))
+    assert unpaired.high - unpaired.low > 1.1 * (found.high - found.low)
+
+
+def test_a_model_against_itself_is_not_significant():
+    same = paired_difference(0.8, 0.8, np.linspace(0.7, 0.9, 100), np.linspace(0.7, 0.9, 100))
+    assert same == Difference(difference=0.0, low=0.0, high=0.0, p=1.0)
+    assert same.not_significant
+
+
+def test_the_asterisk_is_the_interval():
+    assert Difference(difference=0.1, low=-0.01, high=0.2, p=0.1).not_significant
+    assert Difference(difference=0.1, low=0.0, high=0.2, p=0.1).not_significant
+    assert not Difference(difference=0.1, low=0.01, high=0.2, p=0.1).not_significant
+    assert not Difference(difference=0.1, low=np.nan, high=np.nan, p=np.nan).not_significant
+
+
+def test_replicates_of_other_draws_are_refused():
+    with pytest.raises(ValueError, match="same draws"):
+        paired_difference(0.8, 0.7, np.ones(1000), np.ones(2000))
