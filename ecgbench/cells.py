@@ -12,6 +12,9 @@ from ecgbench.ecg.leads import LeadSubset
 NUMERICS = 1
 """Raised by hand when the same settings begin to give other numbers; part of every key."""
 
+PAPER = "paper"
+"""`--policy paper`: what each model's contract says (zero for the baselines, native for LAEF)."""
+
 Protocol = Literal["linear"]
 Bootstrap = Literal["bayesian", "multinomial"]
 
@@ -67,6 +70,12 @@ class Cell:
         """For people: `ptbxl_super · stmem · 1@seed3 · zero`."""
         return f"{self.task} · {self.fit.model} · {self.setting} · {self.policy}"
 
+    @property
+    def identity(self) -> str:
+        """What a cell is called in plan.json, whatever its key."""
+        fit = self.fit
+        return "|".join([self.task, fit.model, fit.contract, fit.weights, f"fit{fit.seed}", str(self.setting), self.policy])
+
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
@@ -95,7 +104,9 @@ class Plan:
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON, read back by `from_json`."""
-        cells = [{**asdict(c.fit), "fit_task": c.fit.task, "task": c.task, "policy": c.policy, **_setting_json(c.setting)} for c in self.cells]
+        cells = [
+            {**asdict(c.fit), "fit_task": c.fit.task, "task": c.task, "policy": c.policy, **_setting_json(c)} for c in self.cells
+        ]
         return {"name": self.name, "suite": self.suite, **self.shared(), "cells": cells}
 
     @classmethod
@@ -109,6 +120,26 @@ class Plan:
             name=data["name"], suite=data["suite"], limit=data["limit"], cells=tuple(cells),
             training=Training(**data["training"]), scoring=Scoring(**data["scoring"]),
         )  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """A study as typed; suites are values of it."""
+
+    models: tuple[str, ...]
+    tasks: tuple[str, ...]
+    leads: str
+    seeds: int = 5
+    fit_seeds: tuple[int, ...] = (0,)
+    weights: str = "released"
+    """One word for all models, or `laef=random,stmem=PATH`."""
+    policies: tuple[str, ...] = (PAPER,)
+    contract: str = "paper"
+    limit: int | None = None
+    training: Training = field(default_factory=Training)
+    scoring: Scoring = field(default_factory=Scoring)
+    name: str = ""
+    suite: str | None = None
 
 
 def grid(fits: Sequence[Fit], settings: Sequence[LeadSetting], policies: Sequence[str], tasks: dict[str, list[str]]) -> tuple[Cell, ...]:
@@ -128,7 +159,8 @@ def key(facts: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(facts, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()).hexdigest()
 
 
-def _setting_json(setting: LeadSetting) -> dict[str, Any]:
+def _setting_json(cell: Cell) -> dict[str, Any]:
+    setting = cell.setting
     if isinstance(setting, Count):
         return {"count": setting.k, "lead_seed": setting.seed}
     return {"leads": list(setting.subset)}

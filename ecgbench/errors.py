@@ -20,8 +20,12 @@ class UnknownName(EcgbenchError):
         lower = {k.lower(): k for k in known}
         near = [lower[n] for n in difflib.get_close_matches(name.lower(), list(lower), n=3, cutoff=0.5)]
         guess = f"; did you mean {' or '.join(near)}?" if near else "."
-        listing = f" Known: {', '.join(known)}" if len(known) <= 24 else ""
-        super().__init__(f"unknown {kind} {name!r}{guess}{listing}{'. ' + hint if hint else ''}")
+        listing = f" Known: {', '.join(known)}{'.' if hint else ''}" if len(known) <= 24 else ""
+        super().__init__(f"unknown {kind} {name!r}{guess}{listing}{' ' + hint if hint else ''}")
+        self._words = (kind, name, known, hint)
+
+    def __reduce__(self) -> tuple[type, tuple[str, str, list[str], str]]:
+        return type(self), self._words  # so that it survives the way back from another process
 
 
 class MissingData(EcgbenchError):

@@ -1,5 +1,6 @@
 """Where a number comes from: code, versions, machine, command."""
 
+import functools
 import platform
 import shlex
 import subprocess
@@ -14,12 +15,13 @@ PACKAGES = ("numpy", "scipy", "pandas", "pyarrow", "torch", "safetensors", "wfdb
 """Packages whose version can change a number."""
 
 
+@functools.cache
 def code() -> dict[str, Any]:
     """Version of the package; commit and dirty flag (None where it does not run from a checkout)."""
     folder = Path(ecgbench.__file__).parent
     commit = _git(folder, "rev-parse", "HEAD") if (folder.parent / ".git").exists() else None
-    dirty = None if commit is None else bool(_git(folder, "status", "--porcelain", "--untracked-files=no"))
-    return {"version": ecgbench.__version__, "commit": commit, "dirty": dirty}
+    changed = None if commit is None else _git(folder, "status", "--porcelain", "--untracked-files=no")
+    return {"version": ecgbench.__version__, "commit": commit, "dirty": None if changed is None else bool(changed)}
 
 
 def versions() -> dict[str, str]:

@@ -7,11 +7,14 @@ Listing a room imports nothing; asking for a citizen imports that one module.
 import importlib
 import importlib.util
 import sys
+import traceback
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 from ecgbench.errors import BadSetting, UnknownName
 
@@ -39,9 +42,15 @@ class Room:
     @cached_property
     def _files(self) -> dict[str, str]:
         found = importlib.util.find_spec(self.package)
-        assert found is not None and found.submodule_search_locations
+        assert found is not None
+        assert found.submodule_search_locations
         folder = Path(next(iter(found.submodule_search_locations)))
-        return {p.stem: f"{self.package}.{p.stem}" for p in sorted(folder.glob("[!_]*.py"))}
+        files: dict[str, str] = {}
+        for path in sorted(folder.glob("[!_]*.py")):
+            if any(plain(path.stem) == plain(n) for n in files):
+                raise BadSetting(f"two citizens of {self.package} are called {path.stem!r}; rename {path.name}")
+            files[path.stem] = f"{self.package}.{path.stem}"
+        return files
 
     @cached_property
     def _guests(self) -> dict[str, EntryPoint]:
@@ -59,11 +68,11 @@ class Room:
     def resolve(self, name: str) -> str:
         """The proper spelling of a name, or of the module at a path (which then becomes a citizen)."""
         if name.endswith(".py"):
-            return self._enter(Path(name))
+            return self._enter(Path(name).expanduser())
         for known in self.names():
             if plain(known) == plain(name):
                 return known
-        raise UnknownName(self.kind, name, self.names(), f"List them: ecgbench {self.kind}s")
+        raise UnknownName(self.kind, name, self.names(), f"Or give the path of a .py file that defines {' and '.join(self.needs)}")
 
     def get(self, name: str) -> ModuleType:
         """The module of one citizen; an unknown name raises UnknownName with the nearest ones."""
@@ -72,7 +81,7 @@ class Room:
             return self._strangers[name]
         if name in self._files:
             return self._checked(importlib.import_module(self._files[name]), name)
-        return self._checked(self._guests[name].load(), name)
+        return self._checked(self._imported(self._guests[name].load, f"{name!r} ({self._guests[name].value})"), name)
 
     def _enter(self, path: Path) -> str:
         if not path.is_file():
@@ -84,14 +93,33 @@ class Room:
         if any(plain(name) == plain(n) for n in self.names()):
             raise BadSetting(f"{path} would be a second {self.kind} called {name!r}; rename the file")
         spec = importlib.util.spec_from_file_location(f"ecgbench_stranger_{self.kind}_{name}", path)
-        assert spec is not None and spec.loader is not None
+        assert spec is not None
+        assert spec.loader is not None
         module = importlib.util.module_from_spec(spec)
         sys.modules[spec.name] = module  # dataclasses and pickling look their module up by name
-        spec.loader.exec_module(module)
-        self._strangers[name] = self._checked(module, name)
+        loader = spec.loader
+        try:
+            self._imported(lambda: loader.exec_module(module), str(path))
+            self._strangers[name] = self._checked(module, name)
+        except BadSetting:
+            del sys.modules[spec.name]
+            raise
         return name
 
-    def _checked(self, module: ModuleType, name: str) -> ModuleType:
+    def _imported(self, load: Callable[[], Any], source: str) -> Any:
+        """What `load` gives; whatever a stranger's code raises becomes one line that names it and where it happened."""
+        try:
+            return load()
+        except (Exception, SystemExit) as error:
+            # a SyntaxError tells its own place, and the innermost frame of an import is the interpreter's
+            frames = [f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith("<") and f.filename != __file__]
+            place = f" at {Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames and not isinstance(error, SyntaxError) else ""
+            told = " ".join(str(error).split())[:200]
+            raise BadSetting(f"the {self.kind} {source} cannot be imported: {type(error).__name__}{place}: {told}") from error
+
+    def _checked(self, module: Any, name: str) -> ModuleType:
+        if not isinstance(module, ModuleType):
+            raise BadSetting(f"{self.kind} {name!r}: its entry point gives {module!r}, not a module; let it name the module alone")
         lacking = [n for n in self.needs if not hasattr(module, n)]
         if lacking:
             raise BadSetting(f"{self.kind} {name!r} ({module.__file__}) does not define {' and '.join(lacking)}")

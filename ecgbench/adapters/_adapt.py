@@ -13,6 +13,7 @@ from ecgbench.cards import InputContract
 from ecgbench.ecg.leads import LEADS, rows_of
 from ecgbench.ecg.preprocess import normalise
 from ecgbench.errors import LeakError
+from ecgbench.room import plain
 
 State = Mapping[str, np.ndarray]
 """What a policy learned on the training split."""
@@ -31,10 +32,11 @@ class Policy:
     @classmethod
     def of(cls, name: str, training: Callable[[], Iterable[np.ndarray]], state: State | None = None) -> "Policy":
         """The policy called `name`; one that learns is fitted on `training()` unless `state` is given already."""
-        if name == NATIVE:
+        if plain(name) == NATIVE:
             return cls(NATIVE, None)
         from ecgbench import adapters  # the room imports this module
 
+        name = adapters.resolve(name)
         module = adapters.get(name)
         if state is None and hasattr(module, "fit"):
             state = module.fit(training(), LEADS)
@@ -44,20 +46,21 @@ class Policy:
 def adapt(view: np.ndarray, measured: np.ndarray, contract: InputContract, policy: Policy) -> tuple[np.ndarray, np.ndarray]:
     """view (12, time) mV, measured (12,) bool -> signal (lead, time) float32 and measured (lead,) for the contract's leads.
 
+    A policy sees all twelve rows; a normalisation only those that the network reads, or the others would reach it that way.
     Under `native` rows that are not measured hold NaN; under any other policy every row is filled and counts as measured.
     LeakError when a policy leaves NaN behind or alters a measured lead.
     """
     rows = rows_of(contract.leads)
     hidden = np.where(measured[:, None], view, np.float32(np.nan))
     if policy.fill is None:
-        return normalise(hidden, contract.normalisation)[rows].astype(np.float32, copy=False), measured[rows]
+        return normalise(hidden[rows], contract.normalisation), measured[rows]
     filled = policy.fill(hidden, measured, policy.state)
     if not np.isfinite(filled).all() or not np.array_equal(filled[measured], view[measured]):
         raise LeakError(f"policy {policy.name!r} left a hidden lead unfilled, peeked at one, or altered a measured one")
     if contract.fill == "before":
-        signal = normalise(filled, contract.normalisation)
+        signal = normalise(filled[rows], contract.normalisation)
     else:
-        blank = ~measured & ~filled.any(axis=1)
-        signal = normalise(np.where(blank[:, None], np.nan, filled), contract.normalisation)
+        blank = (~measured & ~filled.any(axis=1))[rows]
+        signal = normalise(np.where(blank[:, None], np.nan, filled[rows]), contract.normalisation)
         signal[blank] = 0
-    return signal[rows].astype(np.float32, copy=False), np.ones(len(rows), bool)
+    return signal, np.ones(len(rows), bool)

@@ -96,18 +96,22 @@ def parse_leads(text: str) -> tuple[int | LeadSubset, ...]:
 
 
 def _counts(part: str) -> list[int]:
-    first, _, last = part.partition("-")
-    try:
-        low, high = int(first), int(last or first)
-    except ValueError:
-        raise BadSetting(f"--leads {part}: counts look like 2 or 1-12, named leads like II or I+V2") from None
-    if not 1 <= low <= high <= len(LEADS):
+    first, dash, last = part.partition("-")
+    ends = [first.strip(), last.strip() if dash else first.strip()]
+    if not all(end.isascii() and end.isdigit() for end in ends):
+        raise BadSetting(f"--leads {part}: counts look like 2 or 1-12, named leads like II or I+V2")
+    low, high = map(int, ends)
+    if not (1 <= low <= len(LEADS) and 1 <= high <= len(LEADS)):
         raise BadSetting(f"--leads {part}: a count of leads is 1 to 12")
+    if low > high:
+        raise BadSetting(f"--leads {part}: the range runs backwards; write {high}-{low}")
     return list(range(low, high + 1))
 
 
 def settings(asked: tuple[int | LeadSubset, ...], seeds: int) -> list[LeadSetting]:
     """Every lead setting asked for: counts once per seed 0..seeds-1 (12 once, all seeds agree), named sets once."""
+    if seeds < 1:
+        raise BadSetting(f"--seeds {seeds}: at least one seed draws the leads; the default is --seeds 5")
     found: list[LeadSetting] = []
     for item in asked:
         if isinstance(item, LeadSubset):

@@ -74,7 +74,9 @@ class LeadSubset:
 
     @classmethod
     def from_bits(cls, bits: int) -> "LeadSubset":
-        """The subset whose bit mask is `bits` (bit i is LEADS[i])."""
+        """The subset whose bit mask is `bits` (bit i is LEADS[i]), 1 to 4095."""
+        if not 0 < bits < 1 << len(LEADS):
+            raise BadSetting(f"{bits} is no bit mask of the twelve leads; it is 1 to {(1 << len(LEADS)) - 1}")
         return cls(tuple(n for i, n in enumerate(LEADS) if bits >> i & 1))
 
     @property
@@ -127,10 +129,10 @@ def derive_limb(signal: np.ndarray, measured: np.ndarray) -> np.ndarray:
     signal (12, time), rows in clinical order; measured (12,) bool. Returns (6, time). Two leads give the exact
     solution; more than two that disagree are averaged in the least-squares sense. Fewer than two: BadSetting.
 
-    >>> x = np.zeros((12, 1)); x[0], x[5] = 0.5, 0.9          # I and aVF, mV
+    >>> x = np.zeros((12, 1)); x[0], x[5] = 0.4, 0.8          # I and aVF, mV
     >>> m = LeadSubset.of("I", "aVF").mask
-    >>> derive_limb(x, m)[:, 0].round(3)                      # II = aVF + I/2, III = II - I, ...
-    array([ 0.5 ,  1.15,  0.65, -0.82, -0.08,  0.9 ])
+    >>> derive_limb(x, m)[:, 0].round(6).tolist()             # II = aVF + I/2, III = II - I, ...
+    [0.4, 1.0, 0.6, -0.7, -0.1, 0.8]
     """
     rows = np.flatnonzero(measured[:6])
     if len(rows) < 2:

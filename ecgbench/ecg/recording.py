@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ecgbench.ecg.leads import LEADS, canonical
-from ecgbench.errors import BadRecord
+from ecgbench.errors import BadRecord, UnknownName
 
 UNITS = ("mV", "standardised")
 
@@ -30,18 +30,24 @@ class Recording:
     def __post_init__(self) -> None:
         signal = np.ascontiguousarray(self.signal, dtype=np.float32)
         object.__setattr__(self, "signal", signal)
-        object.__setattr__(self, "leads", tuple(canonical(n) for n in self.leads))
+        object.__setattr__(self, "leads", self._canonical())
         if len(set(self.leads)) != len(self.leads):
             raise BadRecord(f"{self.record}: a lead is there twice among {', '.join(self.leads)}")
-        if signal.ndim != 2 or signal.shape[0] != len(self.leads) or signal.shape[1] == 0:
+        if signal.ndim != 2 or signal.shape[0] != len(self.leads) or not signal.size:
             raise BadRecord(f"{self.record}: signal of shape {signal.shape} for {len(self.leads)} leads")
         if self.unit not in UNITS:
             raise BadRecord(f"{self.record}: unit {self.unit!r} is neither of {', '.join(UNITS)}")
-        if not self.fs > 0:
+        if not 0 < self.fs < float("inf"):
             raise BadRecord(f"{self.record}: sampling rate {self.fs} Hz")
         bad = int(signal.size - np.isfinite(signal).sum())
         if bad:
             raise BadRecord(f"{self.record}: {bad} samples are not finite")
+
+    def _canonical(self) -> tuple[str, ...]:
+        try:
+            return tuple(canonical(n) for n in self.leads)
+        except UnknownName as error:  # of a file, not of a setting: the record is at fault and the others go on
+            raise BadRecord(f"{self.record}: {error}") from None
 
     @property
     def seconds(self) -> float:

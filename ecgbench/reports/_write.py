@@ -1,6 +1,5 @@
-"""Files that are there whole or not at all, and the drawing of several reports in one go."""
+"""The drawing of several reports in one go."""
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -9,18 +8,6 @@ from ecgbench.results.study import Study
 
 LAST = "page"
 """The page quotes the other reports, so it is drawn after them."""
-
-
-def put(path: Path, content: str | bytes) -> Path:
-    """Write a file under a temporary name beside it, then rename; text is UTF-8 with the line ends it has. Returns the path."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    passing = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        passing.write_bytes(content.encode() if isinstance(content, str) else content)
-        os.replace(passing, path)
-    finally:
-        passing.unlink(missing_ok=True)
-    return path
 
 
 def order(only: Sequence[str] | None = None) -> list[str]:

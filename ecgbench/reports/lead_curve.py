@@ -12,9 +12,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ecgbench.files import put
 from ecgbench.reports import _facts, _form
 from ecgbench.reports._form import Fact
-from ecgbench.reports._write import put
 from ecgbench.results.study import Study
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from ecgbench.files import put
 from ecgbench.reports import _facts, _form
 from ecgbench.reports._form import Fact
-from ecgbench.reports._write import put
 from ecgbench.results.study import MAIN_COLUMNS, Study
 
 ASTERISK = "not significantly worse than the best of the row: the 95 % interval of the paired difference contains 0"

@@ -8,9 +8,9 @@ import re
 from pathlib import Path
 from typing import Any
 
+from ecgbench.files import put
 from ecgbench.reports import _facts, _findings, _form, lead_curve, main_table
 from ecgbench.reports._form import Fact
-from ecgbench.reports._write import put
 from ecgbench.results.study import Study
 
 TEMPLATES = Path(__file__).parent / "templates"

@@ -1,9 +1,18 @@
 """Everything a report may say about a run, read from its store into tables and plain facts."""
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
+
+from ecgbench.cells import Cell, Plan
+from ecgbench.errors import MissingData
+from ecgbench.results import _notes, store
+from ecgbench.results.compare import Row, Scored, compare
+from ecgbench.results.score import MACRO
+from ecgbench.results.store import Store
 
 MAIN_COLUMNS = (
     "task", "model", "leads", "policy", "weights", "macro_auroc", "std", "low", "high", "n_records", "n_patients", "n_labels",
@@ -33,9 +42,172 @@ class Study:
     datasets: list[dict[str, Any]]
     """name, title, version, licence, doi, synthetic, records (used), records_prepared, records_release, limit (None or N),
     test_records, test_patients, digest, quarantined (list of {record, reason}), flat (number of records with a flat lead)."""
+    comparisons: pd.DataFrame
+    """One row per comparison with the best of a task and setting: task, leads, model, policy, best_model, best_policy,
+    difference (best - other), low, high, p, p_holm, n_patients (in both)."""
     notes: list[str]
     """Sentences to print under the table: synthetic data, random weights, one fit, the meaning of (std), blind inputs, labels
     with fewer than 5 test positives, undefined labels, estimates outside their interval, limits."""
     provenance: dict[str, Any]
     """command, version, commit, dirty, python, packages (name -> version), platform, device, protocol, contract, draw,
     bootstrap, draws, seeds, fit_seeds, epochs, plan_hash, started, seconds."""
+
+
+def read(path: Path) -> Study:
+    """Read a run folder; MissingData when there is none."""
+    run = Store(path)
+    document = run.document()
+    if document is None:
+        raise MissingData(f"no run in {path} (no plan.json there); run: ecgbench run --out {path}")
+    plan, facts = Plan.from_json(document["plan"]), document["facts"]
+    folders = {c.identity: run.cell_folder(c, document["keys"].get(c.identity, "none")) for c in plan.cells}
+    states = {c.identity: store.state(folders[c.identity]) for c in plan.cells}
+    scored = {c.identity: _scored(c, folders[c.identity], facts) for c in plan.cells if states[c.identity][0] == "ok"}
+    rows = _rows(plan, states, scored)
+    groups: dict[tuple[str, str], list[Row]] = {}
+    for row in rows:
+        groups.setdefault((row.task, row.leads), []).append(row)
+    for group in groups.values():
+        compare(group, plan.scoring)
+    cells = pd.DataFrame([_cell(c, states[c.identity], scored.get(c.identity), folders[c.identity], path) for c in plan.cells])
+    tasks = [{"name": t, **facts["tasks"][t]} for t in dict.fromkeys(c.task for c in plan.cells) if t in facts["tasks"]]
+    models = [{"name": m, **facts["models"][m]} for m in dict.fromkeys(c.fit.model for c in plan.cells) if m in facts["models"]]
+    used = dict.fromkeys(t["dataset"] for t in tasks)
+    return Study(
+        main=pd.DataFrame([_main(r, facts) for r in rows], columns=list(MAIN_COLUMNS)),
+        cells=cells,
+        labels=_labels(plan, scored),
+        comparisons=_comparisons(groups),
+        tasks=tasks,
+        models=models,
+        datasets=[{"name": d, **facts["datasets"][d]} for d in used],
+        notes=_notes.notes(plan, facts, rows, cells),
+        provenance={
+            **facts["provenance"],
+            "protocol": plan.training.protocol,
+            "epochs": plan.training.epochs,
+            "contract": plan.cells[0].fit.contract,
+            "draw": plan.scoring.draw,
+            "bootstrap": plan.scoring.bootstrap,
+            "draws": plan.scoring.draws,
+            "plan_hash": document["hash"],
+            "seeds": sorted({c.setting.seed for c in plan.cells if hasattr(c.setting, "seed")}),
+            "fit_seeds": sorted({c.fit.seed for c in plan.cells}),
+        },
+    )
+
+
+def _scored(cell: Cell, folder: Path, facts: dict[str, Any]) -> Scored:
+    return Scored(
+        cell=cell,
+        dataset=facts["tasks"][cell.task]["dataset"],
+        scores=store.read_table(folder, "scores.parquet"),
+        replicates=store.read_array(folder, "replicates.npy"),
+        predictions=store.read_table(folder, "predictions.parquet"),
+    )
+
+
+def _rows(plan: Plan, states: dict[str, tuple[str, str]], scored: dict[str, Scored]) -> list[Row]:
+    rows: dict[tuple[str, str, str, str], Row] = {}
+    for c in plan.cells:
+        place = (c.task, c.fit.model, c.setting.typed, c.policy)
+        row = rows.setdefault(place, Row(task=place[0], model=place[1], leads=place[2], policy=place[3]))
+        status = states[c.identity][0]
+        if status == "ok":
+            row.cells.append(scored[c.identity])
+        elif row.status != "failed":
+            row.status = "skipped" if status == "skipped" else "failed"
+    return list(rows.values())
+
+
+def _main(row: Row, facts: dict[str, Any]) -> dict[str, Any]:
+    ok = row.status == "ok"
+    low, high = row.interval
+    first = row.cells[0] if ok else None
+    d = row.difference
+    return {
+        "task": row.task,
+        "model": row.model,
+        "leads": row.leads,
+        "policy": row.policy,
+        "weights": facts["models"].get(row.model, {}).get("weights", ""),
+        "macro_auroc": row.score,
+        "std": row.std,
+        "low": low,
+        "high": high,
+        "n_records": len(first.predictions) if first else np.nan,
+        "n_patients": first.predictions["patient"].nunique() if first else np.nan,
+        "n_labels": len(first.scores) - 1 if first else np.nan,
+        "n_undefined": int(first.scores["auroc"].iloc[1:].isna().sum()) if first else np.nan,
+        "p": d.p if d else np.nan,
+        "p_holm": row.p_holm,
+        "best": row.best,
+        "not_significantly_worse": bool(d and d.not_significant),
+        "status": row.status,
+    }
+
+
+def _cell(cell: Cell, state: tuple[str, str], scored: Scored | None, folder: Path, run: Path) -> dict[str, Any]:
+    note = store.read_json(folder, "cell.json") if scored else {}
+    macro = scored.scores.iloc[0] if scored else {"auroc": np.nan, "low": np.nan, "high": np.nan}
+    return {
+        "task": cell.task,
+        "model": cell.fit.model,
+        "leads": cell.setting.typed,
+        "setting": str(cell.setting),
+        "seed": getattr(cell.setting, "seed", None),
+        "fit_seed": cell.fit.seed,
+        "policy": cell.policy,
+        "weights": note.get("weights", cell.fit.weights),
+        "status": "failed" if state[0] == "missing" else state[0],
+        "reason": state[1],
+        "macro_auroc": macro["auroc"],
+        "low": macro["low"],
+        "high": macro["high"],
+        "n_records": note.get("n_records", np.nan),
+        "windows": note.get("windows", np.nan),
+        "seconds": note.get("seconds", np.nan),
+        "blind": note.get("blind", np.nan),
+        "excluded": note.get("excluded", np.nan),
+        "lost": note.get("lost", np.nan),
+        "key": folder.name,
+        "path": str(folder.relative_to(run)),
+    }
+
+
+def _labels(plan: Plan, scored: dict[str, Scored]) -> pd.DataFrame:
+    parts = []
+    for c in plan.cells:
+        if c.identity in scored:
+            part = scored[c.identity].scores
+            who = {"task": c.task, "model": c.fit.model, "setting": str(c.setting), "policy": c.policy}
+            parts.append(part[part["label"] != MACRO].assign(**who))
+    columns = ["task", "model", "setting", "policy", "label", "auroc", "low", "high", "n", "positives"]
+    return pd.concat(parts, ignore_index=True)[columns] if parts else pd.DataFrame(columns=columns)
+
+
+def _comparisons(groups: dict[tuple[str, str], list[Row]]) -> pd.DataFrame:
+    found = []
+    for (task, leads), rows in groups.items():
+        best = next((r for r in rows if r.best), None)
+        for r in rows:
+            if best is not None and r.difference is not None:
+                d, shared = r.difference, set(r.cells[0].predictions["patient"]) & set(best.cells[0].predictions["patient"])
+                found.append(
+                    {
+                        "task": task,
+                        "leads": leads,
+                        "model": r.model,
+                        "policy": r.policy,
+                        "best_model": best.model,
+                        "best_policy": best.policy,
+                        "difference": d.difference,
+                        "low": d.low,
+                        "high": d.high,
+                        "p": d.p,
+                        "p_holm": r.p_holm,
+                        "n_patients": len(shared),
+                    }
+                )
+    columns = ["task", "leads", "model", "policy", "best_model", "best_policy", "difference", "low", "high", "p", "p_holm", "n_patients"]
+    return pd.DataFrame(found, columns=columns)

@@ -1,0 +1,51 @@
+# Everything runs in .venv, with the versions of constraints.txt. `make` alone prints what there is.
+PYTHON ?= $(firstword $(foreach p,python3 python3.13 python3.12 python3.11,$(shell $(p) -c $(NEW_ENOUGH) 2>/dev/null && echo $(p))))
+NEW_ENOUGH := 'import sys; sys.exit(sys.version_info < (3, 11))'
+WORKERS ?= 2
+BIN := .venv/bin
+PIP := $(BIN)/pip --disable-pip-version-check install --quiet --constraint constraints.txt
+RECORDINGS := $(wildcard ../shared/data)
+
+help:  ## print the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-7s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+demo: .venv/.package  ## run LAEF and ST-MEM on synthetic recordings with 1, 2 and 12 leads, and write the report
+	$(BIN)/ecgbench run --models laef,stmem --leads 1,2,12
+	$(BIN)/ecgbench report
+
+test: .venv/.dev  ## the whole test suite; ECGBENCH_REAL_DATA names genuine recordings, WORKERS the processes (2)
+	$(if $(RECORDINGS),ECGBENCH_REAL_DATA="$${ECGBENCH_REAL_DATA-$(abspath $(RECORDINGS))}") $(BIN)/pytest -n $(WORKERS) --dist loadfile
+
+check: .venv/.dev  ## lint, format, types
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+
+bench: .venv/.dev  ## every timing in benchmarks/, one after the other
+	set -e; for f in benchmarks/*.py; do echo "== $$f"; $(BIN)/python $$f; done
+
+docs: .venv/.dev  ## write the generated parts of docs/ anew
+	$(BIN)/python docs/generate.py
+
+clean:  ## remove .venv, caches and build products; runs/ and downloads stay
+	rm -rf .venv build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(BIN)/pip:
+	@test -n "$(PYTHON)" && "$(PYTHON)" -c $(NEW_ENOUGH) 2>/dev/null || { \
+	  echo "ecgbench needs Python 3.11 or newer, and $(or $(PYTHON),python3) is not. Name one: make PYTHON=/path/to/python3.12 $(MAKECMDGOALS)" >&2; exit 1; }
+	@"$(PYTHON)" -c 'import ensurepip, venv' 2>/dev/null || { \
+	  echo "$(PYTHON) has no venv. On Debian and Ubuntu: apt-get install python3-venv, then make $(MAKECMDGOALS) again" >&2; exit 1; }
+	"$(PYTHON)" -m venv .venv
+
+.venv/.package: pyproject.toml constraints.txt | $(BIN)/pip
+	@echo "Installing the pinned dependencies into .venv (a minute or two; longer where torch comes with CUDA) ..."
+	$(PIP) --editable .
+	@touch $@
+
+.venv/.dev: pyproject.toml constraints.txt | $(BIN)/pip
+	@echo "Installing the pinned dependencies into .venv, those for development too ..."
+	$(PIP) --editable '.[dev]'
+	@touch $@ .venv/.package
+
+.PHONY: help demo test check bench docs clean

@@ -1,0 +1,139 @@
+"""Writes the generated parts of docs/lists.md from the cards; `--check` writes nothing and exits with 1 where they are stale.
+
+A part stands between `<!-- models -->` and `<!-- end -->`, for each name in BLOCKS; the text around it is written by hand.
+"""
+
+import inspect
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from types import ModuleType
+
+from ecgbench import adapters, datasets, models, reports
+from ecgbench.cards import InputContract
+from ecgbench.ecg.leads import LEADS
+from ecgbench.room import Room
+
+PAGE = Path(__file__).with_name("lists.md")
+
+
+def model_table() -> str:
+    """What each network is, and what it is fed."""
+    rows = []
+    for name, module in citizens(models.ROOM):
+        card = module.CARD
+        for contract in card.contracts:
+            read = (contract.name, fed(contract), contract.absent, yes(card.native))
+            rows.append((f"`{name}`", card.title, f"{card.parameters:,}", *read, card.licence))
+    return table(("name", "title", "parameters", "contract", "input", "an absent lead is", "any subset natively", "licence"), rows)
+
+
+def fed(contract: InputContract) -> str:
+    """A contract in one line."""
+    leads = "12 leads" if contract.leads == LEADS else " ".join(contract.leads)
+    filtered = [f"{contract.filter.low:g}-{contract.filter.high:g} Hz"] if contract.filter else []
+    scaled = [] if contract.normalisation == "none" else [contract.normalisation]
+    return ", ".join([f"{contract.seconds:g} s at {contract.fs:g} Hz", leads, contract.unit, *filtered, *scaled])
+
+
+def choice_lists() -> str:
+    """What a paper leaves open and this project decided."""
+    parts = []
+    for _, module in citizens(models.ROOM):
+        lines = [f"- {name}: {sentence}" for name, sentence in module.CARD.choices.items()]
+        parts += [f"### {module.CARD.title}", f"{module.CARD.paper}. Code: {module.CARD.origin}.", "\n".join(lines)]
+    return "\n\n".join(parts)
+
+
+def dataset_table() -> str:
+    """Datasets as published."""
+    rows = []
+    for name, module in citizens(datasets.ROOM):
+        card = module.CARD
+        what = f"[{card.title} {card.version}]({card.url})" if card.url else card.title
+        size = (f"{card.records:,}", f"{card.patients:,}", f"{card.seconds:g} s at {card.fs:g} Hz")
+        rows.append((f"`{name}`", what, *size, card.splits, card.licence))
+    return table(("name", "dataset", "records", "patients", "recording", "splits", "licence"), rows)
+
+
+def task_table() -> str:
+    """Tasks, by dataset."""
+    rows = []
+    for name, module in citizens(datasets.ROOM):
+        for task in module.CARD.tasks:
+            by = f"evaluation only: columns of `{task.parent}`" if task.parent else "a head of its own"
+            rows.append((f"`{task.name}`", task.title, f"`{name}`", str(len(task.labels)), by))
+    return table(("name", "title", "dataset", "labels", "predicted by"), rows)
+
+
+def adapter_table() -> str:
+    """Policies, and `native`, which is no file."""
+    rows = [(f"`{name}`", first_sentence(module), yes(hasattr(module, "fit"))) for name, module in citizens(adapters.ROOM)]
+    native = ("`native`", "No filling: the network reads the measured leads only.", yes(False))
+    return table(("name", "a missing lead", "learns from the training split"), [*rows, native])
+
+
+def report_table() -> str:
+    """Reports."""
+    return table(("name", "what it shows"), [(f"`{name}`", first_sentence(module)) for name, module in citizens(reports.ROOM)])
+
+
+BLOCKS = {
+    "models": model_table,
+    "choices": choice_lists,
+    "datasets": dataset_table,
+    "tasks": task_table,
+    "adapters": adapter_table,
+    "reports": report_table,
+}
+
+
+def citizens(room: Room) -> Iterator[tuple[str, ModuleType]]:
+    """The room's own citizens: what is installed beside ecgbench does not belong in its docs."""
+    for name in room.names():
+        module = room.get(name)
+        if module.__name__.startswith(f"{room.package}."):
+            yield name, module
+
+
+def first_sentence(module: ModuleType) -> str:
+    """The first line of the docstring without the name before the colon."""
+    line = inspect.getdoc(module).split("\n")[0]  # type: ignore[union-attr]
+    return line.partition(": ")[2] or line
+
+
+def yes(value: bool) -> str:
+    """For a cell."""
+    return "yes" if value else "no"
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A Markdown table."""
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join("| " + " | ".join(cell.replace("|", r"\|") for cell in line) + " |" for line in lines)
+
+
+def generated(text: str) -> str:
+    """The page with every part written anew."""
+    for name, block in BLOCKS.items():
+        part = re.compile(rf"(<!-- {name} -->\n).*?(<!-- end -->)", re.DOTALL)
+        assert len(part.findall(text)) == 1, f"docs/lists.md must hold <!-- {name} --> ... <!-- end --> once"
+        text = part.sub(lambda m, block=block: f"{m[1]}\n{block()}\n\n{m[2]}", text)  # type: ignore[misc]
+    return text
+
+
+def main(words: Sequence[str]) -> int:
+    """0: written, or up to date; 1: stale (with --check)."""
+    before = PAGE.read_text(encoding="utf-8")
+    after = generated(before)
+    if "--check" not in words:
+        PAGE.write_text(after, encoding="utf-8")
+    elif before != after:
+        print("docs/lists.md is stale; write it anew with: make docs", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,89 @@
+"""From what a user asks to a plan. Names are checked here, before anything heavy is loaded."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from ecgbench import adapters, datasets, models
+from ecgbench.adapters._adapt import NATIVE
+from ecgbench.cards import DatasetCard, Task
+from ecgbench.cells import PAPER, Asked, Fit, Plan, grid
+from ecgbench.ecg.draw import parse_leads, settings
+from ecgbench.errors import BadSetting, UnknownName
+from ecgbench.room import plain
+
+
+def all_tasks() -> dict[str, tuple[str, DatasetCard, Task]]:
+    """Every task of the room of datasets: name -> (dataset, its card, task), in the order of the cards."""
+    found = {}
+    for dataset in datasets.names():
+        card = datasets.get(dataset).CARD
+        found.update({t.name: (dataset, card, t) for t in card.tasks})
+    return found
+
+
+def resolve_tasks(names: Sequence[str]) -> list[str]:
+    """Proper spellings of task names; UnknownName with the nearest ones."""
+    known = list(all_tasks())
+    loose = {plain(n): n for n in known}
+    for name in names:
+        if plain(name) not in loose:
+            raise UnknownName("task", name, known, "List them: ecgbench tasks")
+    return list(dict.fromkeys(loose[plain(n)] for n in names))
+
+
+def check(asked: Asked) -> Asked:
+    """Resolve every name and refuse impossible numbers; imports no network."""
+    parse_leads(asked.leads)
+    for flag, value, least in (("--seeds", asked.seeds, 1), ("--limit", asked.limit or 3, 3), ("--epochs", asked.training.epochs, 1),
+                               ("--batch", asked.training.batch, 1), ("--draws", asked.scoring.draws, 100)):  # fmt: skip
+        if value < least:
+            raise BadSetting(f"{flag} {value}: at least {least}")
+    for policy in asked.policies:
+        if plain(policy) not in (PAPER, NATIVE):
+            known = [*adapters.names(), NATIVE, PAPER]
+            if plain(policy) not in map(plain, known) and not policy.endswith(".py"):
+                raise UnknownName("policy", policy, known, "List them: ecgbench adapters")
+    tasks = tuple(resolve_tasks(asked.tasks))
+    names = tuple(dict.fromkeys(models.resolve(m) for m in asked.models))
+    weights_of(asked.weights, names)
+    return replace(asked, tasks=tasks, models=names)
+
+
+def weights_of(text: str, names: Sequence[str]) -> dict[str, str]:
+    """What `--weights` means for each model: one word for all, or name=value pairs."""
+    if "=" not in text:
+        return dict.fromkeys(names, text)
+    pairs = dict(part.split("=", 1) if "=" in part else (part, "") for part in text.split(","))
+    chosen = {models.resolve(k): v for k, v in pairs.items()}
+    stray = [k for k in chosen if k not in names]
+    lacking = [n for n in names if not chosen.get(n)]
+    if stray or lacking:
+        raise BadSetting(f"--weights {text}: name each of {', '.join(names)} once, for example --weights {names[0]}=random")
+    return chosen
+
+
+def plan(asked: Asked) -> Plan:
+    """The cells of a checked study; imports the models' modules to read their cards."""
+    tasks = all_tasks()
+    scored: dict[str, list[str]] = {}
+    for task in asked.tasks:
+        scored.setdefault(tasks[task][2].parent or task, []).append(task)
+    weights = weights_of(asked.weights, asked.models)
+    cells = []
+    for fit_task in scored:
+        for model in asked.models:
+            contract = models.get(model).CARD.contract(asked.contract)
+            fits = [Fit(task=fit_task, model=model, contract=asked.contract, weights=weights[model], seed=s) for s in asked.fit_seeds]
+            policies = [_policy(p, contract.policy) for p in asked.policies]
+            cells += grid(fits, settings(parse_leads(asked.leads), asked.seeds), policies, scored)
+    family = len(asked.models) * len(asked.policies) - 1
+    scoring = replace(asked.scoring, draws=max(asked.scoring.draws, 100 * family))
+    return Plan(
+        name=asked.name, cells=tuple(dict.fromkeys(cells)), training=asked.training, scoring=scoring, limit=asked.limit, suite=asked.suite
+    )
+
+
+def _policy(name: str, default: str) -> str:
+    if plain(name) == PAPER:
+        return default
+    return NATIVE if plain(name) == NATIVE else adapters.resolve(name)

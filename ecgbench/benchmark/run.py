@@ -1,0 +1,248 @@
+"""Compute what a plan lacks: prepare, encode, fit, predict, score, store. A failing cell leaves a reason and the others go on."""
+
+import time
+import traceback
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ecgbench import datasets, provenance
+from ecgbench.benchmark import keys
+from ecgbench.benchmark.plan import all_tasks
+from ecgbench.benchmark.progress import Watcher, paced
+from ecgbench.benchmark.selection import Selection
+from ecgbench.benchmark.subject import Subject, owners
+from ecgbench.cards import facts
+from ecgbench.cells import Cell, Fit, Plan, key
+from ecgbench.datasets._prepare import prepare
+from ecgbench.errors import BadWeights, EcgbenchError, LeakError
+from ecgbench.files import as_json, as_npy, as_parquet, lines
+from ecgbench.inference import network, rows
+from ecgbench.inference.predict import averaged, probabilities
+from ecgbench.models._weights import digest
+from ecgbench.results import store as stored
+from ecgbench.results.score import Predictions, draws_of_patients, score
+from ecgbench.results.store import Store
+from ecgbench.training import gates, linear
+
+FATAL = (BadWeights, LeakError, gates.GateError)
+"""What stops the whole run: a number that rests on it could not be trusted."""
+
+
+@dataclass
+class Outcome:
+    """What a run did."""
+
+    computed: int = 0
+    reused: int = 0
+    skipped: list[str] = field(default_factory=list)
+    failed: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Places:
+    """Where data are read and results written."""
+
+    data: Path | None
+    prepared: Path | None
+    out: Path
+
+
+class Run:
+    """One run of a plan into a folder."""
+
+    def __init__(self, plan: Plan, places: Places, watcher: Watcher) -> None:
+        self.places, self.watcher, self.store = places, watcher, Store(places.out)
+        self.asked, self.tasks, self.outcome = plan, all_tasks(), Outcome()
+
+    def __call__(self) -> Outcome:
+        """Compute every cell that is not finished. Raises what a user must mend; FATAL errors stop the run."""
+        with self.store.alone():
+            self.plan = self.store.join(self.asked)
+            before = self.store.document() or {"facts": {}, "keys": {}}
+            self.keys: dict[str, str] = dict(before["keys"])
+            self.facts: dict[str, Any] = {"models": {}, "datasets": {}, "tasks": {}, **before["facts"], "provenance": self._provenance()}
+            for model, weights in dict.fromkeys((f.model, f.weights) for f in self.plan.fits):
+                self._model(model, weights)
+            self.facts["provenance"]["seconds"] = round(time.time() - self.facts["provenance"]["started"], 1)
+            self._save()
+        return self.outcome
+
+    def _provenance(self) -> dict[str, Any]:
+        return {"command": provenance.command(), "started": round(time.time(), 1), "seconds": None, "device": "cpu", **provenance.here()}
+
+    def _save(self) -> None:
+        self.store.write_plan(self.plan, self.facts, self.keys)
+
+    def _model(self, name: str, weights: str) -> None:
+        mine = [c for c in self.plan.cells if (c.fit.model, c.fit.weights) == (name, weights)]
+        try:
+            built = network.build(name, weights)
+        except EcgbenchError:
+            raise
+        except Exception as error:  # a stranger's network may fail in any way
+            self.keys |= {c.identity: key({"unbuilt": c.identity}) for c in mine}
+            self._fail(name, mine, error)
+            return
+        by_dataset: dict[tuple[str, str], list[Cell]] = {}
+        for cell in mine:
+            by_dataset.setdefault((self.tasks[cell.task][0], cell.fit.contract), []).append(cell)
+        for (dataset, contract), cells in by_dataset.items():
+            selection = self._selection(dataset)
+            subject = Subject(built, built.card.contract(contract), selection, self.store.path, self.watcher)
+            self._subject(subject, cells)
+        gates.unchanged(built.card.title, built.sha256, digest(built.module))
+
+    def _selection(self, dataset: str) -> Selection:
+        card = datasets.get(dataset).CARD
+        prepared = prepare(dataset, self.places.data, self.places.prepared, paced(f"prepare {dataset}", self.watcher.note))
+        selection = Selection(prepared, self.plan.limit)
+        flat = int((prepared.index.loc[selection.index.index, "flat"] != "").sum())
+        self.facts["datasets"][dataset] = {
+            **{k: facts(card)[k] for k in ("title", "version", "doi", "licence", "synthetic")},
+            "records": len(selection.index), "records_prepared": len(prepared.index), "records_release": card.records,
+            "limit": self.plan.limit, "digest": prepared.digest, "flat": flat,
+            "test_records": len(selection.of("test")), "test_patients": int(selection.of("test")["patient"].nunique()),
+            "quarantined": prepared.quarantined[["record", "reason"]].to_dict("records"),
+        }  # fmt: skip
+        return selection
+
+    def _subject(self, subject: Subject, cells: list[Cell]) -> None:
+        self._declare(subject, cells)
+        todo = [c for c in cells if not self._settled(subject, c)]
+        if not todo:
+            return
+        try:
+            records = [r for split in ("train", "val") for r in subject.records[split]]
+            subject.compute(subject.contract.policy, rows.complete(records), "training features")
+        except FATAL:
+            raise
+        except Exception as error:  # one model that cannot run must not cost the others
+            self._fail(subject.name, todo, error)
+            return
+        for policy in dict.fromkeys(c.policy for c in todo):
+            self._policy(subject, policy, [c for c in todo if c.policy == policy])
+
+    def _policy(self, subject: Subject, policy: str, cells: list[Cell]) -> None:
+        try:
+            wanted = np.concatenate([subject.rows(c, self.plan.scoring) for c in cells])
+            subject.compute(policy, wanted, f"test features, policy {policy}")
+        except FATAL:
+            raise
+        except Exception as error:
+            self._fail(subject.name, cells, error)
+            return
+        for cell in cells:
+            try:
+                self._cell(subject, cell)
+            except FATAL:
+                raise
+            except Exception as error:
+                self._fail(subject.name, [cell], error)
+
+    def _declare(self, subject: Subject, cells: Iterable[Cell]) -> None:
+        """Write down, before anything is computed, what the cells rest on and where they will lie."""
+        card, contract = subject.network.card, subject.contract
+        lengths = [w for records in subject.records.values() for _, _, w in records]
+        self.facts["models"][subject.network.name] = {
+            **{k: facts(card)[k] for k in ("title", "summary", "paper", "licence", "parameters", "origin", "choices")},
+            "weights": subject.network.weights, "weights_sha256": subject.network.sha256, "contract": facts(contract),
+            "windows": float(np.mean(lengths)),
+        }  # fmt: skip
+        for cell in cells:
+            task, fit_task = self.tasks[cell.task][2], self.tasks[cell.fit.task][2]
+            fitted = keys.fit_key(subject, cell.fit, fit_task, self.plan.training)
+            self.keys[cell.identity] = keys.cell_key(subject, cell, task, fitted, self.plan.scoring)
+            self.facts["tasks"][task.name] = {
+                "title": task.title, "dataset": subject.selection.prepared.name, "evaluation_only": task.parent is not None,
+                "n_labels": len(task.labels),
+            }  # fmt: skip
+        self._save()
+
+    def _settled(self, subject: Subject, cell: Cell) -> bool:
+        """Whether a cell is finished already or cannot run; the latter is stored and said."""
+        folder = self._folder(cell)
+        if stored.finished(folder):
+            self.outcome.reused += 1
+            return True
+        reason = subject.refusal(cell, self.plan.scoring)
+        if reason is not None:
+            stored.excuse(folder, stored.SKIPPED, reason)
+            self.outcome.skipped.append(f"{cell.label}: {reason}")
+            self.watcher.note(f"skipped {cell.label}: {reason}")
+        return reason is not None
+
+    def _folder(self, cell: Cell) -> Path:
+        return self.store.cell_folder(cell, self.keys[cell.identity])
+
+    def _fail(self, what: str, cells: list[Cell], error: Exception) -> None:
+        reason = str(error) if isinstance(error, EcgbenchError) else f"{type(error).__name__}: {error}"
+        for cell in cells:
+            stored.excuse(self._folder(cell), stored.FAILED, reason, "".join(traceback.format_exception(error)))
+            self.outcome.failed.append(f"{cell.label}: {reason}")
+        self.watcher.note(f"failed {len(cells)} cells of {what}: {reason}")
+
+    def _head(self, subject: Subject, fit: Fit) -> tuple[np.ndarray, np.ndarray]:
+        """Weight (label, dim) and bias of a fit, trained now unless it is stored."""
+        from safetensors.numpy import load
+        from safetensors.torch import save
+
+        task = self.tasks[fit.task][2]
+        folder = self.store.fit_folder(fit, keys.fit_key(subject, fit, task, self.plan.training))
+        if not stored.finished(folder):
+            learn, check = (subject.split(s, task.columns) for s in ("train", "val"))
+            started = time.time()
+            trained = linear.fit(self.plan.training, fit.seed, learn, check)
+            log = lines([("epoch", "loss", "val_macro_auroc"), *((e.epoch, e.loss, e.validation) for e in trained.log)])
+            best = trained.log[trained.best]
+            note = {
+                "protocol": "linear", "best_epoch": best.epoch, "val_macro_auroc": None if np.isnan(best.validation) else best.validation,
+                "batch": min(self.plan.training.batch, len(learn.records)), "records": len(learn.records),
+                "encoder_sha256": subject.network.sha256, "seconds": round(time.time() - started, 2),
+            }  # fmt: skip
+            gates.unchanged(subject.network.card.title, subject.network.sha256, digest(subject.network.module))
+            stored.finish(folder, {"head.safetensors": save(trained.state), "log.csv": log, "fit.json": as_json(note)})
+            self.watcher.note(f"fitted {fit.task} · {fit.model} · seed {fit.seed}: epoch {best.epoch}, val {best.validation:.4f}")
+        head = load((folder / "head.safetensors").read_bytes())
+        return head["weight"], head["bias"]
+
+    def _cell(self, subject: Subject, cell: Cell) -> None:
+        started = time.time()
+        weight, bias = self._head(subject, cell.fit)
+        records = subject.records["test"]
+        features = subject.cache(cell.policy).take(subject.rows(cell, self.plan.scoring))
+        probability = probabilities(features, owners(records), weight, bias)
+        task, fit_task = self.tasks[cell.task][2], self.tasks[cell.fit.task][2]
+        columns = [fit_task.columns.index(c) for c in task.columns]
+        table = subject.selection.index.loc[[p for p, _, _ in records]]
+        target = table[task.columns].to_numpy(np.int8)
+        kept = target.any(axis=1) if task.parent and self.plan.scoring.rows == "labelled" else np.ones(len(target), bool)
+        predictions = Predictions(
+            records=list(table["record"][kept]), patients=list(table["patient"][kept]), labels=task.labels,
+            probability=probability[kept][:, columns], target=target[kept], expected=frozenset(table["record"][kept]),
+        )  # fmt: skip
+        mean = averaged(features, owners(records)).astype(np.float32)[kept]
+        self._store_cell(subject, cell, predictions, mean, started)
+
+    def _store_cell(self, subject: Subject, cell: Cell, predictions: Predictions, features: np.ndarray, started: float) -> None:
+        scoring, dataset = self.plan.scoring, subject.selection.prepared.name
+        everyone = subject.selection.of("test")
+        at = {r: i for i, r in enumerate(everyone["record"])}
+        weights = draws_of_patients(dataset, list(everyone["patient"]), scoring.draws, scoring.bootstrap)
+        scores = score(predictions.labels, predictions.target, predictions.probability, weights[:, [at[r] for r in predictions.records]])
+        note = {
+            "task": cell.task, "fit": cell.fit.__dict__, "setting": str(cell.setting), "policy": cell.policy, "dataset": dataset,
+            "weights": subject.network.weights, "facts": subject.facts(cell.policy), "records_digest": subject.selection.digest,
+            "n_records": len(predictions.records), "n_patients": len(set(predictions.patients)), "excluded": subject.excluded,
+            "blind": subject.blind(cell, scoring), "lost": scores.lost, "windows": self.facts["models"][subject.network.name]["windows"],
+            "seconds": round(time.time() - started, 3), "code": provenance.code(),
+        }  # fmt: skip
+        stored.finish(self._folder(cell), {
+            "predictions.parquet": as_parquet(predictions.table()), "features.npy": as_npy(features),
+            "scores.parquet": as_parquet(scores.table), "replicates.npy": as_npy(scores.replicates), "cell.json": as_json(note),
+        })  # fmt: skip
+        self.outcome.computed += 1
+        self.watcher.note(f"{cell.label}: macro AUROC {100 * scores.table['auroc'].iloc[0]:.1f}")

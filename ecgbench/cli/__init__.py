@@ -1,0 +1,42 @@
+"""The command line: one file per group of commands; this one only adds them and turns errors into one line."""
+
+import sys
+
+import typer
+
+from ecgbench import __version__
+from ecgbench.cli import check, data, lists, report, run
+from ecgbench.errors import EcgbenchError
+
+app = typer.Typer(
+    name="ecgbench",
+    help="How much of an ECG model's skill survives when only some leads are measured.\n\n"
+    "Start with `ecgbench run` (a demo on synthetic recordings), then `ecgbench report`.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+for group in (run, report, lists, data, check):
+    group.add(app)
+
+
+@app.callback(invoke_without_command=True)
+def _version(
+    context: typer.Context,
+    version: bool = typer.Option(False, "--version", help="Print the version and exit."),
+) -> None:
+    if version:
+        typer.echo(f"ecgbench {__version__}")
+        raise typer.Exit
+
+
+def main() -> None:
+    """The program: exit codes 0 done, 1 some cells or a check failed, 2 bad input, 130 interrupted."""
+    try:
+        app()
+    except EcgbenchError as error:
+        print(f"ecgbench: {' '.join(str(error).split())}", file=sys.stderr)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        print("ecgbench: interrupted; what is finished is stored, the same command goes on from there", file=sys.stderr)
+        sys.exit(130)

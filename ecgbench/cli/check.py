@@ -1,0 +1,57 @@
+"""`ecgbench check model | parity`: the promises, tested by anyone."""
+
+import json
+from pathlib import Path
+
+import typer
+
+JSON = typer.Option(False, "--json", help="Rows as one JSON array.")
+
+
+def add(app: typer.Typer) -> None:
+    """Add the group to the program."""
+    group = typer.Typer(help="Check that a model keeps its promises, and that it is the authors' network.", no_args_is_help=True)
+    group.command("model")(model)
+    group.command("parity")(parity)
+    app.add_typer(group, name="check")
+
+
+def model(name: str = typer.Argument(..., help="A model's name, or the path of your own: ./mine.py"), as_json: bool = JSON) -> None:
+    """Run the conformance properties on one model, with random weights. Exit 1 when one is broken.
+
+    The one that matters most: changing the hidden leads of a raw recording, in millivolts, leaves the features bit-identical.
+    """
+    from ecgbench.conformance.models import check
+
+    rows = check(name)
+    if as_json:
+        typer.echo(json.dumps(rows, indent=1, ensure_ascii=False))
+    else:
+        for row in rows:
+            typer.echo(f"{'ok    ' if row['ok'] else 'BROKEN'} {row['name']}: {row['detail']}")
+    if not all(row["ok"] for row in rows):
+        raise typer.Exit(1)
+
+
+def parity(
+    name: str = typer.Argument(..., help="A model's name."),
+    pack: Path = typer.Option(..., "--pack", help="The golden arrays, an npz."),
+    keys: Path = typer.Option(..., "--keys", help="The network's tensors, a keys.json."),
+    seed_string: str = typer.Option(..., "--seed-string", help="The pack's seed string."),
+    as_json: bool = JSON,
+) -> None:
+    """Fill a network by the parity rule and recompute every feature array of a pack.
+
+    Exit 0 only if every array was compared and lies within 1e-5 * max(1, max|pack|); 1 on a difference or an array that cannot be
+    computed; 2 on bad arguments.
+    """
+    from ecgbench.conformance import parity as parities
+
+    report = parities.check(name, pack, keys, seed_string)
+    if as_json:
+        typer.echo(json.dumps(report.to_json(), indent=1))
+    for row in () if as_json else report.rows:
+        figures = "" if row.difference is None else f"largest difference {row.difference:.2e}, limit {row.limit:.2e}"
+        typer.echo(f"{row.array:40} {row.status:24} {figures}{row.reason}")
+    if report.exit_code:
+        raise typer.Exit(report.exit_code)

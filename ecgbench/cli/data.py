@@ -1,0 +1,55 @@
+"""`ecgbench data prepare | verify`: from files as published to the prepared store."""
+
+from pathlib import Path
+
+import typer
+
+from ecgbench.cli.run import DATA, PREPARED
+from ecgbench.errors import UnknownName
+
+
+def add(app: typer.Typer) -> None:
+    """Add the group to the program."""
+    group = typer.Typer(help="Prepare downloaded datasets and verify prepared copies.", no_args_is_help=True)
+    group.command("prepare")(prepare)
+    group.command("verify")(verify)
+    app.add_typer(group, name="data")
+
+
+def prepare(dataset: str = typer.Argument(..., help="Dataset: ptbxl, demo."), data: Path = DATA, prepared: Path = PREPARED) -> None:
+    """Read and check every recording once and store it for fast reading. `ecgbench run` does this by itself when it must."""
+    from ecgbench.benchmark.progress import paced, watcher
+    from ecgbench.datasets import _prepare
+
+    name = _name(dataset)
+    found = _prepare.prepare(name, data, prepared, paced(f"prepare {name}", watcher().note))
+    typer.echo(
+        f"{name}: {len(found.index)} records of {found.card.records:,} in the release, {len(found.quarantined)} quarantined: {found.folder}"
+    )
+    for record, reason in found.quarantined[["record", "reason"]].itertuples(index=False):
+        typer.echo(f"  quarantined {record}: {reason}")
+
+
+def verify(dataset: str = typer.Argument(..., help="Dataset: ptbxl, demo."), data: Path = DATA, prepared: Path = PREPARED) -> None:
+    """Read the published files again and compare them with the prepared copy, sample for sample. Exit 1 on a difference."""
+    from ecgbench.benchmark.progress import paced, watcher
+    from ecgbench.datasets import _verify
+
+    name = _name(dataset)
+    problems = _verify.verify(name, data, prepared, paced(f"verify {name}", watcher().note))
+    for record, reason in problems:
+        typer.echo(f"  {record}: {reason}")
+    typer.echo(f"{name}: {len(problems)} differences")
+    if problems:
+        raise typer.Exit(1)
+
+
+def _name(dataset: str) -> str:
+    from ecgbench import datasets
+    from ecgbench.benchmark.plan import all_tasks
+    from ecgbench.room import plain
+
+    for task, (owner, _, _) in all_tasks().items():
+        if plain(task) == plain(dataset) and plain(owner) != plain(dataset):
+            raise UnknownName("dataset", dataset, datasets.names(), f"{task} is a task of {owner}")
+    return datasets.resolve(dataset)

@@ -1,0 +1,83 @@
+"""Features of frozen encoders, kept in the run folder: computed once for all tasks, settings and seeds, and across kills."""
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+from safetensors.numpy import load, save
+
+from ecgbench.datasets._views import View
+from ecgbench.files import put
+from ecgbench.inference.encode import Encoder
+from ecgbench.inference.rows import decode
+
+FLUSH_SECONDS = 20.0
+"""A kill loses at most this much work."""
+
+
+class FeatureCache:
+    """Rows of work (`inference.rows`) -> features (row, dim) float32, in shards of one folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._rows, self._features = np.zeros(0, np.int64), np.zeros((0, 0), np.float32)
+        self._new: list[tuple[np.ndarray, np.ndarray]] = []
+        self._flushed = time.monotonic()
+        shards = [load(p.read_bytes()) for p in sorted(folder.glob("*.safetensors"))]
+        self._merge([(s["rows"], s["features"]) for s in shards])
+
+    def missing(self, rows: np.ndarray) -> np.ndarray:
+        """Those of `rows` that have no features yet, each once, in order."""
+        return np.setdiff1d(rows, self._rows)
+
+    def take(self, rows: np.ndarray) -> np.ndarray:
+        """(row, dim) float32; every row must be there."""
+        at = np.searchsorted(self._rows, rows)
+        return np.asarray(self._features[at])
+
+    def compute(self, encoder: Encoder, view: View, rows: np.ndarray, advance: Callable[[int], None]) -> None:
+        """Compute what is missing of `rows`; `advance` is called with the number of rows done."""
+        try:
+            for record_rows in _by_record(self.missing(rows)):
+                self._add(*_encode(encoder, view, record_rows))
+                advance(len(record_rows))
+        finally:
+            self._flush()
+
+    def _add(self, rows: np.ndarray, features: np.ndarray) -> None:
+        self._new.append((rows, features))
+        if time.monotonic() - self._flushed > FLUSH_SECONDS:
+            self._flush()
+
+    def _flush(self) -> None:
+        self._flushed = time.monotonic()
+        if not self._new:
+            return
+        rows, features = (np.concatenate(part) for part in zip(*self._new))
+        count = len(list(self.folder.glob("*.safetensors")))
+        put(self.folder / f"{count:06d}.safetensors", save({"rows": rows, "features": features}))
+        self._merge(self._new)
+        self._new = []
+
+    def _merge(self, parts: list[tuple[np.ndarray, np.ndarray]]) -> None:
+        if len(self._rows):
+            parts = [(self._rows, self._features), *parts]
+        if parts:
+            rows, features = (np.concatenate(part) for part in zip(*parts))
+            self._rows, first = np.unique(rows, return_index=True)
+            self._features = features[first]
+
+
+def _by_record(rows: np.ndarray) -> Iterator[np.ndarray]:
+    rows = np.sort(rows)
+    position, _, _ = decode(rows)
+    yield from np.split(rows, np.flatnonzero(np.diff(position)) + 1) if len(rows) else []
+
+
+def _encode(encoder: Encoder, view: View, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    position, window, mask = decode(rows)
+    record = str(view.prepared.index["record"].iloc[int(position[0])])
+    found = encoder(view.get(record), {int(m): window[mask == m] for m in np.unique(mask)})
+    order = np.concatenate([rows[mask == m] for m in found])
+    return order, np.concatenate(list(found.values()))

@@ -1,0 +1,40 @@
+"""Rows of work: which windows of which records under which leads. Equal rows are computed once, whoever asks.
+
+A row is one integer: position of the record in the prepared index, window, bit mask of the measured leads.
+"""
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from ecgbench.ecg.draw import Draw, LeadSetting, bits
+from ecgbench.ecg.leads import ALL
+
+_WINDOW, _BITS = 12, 12
+"""Bits reserved for the window (4096 of them) and for the leads (12)."""
+
+
+def encode(position: int, windows: np.ndarray, masks: np.ndarray) -> np.ndarray:
+    """(n,) int64 row codes of one record."""
+    return (np.int64(position) << (_WINDOW + _BITS)) | (windows.astype(np.int64) << _BITS) | masks.astype(np.int64)
+
+
+def decode(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(position, window, bits) of row codes.
+
+    >>> [int(x[0]) for x in decode(encode(7, np.array([3]), np.array([4095])))]
+    [7, 3, 4095]
+    """
+    return rows >> (_WINDOW + _BITS), rows >> _BITS & (1 << _WINDOW) - 1, rows & (1 << _BITS) - 1
+
+
+def measured(setting: LeadSetting, records: Iterable[tuple[int, str, int]], how: Draw) -> np.ndarray:
+    """Rows of a lead setting: all windows of each (position, record, windows), in order."""
+    parts = [encode(p, np.arange(w), bits(setting, record, w, how)) for p, record, w in records]
+    return np.concatenate(parts) if parts else np.zeros(0, np.int64)
+
+
+def complete(records: Iterable[tuple[int, str, int]]) -> np.ndarray:
+    """Rows of all twelve leads, as training sees them."""
+    parts = [encode(p, np.arange(w), np.full(w, ALL.bits)) for p, _, w in records]
+    return np.concatenate(parts) if parts else np.zeros(0, np.int64)

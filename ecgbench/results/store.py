@@ -1,0 +1,131 @@
+"""The store of a run: plain files, each whole or absent, `DONE` last. Finished means DONE is there; nothing else counts.
+
+<run>/plan.json                                        what was asked for, with its hash, and the facts it rests on
+      fits/<task>/<model>/<key>/                       head, training log, fit.json, DONE
+      cells/<task>/<model>/<setting>/<key>/            predictions.parquet, features.npy, scores.parquet,
+                                                       replicates.npy, cell.json, DONE
+      features/<dataset>/<model>/<key>/                features of frozen encoders, shared by tasks and settings
+"""
+
+import fcntl
+import hashlib
+import io
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from ecgbench.cells import Cell, Fit, Plan, key
+from ecgbench.errors import BadSetting
+from ecgbench.files import as_json, put, sweep
+
+DONE, FAILED, SKIPPED = "DONE", "FAILED.json", "SKIPPED.json"
+
+
+class Store:
+    """One run folder."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @property
+    def plan_file(self) -> Path:
+        """Where the plan lies."""
+        return self.path / "plan.json"
+
+    def document(self) -> dict[str, Any] | None:
+        """plan.json, or None before the first run."""
+        return json.loads(self.plan_file.read_text()) if self.plan_file.exists() else None
+
+    def join(self, plan: Plan) -> Plan:
+        """The plan together with what earlier runs asked of this folder; BadSetting when their settings differ."""
+        before = self.document()
+        if before is None:
+            return plan
+        old = Plan.from_json(before["plan"])
+        ours, theirs = plan.shared(), old.shared()
+        if ours != theirs:
+            differing = ", ".join(k for k in ours if ours[k] != theirs[k])
+            raise BadSetting(f"{self.path} holds a run with other settings ({differing}); choose another folder with --out")
+        return old.joined(plan)
+
+    def write_plan(self, plan: Plan, facts: Mapping[str, Any], keys: Mapping[str, str]) -> None:
+        """Write plan.json: the plan, its hash, the facts of its models, tasks and datasets, and the key of each cell."""
+        body = plan.to_json()
+        put(self.plan_file, as_json({"plan": body, "hash": key(body), "facts": facts, "keys": keys}))
+
+    def fit_folder(self, fit: Fit, fit_key: str) -> Path:
+        """Where a fit lies."""
+        return self.path / "fits" / fit.task / fit.model / fit_key
+
+    def cell_folder(self, cell: Cell, cell_key: str) -> Path:
+        """Where a cell lies."""
+        return self.path / "cells" / cell.task / cell.fit.model / str(cell.setting) / cell_key
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Holds the folder for one writer; sweeps what a killed one left. BadSetting when another run is at work in it."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        with (self.path / ".lock").open("w") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                raise BadSetting(f"another run is writing to {self.path}; wait for it or choose another folder with --out") from None
+            sweep(self.path)
+            yield
+
+
+def finished(folder: Path) -> bool:
+    """Whether everything in a folder of the store is there."""
+    return (folder / DONE).exists()
+
+
+def finish(folder: Path, content: Mapping[str, bytes | str]) -> None:
+    """Write all files of a cell or fit, then DONE with their hashes; earlier failures of it are removed."""
+    for name, data in content.items():
+        put(folder / name, data)
+    hashes = {n: hashlib.sha256(d.encode() if isinstance(d, str) else d).hexdigest() for n, d in content.items()}
+    put(folder / DONE, as_json(hashes))
+    for name in (FAILED, SKIPPED):
+        (folder / name).unlink(missing_ok=True)
+
+
+def excuse(folder: Path, name: str, reason: str, trace: str = "") -> None:
+    """Store why a cell has no number: `name` is FAILED or SKIPPED."""
+    put(folder / name, as_json({"reason": reason, "trace": trace}))
+
+
+def state(folder: Path) -> tuple[str, str]:
+    """(status, reason) of a cell: ok, skipped, failed or missing."""
+    if finished(folder):
+        return "ok", ""
+    for name, status in ((SKIPPED, "skipped"), (FAILED, "failed")):
+        if (folder / name).exists():
+            return status, json.loads((folder / name).read_text())["reason"]
+    return "missing", "not computed yet; the same `ecgbench run` command goes on where it stopped"
+
+
+def read_json(folder: Path, name: str) -> dict[str, Any]:
+    """A JSON file of a finished folder, checked against DONE."""
+    return json.loads(_checked(folder, name))  # type: ignore[no-any-return]
+
+
+def read_table(folder: Path, name: str) -> pd.DataFrame:
+    """A parquet file of a finished folder, checked against DONE."""
+    return pd.read_parquet(io.BytesIO(_checked(folder, name)))
+
+
+def read_array(folder: Path, name: str) -> np.ndarray:
+    """A npy file of a finished folder, checked against DONE."""
+    return np.load(io.BytesIO(_checked(folder, name)), allow_pickle=False)  # type: ignore[no-any-return]
+
+
+def _checked(folder: Path, name: str) -> bytes:
+    data = (folder / name).read_bytes()
+    if hashlib.sha256(data).hexdigest() != json.loads((folder / DONE).read_text())[name]:
+        raise BadSetting(f"{folder / name} is not what the run wrote; remove {folder} and run the same command again")
+    return data

@@ -1,0 +1,19 @@
+"""PTB-XL superclasses at the paper's lead counts and at the leads of hand-held devices.
+
+Run:      ecgbench run --suite ptbxl --data DIR --out runs/ptbxl
+Takes:    for 2,000 records on two cores 25 min, nearly all of it ST-MEM; ten times that for the whole release
+Expect:   with random weights macro AUROC well above chance at twelve leads and falling with the number of leads; the
+          comparison of the models means something only with pre-trained weights
+"""
+
+from ecgbench.cells import Asked
+
+PLAN = Asked(
+    models=("laef", "stmem"),
+    tasks=("ptbxl_super",),
+    leads="1,2,12,I,II,I+II",
+    seeds=5,
+    weights="released_or_random",
+    name="ptbxl",
+    suite="ptbxl",
+)

@@ -1,0 +1,63 @@
+"""Protocol `linear`: one Linear on features of a frozen encoder, trained on one window per record and epoch."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ecgbench.cells import Training
+from ecgbench.inference.predict import probabilities
+from ecgbench.seeds import rng
+from ecgbench.stats.auroc import macro_auroc
+from ecgbench.training import gates, heads
+from ecgbench.training.loop import Trained, train
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Split:
+    """Features of one split: all evaluation windows of its records."""
+
+    records: list[str]
+    features: np.ndarray
+    """(window, dim) float32, the windows of a record one after the other."""
+    owner: np.ndarray
+    """(window,) which record a window belongs to, 0..n-1 ascending."""
+    target: np.ndarray
+    """(record, label) int8."""
+
+
+def fit(training: Training, seed: int, learn: Split, check: Split) -> Trained:
+    """Train the head on `learn`, choose the epoch on `check` (record-level macro AUROC)."""
+    head = heads.linear(learn.features.shape[1], learn.target.shape[1], seed)
+    optimiser = torch.optim.AdamW(head.parameters(), lr=training.lr, weight_decay=training.weight_decay)
+    gates.each_in_one_group(head, [group["params"] for group in optimiser.param_groups])
+    features, target = torch.from_numpy(learn.features), torch.from_numpy(learn.target.astype(np.float32))
+
+    def batches(epoch: int) -> Iterator[tuple[Tensor, Tensor]]:
+        chosen = torch.from_numpy(one_window_each(learn, seed, epoch))
+        for rows in _steps(len(target), training.batch, seed, epoch):
+            yield features[chosen[rows]], target[rows]
+
+    def validate() -> float:
+        weight, bias = (p.detach().numpy() for p in (head.weight, head.bias))
+        return macro_auroc(check.target, probabilities(check.features, check.owner, weight, bias))
+
+    return train(head, optimiser, batches, validate, training.epochs)
+
+
+def one_window_each(split: Split, seed: int, epoch: int) -> np.ndarray:
+    """(record,) rows of `split.features`: one window per record, drawn from (seed, epoch, record)."""
+    starts = np.flatnonzero(np.diff(split.owner, prepend=-1))
+    counts = np.diff(starts, append=len(split.owner))
+    drawn = [int(rng("window", seed, epoch, r).integers(c)) for r, c in zip(split.records, counts, strict=True)]
+    return np.asarray(starts + np.array(drawn))
+
+
+def _steps(records: int, batch: int, seed: int, epoch: int) -> Iterator[Tensor]:
+    """Shuffled batches; the last incomplete one is dropped unless it is the only one."""
+    order = torch.from_numpy(rng("order", seed, epoch).permutation(records))
+    batch = min(batch, records)
+    for start in range(0, records - batch + 1, batch):
+        yield order[start : start + batch]

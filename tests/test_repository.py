@@ -1,0 +1,211 @@
+"""The promises of the repository itself: size and floors of the code, what imports torch, docs that are true, pins."""
+
+import ast
+import re
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+import torch
+
+import ecgbench
+from ecgbench.room import Room
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "ecgbench"
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+DOCS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+FLOORS = (
+    {"room", "seeds", "errors", "provenance", "files", "stats"},
+    {"ecg"},
+    {"cards", "cells"},
+    {"datasets", "models", "adapters", "suites", "results"},
+    {"training", "inference"},
+    {"pretraining", "benchmark", "profiling"},
+    {"reports"},
+    {"conformance"},
+    {"cli"},
+)
+FLOOR = {name: number for number, names in enumerate(FLOORS) for name in names}
+APART = {"datasets", "models", "adapters", "suites"}
+"""Rooms of floor 3: none imports another, and none imports results, which may read them."""
+TORCH = {"torch", "torch_geometric", "torchvision", "timm", "safetensors.torch"}
+TORCH_ROOMS = {"models", "training", "inference", "pretraining", "profiling", "conformance"}
+TORCH_FILES = {"benchmark/run.py"}
+
+
+def sources() -> list[Path]:
+    return sorted(PACKAGE.rglob("*.py"))
+
+
+@cache
+def tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
+
+
+def place(path: Path) -> str:
+    """The floor's word for a file: ecgbench/ecg/draw.py -> ecg, ecgbench/cards.py -> cards."""
+    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+
+
+def imports(path: Path) -> Iterator[tuple[str, int, bool]]:
+    """(dotted name, line, whether importing the file runs it), relative imports spelled out, every name of a `from` on its own."""
+    module = list(path.relative_to(ROOT).with_suffix("").parts)
+    late = {id(n) for f in ast.walk(tree(path)) if isinstance(f, ast.FunctionDef | ast.AsyncFunctionDef) for n in ast.walk(f)}
+    late |= {id(n) for f in ast.walk(tree(path)) if isinstance(f, ast.If) and "TYPE_CHECKING" in ast.unparse(f.test) for n in ast.walk(f)}
+    for node in ast.walk(tree(path)):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            base = [*(module[: -node.level] if node.level else []), *([node.module] if node.module else [])]
+            names = [".".join([*base, alias.name]) for alias in node.names]
+        else:
+            continue
+        for name in names:
+            yield name, node.lineno, id(node) not in late
+
+
+def is_torch(name: str) -> bool:
+    return any(name == t or name.startswith(f"{t}.") for t in TORCH)
+
+
+def test_files_and_functions_stay_small() -> None:
+    """Files to 300 lines (a network's 500), functions to 60 without their docstring and 6 arguments (options of a command aside)."""
+    problems = []
+    for path in sources():
+        name, lines = path.relative_to(ROOT), path.read_text().count("\n")
+        if lines > (500 if place(path) == "models" else 300):
+            problems.append(f"{name}: {lines} lines")
+        for node in ast.walk(tree(path)):
+            if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                continue
+            text = ast.get_docstring(node, clean=False)
+            length = node.end_lineno - node.lineno + 1 - (len(text.splitlines()) if text else 0)  # type: ignore[operator]
+            arguments = len([*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs])
+            if length > 60:
+                problems.append(f"{name}:{node.lineno} {node.name}: {length} lines")
+            if arguments > 6 and place(path) != "cli":
+                problems.append(f"{name}:{node.lineno} {node.name}: {arguments} arguments")
+    assert problems == []
+
+
+def test_every_file_has_a_floor() -> None:
+    assert {place(p) for p in sources()} - {"__init__"} <= set(FLOOR)
+
+
+def test_imports_go_down_the_floors_and_rooms_stand_apart() -> None:
+    problems = []
+    for path in sources():
+        here = place(path)
+        for name, line, _ in imports(path):
+            there = [*name.split("."), ""][1]
+            if not name.startswith("ecgbench.") or here == "__init__" or there == here or there not in FLOOR:
+                continue
+            if FLOOR[there] > FLOOR[here] or (here in APART and there in APART | {"results"}):
+                problems.append(f"{path.relative_to(ROOT)}:{line}: {here} (floor {FLOOR[here]}) imports {there} (floor {FLOOR[there]})")
+    assert problems == []
+
+
+def test_torch_is_imported_only_where_networks_live() -> None:
+    """An adapter that learns may import torch inside its function; torch_geometric is imported inside functions everywhere."""
+    problems = []
+    for path in sources():
+        allowed = place(path) in TORCH_ROOMS or path.relative_to(PACKAGE).as_posix() in TORCH_FILES
+        for name, line, at_import in imports(path):
+            wrong = is_torch(name) and not allowed and (at_import or place(path) != "adapters")
+            if wrong or (name.split(".")[0] == "torch_geometric" and at_import):
+                problems.append(f"{path.relative_to(ROOT)}:{line}: {name}")
+    assert problems == []
+
+
+@pytest.mark.parametrize("package", ["reports", "results", "datasets", "adapters", "suites", "stats", "ecg"])
+def test_imports_with_torch_blocked(package: str) -> None:
+    """What reads a store, or knows names, needs no torch: every module of the package is imported in a process without it."""
+    modules = [".".join(p.relative_to(ROOT).with_suffix("").parts) for p in sorted((PACKAGE / package).rglob("*.py"))]
+    assert modules
+    code = f"""
+import importlib, sys
+class Blocked:
+    def find_spec(name, path=None, target=None):
+        if name.split(".")[0] in {{"torch", "torch_geometric"}}:
+            raise ImportError(f"{{name}} is blocked")
+sys.meta_path.insert(0, Blocked)
+for name in {modules!r}:
+    importlib.import_module(name.removesuffix(".__init__"))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_command_line_is_loaded_without_torch() -> None:
+    """Names are checked before torch is loaded, so that a misspelt one is answered at once."""
+    heavy = "print([m for m in ('torch', 'torch_geometric', 'matplotlib.pyplot', 'wfdb') if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", f"import sys, ecgbench.cli; {heavy}"], capture_output=True, text=True, cwd=ROOT)
+    assert done.stdout.strip() == "[]", done.stdout + done.stderr
+
+
+def test_setuptools_packages_are_the_packages_there_are() -> None:
+    """They are named one by one; one that is forgotten is missing from the wheel and nowhere else."""
+    there = {".".join(p.parent.relative_to(ROOT).parts) for p in PACKAGE.rglob("__init__.py")}
+    assert set(PROJECT["tool"]["setuptools"]["packages"]) == there
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", re.split(r"[\s<>=!~;\[]", name)[0]).lower()
+
+
+def test_every_dependency_is_pinned_once() -> None:
+    lines = [x.split("#")[0].strip() for x in (ROOT / "constraints.txt").read_text().splitlines()]
+    pins = [_plain(x) for x in lines if x]
+    assert all(re.fullmatch(r"[\w.-]+==[\w.]+", x) for x in lines if x)
+    assert len(pins) == len(set(pins))
+    project = PROJECT["project"]
+    wanted = [*project["dependencies"], *(x for extra in project["optional-dependencies"].values() for x in extra)]
+    assert {_plain(x) for x in wanted} - {project["name"]} <= set(pins)
+
+
+def test_readme_and_contributing_keep_to_their_length() -> None:
+    assert len((ROOT / "README.md").read_text().splitlines()) <= 120
+    contributing = (ROOT / "CONTRIBUTING.md").read_text().splitlines()
+    assert len(contributing) <= 100
+    assert any(line.startswith("    make ") for line in contributing[:10]), "the first command stands in the first ten lines"
+
+
+@pytest.mark.parametrize("page", DOCS, ids=lambda p: p.name)
+def test_relative_links_lead_somewhere(page: Path) -> None:
+    targets = re.findall(r"\]\(([^)\s]+)", page.read_text()) + re.findall(r'(?:src|href)="([^"]+)"', page.read_text())
+    lost = [t for t in targets if "://" not in t and not t.startswith("#") and not (page.parent / t.split("#")[0]).exists()]
+    assert lost == []
+
+
+def test_the_version_is_told_alike_everywhere() -> None:
+    assert f"\nversion: {ecgbench.__version__}\n" in (ROOT / "CITATION.cff").read_text()
+    assert ecgbench.__version__ in (ROOT / "CHANGELOG.md").read_text()
+
+
+def test_generated_lists_are_fresh() -> None:
+    """In a process of its own: strangers that other tests brought into the rooms stay out."""
+    done = subprocess.run([sys.executable, "docs/generate.py", "--check"], capture_output=True, text=True, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/adding_a_model.md"])
+def test_the_model_that_the_docs_show_is_a_model(page: str, tmp_path: Path) -> None:
+    """The page's example enters by the door for strangers, builds, and does not read what was not measured."""
+    code = next(block for block in re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), re.DOTALL) if "CARD" in block)
+    (tmp_path / "foo.py").write_text(code)
+    foo = Room("ecgbench.models", "model", ("CARD", "build")).get(str(tmp_path / "foo.py"))
+    contract, measured = foo.CARD.contracts[0], torch.tensor([[True] * 2 + [False] * 10])
+    signal = torch.randn(1, len(contract.leads), contract.samples)
+    net = foo.build().eval()
+    pooled = net(torch.where(measured[..., None], signal, torch.nan), measured).pooled
+    assert pooled.shape == (1, foo.CARD.dim)
+    assert torch.equal(pooled, net(signal, measured).pooled)
+    assert sum(p.numel() for p in net.parameters()) == foo.CARD.parameters
+    prefixes = tuple(prefix for group in foo.CARD.groups.values() for prefix in group)
+    assert all(name.startswith(prefixes) for name, _ in net.named_parameters())
