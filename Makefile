@@ -11,7 +11,8 @@ help:  ## print the targets
 
 demo: .venv/.package  ## run LAEF and ST-MEM on synthetic recordings with 1, 2 and 12 leads, and write the report
 	$(BIN)/ecgbench run --models laef,stmem --leads 1,2,12
-	$(BIN)/ecgbench report
+	$(BIN)/ecgbench report runs/demo
+	@echo "The report: runs/demo/report/index.html (opens in any browser)"
 
 test: .venv/.dev  ## the whole test suite; ECGBENCH_REAL_DATA names genuine recordings, WORKERS the processes (2)
 	$(if $(RECORDINGS),ECGBENCH_REAL_DATA="$${ECGBENCH_REAL_DATA-$(abspath $(RECORDINGS))}") $(BIN)/pytest -n $(WORKERS) --dist loadfile

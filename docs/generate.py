@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
 
-from ecgbench import adapters, datasets, models, reports
+from ecgbench import adapters, datasets, models, reports, suites
 from ecgbench.cards import InputContract
 from ecgbench.ecg.leads import LEADS
 from ecgbench.room import Room
@@ -79,6 +79,15 @@ def report_table() -> str:
     return table(("name", "what it shows"), [(f"`{name}`", first_sentence(module)) for name, module in citizens(reports.ROOM)])
 
 
+def suite_lists() -> str:
+    """Suites: command, duration and expectation stand in the docstring."""
+    parts = []
+    for name, module in citizens(suites.ROOM):
+        head, _, body = (inspect.getdoc(module) or "").partition("\n\n")
+        parts += [f"### `{name}`", head, "```\n" + body + "\n```"]
+    return "\n\n".join(parts)
+
+
 BLOCKS = {
     "models": model_table,
     "choices": choice_lists,
@@ -86,6 +95,7 @@ BLOCKS = {
     "tasks": task_table,
     "adapters": adapter_table,
     "reports": report_table,
+    "suites": suite_lists,
 }
 
 

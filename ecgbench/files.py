@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,8 @@ import pandas as pd
 
 PASSING = ".tmp"
 """Suffix of files that are being written; what a kill leaves behind is removed at the next start."""
+_OURS = re.compile(r"\..+\.\d+\.tmp")
+"""Names that `put` gives; a folder may hold other people's temporary files."""
 
 
 def put(path: Path, content: bytes | str) -> Path:
@@ -32,7 +35,8 @@ def put(path: Path, content: bytes | str) -> Path:
 def sweep(folder: Path) -> None:
     """Remove what dead writers left behind below `folder`; only where no other process writes."""
     for left in folder.rglob(f".*{PASSING}"):
-        left.unlink(missing_ok=True)
+        if _OURS.fullmatch(left.name):
+            left.unlink(missing_ok=True)
 
 
 def as_json(value: Any) -> str:

@@ -10,10 +10,8 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-import torch
 
 import ecgbench
-from ecgbench.room import Room
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "ecgbench"
@@ -195,17 +193,11 @@ def test_generated_lists_are_fresh() -> None:
 
 
 @pytest.mark.parametrize("page", ["README.md", "docs/adding_a_model.md"])
-def test_the_model_that_the_docs_show_is_a_model(page: str, tmp_path: Path) -> None:
-    """The page's example enters by the door for strangers, builds, and does not read what was not measured."""
-    code = next(block for block in re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), re.DOTALL) if "CARD" in block)
-    (tmp_path / "foo.py").write_text(code)
-    foo = Room("ecgbench.models", "model", ("CARD", "build")).get(str(tmp_path / "foo.py"))
-    contract, measured = foo.CARD.contracts[0], torch.tensor([[True] * 2 + [False] * 10])
-    signal = torch.randn(1, len(contract.leads), contract.samples)
-    net = foo.build().eval()
-    pooled = net(torch.where(measured[..., None], signal, torch.nan), measured).pooled
-    assert pooled.shape == (1, foo.CARD.dim)
-    assert torch.equal(pooled, net(signal, measured).pooled)
-    assert sum(p.numel() for p in net.parameters()) == foo.CARD.parameters
-    prefixes = tuple(prefix for group in foo.CARD.groups.values() for prefix in group)
-    assert all(name.startswith(prefixes) for name, _ in net.named_parameters())
+def test_the_model_that_the_docs_show_keeps_every_promise(page: str, tmp_path: Path) -> None:
+    """As a reader would do it: the page's code in a file, then the page's command."""
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), re.DOTALL)
+    (tmp_path / "foo.py").write_text(next(block for block in blocks if "CARD" in block))
+    assert "ecgbench check model ./foo.py" in (ROOT / page).read_text()
+    code = "from ecgbench.cli import main; main()"
+    done = subprocess.run([sys.executable, "-c", code, "check", "model", "./foo.py"], capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr

@@ -22,7 +22,7 @@ CARD = ModelCard(
     paper="none",
     origin="this project",
     licence="MIT",
-    parameters=8_688,
+    parameters=8_616,
     dim=2 * WIDE,
     contracts=(
         InputContract(

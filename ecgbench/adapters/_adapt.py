@@ -54,7 +54,9 @@ def adapt(view: np.ndarray, measured: np.ndarray, contract: InputContract, polic
     hidden = np.where(measured[:, None], view, np.float32(np.nan))
     if policy.fill is None:
         return normalise(hidden[rows], contract.normalisation), measured[rows]
-    filled = policy.fill(hidden, measured, policy.state)
+    filled = np.asarray(policy.fill(hidden, measured, policy.state))
+    if filled.shape != view.shape:
+        raise LeakError(f"policy {policy.name!r} made {filled.shape} of a signal of shape {view.shape}; it must keep all twelve rows")
     if not np.isfinite(filled).all() or not np.array_equal(filled[measured], view[measured]):
         raise LeakError(f"policy {policy.name!r} left a hidden lead unfilled, peeked at one, or altered a measured one")
     if contract.fill == "before":

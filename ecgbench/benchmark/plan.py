@@ -6,7 +6,7 @@ from dataclasses import replace
 from ecgbench import adapters, datasets, models
 from ecgbench.adapters._adapt import NATIVE
 from ecgbench.cards import DatasetCard, Task
-from ecgbench.cells import PAPER, Asked, Fit, Plan, grid
+from ecgbench.cells import PAPER, Asked, Cell, Fit, Plan, grid
 from ecgbench.ecg.draw import parse_leads, settings
 from ecgbench.errors import BadSetting, UnknownName
 from ecgbench.room import plain
@@ -34,18 +34,26 @@ def resolve_tasks(names: Sequence[str]) -> list[str]:
 def check(asked: Asked) -> Asked:
     """Resolve every name and refuse impossible numbers; imports no network."""
     parse_leads(asked.leads)
-    for flag, value, least in (("--seeds", asked.seeds, 1), ("--limit", asked.limit or 3, 3), ("--epochs", asked.training.epochs, 1),
-                               ("--batch", asked.training.batch, 1), ("--draws", asked.scoring.draws, 100)):  # fmt: skip
+    least_of = {
+        "--seeds": (asked.seeds, 1), "--limit": (3 if asked.limit is None else asked.limit, 3), "--epochs": (asked.training.epochs, 1),
+        "--batch": (asked.training.batch, 1), "--draws": (asked.scoring.draws, 100),
+    }  # fmt: skip
+    for flag, (value, least) in least_of.items():
         if value < least:
             raise BadSetting(f"{flag} {value}: at least {least}")
+    if not 0 < asked.training.lr < float("inf"):
+        raise BadSetting(f"--lr {asked.training.lr}: a learning rate is above 0; the default is --lr 0.001")
+    for flag, chosen in (("models", asked.models), ("tasks", asked.tasks), ("policy", asked.policies), ("fit-seeds", asked.fit_seeds)):
+        if not chosen:
+            raise BadSetting(f"--{flag} names nothing; leave it out for the default")
     for policy in asked.policies:
         if plain(policy) not in (PAPER, NATIVE):
             known = [*adapters.names(), NATIVE, PAPER]
             if plain(policy) not in map(plain, known) and not policy.endswith(".py"):
                 raise UnknownName("policy", policy, known, "List them: ecgbench adapters")
-    tasks = tuple(resolve_tasks(asked.tasks))
     names = tuple(dict.fromkeys(models.resolve(m) for m in asked.models))
     weights_of(asked.weights, names)
+    tasks = tuple(resolve_tasks(asked.tasks))
     return replace(asked, tasks=tasks, models=names)
 
 
@@ -53,11 +61,11 @@ def weights_of(text: str, names: Sequence[str]) -> dict[str, str]:
     """What `--weights` means for each model: one word for all, or name=value pairs."""
     if "=" not in text:
         return dict.fromkeys(names, text)
-    pairs = dict(part.split("=", 1) if "=" in part else (part, "") for part in text.split(","))
-    chosen = {models.resolve(k): v for k, v in pairs.items()}
+    pairs = [part.partition("=") for part in text.split(",")]
+    chosen = {models.resolve(name): value for name, _, value in pairs}
     stray = [k for k in chosen if k not in names]
     lacking = [n for n in names if not chosen.get(n)]
-    if stray or lacking:
+    if stray or lacking or len(pairs) != len(chosen):
         raise BadSetting(f"--weights {text}: name each of {', '.join(names)} once, for example --weights {names[0]}=random")
     return chosen
 
@@ -69,7 +77,7 @@ def plan(asked: Asked) -> Plan:
     for task in asked.tasks:
         scored.setdefault(tasks[task][2].parent or task, []).append(task)
     weights = weights_of(asked.weights, asked.models)
-    cells = []
+    cells: list[Cell] = []
     for fit_task in scored:
         for model in asked.models:
             contract = models.get(model).CARD.contract(asked.contract)

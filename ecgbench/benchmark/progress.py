@@ -3,7 +3,7 @@
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Protocol
 
 from rich.console import Console
@@ -19,7 +19,7 @@ class Watcher(Protocol):
     def note(self, text: str) -> None:
         """One line about something that is done."""
 
-    def stage(self, text: str, total: int, unit: str) -> "contextmanager[Callable[[int], None]]":  # type: ignore[type-arg]
+    def stage(self, text: str, total: int, unit: str) -> AbstractContextManager[Callable[[int], None]]:
         """A stretch of work; the context gives a function to call with the units just done."""
 
 
@@ -86,7 +86,7 @@ class Bars:
 
 def watcher() -> Watcher:
     """Bars where standard error is a terminal, else plain lines."""
-    return Bars() if sys.stderr.isatty() else Lines()  # type: ignore[return-value]
+    return Bars() if sys.stderr.isatty() else Lines()
 
 
 def paced(what: str, note: Callable[[str], None]) -> Callable[[int, int], None]:

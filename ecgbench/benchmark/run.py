@@ -2,14 +2,16 @@
 
 import time
 import traceback
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ecgbench import datasets, provenance
+from ecgbench import adapters, datasets, models, provenance
+from ecgbench.adapters._adapt import NATIVE
 from ecgbench.benchmark import keys
 from ecgbench.benchmark.plan import all_tasks
 from ecgbench.benchmark.progress import Watcher, paced
@@ -57,6 +59,7 @@ class Run:
     def __init__(self, plan: Plan, places: Places, watcher: Watcher) -> None:
         self.places, self.watcher, self.store = places, watcher, Store(places.out)
         self.asked, self.tasks, self.outcome = plan, all_tasks(), Outcome()
+        self.declared: set[Cell] = set()
 
     def __call__(self) -> Outcome:
         """Compute every cell that is not finished. Raises what a user must mend; FATAL errors stop the run."""
@@ -65,7 +68,8 @@ class Run:
             before = self.store.document() or {"facts": {}, "keys": {}}
             self.keys: dict[str, str] = dict(before["keys"])
             self.facts: dict[str, Any] = {"models": {}, "datasets": {}, "tasks": {}, **before["facts"], "provenance": self._provenance()}
-            for model, weights in dict.fromkeys((f.model, f.weights) for f in self.plan.fits):
+            self.cells = [c for c in self.plan.cells if c in set(self.asked.cells) or self._entered(c)]
+            for model, weights in dict.fromkeys((c.fit.model, c.fit.weights) for c in self.cells):
                 self._model(model, weights)
             self.facts["provenance"]["seconds"] = round(time.time() - self.facts["provenance"]["started"], 1)
             self._save()
@@ -74,17 +78,23 @@ class Run:
     def _provenance(self) -> dict[str, Any]:
         return {"command": provenance.command(), "started": round(time.time(), 1), "seconds": None, "device": "cpu", **provenance.here()}
 
+    def _entered(self, cell: Cell) -> bool:
+        """Whether the names of an earlier plan's cell are known to this process; a stranger's are only where its path is given."""
+        here = cell.fit.model in models.names() and cell.policy in (*adapters.names(), NATIVE) and cell.task in self.tasks
+        if not here:
+            self.watcher.note(f"left as it is, for it enters by a path that this command does not name: {cell.label}")
+        return here
+
     def _save(self) -> None:
         self.store.write_plan(self.plan, self.facts, self.keys)
 
     def _model(self, name: str, weights: str) -> None:
-        mine = [c for c in self.plan.cells if (c.fit.model, c.fit.weights) == (name, weights)]
+        mine = [c for c in self.cells if (c.fit.model, c.fit.weights) == (name, weights)]
         try:
             built = network.build(name, weights)
         except EcgbenchError:
             raise
         except Exception as error:  # a stranger's network may fail in any way
-            self.keys |= {c.identity: key({"unbuilt": c.identity}) for c in mine}
             self._fail(name, mine, error)
             return
         by_dataset: dict[tuple[str, str], list[Cell]] = {}
@@ -111,37 +121,43 @@ class Run:
         return selection
 
     def _subject(self, subject: Subject, cells: list[Cell]) -> None:
-        self._declare(subject, cells)
-        todo = [c for c in cells if not self._settled(subject, c)]
+        todo: list[Cell] = []
+        for policy in dict.fromkeys(c.policy for c in cells):
+            part = [c for c in cells if c.policy == policy]
+            with self._at_the_cost_of(subject.name, part):
+                self._declare(subject, part)
+                todo += [c for c in part if not self._settled(subject, c)]
         if not todo:
             return
-        try:
+        with self._at_the_cost_of(subject.name, todo):
             records = [r for split in ("train", "val") for r in subject.records[split]]
             subject.compute(subject.contract.policy, rows.complete(records), "training features")
-        except FATAL:
-            raise
-        except Exception as error:  # one model that cannot run must not cost the others
-            self._fail(subject.name, todo, error)
-            return
-        for policy in dict.fromkeys(c.policy for c in todo):
-            self._policy(subject, policy, [c for c in todo if c.policy == policy])
+            for policy in dict.fromkeys(c.policy for c in todo):
+                self._policy(subject, policy, [c for c in todo if c.policy == policy])
 
     def _policy(self, subject: Subject, policy: str, cells: list[Cell]) -> None:
+        scoring, what = self.plan.scoring, f"test features, policy {policy}"
+        wanted = [subject.rows(c, scoring) for c in cells]
         try:
-            wanted = np.concatenate([subject.rows(c, self.plan.scoring) for c in cells])
-            subject.compute(policy, wanted, f"test features, policy {policy}")
+            subject.compute(policy, np.concatenate(wanted), what, scoring.draw == "window")
+        except FATAL:
+            raise
+        except Exception as error:  # of one lead setting, perhaps: each cell tries again what it needs
+            self.watcher.note(f"{subject.name}: {what}: {type(error).__name__}: {error}; going on cell by cell")
+        for cell, needed in zip(cells, wanted, strict=True):
+            with self._at_the_cost_of(subject.name, [cell]):
+                subject.compute(policy, needed, what, scoring.draw == "window")
+                self._cell(subject, cell)
+
+    @contextmanager
+    def _at_the_cost_of(self, what: str, cells: list[Cell]) -> Iterator[None]:
+        """Whatever fails inside costs these cells and no others; FATAL errors stop the run."""
+        try:
+            yield
         except FATAL:
             raise
         except Exception as error:
-            self._fail(subject.name, cells, error)
-            return
-        for cell in cells:
-            try:
-                self._cell(subject, cell)
-            except FATAL:
-                raise
-            except Exception as error:
-                self._fail(subject.name, [cell], error)
+            self._fail(what, cells, error)
 
     def _declare(self, subject: Subject, cells: Iterable[Cell]) -> None:
         """Write down, before anything is computed, what the cells rest on and where they will lie."""
@@ -155,6 +171,7 @@ class Run:
         for cell in cells:
             task, fit_task = self.tasks[cell.task][2], self.tasks[cell.fit.task][2]
             fitted = keys.fit_key(subject, cell.fit, fit_task, self.plan.training)
+            self.declared.add(cell)
             self.keys[cell.identity] = keys.cell_key(subject, cell, task, fitted, self.plan.scoring)
             self.facts["tasks"][task.name] = {
                 "title": task.title, "dataset": subject.selection.prepared.name, "evaluation_only": task.parent is not None,
@@ -179,6 +196,8 @@ class Run:
         return self.store.cell_folder(cell, self.keys[cell.identity])
 
     def _fail(self, what: str, cells: list[Cell], error: Exception) -> None:
+        """Store the reason; a cell that failed before its key could be known lies under a key of its name."""
+        self.keys |= {c.identity: key({"undeclared": c.identity}) for c in cells if c not in self.declared}
         reason = str(error) if isinstance(error, EcgbenchError) else f"{type(error).__name__}: {error}"
         for cell in cells:
             stored.excuse(self._folder(cell), stored.FAILED, reason, "".join(traceback.format_exception(error)))
@@ -206,7 +225,7 @@ class Run:
             gates.unchanged(subject.network.card.title, subject.network.sha256, digest(subject.network.module))
             stored.finish(folder, {"head.safetensors": save(trained.state), "log.csv": log, "fit.json": as_json(note)})
             self.watcher.note(f"fitted {fit.task} · {fit.model} · seed {fit.seed}: epoch {best.epoch}, val {best.validation:.4f}")
-        head = load((folder / "head.safetensors").read_bytes())
+        head = load(stored.read_bytes(folder, "head.safetensors"))
         return head["weight"], head["bias"]
 
     def _cell(self, subject: Subject, cell: Cell) -> None:
@@ -220,9 +239,10 @@ class Run:
         table = subject.selection.index.loc[[p for p, _, _ in records]]
         target = table[task.columns].to_numpy(np.int8)
         kept = target.any(axis=1) if task.parent and self.plan.scoring.rows == "labelled" else np.ones(len(target), bool)
+        table = table.iloc[np.flatnonzero(kept)]
         predictions = Predictions(
-            records=list(table["record"][kept]), patients=list(table["patient"][kept]), labels=task.labels,
-            probability=probability[kept][:, columns], target=target[kept], expected=frozenset(table["record"][kept]),
+            records=list(table["record"]), patients=list(table["patient"]), labels=task.labels,
+            probability=probability[kept][:, columns], target=target[kept], expected=frozenset(table["record"]),
         )  # fmt: skip
         mean = averaged(features, owners(records)).astype(np.float32)[kept]
         self._store_cell(subject, cell, predictions, mean, started)

@@ -27,7 +27,7 @@ class Selection:
         if self.limit is None or self.limit >= len(index):
             return index
         labels = [c for t in sorted(self.prepared.card.tasks, key=lambda t: len(t.labels)) for c in t.columns]
-        quotas = _quotas(index["split"].value_counts().to_dict(), self.limit)
+        quotas = _quotas({str(s): int(n) for s, n in index["split"].value_counts().items()}, self.limit)
         chosen = [_choose(index[index["split"] == s], labels, q, rng("limit", self.prepared.name, s)) for s, q in quotas.items()]
         return index.loc[sorted(np.concatenate(chosen))]
 
@@ -43,10 +43,12 @@ class Selection:
 
 
 def _quotas(sizes: dict[str, int], limit: int) -> dict[str, int]:
-    """Records per split: proportional by largest remainder, at least one of each.
+    """Records per split, `limit` in all: proportional by largest remainder, at least one of each.
 
     >>> _quotas({"train": 1598, "val": 200, "test": 202}, 60)
     {'train': 48, 'val': 6, 'test': 6}
+    >>> _quotas({"train": 120, "val": 20, "test": 40}, 3)
+    {'train': 1, 'val': 1, 'test': 1}
     """
     total = sum(sizes.values())
     exact = {s: limit * sizes[s] / total for s in SPLITS if sizes.get(s)}
@@ -54,6 +56,8 @@ def _quotas(sizes: dict[str, int], limit: int) -> dict[str, int]:
     for s in sorted(exact, key=lambda s: int(exact[s]) - exact[s]):
         if sum(quotas.values()) < limit:
             quotas[s] += 1
+    while sum(quotas.values()) > max(limit, len(quotas)):
+        quotas[max(quotas, key=quotas.__getitem__)] -= 1
     return quotas
 
 
@@ -67,5 +71,5 @@ def _choose(split: pd.DataFrame, labels: list[str], quota: int, generator: np.ra
             having = np.flatnonzero(column == value)
             if len(having) and len(chosen) < quota and not np.isin(having, chosen).any():
                 chosen.append(int(having[0]))
-    rest = [i for i in range(len(order)) if i not in set(chosen)]
+    rest = np.setdiff1d(np.arange(len(order)), chosen)
     return np.asarray(order[[*chosen, *rest][:quota]])

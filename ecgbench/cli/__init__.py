@@ -33,10 +33,29 @@ def _version(
 def main() -> None:
     """The program: exit codes 0 done, 1 some cells or a check failed, 2 bad input, 130 interrupted."""
     try:
-        app()
+        sys.exit(app(standalone_mode=False) or 0)
     except EcgbenchError as error:
-        print(f"ecgbench: {' '.join(str(error).split())}", file=sys.stderr)
-        sys.exit(2)
+        _complain(str(error))
     except KeyboardInterrupt:
-        print("ecgbench: interrupted; what is finished is stored, the same command goes on from there", file=sys.stderr)
-        sys.exit(130)
+        _stop()
+    except Exception as error:
+        # typer carries its own copy of click in some versions, so its errors are known by what they offer
+        if type(error).__name__ == "Abort":
+            _stop()
+        if not hasattr(error, "format_message"):
+            raise
+        asked = getattr(getattr(error, "ctx", None), "command_path", "ecgbench")
+        if type(error).__name__ == "NoArgsIsHelpError":
+            typer.echo(error.format_message(), err=True)
+            sys.exit(2)
+        _complain(f"{error.format_message().rstrip('.')}; see {asked} --help")
+
+
+def _complain(message: str) -> None:
+    print(f"ecgbench: {' '.join(message.split())}", file=sys.stderr)
+    sys.exit(2)
+
+
+def _stop() -> None:
+    print("ecgbench: interrupted; what is finished is stored, the same command goes on from there", file=sys.stderr)
+    sys.exit(130)

@@ -1,9 +1,12 @@
-"""`ecgbench check model | parity`: the promises, tested by anyone."""
+"""`ecgbench check model | adapter | dataset | parity`: the promises, tested by anyone."""
 
 import json
 from pathlib import Path
+from typing import Any
 
 import typer
+
+from ecgbench.cli.run import DATA, PREPARED
 
 JSON = typer.Option(False, "--json", help="Rows as one JSON array.")
 
@@ -12,6 +15,8 @@ def add(app: typer.Typer) -> None:
     """Add the group to the program."""
     group = typer.Typer(help="Check that a model keeps its promises, and that it is the authors' network.", no_args_is_help=True)
     group.command("model")(model)
+    group.command("adapter")(adapter)
+    group.command("dataset")(dataset)
     group.command("parity")(parity)
     app.add_typer(group, name="check")
 
@@ -23,12 +28,33 @@ def model(name: str = typer.Argument(..., help="A model's name, or the path of y
     """
     from ecgbench.conformance.models import check
 
-    rows = check(name)
+    _show(check(name), as_json)
+
+
+def adapter(name: str = typer.Argument(..., help="A policy's name, or the path of your own."), as_json: bool = JSON) -> None:
+    """Run the conformance properties on one policy for missing leads. Exit 1 when one is broken."""
+    from ecgbench.conformance.adapters import check
+
+    _show(check(name), as_json)
+
+
+def dataset(
+    name: str = typer.Argument(..., help="A dataset's name, or the path of your own."),
+    data: Path = DATA,
+    prepared: Path = PREPARED,
+    as_json: bool = JSON,
+) -> None:
+    """Run the conformance properties on one prepared dataset. Exit 1 when one is broken."""
+    from ecgbench.conformance.datasets import check
+
+    _show(check(name, data, prepared), as_json)
+
+
+def _show(rows: list[dict[str, Any]], as_json: bool) -> None:
     if as_json:
         typer.echo(json.dumps(rows, indent=1, ensure_ascii=False))
-    else:
-        for row in rows:
-            typer.echo(f"{'ok    ' if row['ok'] else 'BROKEN'} {row['name']}: {row['detail']}")
+    for row in () if as_json else rows:
+        typer.echo(f"{'ok    ' if row['ok'] else 'BROKEN'} {row['name']}: {row['detail']}")
     if not all(row["ok"] for row in rows):
         raise typer.Exit(1)
 

@@ -38,7 +38,8 @@ def tasks(as_json: bool = JSON, data: Path = DATA, prepared: Path = PREPARED) ->
     from ecgbench.benchmark.plan import all_tasks
     from ecgbench.datasets._prepare import state
 
-    found, states = [], {}
+    found: list[dict[str, Any]] = []
+    states: dict[str, str] = {}
     for name, (dataset, card, task) in all_tasks().items():
         states.setdefault(dataset, state(dataset, data, prepared))
         found.append({

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 import typer
 
@@ -26,14 +26,14 @@ def run(
     tasks: str = typer.Option(None, "--tasks", "-t", help="Tasks, comma-separated; see `ecgbench tasks`."),
     leads: str = typer.Option(None, "--leads", "-l", help="Counts drawn at random, ranges and named sets: 1,2,12,I,II,I+V2 or 1-12."),
     seeds: int = typer.Option(None, "--seeds", help="Draws of random leads, seeds 0..N-1, on one fit.  [default: 5; demo: 2]"),
-    fit_seeds: str = typer.Option(None, "--fit-seeds", help="Seeds of the training, comma-separated; more than one repeats it.  [default: 0]"),
+    fit_seeds: str = typer.Option(None, "--fit-seeds", help="Seeds of the training, comma-separated.  [default: 0]"),
     weights: str = typer.Option(
         None, "--weights", "-w",
-        help="released, random, released_or_random or a path; NAME=... per model, comma-separated.  [default: released; suites: released_or_random]",
+        help="released, random, released_or_random, a path, or NAME=... per model.  [default: released; suites: released_or_random]",
     ),
     protocol: str = typer.Option("linear", "--protocol", help="linear: a linear probe on the frozen encoder."),
-    policy: str = typer.Option(None, "--policy", help="How missing leads are met: paper (each model's own), native, zero, einthoven, mean, copy; comma-separated."),
-    contract: str = typer.Option(None, "--contract", help="How models are fed: paper (the reference benchmark) or upstream (their authors)."),
+    policy: str = typer.Option(None, "--policy", help="Missing leads: paper (each model's own), native, or names of `ecgbench adapters`."),
+    contract: str = typer.Option(None, "--contract", help="How models are fed: paper (reference benchmark) or upstream (authors)."),
     draw: str = typer.Option("record", "--draw", help="Random leads per record, or anew in each window."),
     rows: str = typer.Option("all", "--rows", help="Evaluation-only tasks: all records, or labelled ones only."),
     bootstrap: str = typer.Option("bayesian", "--bootstrap", help="Resampling of patients: bayesian, or multinomial (the paper's)."),
@@ -58,22 +58,21 @@ def run(
     """
     from ecgbench.benchmark import plan as planning
 
-    words = {"models": _split(models), "tasks": _split(tasks), "leads": leads, "seeds": seeds, "weights": weights, "policies": _split(policy),
-             "contract": contract, "limit": limit, "fit_seeds": _integers(fit_seeds)}  # fmt: skip
-    asked = _base(suite, tasks)
-    asked = replace(asked, **{k: v for k, v in words.items() if v is not None})
+    words: dict[str, Any] = {
+        "models": _split(models), "tasks": _split(tasks), "leads": leads, "seeds": seeds, "weights": weights, "policies": _split(policy),
+        "contract": contract and _one_of("--contract", contract, "paper", "upstream"), "limit": limit, "fit_seeds": _integers(fit_seeds),
+    }  # fmt: skip
+    asked = replace(_base(suite, tasks), **{k: v for k, v in words.items() if v is not None})
     asked = replace(
         asked,
         training=Training(protocol=cast(Any, _one_of("--protocol", protocol, "linear")), epochs=epochs, lr=lr, batch=batch),
         scoring=replace(
             asked.scoring,
             draw=cast(Any, _one_of("--draw", draw, "record", "window")),
-            rows=cast(Literal["all", "labelled"], _one_of("--rows", rows, "all", "labelled")),
+            rows=cast(Any, _one_of("--rows", rows, "all", "labelled")),
             bootstrap=cast(Any, _one_of("--bootstrap", bootstrap, "bayesian", "multinomial")),
         ),
     )
-    if asked.contract not in ("paper", "upstream"):
-        _one_of("--contract", asked.contract, "paper", "upstream")
     checked = planning.check(asked)
     place = out or Path("runs") / (checked.name or "+".join(checked.tasks))
     _compute(checked, data, prepared, place)

@@ -36,11 +36,11 @@ def properties(network: Network) -> Iterator[tuple[str, Callable[[], str]]]:
     yield "card", partial(card_is_true, network)
     for contract in card.contracts:
         for policy in [*adapters.names(), *([NATIVE] if card.native else [])]:
-            encoder = Encoder(network.module, contract, Policy.of(policy, lambda c=contract: [view(_recording(i, c), c) for i in (2, 3)]))
+            encoder = Encoder(network.module, contract, Policy.of(policy, partial(_training, contract)))
             where = f"contract {contract.name}, policy {policy}"
             yield f"hidden leads do not matter ({where})", partial(hidden_leads_do_not_matter, encoder)
             yield f"file order of leads does not matter ({where})", partial(file_order_does_not_matter, encoder)
-        encoder = Encoder(network.module, contract, Policy.of(contract.policy, lambda c=contract: [view(_recording(2, c), c)]))
+        encoder = Encoder(network.module, contract, Policy.of(contract.policy, partial(_training, contract)))
         yield f"the same twice (contract {contract.name})", partial(deterministic, encoder)
         yield f"a batch of one equals a batch of n (contract {contract.name})", partial(batch_of_one, encoder)
         if card.native:
@@ -127,6 +127,10 @@ def view(recording: Recording, contract: InputContract) -> np.ndarray:
     """(12, time) mV at the contract's rate, as inference sees a recording."""
     band = (contract.filter.low, contract.filter.high) if contract.filter else None
     return preprocess.view(recording.clinical().signal, recording.fs, contract.fs, band)
+
+
+def _training(contract: InputContract) -> list[np.ndarray]:
+    return [view(_recording(number, contract), contract) for number in (2, 3)]
 
 
 def _features(encoder: Encoder, recording: Recording, subset: LeadSubset) -> np.ndarray:

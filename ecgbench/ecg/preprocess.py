@@ -8,7 +8,6 @@ from fractions import Fraction
 from math import ceil
 
 import numpy as np
-from scipy.signal import filtfilt, firwin, resample_poly
 
 from ecgbench.errors import BadSetting
 
@@ -22,6 +21,8 @@ def view(signal: np.ndarray, fs: float, to_fs: float, band: tuple[float, float] 
     signal (lead, time) at `fs` Hz -> (lead, `resampled_length`) float32 at `to_fs` Hz, same unit. `band` = (low, high) in
     Hz, or None for no filter. Computed in float64. A lead without variation stays exactly constant.
     """
+    from scipy.signal import filtfilt, resample_poly  # half a second to import; names are checked without it
+
     exact = np.asarray(signal, np.float64)
     still = np.ptp(exact, axis=-1) == 0
     level = exact[still, :1]
@@ -44,6 +45,8 @@ def band_pass(fs: float, band: tuple[float, float]) -> np.ndarray:
     HuBERT-ECG's preparation (Coppola et al., doi 10.1101/2024.11.14.24317328). With so few taps the lower edge is
     nominal: applied forward and backward, 0.964 of a constant remains.
     """
+    from scipy.signal import firwin
+
     taps = int(0.3 * fs)
     return np.asarray(firwin(taps + 1 - taps % 2, band, pass_zero=False, fs=fs))
 

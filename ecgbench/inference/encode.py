@@ -1,11 +1,13 @@
 """From one record's view to the features of its windows: hide, fill or gather, normalise, cut, run the network.
 
-What is computed for a record and a set of leads depends on nothing else: batches never mix records, so a resumed, extended
-or repeated run gives the same numbers.
+What is computed for a record and a set of leads depends on nothing else: batches never mix records and hold either all its
+windows or one (the last bits of a matrix product depend on the batch), so a resumed, extended or repeated run gives the same
+numbers.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -28,6 +30,8 @@ class Encoder:
     network: nn.Module
     contract: InputContract
     policy: Policy
+    singly: bool = False
+    """Each window is a batch of its own: needed where the windows of a record have different leads."""
 
     @property
     def shares_embeddings(self) -> bool:
@@ -52,18 +56,20 @@ class Encoder:
         found = {}
         for mask, chosen in wanted.items():
             signal, measured = adapt(view, bits_to_mask(np.array(mask)), self.contract, self.policy)
-            batch = torch.from_numpy(cut(signal, self.contract.samples)[chosen])
-            features = self.network(batch, torch.from_numpy(measured).expand(len(batch), -1))
-            found[mask] = features.pooled.numpy()
+            batch, rows = torch.from_numpy(cut(signal, self.contract.samples)[chosen]), torch.from_numpy(measured)
+            parts = batch.split(1 if self.singly else len(batch))
+            found[mask] = torch.cat([self.network(p, rows.expand(len(p), -1)).pooled for p in parts]).numpy()
         return found
 
     def _shared(self, view: np.ndarray, wanted: Mapping[int, np.ndarray]) -> dict[int, np.ndarray]:
         signal, _ = adapt(view, ALL.mask, self.contract, self.policy)
-        tokens = self.network.embed_leads(torch.from_numpy(cut(signal, self.contract.samples)))
+        network: Any = self.network  # `shares_embeddings` has seen both methods
+        tokens = network.embed_leads(torch.from_numpy(cut(signal, self.contract.samples)))
         found = {}
         for mask, chosen in wanted.items():
-            measured = torch.from_numpy(_rows(mask, self.contract)).expand(len(chosen), -1)
-            found[mask] = self.network.encode(tokens[torch.from_numpy(chosen)], measured).pooled.numpy()
+            rows = torch.from_numpy(_rows(mask, self.contract))
+            parts = tokens[torch.from_numpy(chosen)].split(1 if self.singly else len(chosen))
+            found[mask] = torch.cat([network.encode(p, rows.expand(len(p), -1)).pooled for p in parts]).numpy()
         return found
 
 

@@ -11,6 +11,8 @@ from ecgbench.datasets._views import View
 from ecgbench.files import put
 from ecgbench.inference.encode import Encoder
 from ecgbench.inference.rows import decode
+from ecgbench.models._weights import digest
+from ecgbench.training import gates
 
 FLUSH_SECONDS = 20.0
 """A kill loses at most this much work."""
@@ -33,32 +35,38 @@ class FeatureCache:
 
     def take(self, rows: np.ndarray) -> np.ndarray:
         """(row, dim) float32; every row must be there."""
-        at = np.searchsorted(self._rows, rows)
-        return np.asarray(self._features[at])
+        if len(lost := self.missing(rows)):
+            raise KeyError(f"{len(lost)} of {len(rows)} rows have no features yet")
+        return np.asarray(self._features[np.searchsorted(self._rows, rows)])
 
     def compute(self, encoder: Encoder, view: View, rows: np.ndarray, advance: Callable[[int], None]) -> None:
-        """Compute what is missing of `rows`; `advance` is called with the number of rows done."""
+        """Compute what is missing of `rows`; `advance` is called with the number of rows done.
+
+        GateError when encoding changed the network: what it computed since the last shard is dropped, or the next run would
+        find it and see nothing wrong.
+        """
+        if not len(missing := self.missing(rows)):
+            return
+        before, self._flushed = digest(encoder.network), time.monotonic()
         try:
-            for record_rows in _by_record(self.missing(rows)):
-                self._add(*_encode(encoder, view, record_rows))
+            for record_rows in _by_record(missing):
+                self._new.append(_encode(encoder, view, record_rows))
+                if time.monotonic() - self._flushed > FLUSH_SECONDS:
+                    self._flush(encoder, before)
                 advance(len(record_rows))
         finally:
-            self._flush()
+            self._flush(encoder, before)
 
-    def _add(self, rows: np.ndarray, features: np.ndarray) -> None:
-        self._new.append((rows, features))
-        if time.monotonic() - self._flushed > FLUSH_SECONDS:
-            self._flush()
-
-    def _flush(self) -> None:
-        self._flushed = time.monotonic()
-        if not self._new:
+    def _flush(self, encoder: Encoder, before: str) -> None:
+        new, self._new = self._new, []
+        if not new:
             return
-        rows, features = (np.concatenate(part) for part in zip(*self._new))
-        count = len(list(self.folder.glob("*.safetensors")))
-        put(self.folder / f"{count:06d}.safetensors", save({"rows": rows, "features": features}))
-        self._merge(self._new)
-        self._new = []
+        gates.unchanged("features", before, digest(encoder.network))
+        rows, features = (np.concatenate(part) for part in zip(*new))
+        last = max((int(p.stem) for p in self.folder.glob("*.safetensors")), default=-1)
+        put(self.folder / f"{last + 1:06d}.safetensors", save({"rows": rows, "features": features}))
+        self._merge(new)
+        self._flushed = time.monotonic()
 
     def _merge(self, parts: list[tuple[np.ndarray, np.ndarray]]) -> None:
         if len(self._rows):

@@ -9,10 +9,11 @@ from typing import Any
 import pandas as pd
 
 from ecgbench.ecg.leads import LEADS, LeadSubset
-from ecgbench.reports._form import Fact, counted, enumerated
+from ecgbench.reports._form import Fact, counted
+from ecgbench.results._notes import PENDING
 from ecgbench.results.study import MAIN_COLUMNS, Study
 
-_WHOLE = {"n_records", "n_patients", "n_labels", "n_undefined", "n", "positives", "seed", "windows"}
+_WHOLE = {"n_records", "n_patients", "n_labels", "n_undefined", "n", "positives", "seed", "fit_seed", "excluded", "lost"}
 """Columns that count; pandas makes them float where a row has none."""
 _FLAGS = ("best", "not_significantly_worse")
 FULL = str(len(LEADS))
@@ -59,7 +60,7 @@ def columns(study: Study) -> list[dict[str, Any]]:
     rows = main_rows(study)
     pairs = list(dict.fromkeys((row["model"], row["policy"]) for row in rows))
     known = {model["name"]: model for model in study.models}
-    random = {(row["model"], row["policy"]) for row in rows if row["weights"] == "random"}
+    random = {(row["model"], row["policy"]) for row in [*rows, *records(study.cells)] if row["weights"] == "random"}
     several = {model for model, _ in pairs if sum(other == model for other, _ in pairs) > 1}
     made = []
     for model, policy in pairs:
@@ -80,7 +81,7 @@ def columns(study: Study) -> list[dict[str, Any]]:
 
 
 def tasks(study: Study) -> list[dict[str, Any]]:
-    """Tasks that have rows, in the order of the table: name, title, evaluation_only, dataset, synthetic."""
+    """Tasks that have rows, in the order of the table: task (its name), title, evaluation_only, dataset, synthetic."""
     present = list(dict.fromkeys(study.main["task"]))
     known = {task["name"]: task for task in study.tasks}
     synthetic = {data["name"] for data in study.datasets if data["synthetic"]}
@@ -88,18 +89,56 @@ def tasks(study: Study) -> list[dict[str, Any]]:
     made = []
     for name in order:
         task = known.get(name, {})
-        fact = {"task": name, "title": task.get("title", name), "evaluation_only": bool(task.get("evaluation_only"))}
+        title = marked(task.get("title", name), task.get("dataset") in synthetic)
+        fact = {"task": name, "title": title, "evaluation_only": bool(task.get("evaluation_only"))}
         made.append(fact | {"dataset": task.get("dataset"), "synthetic": task.get("dataset") in synthetic})
     return made
 
 
-def reasons(study: Study) -> dict[tuple[str, str, str, str], str]:
-    """Why a row of the table has no number: (task, model, leads, policy) -> the distinct reasons of its cells."""
-    found: dict[tuple[str, str, str, str], list[str]] = {}
+def word(status: str, reason: str) -> str:
+    """The status of a cell for readers: what nobody has computed yet did not fail."""
+    return PENDING if status == "missing" or reason.startswith(PENDING) else status
+
+
+def gaps(study: Study) -> list[dict[str, Any]]:
+    """Cells without a number, gathered: task, model, policy, word (for the status), reason, and the settings that share them.
+
+    `leads` maps a setting as typed to (cells without a number, cells asked for).
+    """
+    found: dict[tuple[str, ...], dict[str, Any]] = {}
+    asked: dict[tuple[str, ...], int] = {}
     for cell in records(study.cells):
-        if cell["status"] != "ok" and cell["reason"]:
-            found.setdefault((cell["task"], cell["model"], str(cell["leads"]), cell["policy"]), []).append(str(cell["reason"]))
-    return {key: "; ".join(dict.fromkeys(texts)) for key, texts in found.items()}
+        place = (cell["task"], cell["model"], cell["policy"])
+        leads, reason = str(cell["leads"]), str(cell["reason"] or "no reason was stored")
+        asked[*place, leads] = asked.get((*place, leads), 0) + 1
+        if cell["status"] == "ok":
+            continue
+        status = word(cell["status"], reason)
+        names = dict(zip(("task", "model", "policy", "word", "reason"), (*place, status, reason)))
+        one = found.setdefault((*place, status, reason), names | {"leads": {}})
+        one["leads"][leads] = one["leads"].get(leads, 0) + 1
+    for one in found.values():
+        one["leads"] = {leads: (lost, asked[one["task"], one["model"], one["policy"], leads]) for leads, lost in one["leads"].items()}
+    return list(found.values())
+
+
+def settings_words(leads: Fact) -> str:
+    """The settings of a gap; how many draws where not all are concerned.
+
+    >>> settings_words({"1": (5, 5), "2": (3, 5), "I": (1, 1)})
+    '1, 2 (3 of 5 draws), I'
+    """
+    return ", ".join(typed if lost == asked else f"{typed} ({lost} of {asked} draws)" for typed, (lost, asked) in leads.items())
+
+
+def reasons(study: Study) -> dict[tuple[str, str, str, str], str]:
+    """Why a row of the table has no number: (task, model, leads, policy) -> the distinct reasons of its cells, failures first."""
+    found: dict[tuple[str, str, str, str], list[str]] = {}
+    for gap in sorted(gaps(study), key=lambda gap: ("failed", "skipped", PENDING).index(gap["word"])):
+        for leads in gap["leads"]:
+            text = gap["reason"] if gap["word"] == PENDING else f"{gap['word']}: {gap['reason']}"
+            found.setdefault((gap["task"], gap["model"], leads, gap["policy"]), []).append(text)
+    return {key: "; ".join(texts) for key, texts in found.items()}
 
 
 def grid(study: Study) -> dict[str, Any]:
@@ -132,8 +171,7 @@ def _cells(
         cell |= {"rank": place, "best": place == 1, "footnote": None}
         cell["asterisk"] = ok and row["not_significantly_worse"] and place is not None and not (row["best"] or place == 1)
         if not ok:
-            reason = why.get((row["task"], row["model"], row["leads"], row["policy"]))
-            text = row["status"] + (f": {reason}" if reason else "")
+            text = why.get((row["task"], row["model"], row["leads"], row["policy"]), row["status"])
             footnotes += [] if text in footnotes else [text]
             cell["footnote"] = footnotes.index(text) + 1
         made.append(cell)
@@ -180,41 +218,26 @@ def _share(cell: Fact | None, base: Fact) -> float | None:
     return float((cell["macro_auroc"] - CHANCE) / (base["macro_auroc"] - CHANCE))
 
 
-def comparisons(table: Fact) -> list[dict[str, Any]]:
-    """Every column against the best of its task and setting: difference (fraction, <= 0), p, p_holm, and
-    the paper's verdict `worse` (None where nothing was tested)."""
-    found = []
-    for task in table["tasks"]:
-        for line in task["lines"]:
-            pairs = [(head, cell) for head, cell in zip(table["columns"], line["cells"]) if cell and cell["rank"] != 1]
-            best = [(head, cell) for head, cell in zip(table["columns"], line["cells"]) if cell and cell["rank"] == 1]
-            for head, cell in pairs if best else []:
-                if cell["macro_auroc"] is None:
-                    continue
-                row = {"task": task["task"], "title": task["title"], "leads": line["leads"], "label": head["label"]}
-                row |= {"best": enumerated([h["label"] for h, _ in best]), "difference": cell["macro_auroc"] - best[0][1]["macro_auroc"]}
-                found.append(
-                    row
-                    | {
-                        "p": cell["p"],
-                        "p_holm": cell["p_holm"],
-                        "worse": None if cell["p"] is None and not cell["asterisk"] else not cell["asterisk"],
-                    }
-                )
-    return found
+def comparisons(study: Study) -> list[dict[str, Any]]:
+    """Study.comparisons with titles and labels, and `worse`, the paper's verdict: whether the interval of the difference leaves out 0
+    (None where there is no interval)."""
+    names = {(head["model"], head["policy"]): head["label"] for head in columns(study)}
+    titles = {task["task"]: task["title"] for task in tasks(study)}
+    rows = records(study.comparisons)
+    for row in rows:
+        low, high = row["low"], row["high"]
+        row |= {"leads": str(row["leads"]), "title": titles[row["task"]], "label": names[row["model"], row["policy"]]}
+        row |= {"best": names[row["best_model"], row["best_policy"]], "worse": None if None in (low, high) else not low <= 0 <= high}
+    return rows
 
 
-def data_sentences(study: Study) -> list[str]:
-    """Per dataset: records used and released, test records and patients, limit, synthetic."""
-    said = []
-    for data in study.datasets:
-        used, all_of_them = int(data["records"]), int(data["records_release"])
-        share = f"{used:,} of {counted(all_of_them, 'record')}" if used != all_of_them else counted(used, "record")
-        limit = f" (--limit {data['limit']})" if data["limit"] is not None else ""
-        test = f"tested on {counted(plain(data['test_records']), 'record')} of {counted(plain(data['test_patients']), 'patient')}"
-        kind = "SYNTHETIC data, no patient was ever recorded; " if data["synthetic"] else ""
-        said.append(f"{data['title']} {data['version']}: {kind}{share}{limit}, {test}.")
-    return said
+def marked(title: str, synthetic: bool) -> str:
+    """A title that says it when its data are synthetic.
+
+    >>> marked("Demo (synthetic)", True), marked("Toy", True)
+    ('Demo (synthetic)', 'Toy (synthetic)')
+    """
+    return title if not synthetic or "synthetic" in title.lower() else f"{title} (synthetic)"
 
 
 def setting_words(typed: str) -> str:

@@ -5,6 +5,7 @@ import io
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 Fact = Mapping[str, Any]
@@ -110,6 +111,17 @@ def clock(seconds: float | None) -> str:
     if whole < 60:
         return f"{whole} s"
     return f"{whole // 60} min {whole % 60} s" if whole < 3600 else f"{whole // 3600} h {whole % 3600 // 60} min"
+
+
+def moment(seconds: float | str | None) -> str:
+    """A time in seconds since 1970 as a date; text as it is.
+
+    >>> moment(1735787045.0)
+    '2025-01-02 03:04 UTC'
+    """
+    if seconds is None or isinstance(seconds, str):
+        return seconds or ""
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M} UTC"
 
 
 def latex(text: str) -> str:

@@ -41,18 +41,26 @@ def facts(study: Study) -> dict[str, Any]:
     """`series` (label, random), `panels` (task, title, synthetic, points), `rows` (the CSV), `left_out` (sentences), `about`."""
     heads, tasks = _facts.columns(study), _facts.tasks(study)
     index = {(head["model"], head["policy"]): i for i, head in enumerate(heads)}
-    rows, lost = [], []
+    rows = []
     for row in _facts.main_rows(study):
         number, named = _facts.leads_of(row["leads"])
         point = {name: row[name] for name in COLUMNS if name in row} | {"n_leads": number, "named": named}
         if row["status"] == "ok":
             rows.append(point | {"series": index[row["model"], row["policy"]]})
-        else:
-            title = next(task["title"] for task in tasks if task["task"] == row["task"])
-            lost.append(f"{heads[index[row['model'], row['policy']]]['label']} at {row['leads']}, {title} ({row['status']})")
     panels = [task | {"points": [row for row in rows if row["task"] == task["task"]]} for task in tasks]
     limits = [f"{data['title']}: {data['limit']} records only (--limit)." for data in study.datasets if data["limit"] is not None]
-    return {"series": heads, "panels": panels, "rows": rows, "left_out": lost, "about": limits}
+    return {"series": heads, "panels": panels, "rows": rows, "left_out": _left_out(study), "about": limits}
+
+
+def _left_out(study: Study) -> list[str]:
+    """`LAEF at 1, 2, PTB-XL Super (failed)`; the task is said where there are several."""
+    labels = {(head["model"], head["policy"]): head["label"] for head in _facts.columns(study)}
+    titles = {task["task"]: task["title"] for task in _facts.tasks(study)}
+    said = []
+    for gap in _facts.gaps(study):
+        where = f", {titles[gap['task']]}" if len(titles) > 1 else ""
+        said.append(f"{labels[gap['model'], gap['policy']]} at {', '.join(gap['leads'])}{where} ({gap['word']})")
+    return said
 
 
 def draw(facts: dict[str, Any], folder: Path) -> list[Path]:
@@ -81,7 +89,7 @@ def caption(facts: Fact) -> str:
     drawn = any(not row["named"] and row["n_leads"] < 12 for row in facts["rows"])
     words = [("Filled markers: leads" if named else "Leads") + " drawn at random for each record."] if drawn else []
     words += ["Hollow markers: the named leads in every record."] if named else []
-    words += ["Bars: 95 % intervals over patients."]
+    words += ["Bars: 95 % intervals over patients."] if facts["rows"] else []
     words += facts["about"]
     if facts["left_out"]:
         shown = facts["left_out"][:6]
@@ -117,7 +125,8 @@ def _words(figure: "Figure", axes: "Sequence[Axes]", facts: Fact, across: int) -
 
     figure.supylabel("Macro AUROC × 100", fontsize=9)
     figure.supxlabel(textwrap.fill(caption(facts), 108 if across == 1 else 140), fontsize=7.5, color="#444444", x=0.01, ha="left")
-    handles = [_handle(i, series) for i, series in enumerate(facts["series"])]
+    drawn = {row["series"] for row in facts["rows"]}
+    handles = [_handle(i, series) for i, series in enumerate(facts["series"]) if i in drawn]
     if handles:
         widest = max(len(handle.get_label()) for handle in handles)
         fit = max(1, (92 if across == 1 else 120) // (widest + 8))
@@ -148,9 +157,10 @@ def _panel(ax: "Axes", panel: Fact, series: Sequence[Fact], room: int) -> None:
     for leads, x in spots.items():
         _name(ax, leads, x, [point for point in panel["points"] if point["leads"] == leads], upright=len(spots) > 4 or room > 1)
     _axes(ax, counts, max([*counts, *spots.values()], default=12))
-    ax.set_title(panel["title"] + (" — SYNTHETIC data" if panel["synthetic"] else ""))
+    ax.set_title(panel["title"])
     if not panel["points"]:
-        ax.text(0.5, 0.5, "no finished cell", transform=ax.transAxes, ha="center", color="#777777")
+        ax.set(xticks=[], yticks=[])
+        ax.text(0.5, 0.5, "no number yet", transform=ax.transAxes, ha="center", color="#777777")
 
 
 def _name(ax: "Axes", leads: str, x: float, points: Sequence[Fact], upright: bool) -> None:

@@ -34,11 +34,9 @@ def facts(study: Study) -> dict[str, Any]:
     """`rows` (the CSV), `columns`, `tasks` and `footnotes` (the grid, see `_facts.grid`), `about` (sentences to print under it)."""
     told = study.provenance
     how = [f"{word} {told[word]}" for word in ("protocol", "contract") if told.get(word)]
-    if told.get("draw"):
-        how.append(f"random leads drawn per {told['draw']}")
-    weights = list(dict.fromkeys(str(row["weights"]) for row in _facts.main_rows(study) if row["weights"]))
+    weights = list(dict.fromkeys(str(row["weights"]) for row in [*_facts.main_rows(study), *_facts.records(study.cells)] if row["weights"]))
     setting = f"{', '.join(how)}; weights: {_form.enumerated(weights) or 'none'}."
-    about = [setting[0].upper() + setting[1:], *_facts.data_sentences(study), *study.notes]
+    about = [*study.notes, setting[0].upper() + setting[1:]]
     return {"rows": _facts.main_rows(study), **_facts.grid(study), "about": about}
 
 

@@ -1,7 +1,7 @@
 """The page: index.html, one file that opens from disk and asks nothing of any network.
 
 It states what the rows say, shows the main table and the lead curve, and carries what a reviewer asks for: comparisons,
-what was skipped or failed and why, scores per label, data, models, provenance. The tables it quotes lie beside it as CSV.
+what has no number and why, scores per label, data, models, provenance. The tables it quotes lie beside it as CSV.
 """
 
 import re
@@ -11,6 +11,7 @@ from typing import Any
 from ecgbench.files import put
 from ecgbench.reports import _facts, _findings, _form, lead_curve, main_table
 from ecgbench.reports._form import Fact
+from ecgbench.results._notes import GRAVE, PENDING
 from ecgbench.results.study import Study
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -20,19 +21,21 @@ def facts(study: Study) -> dict[str, Any]:
     """`table` and `curve` (facts of those reports), and one entry per section of the page."""
     table = main_table.facts(study)
     kept = _facts.survival(table)
+    compared, gaps = _facts.comparisons(study), _gaps(study, table)
     return {
         "table": table,
         "curve": lead_curve.facts(study),
-        "findings": _findings.findings(table, kept),
-        "banners": banners(study, table),
+        "findings": _findings.findings(table, kept, compared, gaps),
+        "banners": banners(study),
+        "about": [text for text in table["about"] if not _grave(text)],
         "survival": kept,
         "survival_leads": list(dict.fromkeys(kept_at["leads"] for row in kept for kept_at in row["kept"])),
-        "comparisons": _facts.comparisons(table),
-        "gaps": gaps(study, table),
+        "comparisons": compared,
+        "gaps": gaps,
         "labels": labels(study, table),
         "beside": {
             f"{name}.csv": {"columns": list(frame.columns), "rows": _facts.records(frame)}
-            for name, frame in (("cells", study.cells), ("labels", study.labels))
+            for name, frame in (("comparisons", study.comparisons), ("cells", study.cells), ("labels", study.labels))
         },
         "data": [_plain(data) for data in study.datasets],
         "models": [_plain(model) | {"policies": _policies(table, model["name"])} for model in study.models],
@@ -57,8 +60,8 @@ def html(facts: Fact) -> str:
     from markupsafe import Markup
 
     page = Environment(loader=FileSystemLoader(TEMPLATES), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    spell = (_form.points, _form.signed, _form.chance, _form.millions, _form.clock, _form.counted, _form.enumerated)
-    page.filters |= {word.__name__: word for word in spell} | {"doi": doi, "setting_words": _facts.setting_words}
+    spell = (_form.points, _form.signed, _form.chance, _form.millions, _form.clock, _form.moment, _form.counted, _form.enumerated)
+    page.filters |= {word.__name__: word for word in spell} | {"doi": doi, "setting_words": _facts.setting_words, "marked": _facts.marked}
     drawing = Markup(lead_curve.svg_text(facts["curve"]))
     signs = main_table.marks(facts["table"])
     return page.get_template("page.html.j2").render(
@@ -95,41 +98,29 @@ def contract_words(contract: Fact) -> str:
     return f"{contract['name']}: " + ", ".join(words)
 
 
-def banners(study: Study, table: Fact) -> list[dict[str, str]]:
-    """What nobody may overlook: synthetic data, random weights, a limit, gaps."""
+def banners(study: Study) -> list[dict[str, str]]:
+    """What nobody may overlook, from the notes: synthetic data, random weights, a limit, what is not finished, failed or skipped."""
     found = []
-    made_up = [data["title"] for data in study.datasets if data["synthetic"]]
-    if made_up:
-        found.append({"word": "Synthetic data", "text": f"{_form.enumerated(made_up)}: no patient was ever recorded."})
-    random = [head["label"] for head in table["columns"] if head["random"]]
-    if random:
-        found.append(
-            {"word": "Random weights", "text": f"{_form.enumerated(random)}: untrained encoder, no statement about the published model."}
-        )
-    limited = [
-        f"{data['title']}: {_form.counted(int(data['limit']), 'record')} in all" for data in study.datasets if data["limit"] is not None
-    ]
-    if limited:
-        found.append({"word": "Limited", "text": f"{'; '.join(limited)} (--limit). Intervals are wide and labels may be undefined."})
-    lost = sum(row["status"] != "ok" for row in table["rows"])
-    if lost:
-        found.append(
-            {"word": "Incomplete", "text": f"{lost} of {_form.counted(len(table['rows']), 'row')} have no number; the reasons are below."}
-        )
+    for text in filter(_grave, study.notes):
+        word, _, rest = text.partition(": ")
+        found.append({"word": word.capitalize(), "text": rest})
     return found
 
 
-def gaps(study: Study, table: Fact) -> list[dict[str, Any]]:
-    """Cells without a number: task, label (of the column), setting, status, reason."""
+def _grave(note: str) -> bool:
+    return note.startswith(tuple(f"{word}: " for word in GRAVE))
+
+
+def _gaps(study: Study, table: Fact) -> list[dict[str, Any]]:
+    """`_facts.gaps` with titles: cells without a number, one entry per task, column, status and reason."""
     names = {(head["model"], head["policy"]): head["label"] for head in table["columns"]}
     titles = {task["task"]: task["title"] for task in table["tasks"]}
-    lost = [cell for cell in _facts.records(study.cells) if cell["status"] != "ok"]
     return [
-        {
-            "task": titles.get(cell["task"], cell["task"]), "label": names.get((cell["model"], cell["policy"]), cell["model"]),
-            "setting": str(cell["setting"]), "status": cell["status"], "reason": cell["reason"] or "no reason was stored",
+        gap | {
+            "title": titles[gap["task"]], "label": names[gap["model"], gap["policy"]],
+            "settings": _facts.settings_words(gap["leads"]), "reason": gap["reason"].removeprefix(f"{PENDING}; "),
         }
-        for cell in lost
+        for gap in _facts.gaps(study)
     ]  # fmt: skip
 
 

@@ -32,11 +32,9 @@ class Scored:
         return float(self.scores.loc[self.scores["label"] == MACRO, "auroc"].iloc[0])
 
     def on(self, records: Sequence[str], scoring: Scoring) -> "Scored":
-        """The same cell scored on fewer records, with draws over those patients."""
-        if list(records) == list(self.predictions["record"]):
-            return self
+        """The same cell scored on some of its records, with draws over the patients of those alone."""
         part = self.predictions.set_index("record").loc[list(records)].reset_index()
-        labels = [c.split(":", 1)[1] for c in part if c.startswith("target:")]
+        labels = [c.split(":", 1)[1] for c in map(str, part.columns) if c.startswith("target:")]
         weights = draws_of_patients(self.dataset, list(part["patient"]), scoring.draws, scoring.bootstrap)
         target, probability = (part[[f"{kind}:{n}" for n in labels]].to_numpy() for kind in ("target", "probability"))
         again = score(labels, target, probability, weights)
@@ -85,7 +83,8 @@ class Row:
 def compare(rows: Sequence[Row], scoring: Scoring) -> None:
     """Mark the best row of one task and setting and compare the others with it; rows that are not ok are left out.
 
-    All sides are scored on the intersection of their records. The Holm family is the comparisons made here.
+    Where their records differ, all sides are scored anew on the intersection, or their draws would be of different patients.
+    The Holm family is the comparisons made here.
     """
     able = [r for r in rows if r.status == "ok" and np.isfinite(r.score)]
     if not able:
@@ -93,14 +92,18 @@ def compare(rows: Sequence[Row], scoring: Scoring) -> None:
     best = max(able, key=lambda r: r.score)
     best.best = True
     others = [r for r in able if r is not best]
-    common = set.intersection(*(set(c.predictions["record"]) for r in able for c in r.cells))
+    held = [frozenset(c.predictions["record"]) for r in able for c in r.cells]
+    common = None if len(set(held)) == 1 else frozenset.intersection(*held)
+    first = _restricted(best, common, scoring)
     for other in others:
-        a, b = (_restricted(r, common, scoring) for r in (best, other))
+        a, b = first, _restricted(other, common, scoring)
         other.difference = paired_difference(a.score, b.score, a.replicates, b.replicates)
     for other, adjusted in zip(others, holm(np.array([r.difference.p for r in others if r.difference])), strict=True):
         other.p_holm = float(adjusted)
 
 
-def _restricted(row: Row, records: set[str], scoring: Scoring) -> Row:
+def _restricted(row: Row, records: frozenset[str] | None, scoring: Scoring) -> Row:
+    if records is None:
+        return row
     cells = [c.on([r for r in c.predictions["record"] if r in records], scoring) for c in row.cells]
     return Row(task=row.task, model=row.model, leads=row.leads, policy=row.policy, cells=cells)

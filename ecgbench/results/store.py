@@ -42,7 +42,10 @@ class Store:
         return json.loads(self.plan_file.read_text()) if self.plan_file.exists() else None
 
     def join(self, plan: Plan) -> Plan:
-        """The plan together with what earlier runs asked of this folder; BadSetting when their settings differ."""
+        """The plan together with what earlier runs asked of this folder; BadSetting when their settings differ.
+
+        A plan that holds all that was asked before keeps its own order, so a grid that grew reads like one asked for at once.
+        """
         before = self.document()
         if before is None:
             return plan
@@ -51,7 +54,12 @@ class Store:
         if ours != theirs:
             differing = ", ".join(k for k in ours if ours[k] != theirs[k])
             raise BadSetting(f"{self.path} holds a run with other settings ({differing}); choose another folder with --out")
-        return old.joined(plan)
+        fed = {f.model: (f.weights, f.contract) for f in old.fits}
+        for f in plan.fits:  # one row of a table is one model: its seeds are averaged, its weights and contracts must not be
+            if fed.get(f.model, (f.weights, f.contract)) != (f.weights, f.contract):
+                was = "weights {}, contract {}".format(*fed[f.model])
+                raise BadSetting(f"{self.path} holds {f.model} with {was}; choose another folder with --out")
+        return plan if set(old.cells) <= set(plan.cells) else old.joined(plan)
 
     def write_plan(self, plan: Plan, facts: Mapping[str, Any], keys: Mapping[str, str]) -> None:
         """Write plan.json: the plan, its hash, the facts of its models, tasks and datasets, and the key of each cell."""
@@ -97,6 +105,7 @@ def finish(folder: Path, content: Mapping[str, bytes | str]) -> None:
 def excuse(folder: Path, name: str, reason: str, trace: str = "") -> None:
     """Store why a cell has no number: `name` is FAILED or SKIPPED."""
     put(folder / name, as_json({"reason": reason, "trace": trace}))
+    (folder / (FAILED if name == SKIPPED else SKIPPED)).unlink(missing_ok=True)
 
 
 def state(folder: Path) -> tuple[str, str]:
@@ -111,21 +120,22 @@ def state(folder: Path) -> tuple[str, str]:
 
 def read_json(folder: Path, name: str) -> dict[str, Any]:
     """A JSON file of a finished folder, checked against DONE."""
-    return json.loads(_checked(folder, name))  # type: ignore[no-any-return]
+    return dict(json.loads(read_bytes(folder, name)))
 
 
 def read_table(folder: Path, name: str) -> pd.DataFrame:
     """A parquet file of a finished folder, checked against DONE."""
-    return pd.read_parquet(io.BytesIO(_checked(folder, name)))
+    return pd.read_parquet(io.BytesIO(read_bytes(folder, name)))
 
 
 def read_array(folder: Path, name: str) -> np.ndarray:
     """A npy file of a finished folder, checked against DONE."""
-    return np.load(io.BytesIO(_checked(folder, name)), allow_pickle=False)  # type: ignore[no-any-return]
+    return np.asarray(np.load(io.BytesIO(read_bytes(folder, name)), allow_pickle=False))
 
 
-def _checked(folder: Path, name: str) -> bytes:
-    data = (folder / name).read_bytes()
-    if hashlib.sha256(data).hexdigest() != json.loads((folder / DONE).read_text())[name]:
+def read_bytes(folder: Path, name: str) -> bytes:
+    """A file of a finished folder; BadSetting where it is gone or is not what DONE says."""
+    data = (folder / name).read_bytes() if (folder / name).is_file() else b""
+    if hashlib.sha256(data).hexdigest() != json.loads((folder / DONE).read_text()).get(name):
         raise BadSetting(f"{folder / name} is not what the run wrote; remove {folder} and run the same command again")
     return data

@@ -62,12 +62,12 @@ def test_bytes_are_deterministic_whatever_the_user_configured(tmp_path):
 def test_titles_captions_and_legend_say_what_must_be_said():
     facts = lead_curve.facts(make.crowded())
     with lead_curve._figure(facts) as figure:
-        assert [ax.get_title(loc="left") for ax in figure.axes[:3]] == ["PTB-XL All", "PTB-XL Diag", "Demo — SYNTHETIC data"]
+        assert [ax.get_title(loc="left") for ax in figure.axes[:3]] == ["PTB-XL All", "PTB-XL Diag", "Demo (synthetic)"]
         legend = [text.get_text() for text in figure.legends[0].get_texts()]
     assert legend[1:3] == ["ST-MEM zero", "ST-MEM native"]
     assert legend[3].endswith("(random weights)")
     caption = lead_curve.caption(facts)
-    assert "at 12, Demo (failed)" in caption
+    assert "at 12, Demo (synthetic) (failed)" in caption
     assert "Demo: 60 records only (--limit)." in caption
     assert "Hollow" not in caption
 

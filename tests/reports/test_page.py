@@ -57,7 +57,7 @@ def test_self_contained_and_balanced(study):
     assert reader.open == []
     tags = {tag for tag, _ in reader.seen}
     assert not tags & {"script", "link", "img", "iframe", "object", "base", "form"}
-    beside = {"main_table.csv", "lead_curve.csv", "labels.csv", "cells.csv"}
+    beside = {"main_table.csv", "lead_curve.csv", "comparisons.csv", "labels.csv", "cells.csv"}
     ids = {attrs["id"] for _, attrs in reader.seen if "id" in attrs}
     for tag, attrs in reader.seen:
         assert "src" not in attrs
@@ -104,6 +104,41 @@ def test_findings_say_what_the_rows_say():
     assert page.facts(make.build(untested))["findings"] == ["12 leads: LAEF is best with 90.0, 10.0 points above ST-MEM; not tested."]
 
 
+def test_untrained_encoders_and_synthetic_data_win_nothing():
+    rows = [make.row("demo", name, "12", auroc, weights="random") for name, auroc in (("laef", 0.9), ("stmem", 0.8))]
+    rows[0]["best"], rows[1]["p"] = True, 0.002
+    demo = {"tasks": [make.task("demo", "Demo", dataset="demo")], "datasets": [make.dataset("demo", "Demo", synthetic=True)]}
+    numbers = "12 leads: macro AUROC LAEF 90.0, ST-MEM 80.0."
+    why = "This run shows the harness at work: every encoder is untrained and all data are synthetic, so no number here says"
+    assert page.facts(make.build(rows, **demo))["findings"] == [f"{why} anything about a model or a patient.", numbers]
+    trained = [row | {"weights": "released"} for row in rows]
+    assert page.facts(make.build(trained, **demo))["findings"][0].count("all data are synthetic") == 1
+    untrained = [row | {"task": "ptbxl_super"} for row in rows]
+    assert page.facts(make.build(untrained))["findings"][1:] == [numbers]
+    mixed = [untrained[0], untrained[1] | {"weights": "released"}]
+    said = page.facts(make.build(mixed))["findings"]
+    assert said == ["12 leads: ST-MEM has macro AUROC 80.0. Untrained, for reference: LAEF 90.0."]
+
+
+def test_a_run_without_numbers_says_how_far_it_is():
+    rows = [make.row("ptbxl_super", "laef", leads, status="failed") for leads in ("1", "12")]
+    waiting = dict.fromkeys([("laef", "1"), ("laef", "12")], "not computed yet; the same command goes on")
+    study = make.build(rows, waiting)
+    assert page.facts(study)["findings"] == ["Nothing is computed yet: 6 cells to go."]
+    assert page.facts(study)["gaps"][0]["settings"] == "1, 12"
+    assert "failed" not in page.html(page.facts(study))
+    mixed = make.build(rows, {("laef", "1"): "not computed yet"})
+    assert page.facts(mixed)["findings"] == ["No cell of this run has a number: 5 not computed yet and 1 failed."]
+
+
+def test_comparisons_are_those_of_the_study():
+    study = make.two_models()
+    text = read(study).text
+    assert len(page.facts(study)["comparisons"]) == len(study.comparisons) == 6
+    assert "1 ST-MEM LAEF +15.0 [+14.0, +16.0] 0.002 0.002 190 significantly" in text
+    assert "12 LAEF ST-MEM +0.3 [−99.7, +100.3] 0.410 0.410 190 not significantly" in text
+
+
 def test_many_tasks_are_counted():
     names = [f"t{i}" for i in range(5)]
     rows = [make.row(n, "laef", "1", 0.8 - 0.1 * (n == "t4"), best=n != "t4", p=0.01 if n == "t4" else float("nan")) for n in names]
@@ -119,7 +154,7 @@ def test_sections_of_the_crowded_study():
     facts = page.facts(make.crowded())
     text = read(make.crowded()).text
     assert [banner["word"] for banner in facts["banners"]] == ["Synthetic data", "Random weights", "Limited", "Incomplete"]
-    assert "4 of 24 rows have no number" in text
+    assert all(text.count(note.partition(": ")[2]) == 1 for note in make.GRAVE_NOTES)  # a banner is not repeated under the table
     assert "LeakError: NaN reached the output" in text
     assert "none of I & II | III is <read>" in text
     assert "00017: signal ends early" in text
@@ -143,7 +178,7 @@ def test_labels_are_means_over_lead_draws_and_undefined_stays_undefined():
 def test_files_beside_the_page(tmp_path):
     study = make.crowded()
     drawn = page.draw(page.facts(study), tmp_path)
-    assert [path.name for path in drawn] == ["index.html", "main_table.csv", "lead_curve.csv", "cells.csv", "labels.csv"]
+    assert [path.name for path in drawn] == ["index.html", "main_table.csv", "lead_curve.csv", "comparisons.csv", "cells.csv", "labels.csv"]
     assert (tmp_path / "main_table.csv").read_text() == main_table.csv_text(main_table.facts(study))
     with (tmp_path / "labels.csv").open() as file:
         assert len(list(csv.reader(file))) == len(study.labels) + 1

@@ -1,0 +1,87 @@
+"""What every policy for missing leads keeps, tried through `adapt`, the one way from a record to a network's input."""
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from ecgbench import adapters
+from ecgbench.adapters._adapt import Policy
+from ecgbench.conformance._properties import demand, tried
+from ecgbench.datasets import demo
+from ecgbench.ecg.leads import ALL, LEADS, LeadSubset
+from ecgbench.seeds import rng
+
+SUBSETS = (LeadSubset.of("I"), LeadSubset.of("V4"), LeadSubset.of("II", "aVF"), LeadSubset.of("I", "III", "V1", "V2", "V6"))
+
+
+def check(name: str) -> list[dict[str, Any]]:
+    """Try every property on the policy called `name`: rows of name, ok, detail."""
+    name = adapters.resolve(name)
+    return tried((what, partial(attempt, name)) for what, attempt in properties())
+
+
+def properties() -> Iterator[tuple[str, Callable[[str], str]]]:
+    """The properties of a policy, by name."""
+    yield "fills every hidden lead and leaves measured ones alone", fills
+    yield "does not see hidden leads", blind
+    yield "the same twice", deterministic
+    yield "all leads measured: nothing to do", identity
+    yield "learns from the training split only", learns
+
+
+def fills(name: str) -> str:
+    """No NaN is left, measured rows are bit-identical."""
+    policy, x = _policy(name), _signal(1)
+    for subset in SUBSETS:
+        filled = _fill(policy, x, subset)
+        demand(bool(np.isfinite(filled).all()), f"at {subset} {int((~np.isfinite(filled)).any(axis=1).sum())} leads are not filled")
+        demand(np.array_equal(filled[subset.mask], x[subset.mask]), f"at {subset} a measured lead was altered")
+    return f"at {', '.join(map(str, SUBSETS))}"
+
+
+def blind(name: str) -> str:
+    """Two records that agree in the measured leads are filled alike."""
+    policy, x = _policy(name), _signal(1)
+    for subset in SUBSETS:
+        other = np.where(subset.mask[:, None], x, rng("conformance", name).normal(size=x.shape)).astype(np.float32)
+        demand(np.array_equal(_fill(policy, x, subset), _fill(policy, other, subset)), f"at {subset} a hidden lead shows through")
+    return "bit-identical"
+
+
+def deterministic(name: str) -> str:
+    """The same input is filled alike twice."""
+    policy, x = _policy(name), _signal(1)
+    demand(np.array_equal(_fill(policy, x, SUBSETS[3]), _fill(policy, x, SUBSETS[3])), "two fills differ")
+    return "bit-identical"
+
+
+def identity(name: str) -> str:
+    """With all twelve leads measured the record passes unchanged."""
+    demand(np.array_equal(_fill(_policy(name), _signal(1), ALL), _signal(1)), "a complete record was altered")
+    return "bit-identical"
+
+
+def learns(name: str) -> str:
+    """A policy with `fit` gives finite arrays, and others for other training records; one without keeps no state."""
+    module = adapters.get(name)
+    if not hasattr(module, "fit"):
+        return "it does not learn"
+    one, two = (module.fit([_signal(i), _signal(i + 1)], LEADS) for i in (2, 4))
+    demand(all(np.isfinite(v).all() for v in one.values()), "its state is not finite")
+    demand(any(not np.array_equal(one[k], two[k]) for k in one), "other training records make no difference")
+    return f"state: {', '.join(f'{k} {np.shape(v)}' for k, v in one.items())}"
+
+
+def _policy(name: str) -> Policy:
+    return Policy.of(name, lambda: [_signal(2), _signal(3)])
+
+
+def _fill(policy: Policy, x: np.ndarray, subset: LeadSubset) -> np.ndarray:
+    assert policy.fill is not None
+    return policy.fill(np.where(subset.mask[:, None], x, np.float32(np.nan)), subset.mask, policy.state)
+
+
+def _signal(number: int) -> np.ndarray:
+    return demo.read(None, f"D{number:03d}").signal[:, :1000]

@@ -1,0 +1,92 @@
+"""What every dataset keeps, tried on its prepared copy."""
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ecgbench import datasets
+from ecgbench.conformance._properties import demand, tried
+from ecgbench.datasets._prepare import Prepared, prepare
+from ecgbench.datasets._source import root_of
+from ecgbench.ecg.leads import LEADS
+
+SAMPLE = 20
+"""Records read for the properties of signals."""
+
+
+def check(name: str, data: Path | None = None, prepared: Path | None = None) -> list[dict[str, Any]]:
+    """Prepare the dataset called `name` if it must be, and try every property: rows of name, ok, detail."""
+    name = datasets.resolve(name)
+    store = prepare(name, data, prepared)
+    root = root_of(name, store.card, data)
+    attempts = [(what, partial(attempt, store)) for what, attempt in properties()]
+    return tried([*attempts, ("the prepared copy is what the reader reads", partial(faithful, store, root))])
+
+
+def properties() -> Iterator[tuple[str, Callable[[Prepared], str]]]:
+    """The properties of a dataset, by name."""
+    yield "records are unique and every split has some", records
+    yield "no patient is in two splits", patients
+    yield "labels are 0 or 1, and every task has its columns", labels
+    yield "evaluation-only tasks are columns of their parent", parents
+    yield "recordings are twelve leads in clinical order, finite", recordings
+
+
+def records(store: Prepared) -> str:
+    """Record ids are unique; train, val and test are there."""
+    index = store.index
+    demand(index["record"].is_unique, "a record is there twice")
+    demand(set(index["split"]) == {"train", "val", "test"}, f"splits are {sorted(set(index['split']))}")
+    return ", ".join(f"{n} {s}" for s, n in index["split"].value_counts().items())
+
+
+def patients(store: Prepared) -> str:
+    """Splits are disjoint in patients."""
+    shared = store.index.groupby("patient")["split"].nunique()
+    demand(int((shared > 1).sum()) == 0, f"{int((shared > 1).sum())} patients are in several splits")
+    return f"{len(shared)} patients"
+
+
+def labels(store: Prepared) -> str:
+    """Every task's columns exist and hold 0 and 1 only."""
+    for task in store.card.tasks:
+        lacking = [c for c in task.columns if c not in store.index]
+        demand(not lacking, f"{task.name}: no column {', '.join(lacking[:3])}")
+        demand(bool(store.index[task.columns].isin([0, 1]).all().all()), f"{task.name}: a label is neither 0 nor 1")
+    return ", ".join(f"{t.name} {len(t.labels)}" for t in store.card.tasks)
+
+
+def parents(store: Prepared) -> str:
+    """Labels of an evaluation-only task are among its parent's."""
+    children = [t for t in store.card.tasks if t.parent]
+    for task in children:
+        demand(set(task.labels) <= set(store.card.task(task.parent or "").labels), f"{task.name} has a label its parent lacks")
+    return ", ".join(t.name for t in children) or "none"
+
+
+def recordings(store: Prepared) -> str:
+    """A sample of recordings has twelve finite leads in clinical order at a positive rate."""
+    for record in _sample(store):
+        found = store.recording(record)
+        demand(found.leads == LEADS, f"{record}: leads {found.leads}")
+        demand(found.flat() == tuple(n for n in str(store.index["flat"].iloc[store.row(record)]).split("+") if n), f"{record}: flat leads")
+    return f"{len(_sample(store))} read"
+
+
+def faithful(store: Prepared, root: Path | None) -> str:
+    """The store restores what the dataset's reader gives: exactly where steps of 1 uV do, else to 1/65534 of a lead's largest value."""
+    worst = 0.0
+    for record in _sample(store):
+        read, kept = datasets.get(store.name).read(root, record), store.recording(record)
+        demand((read.patient, read.fs, read.leads) == (kept.patient, kept.fs, kept.leads), f"{record}: patient, rate or leads differ")
+        worst = max(worst, float((np.abs(read.signal - kept.signal).max(axis=1) / np.abs(read.signal).max(axis=1, initial=1e-9)).max()))
+    demand(worst <= 1 / 65534, f"samples differ by {worst:.2g} of a lead's largest value")
+    return f"largest difference {worst:.1e} of a lead's largest value"
+
+
+def _sample(store: Prepared) -> list[str]:
+    every = max(1, len(store.index) // SAMPLE)
+    return list(store.index["record"].iloc[::every])[:SAMPLE]

@@ -1,0 +1,147 @@
+"""Policies: the laws that every file of the room keeps, and what each of ours makes of missing leads.
+
+The laws run over `adapters.names()`: a policy dropped into the room is covered without a line here.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from ecgbench import adapters
+from ecgbench.adapters._adapt import Policy
+from ecgbench.adapters.copy import nearest
+from ecgbench.ecg.leads import CHEST, LEADS, LIMB, LIMB_FROM_I_II, LeadSubset, rows_of
+
+NAMES = adapters.names()
+SUBSETS = [LeadSubset.parse(t) for t in ("I", "aVR", "V4", "I+II", "III+aVF", "II+V2", "V1+V6", "I+aVL+V3", "III+aVR+aVL+aVF")]
+TIME = 60
+
+
+def ecg(seed: int, dtype: type = np.float32) -> np.ndarray:
+    """(12, time) mV: limb leads that keep Einthoven's law, an offset of its own in each chest lead."""
+    generator = np.random.default_rng(seed)
+    limb = LIMB_FROM_I_II @ generator.normal(0.1, 1, (2, TIME))
+    return np.vstack([limb, generator.normal(0, 1, (6, TIME)) + np.arange(6)[:, None]]).astype(dtype)
+
+
+def training() -> Iterator[np.ndarray]:
+    """Read once: a policy may not go over its training records twice without keeping what it needs."""
+    return (ecg(seed) for seed in range(100, 110))
+
+
+def filled(name: str, signal: np.ndarray, subset: LeadSubset) -> np.ndarray:
+    policy = Policy.of(name, training)
+    assert policy.fill is not None
+    return policy.fill(np.where(subset.mask[:, None], signal, np.nan).astype(signal.dtype), subset.mask, policy.state)
+
+
+@pytest.mark.parametrize("subset", SUBSETS, ids=str)
+@pytest.mark.parametrize("name", NAMES)
+def test_measured_rows_stay_and_no_hidden_row_stays_empty(name: str, subset: LeadSubset) -> None:
+    signal = ecg(0)
+    out = filled(name, signal, subset)
+    assert out.shape == signal.shape
+    assert np.isfinite(out).all()
+    assert np.array_equal(out[subset.mask], signal[subset.mask])
+    assert np.array_equal(out, filled(name, signal, subset))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_with_all_leads_there_is_nothing_to_fill(name: str) -> None:
+    assert np.array_equal(filled(name, ecg(0), LeadSubset(LEADS)), ecg(0))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_policy_works_on_one_record_of_any_length_and_precision(name: str) -> None:
+    """A single sample, and float64: a record is not a batch, and its length is not known beforehand."""
+    for signal in (ecg(0)[:, :1], ecg(0, np.float64)):
+        out = filled(name, signal, SUBSETS[5])
+        assert out.shape == signal.shape
+        assert np.isfinite(out).all()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_policy_is_documented_and_found_by_a_loose_name(name: str) -> None:
+    assert adapters.get(name).__doc__
+    assert Policy.of(name.upper(), training).name == name
+
+
+@pytest.mark.parametrize("name", [n for n in NAMES if hasattr(adapters.get(n), "fit")])
+def test_what_is_learned_depends_on_the_given_signals_only_and_is_stored_as_arrays(name: str) -> None:
+    one, again = Policy.of(name, training).state, Policy.of(name, training).state
+    other = Policy.of(name, lambda: (ecg(s) for s in range(200, 210))).state
+    assert one is not None
+    assert again is not None
+    assert other is not None
+    assert all(isinstance(v, np.ndarray) and v.dtype != object and np.isfinite(v).all() for v in one.values())
+    assert all(np.array_equal(v, again[k]) for k, v in one.items())
+    assert any(not np.array_equal(v, other[k]) for k, v in one.items())
+    given = Policy.of(name, lambda: pytest.fail("a state was given, so nothing may be fitted"), other)
+    assert given.state is other
+
+
+@pytest.mark.parametrize("subset", SUBSETS, ids=str)
+def test_zero_is_zero_millivolts(subset: LeadSubset) -> None:
+    assert not filled("zero", ecg(0), subset)[~subset.mask].any()
+
+
+@pytest.mark.parametrize("subset", SUBSETS, ids=str)
+def test_einthoven_gives_what_is_determined_and_zero_for_the_rest(subset: LeadSubset) -> None:
+    signal = ecg(0, np.float64)
+    out = filled("einthoven", signal, subset)
+    limb = len([n for n in subset if n in LIMB]) >= 2
+    for row, lead in enumerate(LEADS):
+        known = lead in subset or (limb and lead in LIMB)
+        np.testing.assert_allclose(out[row], signal[row] if known else 0, rtol=0, atol=1e-12, err_msg=lead)
+
+
+def test_mean_is_the_average_of_the_records_averages_whatever_their_lengths() -> None:
+    """One constant per lead; a long record weighs no more than a short one."""
+    short, long = ecg(1)[:, :7], ecg(2)
+    state = Policy.of("mean", lambda: iter([short, long])).state
+    assert state is not None
+    expected = (short.astype(np.float64).mean(1) + long.astype(np.float64).mean(1)) / 2
+    np.testing.assert_allclose(state["mean"], expected, rtol=0, atol=1e-12)
+    subset = LeadSubset.of("II", "V5")
+    out = adapters.get("mean").fill(np.where(subset.mask[:, None], ecg(3, np.float64), np.nan), subset.mask, state)
+    np.testing.assert_allclose(out[~subset.mask], np.repeat(expected[~subset.mask, None], TIME, 1), rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("lead", "measured", "source", "sign"),
+    [
+        # limb leads: I 0, II 60, III 120, aVR -150, aVL -30, aVF 90 degrees
+        ("II", "I+III", "I", 1),  # 60 and 60: the first in clinical order
+        ("II", "III+aVF", "aVF", 1),  # 60 and 30
+        ("III", "I+II", "II", 1),  # 120 and 60
+        ("III", "I", "I", -1),  # 120, beyond 90
+        ("aVF", "I", "I", 1),  # 90 does not exceed 90
+        ("aVR", "I", "I", -1),  # 150
+        ("aVR", "II", "II", -1),  # 60 to -150 is 210, the other way round 150
+        ("aVR", "III", "III", 1),  # 270, the other way round 90
+        ("aVR", "I+aVL", "aVL", -1),  # 150 and 120
+        ("aVL", "III", "III", -1),  # 150
+        ("aVL", "II+aVF", "II", 1),  # 90 and 120
+        ("I", "aVL+aVF", "aVL", 1),  # 30 and 90
+        ("I", "V1", None, 1),
+        # chest leads by number
+        ("V1", "V3+V6", "V3", 1),
+        ("V2", "V1+V3", "V1", 1),  # 1 and 1: the first
+        ("V6", "V1+I", "V1", 1),
+        ("V4", "V1+V6", "V6", 1),
+        ("V3", "I+II", None, 1),
+    ],
+)
+def test_copy_takes_the_nearest_of_its_kind(lead: str, measured: str, source: str | None, sign: int) -> None:
+    subset, signal = LeadSubset.parse(measured), ecg(0)
+    assert nearest(lead, list(subset)) == (source, sign)
+    row = filled("copy", signal, subset)[LEADS.index(lead)]
+    expected = np.zeros(TIME) if source is None else sign * signal[LEADS.index(source)]
+    assert np.array_equal(row, expected)
+
+
+def test_copy_never_crosses_from_limb_to_chest() -> None:
+    signal = ecg(0)
+    assert not filled("copy", signal, LeadSubset.of("I", "II"))[rows_of(CHEST)].any()
+    assert not filled("copy", signal, LeadSubset.of("V1", "V4"))[rows_of(LIMB)].any()

@@ -1,0 +1,183 @@
+"""The command line as a person types it: a process, its exit code, what it prints and what it leaves."""
+
+import csv
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+TESTS = Path(__file__).parents[1]
+TINY = str(TESTS / "tiny.py")
+
+
+def ecgbench(*words: str, cwd: Path, **env: str) -> subprocess.CompletedProcess:
+    code = "import sys; sys.argv[0] = 'ecgbench'; from ecgbench.cli import main; main()"
+    kept = {k: v for k, v in os.environ.items() if not k.startswith("ECGBENCH_")}
+    return subprocess.run(
+        [sys.executable, "-c", code, *map(str, words)], cwd=cwd, capture_output=True, text=True, timeout=300,
+        env={**kept, "ECGBENCH_PREPARED": str(cwd / "prepared"), "NO_COLOR": "1", "COLUMNS": "200", **env},
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory) -> Path:
+    """A finished run of the stranger on the demo, with a skipped policy."""
+    place = tmp_path_factory.mktemp("cli")
+    words = ("run", "--models", TINY, "--leads", "1,12,I+V2", "--policy", "zero,native", "--epochs", "5", "--out", "runs/a")
+    done = ecgbench(*words, cwd=place)
+    assert done.returncode == 0, done.stderr
+    assert "4 cells computed" in done.stdout
+    assert "4 skipped" in done.stdout
+    return place
+
+
+def test_report_of_the_newest_run(run):
+    done = ecgbench("report", cwd=run)
+    assert done.returncode == 0, done.stderr
+    folder = run / "runs/a/report"
+    names = {p.name for p in folder.iterdir()}
+    assert names >= {"index.html", *(f"main_table.{e}" for e in ("csv", "md", "tex")), *(f"lead_curve.{e}" for e in ("png", "svg", "csv"))}
+    rows = list(csv.DictReader((folder / "main_table.csv").open()))
+    assert [(r["leads"], r["policy"], r["status"]) for r in rows] == [
+        ("1", "zero", "ok"), ("12", "zero", "ok"), ("I+V2", "zero", "ok"),
+        ("1", "native", "skipped"), ("12", "native", "skipped"), ("I+V2", "native", "skipped"),
+    ]  # fmt: skip
+    assert all(0 <= float(r["low"]) <= float(r["macro_auroc"]) <= float(r["high"]) <= 1 for r in rows if r["status"] == "ok")
+    page = (folder / "index.html").read_text()
+    assert "ynthetic" in page
+    assert "random" in page
+
+
+def test_every_number_of_the_table_can_be_traced(run):
+    """The mean over cells.csv is the row of main_table.csv, and each cell's files hold its score."""
+    import pandas as pd
+    from sklearn.metrics import roc_auc_score
+
+    folder = run / "runs/a/report"
+    ecgbench("report", "runs/a", cwd=run)
+    table, cells = pd.read_csv(folder / "main_table.csv"), pd.read_csv(folder / "cells.csv")
+    for _, row in table[table["status"] == "ok"].iterrows():
+        mine = cells[(cells["leads"] == row["leads"]) & (cells["policy"] == row["policy"])]
+        assert row["macro_auroc"] == pytest.approx(mine["macro_auroc"].mean(), abs=1e-12)
+        for _, cell in mine.iterrows():
+            predictions = pd.read_parquet(run / "runs/a" / cell["path"] / "predictions.parquet")
+            labels = [c[7:] for c in predictions if c.startswith("target:")]
+            again = roc_auc_score(predictions[[f"target:{n}" for n in labels]], predictions[[f"probability:{n}" for n in labels]])
+            assert cell["macro_auroc"] == pytest.approx(again, abs=1e-12)
+
+
+def test_the_same_command_again_computes_nothing(run):
+    before = {p: p.stat().st_mtime_ns for p in (run / "runs/a/cells").rglob("*") if p.is_file()}
+    done = ecgbench("run", "--models", TINY, "--leads", "1,12,I+V2", "--policy", "zero", "--epochs", "5", "--out", "runs/a", cwd=run)
+    assert "0 cells computed, 4 were there already" in done.stdout
+    assert before == {p: p.stat().st_mtime_ns for p in before}
+
+
+def test_other_settings_in_one_folder_are_refused(run):
+    done = ecgbench("run", "--models", TINY, "--leads", "1", "--epochs", "6", "--out", "runs/a", cwd=run)
+    assert done.returncode == 2
+    assert "--out" in done.stderr
+
+
+BAD = [
+    (("run", "--models", "leaf"), "unknown model 'leaf'; did you mean laef?"),
+    (("run", "--tasks", "ptbxl_supr"), "unknown task 'ptbxl_supr'; did you mean ptbxl_super"),
+    (("run", "--leads", "1,V7"), "unknown lead 'V7'; did you mean V"),
+    (("run", "--leads", "13"), "--leads 13: a count of leads is 1 to 12"),
+    (("run", "--policy", "zeroo"), "unknown policy 'zeroo'; did you mean zero?"),
+    (("run", "--suite", "dmo"), "unknown suite 'dmo'; did you mean demo?"),
+    (("run", "--seeds", "x"), "'--seeds'"),
+    (("run", "--bootstrap", "x"), "--bootstrap x: one of bayesian, multinomial"),
+    (("run", "--limit", "1"), "--limit 1: at least 3"),
+    (("run", "--fit-seeds", "a"), "--fit-seeds a"),
+    (("report", "nowhere"), "no run in nowhere"),
+    (("report",), "no run under runs/"),
+    (("data", "prepare", "ptbxl"), "ECGBENCH_DATA"),
+    (("data", "verify", "ptb"), "unknown dataset 'ptb'; did you mean ptbxl?"),
+    (("data", "prepare", "ptbxl_super"), "ptbxl_super is a task of ptbxl"),
+    (("check", "model", "lae"), "unknown model 'lae'; did you mean laef?"),
+    (("check", "parity", "stmem", "--pack", "a", "--keys", "b", "--seed-string", "s"), "cannot read b"),
+    (("runn",), "No such command 'runn'"),
+]
+
+
+@pytest.mark.parametrize(("words", "says"), BAD, ids=[" ".join(w) for w, _ in BAD])
+def test_bad_input_is_one_line_and_exit_2(tmp_path, words, says):
+    done = ecgbench(*words, cwd=tmp_path)
+    assert done.returncode == 2
+    assert says in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+    assert not (tmp_path / "runs").exists()
+
+
+def test_names_are_checked_before_torch(tmp_path):
+    code = "import sys; sys.modules['torch'] = None; sys.argv[0] = 'ecgbench'; from ecgbench.cli import main; main()"
+    for words in (["run", "--models", "leaf"], ["run", "--tasks", "ptbxl_supr"], ["run", "--policy", "zeroo"], ["run", "--leads", "V7"]):
+        done = subprocess.run([sys.executable, "-c", code, *words], cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert (done.returncode, "unknown" in done.stderr) == (2, True), done.stderr
+
+
+def test_bad_names_within_two_seconds(tmp_path):
+    fastest = min(_seconds("run", "--tasks", "ptbxl_supr", cwd=tmp_path) for _ in range(3))
+    assert fastest < 2
+
+
+def _seconds(*words: str, cwd: Path) -> float:
+    started = time.perf_counter()
+    ecgbench(*words, cwd=cwd)
+    return time.perf_counter() - started
+
+
+def test_missing_data_names_path_variable_and_command(tmp_path):
+    done = ecgbench("run", "--models", TINY, "--tasks", "ptbxl_super", "--weights", "random", "--data", "gone", cwd=tmp_path)
+    assert done.returncode == 2
+    for word in ("gone/ptbxl", "--data", "ECGBENCH_DATA", "ecgbench data prepare ptbxl"):
+        assert word in done.stderr
+
+
+def test_released_weights_that_are_not_there(tmp_path):
+    done = ecgbench("run", "--models", "stmem", "--tasks", "demo", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "--weights" in done.stderr
+
+
+@pytest.mark.parametrize("room", ["models", "tasks", "adapters", "reports"])
+def test_lists_as_json(tmp_path, room):
+    done = ecgbench(room, "--json", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    rows = json.loads(done.stdout)
+    assert all(isinstance(r["name"], str) for r in rows)
+    if room == "tasks":
+        assert {r["name"]: r["targets"] for r in rows if r["dataset"] == "ptbxl"} == {
+            "ptbxl_all": 71, "ptbxl_diag": 44, "ptbxl_form": 19, "ptbxl_rhythm": 12, "ptbxl_sub": 23, "ptbxl_super": 5,
+        }  # fmt: skip
+        assert {r["name"] for r in rows if r["evaluation_only"]} == {"ptbxl_diag", "ptbxl_form", "ptbxl_rhythm"}
+        assert all(isinstance(r["prepared"], bool) for r in rows)
+
+
+def test_data_prepare_and_verify(fake_ptbxl, tmp_path):
+    done = ecgbench("data", "prepare", "ptbxl", "--data", fake_ptbxl, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "0 quarantined" in done.stdout
+    assert ecgbench("data", "verify", "ptbxl", "--data", fake_ptbxl, cwd=tmp_path).returncode == 0
+    assert '"prepared": true' in ecgbench("tasks", "--json", "--data", fake_ptbxl, cwd=tmp_path).stdout
+
+
+def test_parity_exit_codes(tmp_path):
+    pack = TESTS / "data/parity/stmem"
+    words = ("check", "parity", "stmem", "--pack", pack / "golden_seed0.npz", "--keys", pack / "keys.json", "--json", "--seed-string")
+    good = ecgbench(*words, "public-0", cwd=tmp_path)
+    assert good.returncode == 0, good.stdout
+    rows = json.loads(good.stdout)
+    assert {r["array"] for r in rows if r["status"] != "ok"} == {"feat_T600_upstream_onelead_II"}
+    assert ecgbench(*words, "another", cwd=tmp_path).returncode == 1
+
+
+def test_check_model_of_a_stranger(tmp_path):
+    done = ecgbench("check", "model", TINY, cwd=tmp_path)
+    assert done.returncode == 0, done.stdout
+    assert "hidden leads do not matter" in done.stdout

@@ -1,0 +1,74 @@
+"""Every model keeps the promises, tiny the stranger included; and a model that does not is found out."""
+
+import types
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+from ecgbench import models
+from ecgbench.conformance.models import check, properties
+from ecgbench.inference.network import Network
+from ecgbench.models._features import Features
+
+TINY = str(Path(__file__).parents[1] / "tiny.py")
+
+
+@pytest.mark.parametrize("name", [*models.names(), TINY])
+def test_keeps_every_promise(name):
+    broken = [f"{row['name']}: {row['detail']}" for row in check(name) if not row["ok"]]
+    assert not broken
+
+
+class Leaky(nn.Module):
+    """Reads what it is given, fault by fault."""
+
+    def __init__(self, fault: str) -> None:
+        super().__init__()
+        self.weight, self.fault, self.calls = nn.Parameter(torch.ones(4)), fault, 0
+
+    def forward(self, signal: torch.Tensor, measured: torch.Tensor) -> Features:
+        self.calls += 1
+        kept = torch.where(measured[:, :, None], signal, 0.0)
+        if self.fault == "reads hidden rows":
+            kept = torch.nan_to_num(signal)
+        pooled = torch.stack([kept.mean((1, 2)), kept.std((1, 2)), kept.amax((1, 2)), kept.amin((1, 2))], 1)
+        if self.fault == "looks at its neighbours":
+            pooled = pooled - pooled.mean(0)
+        if self.fault == "remembers":
+            pooled = pooled + self.calls
+        return Features(pooled[:, None], pooled)
+
+
+@pytest.mark.parametrize(
+    ("fault", "caught_by"),
+    [
+        ("reads hidden rows", "rows not measured are not read"),
+        ("looks at its neighbours", "a batch of one equals a batch of n"),
+        ("remembers", "the same twice"),
+    ],
+)
+def test_a_fault_is_caught_by_its_property(fault, caught_by):
+    card = models.get("laef").CARD
+    network = Network("leaky", card, Leaky(fault).eval().requires_grad_(False), "random", "0" * 64)
+    outcome = {}
+    for name, attempt in properties(network):
+        try:
+            attempt()
+            outcome[name] = True
+        except AssertionError:
+            outcome[name] = False
+    assert not all(ok for name, ok in outcome.items() if name.startswith(caught_by))
+
+
+def test_a_view_that_mixes_leads_is_caught(monkeypatch):
+    """The property goes through the whole path: a filter that looks at two leads must fail it."""
+    from ecgbench.conformance import models as conformance
+    from ecgbench.ecg import preprocess
+
+    true = preprocess.view
+    mixing = types.SimpleNamespace(**{**vars(preprocess), "view": lambda x, *rest: true(x - x.mean(axis=0), *rest)})
+    monkeypatch.setattr(conformance, "preprocess", mixing)
+    broken = [row["name"] for row in check(TINY) if not row["ok"]]
+    assert any(name.startswith("hidden leads do not matter") for name in broken)

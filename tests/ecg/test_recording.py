@@ -1,0 +1,78 @@
+"""A recording refuses what cannot be trusted, and puts its leads in clinical order without touching a sample."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ecgbench.ecg.leads import LEADS
+from ecgbench.ecg.recording import Recording
+from ecgbench.errors import BadRecord
+
+NOISE = np.random.default_rng(0).normal(0, 1, (12, 50)).astype(np.float32)
+
+
+def make(**changes: Any) -> Recording:
+    return Recording(**{"signal": NOISE, "unit": "mV", "leads": LEADS, "fs": 500.0, "record": "r7", "patient": "p", **changes})
+
+
+def spoiled(value: float) -> np.ndarray:
+    signal = NOISE.copy()
+    signal[3, 7] = value
+    return signal
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"leads": (*LEADS[:11], "V5")}, "V5.*twice|twice.*V5"),
+        ({"leads": (*LEADS[:11], "i")}, "twice"),
+        ({"leads": (*LEADS[:11], "V7")}, "unknown lead 'V7'"),
+        ({"leads": LEADS[:11]}, "11 leads"),
+        ({"signal": NOISE[0]}, "shape"),
+        ({"signal": NOISE[:, :0]}, "shape"),
+        ({"signal": NOISE[:0], "leads": ()}, "shape"),
+        ({"signal": NOISE.T}, "shape"),
+        ({"unit": "uV"}, "uV.*mV"),
+        ({"unit": ""}, "mV"),
+        ({"fs": 0.0}, "0.0 Hz"),
+        ({"fs": -500.0}, "-500.0 Hz"),
+        ({"fs": float("nan")}, "nan Hz"),
+        ({"fs": float("inf")}, "inf Hz"),
+        ({"signal": spoiled(np.nan)}, "1 samples are not finite"),
+        ({"signal": spoiled(-np.inf)}, "not finite"),
+        ({"signal": NOISE.astype(np.float64) * 1e300}, "not finite"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:overflow encountered in cast")
+def test_refusals_name_the_record(changes: dict[str, Any], said: str) -> None:
+    """BadRecord in every case: preparing quarantines the record and goes on."""
+    with pytest.raises(BadRecord, match=said) as caught:
+        make(**changes)
+    assert str(caught.value).startswith("r7: ")
+
+
+def test_leads_in_another_order_give_the_same_clinical_record() -> None:
+    order = np.random.default_rng(1).permutation(12)
+    shuffled = make(signal=NOISE[order], leads=[LEADS[i].upper() for i in order])
+    assert shuffled.leads == tuple(LEADS[i] for i in order)
+    clinical = shuffled.clinical()
+    assert clinical.leads == LEADS
+    assert np.array_equal(clinical.signal, NOISE)
+    assert (clinical.unit, clinical.fs, clinical.record, clinical.patient) == ("mV", 500.0, "r7", "p")
+    with pytest.raises(BadRecord, match="r7: lead III, V6 is missing"):
+        make(signal=NOISE[:10], leads=[n for n in LEADS if n not in ("III", "V6")]).clinical()
+
+
+def test_a_lead_without_variation_is_kept_and_flagged() -> None:
+    signal = NOISE.copy()
+    signal[4], signal[9] = 0, -0.3
+    assert make(signal=signal).flat() == ("aVL", "V4")
+    assert make().flat() == ()
+
+
+def test_units_of_time_and_number() -> None:
+    recording = make(signal=NOISE.astype(np.float64)[:, ::2], fs=250)
+    assert recording.signal.dtype == np.float32
+    assert recording.signal.flags["C_CONTIGUOUS"]
+    assert recording.seconds == pytest.approx(0.1)

@@ -1,0 +1,325 @@
+"""A run as it is read: seeds averaged, shared draws, paired differences, statuses; every number recomputed from the files by hand."""
+
+import csv
+import itertools
+import math
+import subprocess
+import sys
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from ecgbench.cells import Cell, Fit, Plan, Scoring, key
+from ecgbench.ecg.draw import parse_leads, settings
+from ecgbench.errors import BadSetting, EcgbenchError, MissingData
+from ecgbench.files import as_json, as_npy, as_parquet
+from ecgbench.reports._write import write
+from ecgbench.results import store as stored
+from ecgbench.results.score import draws_of_patients, score
+from ecgbench.results.store import Store
+from ecgbench.results.study import MAIN_COLUMNS, Study, read
+from ecgbench.seeds import rng
+
+LABELS = ("NORM", "MI", "RARE")
+RECORDS = [f"r{i:02}" for i in range(30)]
+PATIENTS = [f"p{i // 2 if i < 12 else i:02}" for i in range(30)]
+"""The first twelve records are of six patients."""
+TARGET = np.array([[i % 3 == 0, i % 5 < 2, False] for i in range(30)], np.int8)
+"""RARE has no positive: undefined."""
+SKILL = {"good": 1.0, "fair": 0.9, "weak": 0.3, "poor": 0.1}
+SCORING = Scoring(draws=200)
+ALL = range(len(RECORDS))
+
+Settle = Callable[[Cell], Any]
+"""What becomes of a cell: the positions of its records, or (file, reason), or None for nothing stored."""
+
+
+def planned(models: Iterable[str], leads: str = "1,12", seeds: int = 3, **more: Any) -> Plan:
+    fits = [Fit(task="toy", model=m, contract="paper", weights="random", seed=s) for m in models for s in more.get("fits", (0,))]
+    lead_settings = settings(parse_leads(leads), seeds)
+    cells = tuple(Cell(fit=f, task=t, setting=s, policy="zero") for f in fits for t in more.get("tasks", ("toy",)) for s in lead_settings)
+    return Plan(name="toy", cells=cells, scoring=more.get("scoring", SCORING))
+
+
+def facts(plan: Plan) -> dict[str, Any]:
+    contract = {
+        "name": "paper", "fs": 100, "seconds": 5, "leads": ["I", "II"], "unit": "mV", "filter": None, "normalisation": "none",
+        "fill": "before", "policy": "zero", "absent": "0 mV",
+    }  # fmt: skip
+    model = {
+        "summary": "a network", "paper": "none", "licence": "MIT", "parameters": 9, "weights": "random", "weights_sha256": "ab" * 32,
+        "contract": contract, "windows": 2.0, "origin": "a test",
+    }  # fmt: skip
+    data = {
+        "title": "Toy data", "version": "1", "doi": "", "licence": "MIT", "synthetic": True, "records": 90, "records_prepared": 90,
+        "records_release": 90, "limit": None, "digest": "d", "flat": 0, "test_records": 30, "test_patients": 24, "quarantined": [],
+    }  # fmt: skip
+    tasks = {c.task: {"title": c.task.title(), "dataset": "toy", "evaluation_only": False, "n_labels": 3} for c in plan.cells}
+    return {
+        "models": {c.fit.model: {"title": c.fit.model.title(), **model} for c in plan.cells}, "datasets": {"toy": data}, "tasks": tasks,
+        "provenance": {"command": "ecgbench run", "started": 0.0, "seconds": 1.0, "device": "cpu", "version": "0", "packages": {}},
+    }  # fmt: skip
+
+
+def predictions(cell: Cell, rows: Iterable[int]) -> pd.DataFrame:
+    noise = rng("test", cell.identity).standard_normal(TARGET.shape)
+    probability = 1 / (1 + np.exp(-(SKILL.get(cell.fit.model, 0.5) * (2 * TARGET - 1) + noise)))
+    columns = {f"probability:{n}": probability[:, i] for i, n in enumerate(LABELS)}
+    columns |= {f"target:{n}": TARGET[:, i] for i, n in enumerate(LABELS)}
+        f"target:{n}": TARGET[:, i] for i, n in enumerate(LABELS)
+    }
+    return pd.DataFrame({"record": RECORDS, "patient": PATIENTS, **columns}).iloc[list(rows)].reset_index(drop=True)
+
+
+def store_cell(folder: Path, cell: Cell, rows: Iterable[int], scoring: Scoring) -> None:
+    """As a run does: draws over all test patients, of which a cell takes its records' columns."""
+    rows = list(rows)
+    table = predictions(cell, rows)
+    weights = draws_of_patients("toy", PATIENTS, scoring.draws, scoring.bootstrap)[:, rows]
+    target, probability = (table[[f"{kind}:{n}" for n in LABELS]].to_numpy() for kind in ("target", "probability"))
+    scores = score(LABELS, target, probability, weights)
+    note = {"weights": "random", "n_records": len(rows), "excluded": 30 - len(rows), "blind": 0.0, "lost": scores.lost, "windows": 2.0}
+    stored.finish(folder, {
+        "predictions.parquet": as_parquet(table), "scores.parquet": as_parquet(scores.table), "replicates.npy": as_npy(scores.replicates),
+        "cell.json": as_json(note),
+    })  # fmt: skip
+
+
+def made(path: Path, plan: Plan, settle: Settle = lambda cell: ALL) -> Store:
+    run = Store(path)
+    keys = {c.identity: key({"cell": c.identity}) for c in plan.cells}
+    run.write_plan(plan, facts(plan), keys)
+    for cell in plan.cells:
+        outcome, folder = settle(cell), run.cell_folder(cell, keys[cell.identity])
+        if isinstance(outcome, tuple):
+            stored.excuse(folder, *outcome)
+        elif outcome is not None:
+            store_cell(folder, cell, outcome, plan.scoring)
+    return run
+
+
+def folders(run: Store, model: str, setting: str) -> list[Path]:
+    return sorted(p.parent for p in run.path.glob(f"cells/*/{model}/{setting}/*/DONE"))
+
+
+def replicates(run: Store, model: str, setting: str) -> np.ndarray:
+    """(cell, draw) macro replicates as they lie on disk."""
+    return np.stack([np.load(f / "replicates.npy")[:, 0] for f in folders(run, model, setting)])
+
+
+def macro(target: np.ndarray, probability: np.ndarray, weights: np.ndarray) -> float:
+    """Macro AUROC of weighted records, over all pairs: slow and plain. RARE is undefined and left out."""
+    found = []
+    for k in range(2):
+        won = total = 0.0
+        for i, j in itertools.product(np.flatnonzero(target[:, k] == 1), np.flatnonzero(target[:, k] == 0)):
+            pair = float(weights[i]) * float(weights[j])
+            won += pair * (0.5 * (probability[i, k] == probability[j, k]) + (probability[i, k] > probability[j, k]))
+            total += pair
+        found.append(won / total)
+    return float(np.mean(found))
+
+
+def middle(values: np.ndarray) -> list[float]:
+    """95 % percentile interval by interpolation between order statistics, written out."""
+    ordered, found = np.sort(values), []
+    for share in (0.025, 0.975):
+        at = share * (len(ordered) - 1)
+        low = math.floor(at)
+        found.append(ordered[low] + (at - low) * (ordered[min(low + 1, len(ordered) - 1)] - ordered[low]))
+    return found
+
+
+def line(study: Study, model: str, leads: str, task: str = "toy") -> pd.Series:
+    main = study.main
+    return main[(main["model"] == model) & (main["leads"] == leads) & (main["task"] == task)].iloc[0]
+
+
+def test_seeds_are_averaged_and_the_interval_is_of_their_mean(tmp_path: Path) -> None:
+    plan = planned(["good"], fits=(0, 1))
+    run = made(tmp_path, plan)
+    row = line(read(tmp_path), "good", "1")
+    ones = np.ones(30)
+    by_cell: dict[int, list[float]] = {}
+    for c in plan.cells:
+        if c.setting.typed == "1":
+            table = predictions(c, ALL)
+            scores = macro(TARGET, table[[f"probability:{n}" for n in LABELS]].to_numpy(), ones)
+            by_cell.setdefault(c.setting.seed, []).append(scores)
+    by_seed = [sum(v) / 2 for v in by_cell.values()]  # two fits; the spread is over the three draws of leads alone
+    mean = sum(by_seed) / 3
+    assert row["macro_auroc"] == pytest.approx(mean, abs=1e-12)
+    assert row["std"] == pytest.approx(math.sqrt(sum((v - mean) ** 2 for v in by_seed) / 2), abs=1e-12)
+    of_all = np.concatenate([replicates(run, "good", f"1@seed{s}") for s in range(3)])
+    assert of_all.shape == (6, SCORING.draws)
+    assert [row["low"], row["high"]] == pytest.approx(middle(of_all.mean(axis=0)), abs=1e-12)
+    full = line(read(tmp_path), "good", "12")
+    assert math.isnan(full["std"])  # two fits, one draw of leads
+    assert (row["n_records"], row["n_patients"], row["n_labels"], row["n_undefined"]) == (30, 24, 3, 1)
+
+
+def test_best_p_and_asterisk_of_each_task_and_setting(tmp_path: Path) -> None:
+    run = made(tmp_path, planned(SKILL, tasks=("toy", "other")))
+    study = read(tmp_path)
+    assert list(study.main.columns) == list(MAIN_COLUMNS)
+    for (task, leads), part in study.main.groupby(["task", "leads"], sort=False):
+        of = {m: np.mean([np.load(f / "replicates.npy")[:, 0] for f in _of(run, str(task), m, str(leads))], axis=0) for m in SKILL}
+        best = part.loc[part["macro_auroc"].idxmax()]
+        assert list(part.loc[part["best"], "model"]) == [best["model"]]
+        raw = {}
+        for _, row in part[part["model"] != best["model"]].iterrows():
+            difference = of[best["model"]] - of[row["model"]]
+            raw[row["model"]] = min(1.0, 2 * (1 + int((difference <= 0).sum())) / (SCORING.draws + 1))
+            low, high = middle(difference)
+            found = _compared(study, str(task), str(leads), row["model"])
+            assert row["p"] == found["p"] == pytest.approx(raw[row["model"]], abs=1e-12)
+            assert [found["low"], found["high"]] == pytest.approx([low, high], abs=1e-12)
+            assert found["difference"] == pytest.approx(best["macro_auroc"] - row["macro_auroc"], abs=1e-12)
+            assert row["not_significantly_worse"] == (low <= 0 <= high)
+            assert (found["best_model"], found["n_patients"]) == (best["model"], 24)
+        family = sorted(raw.items(), key=lambda item: item[1])  # one task and one setting: three comparisons, not six or twelve
+        floor = 0.0
+        for rank, (model, p) in enumerate(family):
+            floor = min(1.0, max(floor, p * (3 - rank)))
+            assert line(study, model, str(leads), str(task))["p_holm"] == pytest.approx(floor, abs=1e-12)
+        assert math.isnan(best["p"])
+        assert math.isnan(best["p_holm"])
+        assert not best["not_significantly_worse"]
+    assert study.main["not_significantly_worse"].any()
+    assert (study.main["p"] < 0.05).any()
+
+
+def _of(run: Store, task: str, model: str, leads: str) -> list[Path]:
+    found = [p.parent for p in run.path.glob(f"cells/{task}/{model}/*/*/DONE") if p.parts[-3].split("@")[0] == leads]
+    assert len(found) == (3 if leads == "1" else 1)
+    return found
+
+
+def _compared(study: Study, task: str, leads: str, model: str) -> pd.Series:
+    table = study.comparisons
+    return table[(table["task"] == task) & (table["leads"] == leads) & (table["model"] == model)].iloc[0]
+
+
+def test_models_with_different_records_are_compared_on_those_in_both(tmp_path: Path) -> None:
+    kept = [i for i in ALL if i not in (0, 1, 20, 29)]  # all of patient p00, and two patients of one record
+    plan = planned(["good", "fair"], leads="12", seeds=1, scoring=Scoring(draws=60))
+    made(tmp_path, plan, lambda c: kept if c.fit.model == "fair" else ALL)
+    study = read(tmp_path)
+    good, fair = line(study, "good", "12"), line(study, "fair", "12")
+    assert (good["n_records"], fair["n_records"], fair["n_patients"]) == (30, 26, 21)
+    weights = draws_of_patients("toy", [PATIENTS[i] for i in kept], 60, "bayesian")
+    draws, estimate = [], []
+    for cell in plan.cells:
+        probability = predictions(cell, kept)[[f"probability:{n}" for n in LABELS]].to_numpy()
+        draws.append(np.array([macro(TARGET[kept], probability, w) for w in weights]))
+        estimate.append(macro(TARGET[kept], probability, np.ones(len(kept))))
+    found = study.comparisons.iloc[0]
+    assert found["difference"] == pytest.approx(estimate[0] - estimate[1], abs=1e-9)
+    assert [found["low"], found["high"]] == pytest.approx(middle(draws[0] - draws[1]), abs=1e-5)
+    assert found["n_patients"] == 21
+    whole = predictions(plan.cells[0], ALL)[[f"probability:{n}" for n in LABELS]].to_numpy()
+    assert good["macro_auroc"] == pytest.approx(macro(TARGET, whole, np.ones(30)), abs=1e-12)  # its own score is of all its records
+    assert any("4 records shorter than its window" in note for note in study.notes)
+
+
+def _partly(cell: Cell) -> Any:
+    """good: all; fair: 12 failed; weak: skipped throughout; poor: one draw of three not computed."""
+    if cell.fit.model == "weak":
+        return stored.SKIPPED, "policy native is not for it"
+    if cell.fit.model == "fair" and cell.setting.typed == "12":
+        return stored.FAILED, "RuntimeError: it broke"
+    return None if cell.fit.model == "poor" and str(cell.setting) == "1@seed2" else ALL
+
+
+def test_cells_without_a_number_keep_their_reason_and_cost_nobody_else(tmp_path: Path) -> None:
+    run = made(tmp_path / "run", planned(SKILL), _partly)
+    study = read(run.path)
+    status = {(r["model"], r["leads"]): r["status"] for _, r in study.main.iterrows()}
+    assert {k for k, v in status.items() if v == "skipped"} == {("weak", "1"), ("weak", "12")}
+    assert {k for k, v in status.items() if v == "failed"} == {("fair", "12"), ("poor", "1")}
+    gaps = study.main[study.main["status"] != "ok"]
+    assert gaps[["macro_auroc", "std", "low", "high", "n_records", "p", "p_holm"]].isna().all(axis=None)
+    assert not gaps[["best", "not_significantly_worse"]].any(axis=None)
+    assert set(study.comparisons["model"]) == {"fair", "poor"}
+    assert _compared(study, "toy", "1", "fair")["p"] == _compared(study, "toy", "1", "fair")["p_holm"]  # a family of one
+    reason = {(c["model"], c["setting"]): c["reason"] for _, c in study.cells.iterrows() if c["status"] != "ok"}
+    assert reason["fair", "12"] == "RuntimeError: it broke"
+    assert reason["poor", "1@seed2"].startswith("not computed yet")
+    assert any(n.startswith("NOT FINISHED: 1 of 16 cells") for n in study.notes)
+    assert any(n.startswith("INCOMPLETE: 1 failed and 4 skipped of 16 cells") for n in study.notes)
+    write(study, tmp_path / "report")
+    rows = list(csv.DictReader((tmp_path / "report" / "main_table.csv").open()))
+    counts = [(r["n_records"], r["n_patients"], r["n_labels"], r["n_undefined"]) for r in rows]
+    assert set(counts) == {("30", "24", "3", "1"), ("", "", "", "")}  # whole, though pandas holds them as floats
+    page = (tmp_path / "report" / "index.html").read_text()
+    assert "1 (1 of 3 draws)" in page
+    assert "RuntimeError: it broke" in page
+
+
+@pytest.mark.parametrize(
+    ("outcome", "said"),
+    [
+        ((stored.SKIPPED, "not for it"), "No cell of this run has a number: 8 skipped."),
+        ((stored.FAILED, "it broke"), "No cell of this run has a number: 8 failed."),
+        (None, "Nothing is computed yet: 8 cells to go."),
+    ],
+)
+def test_a_run_without_any_number_is_still_reported(tmp_path: Path, outcome: Any, said: str) -> None:
+    run = made(tmp_path / "run", planned(["good", "fair"]), lambda cell: outcome)
+    write(read(run.path), tmp_path / "report")
+    assert said in (tmp_path / "report" / "index.html").read_text()
+
+
+def test_a_run_whose_only_model_could_not_be_built_is_still_reported(tmp_path: Path) -> None:
+    plan = planned(["good"])
+    run = made(tmp_path / "run", plan, lambda cell: (stored.FAILED, "ImportError: no such thing"))
+    keys = {c.identity: key({"cell": c.identity}) for c in plan.cells}
+    run.write_plan(plan, facts(plan) | {"models": {}, "datasets": {}, "tasks": {}}, keys)
+    write(read(run.path), tmp_path / "report")
+    assert "ImportError: no such thing" in (tmp_path / "report" / "index.html").read_text()
+
+
+@pytest.mark.parametrize("name", ["predictions.parquet", "replicates.npy", "scores.parquet", "cell.json"])
+@pytest.mark.parametrize("spoil", [lambda file: file.write_bytes(file.read_bytes()[:-1] + b"?"), lambda file: file.unlink()])
+def test_a_file_that_is_not_what_the_run_wrote_is_refused(tmp_path: Path, name: str, spoil: Callable[[Path], None]) -> None:
+    run = made(tmp_path, planned(["good"]))
+    folder = folders(run, "good", "12")[0]
+    spoil(folder / name)
+    with pytest.raises(BadSetting, match=r"is not what the run wrote; remove .* and run the same command again") as caught:
+        read(tmp_path)
+    assert str(folder / name) in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_no_run_is_said_in_a_line(tmp_path: Path) -> None:
+    with pytest.raises(MissingData, match="ecgbench run --out") as caught:
+        read(tmp_path / "none")
+    assert isinstance(caught.value, EcgbenchError)
+
+
+def test_each_note_is_said_once_and_only_where_it_is_true(tmp_path: Path) -> None:
+    few = "Toy: fewer than 5 test positives: "
+    made(tmp_path / "a", planned(["good", "fair"]))
+    notes = read(tmp_path / "a").notes
+    assert len(set(notes)) == len(notes)
+    assert notes[0].startswith("SYNTHETIC DATA: Toy data")
+    assert notes[1].startswith("RANDOM WEIGHTS: Good, Fair ran")
+    assert "Toy: 1 labels without both values in the test set are left out of the mean: RARE." in notes
+    assert not any(n.startswith(few) or "NOT FINISHED" in n or "INCOMPLETE" in n or "LIMITED" in n for n in notes)
+    assert any(n.startswith("(std)") and "of one fit" in n for n in notes)
+    made(tmp_path / "b", planned(["good"], leads="12"))
+    alone = read(tmp_path / "b").notes
+    assert not any("(std)" in n or "Random leads" in n or "Holm" in n for n in alone)
+
+
+def test_reports_of_a_run_need_no_torch(tmp_path: Path) -> None:
+    run = made(tmp_path / "run", planned(SKILL), _partly)
+    code = "import sys; sys.modules['torch'] = None; from pathlib import Path; from ecgbench.results.study import read\n"
+    code += "from ecgbench.reports._write import write; write(read(Path(sys.argv[1])), Path(sys.argv[2]))"
+    subprocess.run([sys.executable, "-c", code, str(run.path), str(tmp_path / "report")], check=True)
+    beside = {"index.html", "comparisons.csv", "cells.csv", "labels.csv", *(f"main_table.{k}" for k in ("csv", "md", "tex"))}
+    assert beside | {f"lead_curve.{k}" for k in ("png", "svg", "csv")} == {p.name for p in (tmp_path / "report").iterdir()}
