@@ -15,7 +15,7 @@ demo: .venv/.package  ## run LAEF and ST-MEM on synthetic recordings with 1, 2 a
 	@echo "The report: runs/demo/report/index.html (opens in any browser)"
 
 test: .venv/.dev  ## the whole test suite; ECGBENCH_REAL_DATA names genuine recordings, WORKERS the processes (2)
-	$(if $(RECORDINGS),ECGBENCH_REAL_DATA="$${ECGBENCH_REAL_DATA-$(abspath $(RECORDINGS))}") $(BIN)/pytest -n $(WORKERS) --dist loadfile
+	$(if $(RECORDINGS),ECGBENCH_REAL_DATA="$${ECGBENCH_REAL_DATA-$(abspath $(RECORDINGS))}") OMP_NUM_THREADS=1 $(BIN)/pytest -n $(WORKERS) --dist loadfile
 
 check: .venv/.dev  ## lint, format, types
 	$(BIN)/ruff check

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from ecgbench.cards import InputContract, ModelCard
 from ecgbench.ecg.leads import LEADS
 from ecgbench.models import _weights
-from ecgbench.models._features import Features
+from ecgbench.models import Features
 
 NARROW, WIDE = 24, 48
 

@@ -171,8 +171,8 @@ class Run:
         for cell in cells:
             task, fit_task = self.tasks[cell.task][2], self.tasks[cell.fit.task][2]
             fitted = keys.fit_key(subject, cell.fit, fit_task, self.plan.training)
-            self.declared.add(cell)
             self.keys[cell.identity] = keys.cell_key(subject, cell, task, fitted, self.plan.scoring)
+            self.declared.add(cell)
             self.facts["tasks"][task.name] = {
                 "title": task.title, "dataset": subject.selection.prepared.name, "evaluation_only": task.parent is not None,
                 "n_labels": len(task.labels),

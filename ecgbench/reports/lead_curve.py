@@ -113,7 +113,7 @@ def _figure(facts: Fact) -> "Iterator[Figure]":
         figure = Figure(figsize=size, layout="constrained", facecolor="white")
         axes = figure.subplots(down, across, squeeze=False).ravel().tolist()
         for ax, panel in zip(axes, panels):
-            _panel(ax, panel, facts["series"], across)
+            _panel(ax, panel, across)
         for ax in axes[len(panels) :]:
             ax.set_visible(False)
         _words(figure, axes, facts, across)
@@ -145,11 +145,12 @@ def _look(at: int) -> dict[str, Any]:
     return {"color": COLOURS[at % len(COLOURS)], "marker": MARKERS[(at + cycle) % len(MARKERS)], "linestyle": ("-", "--", ":")[cycle % 3]}
 
 
-def _panel(ax: "Axes", panel: Fact, series: Sequence[Fact], room: int) -> None:
+def _panel(ax: "Axes", panel: Fact, room: int) -> None:
     counts = sorted({point["n_leads"] for point in panel["points"]})
     spots = _spots(panel["points"])
-    for at in range(len(series)):
-        shift = (at - (len(series) - 1) / 2) * min(_GAP, 0.12 / len(series))
+    drawn = sorted({point["series"] for point in panel["points"]})
+    for place, at in enumerate(drawn):
+        shift = (place - (len(drawn) - 1) / 2) * min(_GAP, 0.12 / len(drawn))
         mine = [point for point in panel["points"] if point["series"] == at]
         curve = sorted((point for point in mine if not point["named"]), key=lambda point: point["n_leads"])
         _draw(ax, [(point["n_leads"] * 2**shift, point) for point in curve], _look(at))

@@ -103,7 +103,7 @@ def banners(study: Study) -> list[dict[str, str]]:
     found = []
     for text in filter(_grave, study.notes):
         word, _, rest = text.partition(": ")
-        found.append({"word": word.capitalize(), "text": rest})
+        found.append({"word": word.capitalize(), "text": rest[:1].upper() + rest[1:]})
     return found
 
 

@@ -37,7 +37,7 @@ def _grave(facts: dict[str, Any], models: Sequence[dict[str, Any]]) -> Iterator[
         yield f"SYNTHETIC DATA: {', '.join(synthetic)} is generated, no patient was ever recorded; its scores say nothing about patients."
     random = [m["title"] for m in models if m["weights"] == "random"]
     if random:
-        yield f"RANDOM WEIGHTS: {', '.join(random)} ran with an untrained encoder; the scores show the harness, not the published models."
+        yield f"RANDOM WEIGHTS: the encoder of {', '.join(random)} is untrained; the scores show the harness, not the published models."
     for d in datasets:
         if d["limit"] is not None and d["records"] < d["records_prepared"]:
             used = f"{d['title']}, --limit {d['limit']}: {d['records']:,} of {d['records_prepared']:,} records were used"

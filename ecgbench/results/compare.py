@@ -49,6 +49,8 @@ class Row:
     model: str
     leads: str
     policy: str
+    weights: str = ""
+    """As asked for; the table shows what was loaded."""
     cells: list[Scored] = field(default_factory=list)
     status: str = "ok"
     difference: Difference | None = None

@@ -104,7 +104,9 @@ def finish(folder: Path, content: Mapping[str, bytes | str]) -> None:
 
 def excuse(folder: Path, name: str, reason: str, trace: str = "") -> None:
     """Store why a cell has no number: `name` is FAILED or SKIPPED."""
-    put(folder / name, as_json({"reason": reason, "trace": trace}))
+    content = as_json({"reason": reason, "trace": trace})
+    if not (folder / name).exists() or (folder / name).read_text() != content:
+        put(folder / name, content)
     (folder / (FAILED if name == SKIPPED else SKIPPED)).unlink(missing_ok=True)
 
 

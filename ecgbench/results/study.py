@@ -111,7 +111,7 @@ def _rows(plan: Plan, states: dict[str, tuple[str, str]], scored: dict[str, Scor
     rows: dict[tuple[str, str, str, str], Row] = {}
     for c in plan.cells:
         place = (c.task, c.fit.model, c.setting.typed, c.policy)
-        row = rows.setdefault(place, Row(task=place[0], model=place[1], leads=place[2], policy=place[3]))
+        row = rows.setdefault(place, Row(task=place[0], model=place[1], leads=place[2], policy=place[3], weights=c.fit.weights))
         status = states[c.identity][0]
         if status == "ok":
             row.cells.append(scored[c.identity])
@@ -130,7 +130,7 @@ def _main(row: Row, facts: dict[str, Any]) -> dict[str, Any]:
         "model": row.model,
         "leads": row.leads,
         "policy": row.policy,
-        "weights": facts["models"].get(row.model, {}).get("weights", ""),
+        "weights": facts["models"].get(row.model, {}).get("weights", row.weights),
         "macro_auroc": row.score,
         "std": row.std,
         "low": low,
@@ -159,7 +159,7 @@ def _cell(cell: Cell, state: tuple[str, str], scored: Scored | None, folder: Pat
         "fit_seed": cell.fit.seed,
         "policy": cell.policy,
         "weights": note.get("weights", cell.fit.weights),
-        "status": "failed" if state[0] == "missing" else state[0],
+        "status": state[0],
         "reason": state[1],
         "macro_auroc": macro["auroc"],
         "low": macro["low"],

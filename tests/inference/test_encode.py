@@ -1,3 +1,4 @@
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
@@ -60,6 +61,15 @@ class Spy(nn.Module):
             self.calls += 1
         pooled = self.more(self.map(signal.flatten(1)))
         return Features(pooled.unsqueeze(1), pooled)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _one_thread() -> Iterator[None]:
+    """Small matrices are slower with more, and the last bits of a sum depend on it."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
 
 
 @pytest.fixture(scope="module")

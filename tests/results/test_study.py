@@ -70,8 +70,6 @@ def predictions(cell: Cell, rows: Iterable[int]) -> pd.DataFrame:
     probability = 1 / (1 + np.exp(-(SKILL.get(cell.fit.model, 0.5) * (2 * TARGET - 1) + noise)))
     columns = {f"probability:{n}": probability[:, i] for i, n in enumerate(LABELS)}
     columns |= {f"target:{n}": TARGET[:, i] for i, n in enumerate(LABELS)}
-        f"target:{n}": TARGET[:, i] for i, n in enumerate(LABELS)
-    }
     return pd.DataFrame({"record": RECORDS, "patient": PATIENTS, **columns}).iloc[list(rows)].reset_index(drop=True)
 
 
@@ -307,7 +305,7 @@ def test_each_note_is_said_once_and_only_where_it_is_true(tmp_path: Path) -> Non
     notes = read(tmp_path / "a").notes
     assert len(set(notes)) == len(notes)
     assert notes[0].startswith("SYNTHETIC DATA: Toy data")
-    assert notes[1].startswith("RANDOM WEIGHTS: Good, Fair ran")
+    assert notes[1].startswith("RANDOM WEIGHTS: the encoder of Good, Fair is untrained")
     assert "Toy: 1 labels without both values in the test set are left out of the mean: RARE." in notes
     assert not any(n.startswith(few) or "NOT FINISHED" in n or "INCOMPLETE" in n or "LIMITED" in n for n in notes)
     assert any(n.startswith("(std)") and "of one fit" in n for n in notes)

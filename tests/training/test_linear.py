@@ -92,13 +92,15 @@ def test_a_record_draws_its_window_alone() -> None:
         owner=np.repeat(np.arange(4), [(whole.owner == i).sum() for i in picked]),
         target=whole.target[picked],
     )
-    seen = set()
+    seen, alike = set(), 0
     for epoch in range(30):
         rows, few = one_window_each(whole, 2, epoch), one_window_each(part, 2, epoch)
         np.testing.assert_array_equal(whole.owner[rows], np.arange(12))
         np.testing.assert_array_equal(whole.features[rows[picked]], part.features[few])
         seen.add(int(rows[0]))
+        alike += int(rows[0] == rows[3] - np.flatnonzero(whole.owner == 3)[0])  # both have four windows
     assert seen == {0, 1, 2, 3}
+    assert alike < 20
     assert any((one_window_each(whole, 2, e) != one_window_each(whole, 3, e)).any() for e in range(3))
 
 

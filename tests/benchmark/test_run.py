@@ -1,0 +1,345 @@
+"""Runs as a person types them, in this process; the tiny stranger on 60 records of the demo unless said otherwise."""
+
+import hashlib
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from safetensors.torch import save_file
+
+from ecgbench import adapters, models
+from ecgbench.cli import main
+from ecgbench.results.study import Study, read
+
+TINY = Path(__file__).parents[1] / "tiny.py"
+USUAL = ("--models", str(TINY), "--tasks", "demo", "--weights", "random", "--limit", "60", "--epochs", "3", "--leads", "12", "--seeds", "1")
+TWIST = """'{name}: tiny with a twist'
+
+import importlib.util
+from dataclasses import replace
+
+import torch
+from torch import nn
+
+spec = importlib.util.spec_from_file_location("tiny_itself", {tiny!r})
+tiny = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(tiny)
+CARD = replace(tiny.CARD, contracts=(replace(tiny.CARD.contracts[0], seconds={seconds}),))
+
+
+class Twisted(tiny.Tiny):
+    def __init__(self):
+        super().__init__()
+        {made}
+
+    def forward(self, signal, measured):
+        {before}
+        found = super().forward(signal, measured)
+        {after}
+        return found
+
+
+def build(weights=None):
+    return Twisted()
+"""
+
+Typed = Callable[..., int]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _one_thread() -> Iterator[None]:
+    """Small matrices are slower with more, and the last bits of a sum depend on it."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture(scope="session")
+def copies(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Prepared copies, shared by all runs."""
+    return tmp_path_factory.mktemp("copies")
+
+
+@pytest.fixture(scope="module")
+def typed(copies: Path) -> Typed:
+    """typed(out, *words): `ecgbench run` with the usual words, later ones overriding; returns the exit code."""
+
+    def run(out: Path, *words: str) -> int:
+        models.ROOM._strangers.clear()  # as in a new process
+        adapters.ROOM._strangers.clear()
+        sys_argv, sys.argv = sys.argv, ["ecgbench", "run", *USUAL, "--prepared", str(copies), "--out", str(out), *words]
+        try:
+            main()
+        except SystemExit as end:
+            return int(end.code or 0)
+        finally:
+            sys.argv = sys_argv
+        return 0
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def grid(typed: Typed, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished run at random leads, named leads and twelve, of two models."""
+    folder = tmp_path_factory.mktemp("grid")
+    assert typed(folder / "run", *both(folder), "--leads", "1,2,12,I,II", "--seeds", "2") == 0
+    return folder / "run"
+
+
+def both(folder: Path) -> tuple[str, str]:
+    """Two models: tiny, and another whose windows are half as long."""
+    return "--models", f"{TINY},{stranger(folder, 'brief', seconds='1.25')}"
+
+
+def stranger(folder: Path, name: str, **twists: str) -> Path:
+    """Writes `folder`/name.py: tests/tiny.py with other `seconds`, or lines `made` at its construction, `before` and `after` its pass."""
+    path = folder / f"{name}.py"
+    path.write_text(TWIST.format(**{"seconds": "2.5", "made": "", "before": "", "after": "", "name": name, "tiny": str(TINY), **twists}))
+    return path
+
+
+def table(run: Path) -> bytes:
+    return read(run).main.to_csv(index=False).encode()
+
+
+def hashes(run: Path) -> dict[str, str]:
+    places = [p for part in ("cells", "fits", "features") for p in (run / part).rglob("*") if p.is_file()]
+    return {str(p.relative_to(run)): hashlib.sha256(p.read_bytes()).hexdigest() for p in places}
+
+
+def keys(run: Path) -> dict[str, str]:
+    return dict(json.loads((run / "plan.json").read_text())["keys"])
+
+
+def states(study: Study) -> dict[str, str]:
+    return {f"{c.model} {c.setting} {c.policy}": c.status for c in study.cells.itertuples()}
+
+
+def test_a_second_time_nothing_is_computed(grid: Path, typed: Typed, capsys: pytest.CaptureFixture[str]) -> None:
+    before, was = hashes(grid), table(grid)
+    assert typed(grid, *both(grid.parent), "--leads", "1,2,12,I,II", "--seeds", "2") == 0
+    assert "0 cells computed, 14 were there already, 0 skipped, 0 failed" in capsys.readouterr().out
+    assert hashes(grid) == before
+    assert table(grid) == was
+
+
+@pytest.mark.parametrize("draw", ["record", "window"])
+def test_a_grid_that_grew_is_the_grid_asked_for_at_once(draw: str, grid: Path, typed: Typed, tmp_path: Path) -> None:
+    """More leads, more seeds, more models: cells that were there stay, and every number is the same to the last bit."""
+    words = ("--draw", draw)
+    whole = grid if draw == "record" else tmp_path / "whole"
+    if draw == "window":
+        assert typed(whole, *both(grid.parent), "--leads", "1,2,12,I,II", "--seeds", "2", *words) == 0
+    grown = tmp_path / "grown"
+    assert typed(grown, "--leads", "12,2", *words) == 0
+    first = hashes(grown)
+    assert typed(grown, "--leads", "II,1", "--seeds", "2", *words) == 0
+    assert typed(grown, *both(grid.parent), "--leads", "1,2,12,I,II", "--seeds", "2", *words) == 0
+    assert first.items() <= hashes(grown).items()
+    assert keys(grown) == keys(whole)
+    assert table(grown) == table(whole)
+    cells = [p.relative_to(whole) for p in (whole / "cells").rglob("*") if p.name.endswith((".npy", ".parquet"))]
+    assert len(cells) == 14 * 4
+    assert all((whole / p).read_bytes() == (grown / p).read_bytes() for p in cells)
+
+
+def test_a_stranger_that_this_command_does_not_name_stays_as_it_is(grid: Path, typed: Typed, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    assert typed(run) == 0
+    before = hashes(run)
+    assert typed(run, "--models", both(grid.parent)[1].split(",")[1]) == 0
+    assert states(read(run)) == {"tiny 12 zero": "ok", "brief 12 zero": "ok"}
+    assert before.items() <= hashes(run).items()
+
+
+def test_the_key_changes_with_what_changes_the_number_and_with_nothing_else(copies: Path, typed: Typed, grid: Path, tmp_path: Path) -> None:
+    def key_of(name: str, *words: str) -> str:
+        run = tmp_path / name
+        assert typed(run, *words) == 0
+        return next(k for i, k in keys(run).items() if "|tiny|" in i and "|12|" in i)
+
+    usual = key_of("usual")
+    file = tmp_path / "one.safetensors"
+    save_file(models.get(str(TINY)).build().state_dict(), file)
+    other = {
+        "epochs": ("--epochs", "4"), "lr": ("--lr", "0.01"), "batch": ("--batch", "8"), "fit seed": ("--fit-seeds", "1"),
+        "policy": ("--policy", "mean"), "weights": ("--weights", str(file)), "draw": ("--draw", "window"),
+        "limit": ("--limit", "61"), "bootstrap": ("--bootstrap", "multinomial"),
+    }  # fmt: skip
+    found = {name: key_of(name, *words) for name, words in other.items()}
+    assert len({usual, *found.values()}) == 1 + len(found)
+    moved = tmp_path / "elsewhere"
+    moved.mkdir()
+    file.rename(moved / "two.safetensors")
+    assert key_of("moved", "--weights", str(moved / "two.safetensors")) == found["weights"]
+    pair = both(grid.parent)
+    assert key_of("grid", *pair, "--leads", "12,II", "--seeds", "3") == usual
+    turned = ",".join(reversed(pair[1].split(",")))
+    assert key_of("turned", "--models", turned, "--prepared", str(tmp_path / "prepared")) == usual
+    edited = stranger(tmp_path, "tiny", before="signal = 2 * signal")
+    assert key_of("edited", "--models", str(edited)) != usual
+
+
+def test_other_settings_or_a_second_writer_need_another_folder(grid: Path, typed: Typed, capsys: pytest.CaptureFixture[str]) -> None:
+    was = (grid / "plan.json").read_bytes()
+    assert typed(grid, "--epochs", "9") == 2
+    assert "holds a run with other settings (training); choose another folder with --out" in capsys.readouterr().err
+    assert (grid / "plan.json").read_bytes() == was
+
+
+def test_a_model_that_fails_does_not_cost_the_others(typed: Typed, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """One fails always, one at lead I alone (where II is blank), one cannot be built, one is longer than any record."""
+    ill = [
+        stranger(tmp_path, "ill", before="raise RuntimeError('no such kernel')"),
+        stranger(tmp_path, "picky", before="assert signal[:, 1].any(), 'lead II please'"),
+        stranger(tmp_path, "unborn", made="raise MemoryError('too large')"),
+        stranger(tmp_path, "endless", seconds="60"),
+    ]
+    run = tmp_path / "run"
+    assert typed(run, "--models", ",".join(map(str, [*ill, TINY])), "--leads", "I,II") == 1
+    told = capsys.readouterr()
+    assert "3 cells computed, 0 were there already, 0 skipped, 7 failed" in told.out
+    assert "Traceback" not in told.err
+    study = read(run)
+    assert {k for k, v in states(study).items() if v == "ok"} == {"picky II zero", "tiny I zero", "tiny II zero"}
+    reasons = dict(zip(study.cells["model"] + " " + study.cells["setting"], study.cells["reason"]))
+    assert reasons["ill I"] == "RuntimeError: no such kernel"
+    assert reasons["picky I"] == "AssertionError: lead II please"
+    assert reasons["unborn II"] == "MemoryError: too large"
+    assert "no train record is as long as one window of 60 s" in reasons["endless I"]
+    failed = json.loads(next((run / "cells" / "demo" / "ill" / "I").rglob("FAILED.json")).read_text())
+    assert "Traceback" in failed["trace"]
+    picky = stranger(tmp_path, "picky")  # its author mends it
+    assert typed(run, "--models", str(picky), "--leads", "I,II") == 0
+    assert states(read(run))["picky I zero"] == "ok"
+
+
+def test_a_policy_that_fails_does_not_cost_the_others(typed: Typed, tmp_path: Path) -> None:
+    policy = tmp_path / "clumsy.py"
+    fit = "def fit(signals, leads):\n    raise ValueError('singular')\n"
+    policy.write_text(f"{fit}\n\ndef fill(signal, measured, state=None):\n    return signal\n")
+    assert typed(tmp_path / "run", "--policy", f"{policy},zero") == 1
+    assert states(read(tmp_path / "run")) == {"tiny 12 clumsy": "failed", "tiny 12 zero": "ok"}
+
+
+def test_what_a_model_cannot_do_is_skipped_and_said(typed: Typed, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = tmp_path / "run"
+    assert typed(run, "--policy", "native,zero") == 0
+    assert "1 cells computed, 0 were there already, 1 skipped, 0 failed" in capsys.readouterr().out
+    study = read(run)
+    assert list(study.main["status"]) == ["skipped", "ok"]
+    assert study.cells["reason"][0] == "Tiny reads all of its leads at once; policy native is not for it"
+    assert any("1 skipped" in note for note in study.notes)
+
+
+@pytest.mark.parametrize(
+    "twist",
+    [
+        {"before": "self.norm.weight.data.mul_(1.001)"},
+        {"made": "self.register_buffer('passes', torch.zeros(()))", "after": "self.passes += 1"},
+        {"made": "self.norm = nn.BatchNorm1d(CARD.dim)", "before": "self.norm.train()"},
+    ],
+)
+def test_an_encoder_that_moves_stops_the_run_every_time(
+    twist: dict[str, str], typed: Typed, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    restless = stranger(tmp_path, "restless", **twist)
+    for _ in range(2):  # the second time nothing of the first may be found
+        assert typed(tmp_path / "run", "--models", str(restless)) == 2
+        assert "the frozen encoder changed" in capsys.readouterr().err
+    assert not list((tmp_path / "run").rglob("DONE"))
+
+
+def test_batch_norm_at_rest_is_frozen(typed: Typed, tmp_path: Path) -> None:
+    assert typed(tmp_path / "run", "--models", str(stranger(tmp_path, "quiet", made="self.norm = nn.BatchNorm1d(CARD.dim)"))) == 0
+
+
+@pytest.mark.parametrize("draw", ["record", "window"])
+def test_all_models_see_the_same_leads(draw: str, typed: Typed, tmp_path: Path) -> None:
+    """Networks whose feature is which rows are not blank, stored as the mean over the windows of a record."""
+    masks = "found = found._replace(pooled=signal.any(-1).float())"
+    pair = [stranger(tmp_path, name, after=masks) for name in ("one", "two")]
+    run = tmp_path / "run"
+    assert typed(run, "--models", ",".join(map(str, pair)), "--leads", "3", "--draw", draw) == 0
+    one, two = (np.load(next((run / "cells" / "demo" / name).rglob("features.npy"))) for name in ("one", "two"))
+    np.testing.assert_array_equal(one, two)
+    np.testing.assert_allclose(one.sum(1), 3, atol=1e-6)
+    whole = np.isin(one, (0, 1)).all(1)
+    assert whole.all() if draw == "record" else whole.sum() < 2
+    assert len(np.unique(one, axis=0)) > 5
+
+
+def test_records_that_are_too_short_are_left_out_and_counted(typed: Typed, copies: Path, tmp_path: Path, ptbxl_copy: object) -> None:
+    root = ptbxl_copy.make(tmp_path / "data")  # type: ignore[attr-defined]
+    short = ptbxl_copy.signal({"NORM": 100.0}, np.random.default_rng(0))[:, :1000]  # type: ignore[attr-defined]
+    for record in (1, 30):  # of train and test; 2 s are no window of 2.5 s
+        ptbxl_copy.write_record(root / "records500" / "00000" / f"{record:05d}_hr", short)  # type: ignore[attr-defined]
+    run = tmp_path / "run"
+    words = ("--data", str(tmp_path / "data"), "--prepared", str(tmp_path / "prepared"), "--limit", "30")
+    brief = stranger(tmp_path, "brief", seconds="1")
+    tasks = "ptbxl_super,ptbxl_all,ptbxl_rhythm,ptbxl_form"
+    assert typed(run, *words, "--tasks", tasks, "--models", f"{TINY},{brief}", "--leads", "12,I") == 0
+    study = read(run)
+    by_model = study.cells.groupby("model")
+    assert by_model["n_records"].unique().map(list).to_dict() == {"brief": [7], "tiny": [6]}
+    assert by_model["excluded"].unique().map(list).to_dict() == {"brief": [0], "tiny": [2]}
+    assert any("2 records shorter than its window are left out" in n for n in study.notes)
+    assert set(study.comparisons["n_patients"]) <= {4, 5, 6}
+    fits = [p.parent.relative_to(run / "fits") for p in (run / "fits").rglob("DONE")]
+    assert sorted(str(p.parent) for p in fits) == [f"{t}/{m}" for t in ("ptbxl_all", "ptbxl_super") for m in ("brief", "tiny")]
+    whole, part = (
+        pd.read_parquet(next((run / "cells" / t / "tiny" / "I").rglob("predictions.parquet"))) for t in ("ptbxl_all", "ptbxl_rhythm")
+    )
+    assert part.shape[1] == 2 + 2 * 12
+    pd.testing.assert_frame_equal(part, whole[part.columns])
+
+
+def test_a_head_that_was_altered_is_not_used(typed: Typed, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = tmp_path / "run"
+    assert typed(run) == 0
+    head = next((run / "fits").rglob("head.safetensors"))
+    head.write_bytes(head.read_bytes()[:-4] + b"\0\0\0\0")
+    assert typed(run, "--leads", "I") == 1
+    assert "head.safetensors is not what the run wrote; remove" in capsys.readouterr().err
+
+
+def test_global_seeds_do_not_matter(grid: Path, typed: Typed, tmp_path: Path) -> None:
+    torch.manual_seed(1234)
+    np.random.seed(5)
+    assert typed(tmp_path / "run", *both(grid.parent), "--leads", "1,2,12,I,II", "--seeds", "2") == 0
+    assert table(tmp_path / "run") == table(grid)
+
+
+def test_killed_at_any_moment_it_goes_on_to_the_same_table(grid: Path, copies: Path, tmp_path: Path) -> None:
+    """A process of the command line is killed three times, each time after some more of its lines; then it is left to finish."""
+    code = "import sys; sys.argv[0] = 'ecgbench'; from ecgbench.cli import main; main()"
+    run, lines_of = tmp_path / "run", random.Random(time.time_ns())
+    words = [*USUAL, *both(grid.parent), "--leads", "1,2,12,I,II", "--seeds", "2", "--prepared", str(copies), "--out", str(run)]
+    env = {**os.environ, "OMP_NUM_THREADS": "1"}
+    moments = [(lines_of.randint(low, low + 3), round(lines_of.uniform(0, 0.1), 3)) for low in (1, 3, 4)]
+    for count, pause in moments:
+        process = subprocess.Popen([sys.executable, "-c", code, "run", *words], env=env, stderr=subprocess.PIPE, start_new_session=True)
+        assert process.stderr is not None
+        for _ in range(count):
+            process.stderr.readline()
+        time.sleep(pause)
+        os.killpg(process.pid, signal.SIGKILL)
+        process.stderr.close()
+        process.wait()
+    done = subprocess.run([sys.executable, "-c", code, "run", *words], env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, (moments, done.stderr)
+    assert table(run) == table(grid), moments
+    assert not list(run.rglob("*.tmp"))
+    assert len(list((run / "cells").rglob("DONE"))) == 14
