@@ -104,9 +104,7 @@ class Plan:
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON, read back by `from_json`."""
-        cells = [
-            {**asdict(c.fit), "fit_task": c.fit.task, "task": c.task, "policy": c.policy, **_setting_json(c)} for c in self.cells
-        ]
+        cells = [{**asdict(c.fit), "fit_task": c.fit.task, "task": c.task, "policy": c.policy, **_setting_json(c)} for c in self.cells]
         return {"name": self.name, "suite": self.suite, **self.shared(), "cells": cells}
 
     @classmethod

@@ -17,8 +17,8 @@ pytestmark = pytest.mark.real
 def report(real_ptbxl: Path, tmp_path_factory) -> tuple[Path, Path]:
     place = tmp_path_factory.mktemp("real")
     code = "import sys; sys.argv[0] = 'ecgbench'; from ecgbench.cli import main; main()"
-    run = "run --models laef,stmem --tasks ptbxl_super --leads 1,12 --seeds 1 --weights random --protocol linear --limit 60 --out runs/ptbxl"
-    for words in ([*run.split(), "--data", str(real_ptbxl)], ["report", "runs/ptbxl", "--to", "out/ptbxl"]):
+    run = "run --models laef,stmem --tasks ptbxl_super --leads 1,12 --seeds 1 --weights random --protocol linear --limit 60"
+    for words in ([*run.split(), "--data", str(real_ptbxl), "--out", "runs/ptbxl"], ["report", "runs/ptbxl", "--to", "out/ptbxl"]):
         env = {**os.environ, "ECGBENCH_PREPARED": str(place / "prepared")}
         done = subprocess.run([sys.executable, "-c", code, *words], cwd=place, capture_output=True, text=True, env=env, check=False)
         assert done.returncode == 0, done.stderr

@@ -11,8 +11,7 @@ from torch import Tensor, nn
 
 from ecgbench.cards import InputContract, ModelCard
 from ecgbench.ecg.leads import LEADS
-from ecgbench.models import _weights
-from ecgbench.models import Features
+from ecgbench.models import Features, _weights
 
 NARROW, WIDE = 24, 48
 

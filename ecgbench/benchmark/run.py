@@ -12,23 +12,21 @@ import numpy as np
 
 from ecgbench import adapters, datasets, models, provenance
 from ecgbench.adapters._adapt import NATIVE
-from ecgbench.benchmark import keys
+from ecgbench.benchmark import fit, keys
+from ecgbench.benchmark.cell import compute
 from ecgbench.benchmark.plan import all_tasks
 from ecgbench.benchmark.progress import Watcher, paced
 from ecgbench.benchmark.selection import Selection
-from ecgbench.benchmark.subject import Subject, owners
+from ecgbench.benchmark.subject import Subject
 from ecgbench.cards import facts
-from ecgbench.cells import Cell, Fit, Plan, key
+from ecgbench.cells import Cell, Plan, key
 from ecgbench.datasets._prepare import prepare
 from ecgbench.errors import BadWeights, EcgbenchError, LeakError
-from ecgbench.files import as_json, as_npy, as_parquet, lines
 from ecgbench.inference import network, rows
-from ecgbench.inference.predict import averaged, probabilities
 from ecgbench.models._weights import digest
 from ecgbench.results import store as stored
-from ecgbench.results.score import Predictions, draws_of_patients, score
 from ecgbench.results.store import Store
-from ecgbench.training import gates, linear
+from ecgbench.training import gates
 
 FATAL = (BadWeights, LeakError, gates.GateError)
 """What stops the whole run: a number that rests on it could not be trusted."""
@@ -147,7 +145,11 @@ class Run:
         for cell, needed in zip(cells, wanted, strict=True):
             with self._at_the_cost_of(subject.name, [cell]):
                 subject.compute(policy, needed, what, scoring.draw == "window")
-                self._cell(subject, cell)
+                task, fit_task = (self.tasks[name][2] for name in (cell.task, cell.fit.task))
+                head = fit.head(subject, cell.fit, fit_task, self.plan.training, self.store)
+                macro = compute(subject, cell, (task, fit_task), head, scoring, self._folder(cell))
+                self.outcome.computed += 1
+                self.watcher.note(f"{cell.label}: macro AUROC {100 * macro:.1f}")
 
     @contextmanager
     def _at_the_cost_of(self, what: str, cells: list[Cell]) -> Iterator[None]:
@@ -162,11 +164,10 @@ class Run:
     def _declare(self, subject: Subject, cells: Iterable[Cell]) -> None:
         """Write down, before anything is computed, what the cells rest on and where they will lie."""
         card, contract = subject.network.card, subject.contract
-        lengths = [w for records in subject.records.values() for _, _, w in records]
         self.facts["models"][subject.network.name] = {
             **{k: facts(card)[k] for k in ("title", "summary", "paper", "licence", "parameters", "origin", "choices")},
             "weights": subject.network.weights, "weights_sha256": subject.network.sha256, "contract": facts(contract),
-            "windows": float(np.mean(lengths)),
+            "windows": subject.windows,
         }  # fmt: skip
         for cell in cells:
             task, fit_task = self.tasks[cell.task][2], self.tasks[cell.fit.task][2]
@@ -203,66 +204,3 @@ class Run:
             stored.excuse(self._folder(cell), stored.FAILED, reason, "".join(traceback.format_exception(error)))
             self.outcome.failed.append(f"{cell.label}: {reason}")
         self.watcher.note(f"failed {len(cells)} cells of {what}: {reason}")
-
-    def _head(self, subject: Subject, fit: Fit) -> tuple[np.ndarray, np.ndarray]:
-        """Weight (label, dim) and bias of a fit, trained now unless it is stored."""
-        from safetensors.numpy import load
-        from safetensors.torch import save
-
-        task = self.tasks[fit.task][2]
-        folder = self.store.fit_folder(fit, keys.fit_key(subject, fit, task, self.plan.training))
-        if not stored.finished(folder):
-            learn, check = (subject.split(s, task.columns) for s in ("train", "val"))
-            started = time.time()
-            trained = linear.fit(self.plan.training, fit.seed, learn, check)
-            log = lines([("epoch", "loss", "val_macro_auroc"), *((e.epoch, e.loss, e.validation) for e in trained.log)])
-            best = trained.log[trained.best]
-            note = {
-                "protocol": "linear", "best_epoch": best.epoch, "val_macro_auroc": None if np.isnan(best.validation) else best.validation,
-                "batch": min(self.plan.training.batch, len(learn.records)), "records": len(learn.records),
-                "encoder_sha256": subject.network.sha256, "seconds": round(time.time() - started, 2),
-            }  # fmt: skip
-            gates.unchanged(subject.network.card.title, subject.network.sha256, digest(subject.network.module))
-            stored.finish(folder, {"head.safetensors": save(trained.state), "log.csv": log, "fit.json": as_json(note)})
-            self.watcher.note(f"fitted {fit.task} · {fit.model} · seed {fit.seed}: epoch {best.epoch}, val {best.validation:.4f}")
-        head = load(stored.read_bytes(folder, "head.safetensors"))
-        return head["weight"], head["bias"]
-
-    def _cell(self, subject: Subject, cell: Cell) -> None:
-        started = time.time()
-        weight, bias = self._head(subject, cell.fit)
-        records = subject.records["test"]
-        features = subject.cache(cell.policy).take(subject.rows(cell, self.plan.scoring))
-        probability = probabilities(features, owners(records), weight, bias)
-        task, fit_task = self.tasks[cell.task][2], self.tasks[cell.fit.task][2]
-        columns = [fit_task.columns.index(c) for c in task.columns]
-        table = subject.selection.index.loc[[p for p, _, _ in records]]
-        target = table[task.columns].to_numpy(np.int8)
-        kept = target.any(axis=1) if task.parent and self.plan.scoring.rows == "labelled" else np.ones(len(target), bool)
-        table = table.iloc[np.flatnonzero(kept)]
-        predictions = Predictions(
-            records=list(table["record"]), patients=list(table["patient"]), labels=task.labels,
-            probability=probability[kept][:, columns], target=target[kept], expected=frozenset(table["record"]),
-        )  # fmt: skip
-        mean = averaged(features, owners(records)).astype(np.float32)[kept]
-        self._store_cell(subject, cell, predictions, mean, started)
-
-    def _store_cell(self, subject: Subject, cell: Cell, predictions: Predictions, features: np.ndarray, started: float) -> None:
-        scoring, dataset = self.plan.scoring, subject.selection.prepared.name
-        everyone = subject.selection.of("test")
-        at = {r: i for i, r in enumerate(everyone["record"])}
-        weights = draws_of_patients(dataset, list(everyone["patient"]), scoring.draws, scoring.bootstrap)
-        scores = score(predictions.labels, predictions.target, predictions.probability, weights[:, [at[r] for r in predictions.records]])
-        note = {
-            "task": cell.task, "fit": cell.fit.__dict__, "setting": str(cell.setting), "policy": cell.policy, "dataset": dataset,
-            "weights": subject.network.weights, "facts": subject.facts(cell.policy), "records_digest": subject.selection.digest,
-            "n_records": len(predictions.records), "n_patients": len(set(predictions.patients)), "excluded": subject.excluded,
-            "blind": subject.blind(cell, scoring), "lost": scores.lost, "windows": self.facts["models"][subject.network.name]["windows"],
-            "seconds": round(time.time() - started, 3), "code": provenance.code(),
-        }  # fmt: skip
-        stored.finish(self._folder(cell), {
-            "predictions.parquet": as_parquet(predictions.table()), "features.npy": as_npy(features),
-            "scores.parquet": as_parquet(scores.table), "replicates.npy": as_npy(scores.replicates), "cell.json": as_json(note),
-        })  # fmt: skip
-        self.outcome.computed += 1
-        self.watcher.note(f"{cell.label}: macro AUROC {100 * scores.table['auroc'].iloc[0]:.1f}")

@@ -16,8 +16,9 @@ from ecgbench.benchmark.progress import Watcher
 from ecgbench.benchmark.selection import SPLITS, Selection
 from ecgbench.cards import InputContract, facts
 from ecgbench.cells import NUMERICS, Cell, Scoring, key
-from ecgbench.datasets._views import View
+from ecgbench.datasets._views import BATCH, View
 from ecgbench.ecg import preprocess
+from ecgbench.ecg.draw import Draw, LeadSetting
 from ecgbench.ecg.leads import bits_to_mask, rows_of
 from ecgbench.errors import BadSetting
 from ecgbench.inference import rows
@@ -41,18 +42,17 @@ class Subject:
     watcher: Watcher
     _caches: dict[str, FeatureCache] = field(default_factory=dict)
     _policies: dict[str, Policy] = field(default_factory=dict)
+    _rows: dict[tuple[LeadSetting, Draw], np.ndarray] = field(default_factory=dict)
 
     @cached_property
     def view(self) -> View:
         """The recordings as the contract's filter and rate make them."""
         found = View(self.selection.prepared, self.contract)
-        records = list(self.selection.index["record"])
-        with self.watcher.stage(f"{self.name}: filter and resample", len(records), "records") as advance:
-            done = 0
-            for start in range(0, len(records), 64):
-                found.fill(records[start : start + 64])
-                advance(min(64, len(records) - done))
-                done += 64
+        missing = found.missing(list(self.selection.index["record"]))
+        with self.watcher.stage(f"{self.name}: filter and resample", len(missing), "records") as advance:
+            for start in range(0, len(missing), BATCH):
+                found.fill(missing[start : start + BATCH])
+                advance(len(missing[start : start + BATCH]))
         return found
 
     @property
@@ -77,6 +77,11 @@ class Subject:
     def excluded(self) -> int:
         """Records shorter than one window, counted and left out."""
         return len(self.selection.index) - sum(len(r) for r in self.records.values())
+
+    @property
+    def windows(self) -> float:
+        """Evaluation windows per record, on average."""
+        return float(np.mean([w for records in self.records.values() for _, _, w in records]))
 
     def policy(self, name: str) -> Policy:
         """A policy, fitted on the training split where it learns."""
@@ -104,7 +109,10 @@ class Subject:
 
     def rows(self, cell: Cell, scoring: Scoring) -> np.ndarray:
         """Rows of work of a cell: the windows of its test records under its leads."""
-        return rows.measured(cell.setting, self.records["test"], scoring.draw)
+        asked = (cell.setting, scoring.draw)
+        if asked not in self._rows:
+            self._rows[asked] = rows.measured(cell.setting, self.records["test"], scoring.draw)
+        return self._rows[asked]
 
     def facts(self, policy: str) -> dict[str, Any]:
         """Everything that can change a feature, for keys."""

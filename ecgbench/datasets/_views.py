@@ -62,11 +62,13 @@ class View:
         count = len(LEADS) * int(self._lengths[row])
         return np.fromfile(self.folder / "signal.f32", "<f4", count, offset=self._offset(row)).reshape(len(LEADS), -1)
 
+    def missing(self, records: Sequence[str]) -> list[str]:
+        """Those of `records` that are not cached yet and can be."""
+        return [r for r in dict.fromkeys(records) if not self._done[self.prepared.row(r)]] if self._cached else []
+
     def fill(self, records: Sequence[str], progress: Progress | None = None) -> None:
         """Computes what is still missing of `records`; `progress` counts those."""
-        missing = [r for r in dict.fromkeys(records) if not self._done[self.prepared.row(r)]]
-        if not self._cached:
-            return
+        missing = self.missing(records)
         for start in range(0, len(missing), BATCH):
             self._store(missing[start : start + BATCH])
             if progress is not None:

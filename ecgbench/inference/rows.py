@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from ecgbench.ecg.draw import Draw, LeadSetting, bits
-from ecgbench.ecg.leads import ALL
+from ecgbench.ecg.leads import ALL, LeadSubset
 from ecgbench.errors import BadSetting
 
 _WINDOW, _BITS = 12, 12
@@ -41,3 +41,17 @@ def complete(records: Iterable[tuple[int, str, int]]) -> np.ndarray:
     """Rows of all twelve leads, as training sees them."""
     parts = [encode(p, np.arange(w), np.full(w, ALL.bits)) for p, _, w in records]
     return np.concatenate(parts) if parts else np.zeros(0, np.int64)
+
+
+def described(rows: np.ndarray) -> tuple[list[int], list[str]]:
+    """Position of each record, in order of its rows, and the leads measured in it in words.
+
+    >>> one = encode(7, np.arange(2), np.array([2, 2])); two = encode(9, np.arange(2), np.array([1, 64]))
+    >>> described(np.concatenate([one, two]))
+    ([7, 9], ['II', 'I|V1'])
+    """
+    seen: dict[int, list[int]] = {}
+    for position, _, mask in zip(*(part.tolist() for part in decode(rows))):
+        seen.setdefault(position, []).append(mask)
+    words = {m: str(LeadSubset.from_bits(m)) for masks in seen.values() for m in masks}
+    return list(seen), ["|".join(words[m] for m in (masks if len(set(masks)) > 1 else masks[:1])) for masks in seen.values()]

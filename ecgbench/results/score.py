@@ -22,6 +22,8 @@ class Predictions:
 
     records: list[str]
     patients: list[str]
+    leads: list[str]
+    """What was measured in each record: `II+V2`; under `--draw window` one set per window, `II|V1`."""
     labels: tuple[str, ...]
     probability: np.ndarray
     """(record, label) float64."""
@@ -37,8 +39,8 @@ class Predictions:
             raise LeakError(f"{len(self.records)} predictions for {len(self.expected)} test records, or one twice")
 
     def table(self) -> pd.DataFrame:
-        """record, patient, then `probability:<label>` and `target:<label>`."""
-        columns: dict[str, object] = {"record": self.records, "patient": self.patients}
+        """record, patient, leads, then `probability:<label>` and `target:<label>`."""
+        columns: dict[str, object] = {"record": self.records, "patient": self.patients, "leads": self.leads}
         columns |= {f"probability:{n}": self.probability[:, i] for i, n in enumerate(self.labels)}
         columns |= {f"target:{n}": self.target[:, i] for i, n in enumerate(self.labels)}
         return pd.DataFrame(columns)

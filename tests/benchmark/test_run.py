@@ -302,7 +302,7 @@ def test_records_that_are_too_short_are_left_out_and_counted(typed: Typed, copie
     whole, part = (
         pd.read_parquet(next((run / "cells" / t / "tiny" / "I").rglob("predictions.parquet"))) for t in ("ptbxl_all", "ptbxl_rhythm")
     )
-    assert part.shape[1] == 2 + 2 * 12
+    assert part.shape[1] == 3 + 2 * 12
     pd.testing.assert_frame_equal(part, whole[part.columns])
 
 

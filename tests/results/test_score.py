@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -22,6 +24,7 @@ def predicted(n: int = 60, seed: int = 0, skill: float = 1.0) -> Predictions:
     return Predictions(
         records=records,
         patients=[f"p{i // 2:03d}" for i in range(n)],
+        leads=["II"] * n,
         labels=LABELS,
         probability=1 / (1 + np.exp(-leaning)),
         target=target,
@@ -95,13 +98,13 @@ def test_predictions_that_cannot_be_scored_are_refused(fault: str) -> None:
         records[1] = "r999"
     expected = p.expected | {"r007"} if fault == "missing" else p.expected
     with pytest.raises(LeakError):
-        Predictions(records=records, patients=p.patients, labels=LABELS, probability=probability, target=p.target, expected=expected)
+        replace(p, records=records, probability=probability, expected=expected)
 
 
 def test_table_holds_what_was_predicted() -> None:
     p = predicted(4)
     table = p.table()
-    assert list(table) == ["record", "patient", *(f"{kind}:{n}" for kind in ("probability", "target") for n in LABELS)]
+    assert list(table) == ["record", "patient", "leads", *(f"{kind}:{n}" for kind in ("probability", "target") for n in LABELS)]
     np.testing.assert_array_equal(table["probability:MI"], p.probability[:, 1])
     np.testing.assert_array_equal(table["target:NORM"], p.target[:, 2])
 
