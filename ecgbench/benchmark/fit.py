@@ -3,6 +3,7 @@
 import time
 
 import numpy as np
+from safetensors.numpy import load, save
 
 from ecgbench.benchmark import keys
 from ecgbench.benchmark.subject import Subject
@@ -20,9 +21,6 @@ Head = tuple[np.ndarray, np.ndarray]
 
 def head(subject: Subject, fit: Fit, task: Task, training: Training, store: Store) -> Head:
     """The head of a fit. GateError when the frozen encoder changed while its features were computed."""
-    from safetensors.numpy import load
-    from safetensors.torch import save
-
     folder = store.fit_folder(fit, keys.fit_key(subject, fit, task, training))
     if not stored.finished(folder):
         learn, check = (subject.split(s, task.columns) for s in ("train", "val"))
@@ -36,7 +34,9 @@ def head(subject: Subject, fit: Fit, task: Task, training: Training, store: Stor
             "batch": min(training.batch, len(learn.records)), "records": len(learn.records),
             "encoder_sha256": subject.network.sha256, "seconds": round(time.time() - started, 2),
         }  # fmt: skip
-        stored.finish(folder, {"head.safetensors": save(trained.state), "log.csv": log, "fit.json": as_json(note)})
+        stored.finish(
+            folder, {"head.safetensors": save({k: v.numpy() for k, v in trained.state.items()}), "log.csv": log, "fit.json": as_json(note)}
+        )
         subject.watcher.note(f"fitted {fit.task} · {fit.model} · seed {fit.seed}: epoch {best.epoch}, val {best.validation:.4f}")
     found = load(stored.read_bytes(folder, "head.safetensors"))
     return found["weight"], found["bias"]
