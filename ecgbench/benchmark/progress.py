@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Protocol
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 EVERY = 15.0
 """Seconds between two plain lines of one stage."""
@@ -69,8 +69,8 @@ class Bars:
             yield lambda n: None
             return
         columns = (
-            TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[rate]}"),
-            TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn(),
+            TextColumn("{task.description}", markup=False), BarColumn(bar_width=14), MofNCompleteColumn(),
+            TextColumn("{task.fields[rate]}"), TimeRemainingColumn(compact=True), TextColumn("left"),
         )  # fmt: skip
         started = time.monotonic()
         with Progress(*columns, console=self.console) as bar:
@@ -79,7 +79,7 @@ class Bars:
             def advance(n: int) -> None:
                 bar.advance(task, n)
                 done = bar.tasks[0].completed
-                bar.update(task, rate=f"{done / max(time.monotonic() - started, 1e-9):.1f} {unit}/s")
+                bar.update(task, rate=f"{done / max(time.monotonic() - started, 1e-9):.1f}/s")
 
             yield advance
 

@@ -129,12 +129,12 @@ class Run:
             return
         with self._at_the_cost_of(subject.name, todo):
             records = [r for split in ("train", "val") for r in subject.records[split]]
-            subject.compute(subject.contract.policy, rows.complete(records), "training features")
+            subject.compute(subject.contract.policy, rows.complete(records), "training windows")
             for policy in dict.fromkeys(c.policy for c in todo):
                 self._policy(subject, policy, [c for c in todo if c.policy == policy])
 
     def _policy(self, subject: Subject, policy: str, cells: list[Cell]) -> None:
-        scoring, what = self.plan.scoring, f"test features, policy {policy}"
+        scoring, what = self.plan.scoring, f"test windows, {policy}"
         wanted = [subject.rows(c, scoring) for c in cells]
         try:
             subject.compute(policy, np.concatenate(wanted), what, scoring.draw == "window")
