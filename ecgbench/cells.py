@@ -96,16 +96,25 @@ class Plan:
 
     def shared(self) -> dict[str, Any]:
         """What must agree for two plans to live in one run folder."""
-        return {"training": asdict(self.training), "scoring": asdict(self.scoring), "limit": self.limit}
+        scoring = {k: v for k, v in asdict(self.scoring).items() if k != "draws"}
+        return {"training": asdict(self.training), "scoring": scoring, "limit": self.limit}
 
     def joined(self, other: "Plan") -> "Plan":
         """This plan with the other's cells added behind its own."""
         return replace(self, cells=tuple(dict.fromkeys([*self.cells, *other.cells])))
 
+    def powered(self, least: int = 0) -> "Plan":
+        """This plan with draws enough for the smallest p of its largest Holm family: 100 per comparison, and at least `least`."""
+        rows: dict[tuple[str, str], set[tuple[str, str]]] = {}
+        for c in self.cells:
+            rows.setdefault((c.task, c.setting.typed), set()).add((c.fit.model, c.policy))
+        family = max((len(r) - 1 for r in rows.values()), default=0)
+        return replace(self, scoring=replace(self.scoring, draws=max(self.scoring.draws, least, 100 * family)))
+
     def to_json(self) -> dict[str, Any]:
         """Plain JSON, read back by `from_json`."""
         cells = [{**asdict(c.fit), "fit_task": c.fit.task, "task": c.task, "policy": c.policy, **_setting_json(c)} for c in self.cells]
-        return {"name": self.name, "suite": self.suite, **self.shared(), "cells": cells}
+        return {"name": self.name, "suite": self.suite, **self.shared(), "scoring": asdict(self.scoring), "cells": cells}
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> "Plan":

@@ -65,7 +65,7 @@ def test_joined_plans_hold_every_cell_once_and_keep_the_order() -> None:
         ({"limit": 61}, True),
         ({"training": Training(epochs=4, lr=1e-4)}, True),
         ({"scoring": replace(PLAN.scoring, draw="record")}, True),
-        ({"scoring": replace(PLAN.scoring, draws=8)}, True),
+        ({"scoring": replace(PLAN.scoring, draws=8)}, False),
         ({"name": "x", "suite": None, "cells": ()}, False),
     ],
 )

@@ -4,6 +4,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+from safetensors.numpy import save
 
 from ecgbench import provenance
 from ecgbench.benchmark.fit import Head
@@ -31,7 +32,9 @@ def compute(subject: Subject, cell: Cell, tasks: tuple[Task, Task], head: Head, 
         "excluded": subject.excluded, "blind": subject.blind(cell, scoring), "lost": scores.lost, "windows": subject.windows,
         "seconds": round(time.time() - started, 3), "code": provenance.code(),
     }  # fmt: skip
+    learned = subject.policy(cell.policy).state
     stored.finish(folder, {
+        **({"policy.safetensors": save(dict(learned))} if learned else {}),
         "predictions.parquet": as_parquet(predictions.table()), "features.npy": as_npy(averaged(features, owner).astype(np.float32)[kept]),
         "scores.parquet": as_parquet(scores.table), "replicates.npy": as_npy(scores.replicates), "cell.json": as_json(note),
     })  # fmt: skip

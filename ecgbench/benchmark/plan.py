@@ -84,11 +84,15 @@ def plan(asked: Asked) -> Plan:
             fits = [Fit(task=fit_task, model=model, contract=asked.contract, weights=weights[model], seed=s) for s in asked.fit_seeds]
             policies = [_policy(p, contract.policy) for p in asked.policies]
             cells += grid(fits, settings(parse_leads(asked.leads), asked.seeds), policies, scored)
-    family = len(asked.models) * len(asked.policies) - 1
-    scoring = replace(asked.scoring, draws=max(asked.scoring.draws, 100 * family))
-    return Plan(
-        name=asked.name, cells=tuple(dict.fromkeys(cells)), training=asked.training, scoring=scoring, limit=asked.limit, suite=asked.suite
+    made = Plan(
+        name=asked.name,
+        cells=tuple(dict.fromkeys(cells)),
+        training=asked.training,
+        scoring=asked.scoring,
+        limit=asked.limit,
+        suite=asked.suite,
     )
+    return made.powered()
 
 
 def _policy(name: str, default: str) -> str:

@@ -67,8 +67,16 @@ class Run:
             self.keys: dict[str, str] = dict(before["keys"])
             self.facts: dict[str, Any] = {"models": {}, "datasets": {}, "tasks": {}, **before["facts"], "provenance": self._provenance()}
             self.cells = [c for c in self.plan.cells if c in set(self.asked.cells) or self._entered(c)]
-            for model, weights in dict.fromkeys((c.fit.model, c.fit.weights) for c in self.cells):
+            pairs = list(dict.fromkeys((c.fit.model, c.fit.weights) for c in self.cells))
+            for model, weights in pairs:
+                if weights not in (network.RANDOM, network.EITHER):
+                    network.build(model, weights)  # a mistake in --weights is found before hours of another model's work
+            for model, weights in pairs:
                 self._model(model, weights)
+            if not self.outcome.computed and before["facts"].get("provenance"):
+                self.facts["provenance"] = before["facts"]["provenance"]  # the numbers come from that run
+                self._save()
+                return self.outcome
             self.facts["provenance"]["seconds"] = round(time.time() - self.facts["provenance"]["started"], 1)
             self._save()
         return self.outcome
@@ -197,10 +205,12 @@ class Run:
         return self.store.cell_folder(cell, self.keys[cell.identity])
 
     def _fail(self, what: str, cells: list[Cell], error: Exception) -> None:
-        """Store the reason; a cell that failed before its key could be known lies under a key of its name."""
-        self.keys |= {c.identity: key({"undeclared": c.identity}) for c in cells if c not in self.declared}
+        """Store the reason; a cell that failed before its key was ever known lies under a key of its name. Finished cells stay."""
+        unknown = [c for c in cells if c not in self.declared and c.identity not in self.keys]
+        self.keys |= {c.identity: key({"undeclared": c.identity}) for c in unknown}
         reason = str(error) if isinstance(error, EcgbenchError) else f"{type(error).__name__}: {error}"
         for cell in cells:
-            stored.excuse(self._folder(cell), stored.FAILED, reason, "".join(traceback.format_exception(error)))
+            if not stored.finished(self._folder(cell)):
+                stored.excuse(self._folder(cell), stored.FAILED, reason, "".join(traceback.format_exception(error)))
             self.outcome.failed.append(f"{cell.label}: {reason}")
         self.watcher.note(f"failed {len(cells)} cells of {what}: {reason}")

@@ -25,6 +25,7 @@ from ecgbench.inference import rows
 from ecgbench.inference.encode import Encoder
 from ecgbench.inference.features import FeatureCache
 from ecgbench.inference.network import Network
+from ecgbench.seeds import rng
 from ecgbench.training.linear import Split
 
 Record = tuple[int, str, int]
@@ -102,10 +103,19 @@ class Subject:
         return f"{self.network.card.title} sees nothing of {cell.setting} in {blind:.0%} of the records" if blind else None
 
     def blind(self, cell: Cell, scoring: Scoring) -> float:
-        """Share of test windows in which no measured lead is among the contract's."""
+        """Share of test windows in which nothing that was measured reaches the network, whatever the policy fills in."""
         _, _, masks = rows.decode(self.rows(cell, scoring))
-        own = bits_to_mask(masks)[:, rows_of(self.contract.leads)]
-        return float((~own.any(axis=1)).mean())
+        kinds, counts = np.unique(masks, return_counts=True)
+        seen = [self._sees(bits_to_mask(m), self.policy(cell.policy)) for m in kinds]
+        return float(counts[~np.array(seen)].sum() / counts.sum())
+
+    def _sees(self, measured: np.ndarray, policy: Policy) -> bool:
+        own = rows_of(self.contract.leads)
+        if policy.fill is None or measured[own].any():
+            return bool(measured[own].any())
+        tried = [rng("blind", i).normal(size=(len(measured), 8)).astype(np.float32) for i in range(2)]
+        a, b = (policy.fill(np.where(measured[:, None], x, np.float32(np.nan)), measured, policy.state)[own] for x in tried)
+        return not np.array_equal(a, b)
 
     def rows(self, cell: Cell, scoring: Scoring) -> np.ndarray:
         """Rows of work of a cell: the windows of its test records under its leads."""

@@ -36,6 +36,8 @@ def main() -> None:
         sys.exit(app(standalone_mode=False) or 0)
     except EcgbenchError as error:
         _complain(str(error))
+    except OSError as error:  # no space, no permission, a file where a folder should be
+        _complain(f"{error.strerror or error}: {error.filename or ''}; choose another folder, or mend this one and run the command again")
     except KeyboardInterrupt:
         _stop()
     except Exception as error:

@@ -13,9 +13,9 @@ def add(app: typer.Typer) -> None:
 
 
 def report(
-    run: Path = typer.Argument(None, help="Run folder.  [default: the newest under runs/]"),
-    to: Path = typer.Option(None, "--to", help="Folder for the report.  [default: RUN/report]"),
-    only: str = typer.Option(None, "--only", help="Reports to draw, comma-separated; see `ecgbench reports`.  [default: all]"),
+    run: Path = typer.Argument(None, help="Run folder.  (default: the newest under runs/)"),
+    to: Path = typer.Option(None, "--to", help="Folder for the report.  (default: RUN/report)"),
+    only: str = typer.Option(None, "--only", help="Reports to draw, comma-separated; see `ecgbench reports`.  (default: all)"),
 ) -> None:
     """Write index.html, main_table.{csv,md,tex} and lead_curve.{png,svg,csv}.
 

@@ -25,11 +25,11 @@ def run(
     models: str = typer.Option(None, "--models", "-m", help="Models, comma-separated; a path enters your own: laef,./mine.py"),
     tasks: str = typer.Option(None, "--tasks", "-t", help="Tasks, comma-separated; see `ecgbench tasks`."),
     leads: str = typer.Option(None, "--leads", "-l", help="Counts drawn at random, ranges and named sets: 1,2,12,I,II,I+V2 or 1-12."),
-    seeds: int = typer.Option(None, "--seeds", help="Draws of random leads, seeds 0..N-1, on one fit.  [default: 5; demo: 2]"),
-    fit_seeds: str = typer.Option(None, "--fit-seeds", help="Seeds of the training, comma-separated.  [default: 0]"),
+    seeds: int = typer.Option(None, "--seeds", help="Draws of random leads, seeds 0..N-1, on one fit.  (default: 5; demo: 2)"),
+    fit_seeds: str = typer.Option(None, "--fit-seeds", help="Seeds of the training, comma-separated.  (default: 0)"),
     weights: str = typer.Option(
         None, "--weights", "-w",
-        help="released, random, released_or_random, a path, or NAME=... per model.  [default: released; suites: released_or_random]",
+        help="released, random, released_or_random, a path, or NAME=... per model.  (default: released; suites: released_or_random)",
     ),
     protocol: str = typer.Option("linear", "--protocol", help="linear: a linear probe on the frozen encoder."),
     policy: str = typer.Option(None, "--policy", help="Missing leads: paper (each model's own), native, or names of `ecgbench adapters`."),
@@ -43,7 +43,7 @@ def run(
     batch: int = typer.Option(64, "--batch", help="Records per training step."),
     data: Path = DATA,
     prepared: Path = PREPARED,
-    out: Path = typer.Option(None, "--out", "-o", help="Run folder; an existing one is resumed or extended.  [default: runs/NAME]"),
+    out: Path = typer.Option(None, "--out", "-o", help="Run folder; an existing one is resumed or extended.  (default: runs/NAME)"),
 ) -> None:  # fmt: skip
     """Compute every cell of a study that is not finished yet.
 

@@ -17,7 +17,7 @@ from ecgbench.cards import DatasetCard, facts
 from ecgbench.datasets import get, resolve
 from ecgbench.errors import BadRecord, MissingData
 
-LAYOUT = 1
+LAYOUT = 2
 """Raised by hand when reading, checking or storing changes: every prepared copy is then made anew."""
 
 
@@ -78,7 +78,7 @@ class Source:
     root: Path | None
     """Its folder; None where the data are generated."""
     index: pd.DataFrame
-    """What `index(root)` of the module gave, checked."""
+    """What `index(root)` of the module gave, checked, in the order of the record ids."""
 
     @classmethod
     def of(cls, name: str, data: Path | None) -> "Source":
@@ -87,7 +87,8 @@ class Source:
         root = root_of(name, module.CARD, data)
         index = module.index(root)
         check(name, module.CARD, index)
-        return cls(name, module, root, index)
+        # by record: features are addressed by position, and the order of lines in a CSV must not move a number
+        return cls(name, module, root, index.sort_values("record", ignore_index=True))
 
     def folder(self, home: Path) -> Path:
         """Where the prepared copy of exactly these files lies, or would."""

@@ -68,7 +68,9 @@ class Encoder:
         found = {}
         for mask, chosen in wanted.items():
             rows = torch.from_numpy(_rows(mask, self.contract))
-            parts = tokens[torch.from_numpy(chosen)].split(1 if self.singly else len(chosen))
+            picked = tokens[torch.from_numpy(chosen)]
+            picked[:, ~rows] = torch.nan  # a network that reads a hidden lead all the same is found out
+            parts = picked.split(1 if self.singly else len(chosen))
             found[mask] = torch.cat([network.encode(p, rows.expand(len(p), -1)).pooled for p in parts]).numpy()
         return found
 

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
+from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
 from ecgbench.datasets._views import View
@@ -26,8 +27,7 @@ class FeatureCache:
         self._rows, self._features = np.zeros(0, np.int64), np.zeros((0, 0), np.float32)
         self._new: list[tuple[np.ndarray, np.ndarray]] = []
         self._flushed = time.monotonic()
-        shards = [load(p.read_bytes()) for p in sorted(folder.glob("*.safetensors"))]
-        self._merge([(s["rows"], s["features"]) for s in shards])
+        self._merge([shard for p in sorted(folder.glob("*.safetensors")) if (shard := _read(p)) is not None])
 
     def missing(self, rows: np.ndarray) -> np.ndarray:
         """Those of `rows` that have no features yet, each once, in order."""
@@ -75,6 +75,16 @@ class FeatureCache:
             rows, features = (np.concatenate(part) for part in zip(*parts))
             self._rows, first = np.unique(rows, return_index=True)
             self._features = features[first]
+
+
+def _read(path: Path) -> tuple[np.ndarray, np.ndarray] | None:
+    """A shard; one that cannot be read is removed, for it can be computed again."""
+    try:
+        shard = load(path.read_bytes())
+        return shard["rows"], shard["features"]
+    except (SafetensorError, KeyError):
+        path.unlink()
+        return None
 
 
 def _by_record(rows: np.ndarray) -> Iterator[np.ndarray]:

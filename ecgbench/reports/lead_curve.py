@@ -198,6 +198,7 @@ def _spots(points: Sequence[Fact]) -> dict[str, float]:
 
 
 def _draw(ax: "Axes", points: Sequence[tuple[float, Fact]], look: Fact, hollow: bool = False) -> None:
+    points = [(x, point) for x, point in points if point["macro_auroc"] is not None]  # no label has both values: no score
     # Each bar is drawn from its own ends, not as lengths around the estimate: an estimate may lie outside its interval.
     bars = [(x, 100 * point["low"], 100 * point["high"]) for x, point in points if None not in (point["low"], point["high"])]
     for x, low, high in bars:

@@ -122,13 +122,20 @@ def _outside(rows: Sequence[Row], facts: dict[str, Any]) -> Iterator[str]:
 
 
 def _cells(cells: pd.DataFrame, facts: dict[str, Any]) -> Iterator[str]:
-    for (model, leads), part in cells[cells["blind"] > 0].groupby(["model", "leads"], sort=False):
+    for (model, leads, policy), part in cells[cells["blind"] > 0].groupby(["model", "leads", "policy"], sort=False):
         name = _title(facts, "models", str(model))
-        yield f"{name} at {leads}: {part['blind'].mean():.0%} of the test windows show it none of its leads (blind input)."
+        yield f"{name} at {leads}, policy {policy}: {part['blind'].mean():.0%} of the test windows show it nothing (blind input)."
+    for (model, policy), _ in cells.groupby(["model", "policy"], sort=False):
+        contract = facts["models"].get(model, {}).get("contract")
+        if contract and policy not in (contract["policy"], "native"):
+            name, scaled = _title(facts, "models", str(model)), contract["normalisation"]
+            order = "then" if contract["fill"] == "before" else "after"
+            yield f"{name} under policy {policy}: an absent lead is what the policy fills in, in mV; {order} normalisation {scaled}."
     for model, part in cells[cells["excluded"] > 0].groupby("model", sort=False):
         left = int(part["excluded"].max())
         name = _title(facts, "models", str(model))
         yield f"{name}: {left} records shorter than its window are left out; comparisons use the records in both."
-    lost = cells["lost"].sum()
-    if lost:
-        yield f"Classes lost in bootstrap draws: {int(lost)} (label x draw); left out of that draw."
+    for task, lost in cells.groupby("task", sort=False)["lost"].max().items():
+        if lost > 0:
+            name = _title(facts, "tasks", str(task))
+            yield f"{name}: the bootstrap lost a class {int(lost)} times (labels x draws, shared by all cells); left out of that draw."

@@ -86,7 +86,8 @@ def compare(rows: Sequence[Row], scoring: Scoring) -> None:
     """Mark the best row of one task and setting and compare the others with it; rows that are not ok are left out.
 
     Where their records differ, all sides are scored anew on the intersection, or their draws would be of different patients.
-    The Holm family is the comparisons made here.
+    The Holm family is that of the plan: a row that has no number yet counts, with p = 1, so that no p grows when the run is
+    finished; a row that was skipped does not.
     """
     able = [r for r in rows if r.status == "ok" and np.isfinite(r.score)]
     if not able:
@@ -100,7 +101,9 @@ def compare(rows: Sequence[Row], scoring: Scoring) -> None:
     for other in others:
         a, b = first, _restricted(other, common, scoring)
         other.difference = paired_difference(a.score, b.score, a.replicates, b.replicates)
-    for other, adjusted in zip(others, holm(np.array([r.difference.p for r in others if r.difference])), strict=True):
+    pending = [1.0 for r in rows if r not in able and r.status != "skipped"]
+    found = [r.difference.p for r in others if r.difference]
+    for other, adjusted in zip(others, holm(np.array([*found, *pending])), strict=False):
         other.p_holm = float(adjusted)
 
 

@@ -67,8 +67,10 @@ def score(labels: Sequence[str], target: np.ndarray, probability: np.ndarray, we
     """Scores of (record, label) predictions under weights (draw, record). An undefined label is NaN and outside the macro."""
     values = per_label(target, probability)
     replicates = macro_replicates(target, probability, weights)
-    macro = np.nanmean(values) if np.isfinite(values).any() else np.nan
     columns = np.column_stack([replicates.macro, replicates.labels])
+    if (weights == weights[:, :1]).all():
+        columns[:] = np.nan  # one patient: nothing is resampled, and an interval of no width would look like certainty
+    macro = np.nanmean(values) if np.isfinite(values).any() else np.nan
     intervals = [percentile_interval(c) for c in columns.T]
     table = pd.DataFrame({
         "label": [MACRO, *labels],

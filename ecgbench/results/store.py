@@ -39,7 +39,14 @@ class Store:
 
     def document(self) -> dict[str, Any] | None:
         """plan.json, or None before the first run."""
-        return json.loads(self.plan_file.read_text()) if self.plan_file.exists() else None
+        if not self.plan_file.exists():
+            return None
+        try:
+            found = json.loads(self.plan_file.read_text())
+            found["plan"], found["facts"], found["keys"]
+        except (ValueError, KeyError, TypeError):
+            raise BadSetting(f"{self.plan_file} is not what a run wrote; restore it, or choose another folder with --out") from None
+        return dict(found)
 
     def join(self, plan: Plan) -> Plan:
         """The plan together with what earlier runs asked of this folder; BadSetting when their settings differ.
@@ -59,7 +66,8 @@ class Store:
             if fed.get(f.model, (f.weights, f.contract)) != (f.weights, f.contract):
                 was = "weights {}, contract {}".format(*fed[f.model])
                 raise BadSetting(f"{self.path} holds {f.model} with {was}; choose another folder with --out")
-        return plan if set(old.cells) <= set(plan.cells) else old.joined(plan)
+        both = plan if set(old.cells) <= set(plan.cells) else old.joined(plan)
+        return both.powered(max(plan.scoring.draws, old.scoring.draws))
 
     def write_plan(self, plan: Plan, facts: Mapping[str, Any], keys: Mapping[str, str]) -> None:
         """Write plan.json: the plan, its hash, the facts of its models, tasks and datasets, and the key of each cell."""

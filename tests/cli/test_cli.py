@@ -181,3 +181,43 @@ def test_check_model_of_a_stranger(tmp_path):
     done = ecgbench("check", "model", TINY, cwd=tmp_path)
     assert done.returncode == 0, done.stdout
     assert "hidden leads do not matter" in done.stdout
+
+
+def test_a_test_split_without_any_defined_label_is_reported(tmp_path):
+    done = ecgbench("run", "--models", TINY, "--leads", "1,12", "--limit", "3", "--epochs", "2", "--out", "r", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    done = ecgbench("report", "r", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "r/report/index.html").exists()
+
+
+def test_files_in_the_way_are_one_line(run, tmp_path):
+    (tmp_path / "afile").write_text("x")
+    for words in (("run", "--models", TINY, "--out", "afile"), ("report", run / "runs/a", "--to", "afile")):
+        done = ecgbench(*words, cwd=tmp_path)
+        assert (done.returncode, len(done.stderr.strip().splitlines())) == (2, 1), done.stderr
+        assert "afile" in done.stderr
+    (tmp_path / "r").mkdir()
+    for content in ("not json", "{}"):
+        (tmp_path / "r/plan.json").write_text(content)
+        done = ecgbench("report", "r", cwd=tmp_path)
+        assert (done.returncode, len(done.stderr.strip().splitlines())) == (2, 1), done.stderr
+        assert "plan.json" in done.stderr
+
+
+def test_help_tells_the_defaults(tmp_path):
+    text = " ".join(ecgbench("run", "--help", cwd=tmp_path).stdout.replace("│", " ").split())
+    for said in ("(default: 5; demo: 2)", "(default: runs/NAME)", "(default: released; suites: released_or_random)"):
+        assert said in text
+
+
+def test_a_failure_on_a_rerun_does_not_hide_finished_cells(tmp_path):
+    model = tmp_path / "moody.py"
+    model.write_text(Path(TINY).read_text() + "\n\n_build = build\n\n\ndef build(weights=None):\n    import os\n\n"
+                     "    if os.environ.get('BOOM'):\n        raise MemoryError('boom')\n    return _build(weights)\n")  # fmt: skip
+    words = ("run", "--models", model, "--weights", "random", "--leads", "I", "--epochs", "2", "--limit", "40", "--out", "r")
+    assert ecgbench(*words, cwd=tmp_path).returncode == 0
+    assert ecgbench(*words, cwd=tmp_path, BOOM="1").returncode == 1
+    ecgbench("report", "r", cwd=tmp_path)
+    (row,) = csv.DictReader((tmp_path / "r/report/main_table.csv").open())
+    assert row["status"] == "ok"

@@ -237,3 +237,15 @@ def test_damage_is_found(fake_ptbxl: Path) -> None:
     os.truncate(copy.folder / "signal.i16", 100)
     with pytest.raises(MissingData, match="damaged; delete that folder"):
         find("ptbxl", fake_ptbxl, None)
+
+
+def test_the_order_of_lines_in_the_index_file_does_not_matter(fake_ptbxl: Path) -> None:
+    """Features are addressed by position: two copies of one content must have one order, not only one digest."""
+    one = prepare("ptbxl", fake_ptbxl, None)
+    table = fake_ptbxl / "ptbxl" / "ptbxl_database.csv"
+    head, *lines = table.read_text().splitlines()
+    table.write_text("\n".join([head, *reversed(lines)]) + "\n")
+    two = prepare("ptbxl", fake_ptbxl, None)
+    assert two.folder != one.folder
+    assert two.digest == one.digest
+    pd.testing.assert_frame_equal(one.index, two.index)

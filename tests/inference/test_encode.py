@@ -220,3 +220,31 @@ def test_probabilities_are_those_of_a_loop() -> None:
                 each = [1 / (1 + np.exp(-(float(x[w] @ weight[label]) + bias[label]))) for w in np.flatnonzero(owner == record)]
             assert found[record, label] == pytest.approx(sum(each) / len(each), abs=1e-6)
     np.testing.assert_allclose(averaged(x, owner)[1], x[1:5].mean(0), rtol=1e-6)
+
+
+class Forgetful(nn.Module):
+    """Embeds each lead by itself, then reads all of them whatever was measured."""
+
+    def embed_leads(self, signal: Tensor) -> Tensor:
+        return signal.unfold(-1, 50, 50)
+
+    def encode(self, tokens: Tensor, measured: Tensor) -> Features:
+        pooled = tokens.mean((1, 2))
+        return Features(pooled.unsqueeze(1), pooled)
+
+
+def test_a_native_network_that_forgets_what_was_measured_stops(view: View) -> None:
+    encoder = Encoder(Forgetful(), CONTRACT, Policy(NATIVE, None))
+    record = view.get(view.prepared.index["record"].iloc[0])
+    assert np.isfinite(encoder(record, {ALL.bits: np.array([0, 1])})[ALL.bits]).all()
+    with pytest.raises(LeakError):
+        encoder(record, {LeadSubset.of("II").bits: np.array([0, 1])})
+
+
+def test_a_shard_that_cannot_be_read_is_computed_again(view: View, spy: Spy, tmp_path: Path) -> None:
+    wanted = work([Count(1, 0)], view)
+    first = encoded(spy, view, wanted, tmp_path).take(wanted)
+    (shard,) = tmp_path.glob("*.safetensors")
+    shard.write_bytes(shard.read_bytes()[:100])
+    assert len(FeatureCache(tmp_path).missing(wanted)) == len(wanted)
+    np.testing.assert_array_equal(encoded(spy, view, wanted, tmp_path).take(wanted), first)

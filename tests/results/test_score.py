@@ -138,7 +138,7 @@ def test_the_best_is_compared_on_shared_draws() -> None:
     assert found is not None
     assert found.difference == pytest.approx(rows[1].score - rows[0].score)
     assert found.low > 0
-    assert rows[0].p_holm == found.p
+    assert rows[0].p_holm == pytest.approx(2 * found.p)  # the family is the plan's: the failed row counts
     assert rows[1].difference is rows[2].difference is None
 
 
@@ -155,3 +155,10 @@ def test_models_with_other_records_are_compared_on_the_same_records_and_draws() 
     expected = paired_difference(a.table["auroc"][0], b.table["auroc"][0], a.replicates[:, 0], b.replicates[:, 0])
     assert rows[1].difference == expected
     assert pd.notna(rows[1].p_holm)
+
+
+def test_one_patient_gives_no_interval() -> None:
+    p = predicted(12)
+    one = score(LABELS, p.target, p.probability, draws_of_patients("d", ["p"] * 12, 200, "bayesian"))
+    assert np.isfinite(one.table["auroc"].iloc[0])
+    assert one.table[["low", "high"]].isna().all(axis=None)
