@@ -1,7 +1,8 @@
 """PTB-XL superclasses at the paper's lead counts and at the leads of hand-held devices.
 
 Run:      ecgbench run --suite ptbxl --data DIR --out runs/ptbxl
-Takes:    for 2,000 records 45 min of ST-MEM and 3 min of LAEF on one core (Xeon with AVX-512); ten times that for the whole release
+Takes:    for 2,000 records about 50 min on one core (Xeon with AVX-512), 44 of them ST-MEM at 7.2 windows/s; ten times that for
+          the whole release
 Expect:   with random weights macro AUROC well above chance at twelve leads and falling with the number of leads; the
           comparison of the models means something only with pre-trained weights
 """

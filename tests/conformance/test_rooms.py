@@ -23,9 +23,12 @@ def test_policies(name):
     ],
 )
 def test_a_bad_policy_is_caught(tmp_path: Path, body, caught_by):
-    file = tmp_path / f"bad_{abs(hash(body))}.py"
+    file = tmp_path / "bad.py"
     file.write_text(f'"""Bad."""\nimport numpy as np\n\ndef fill(signal, measured, state=None):\n    {body}\n')
-    broken = [row["name"] for row in policies.check(str(file)) if not row["ok"]]
+    try:
+        broken = [row["name"] for row in policies.check(str(file)) if not row["ok"]]
+    finally:
+        adapters.ROOM._strangers.clear()  # the room outlives the test
     assert any(name.startswith(caught_by) for name in broken)
 
 
