@@ -18,7 +18,7 @@ from ecgbench.cards import InputContract, facts
 from ecgbench.cells import NUMERICS, Cell, Scoring, key
 from ecgbench.datasets._views import BATCH, View
 from ecgbench.ecg import preprocess
-from ecgbench.ecg.draw import Draw, LeadSetting
+from ecgbench.ecg.draw import Draw, Fixed, LeadSetting
 from ecgbench.ecg.leads import bits_to_mask, rows_of
 from ecgbench.errors import BadSetting
 from ecgbench.inference import rows
@@ -99,6 +99,8 @@ class Subject:
             return None
         if not self.network.card.native:
             return f"{self.network.card.title} reads all of its leads at once; policy native is not for it"
+        if isinstance(cell.setting, Fixed):
+            return self.contract.refuses(cell.setting.subset)
         blind = self.blind(cell, scoring)
         return f"{self.network.card.title} sees nothing of {cell.setting} in {blind:.0%} of the records" if blind else None
 

@@ -27,13 +27,6 @@ BATCH = 64
 """Records per flush to disk."""
 
 
-def view(prepared: Prepared, contract: InputContract, records: Sequence[str], progress: Progress | None = None) -> "View":
-    """The view of `prepared` that `contract` asks for, with at least `records` computed."""
-    found = View(prepared, contract)
-    found.fill(records, progress)
-    return found
-
-
 class View:
     """Recordings at the rate of a contract, filtered, in the unit of the dataset (mV), not normalised."""
 

@@ -8,7 +8,7 @@ import pytest
 
 from ecgbench.cards import Filter, InputContract
 from ecgbench.datasets._prepare import Prepared, prepare
-from ecgbench.datasets._views import View, view
+from ecgbench.datasets._views import View
 from ecgbench.ecg import preprocess
 from ecgbench.ecg.leads import LEADS
 
@@ -16,6 +16,12 @@ CONTRACT = InputContract(
     name="paper", fs=100, seconds=5, leads=LEADS, unit="mV", filter=Filter(kind="firwin-filtfilt", low=0.05, high=47),
     normalisation="minmax-per-lead", fill="before", policy="native", absent="nothing",
 )  # fmt: skip
+
+
+def view(prepared, contract, records, progress=None) -> View:
+    found = View(prepared, contract)
+    found.fill(records, progress)
+    return found
 
 
 def _expected(copy: Prepared, record: str) -> np.ndarray:
