@@ -15,20 +15,38 @@ NUMERICS = 1
 PAPER = "paper"
 """`--policy paper`: what each model's contract says (zero for the baselines, native for LAEF)."""
 
-Protocol = Literal["linear"]
+Protocol = Literal["linear", "finetune"]
+TrainLeads = Literal["all", "random"]
+Precision = Literal["float32", "bf16"]
 Bootstrap = Literal["bayesian", "multinomial"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Training:
-    """How a head is trained (reference benchmark: AdamW, constant rate, best validation macro AUROC)."""
+    """How a fit is trained (reference benchmark: AdamW, constant rate, best validation macro AUROC)."""
 
     protocol: Protocol = "linear"
     epochs: int = 100
     lr: float = 1e-3
+    """Of the head. `finetune`: a tenth of it for late layers and a hundredth for early ones (groups of the card)."""
     weight_decay: float = 1e-3
     batch: int = 64
     """Records per step; a smaller training split is one batch."""
+    leads: TrainLeads = "all"
+    """`random`: L uniform on 1..12 and then L leads at random, drawn per record and epoch; validation leads are drawn once."""
+    lr_groups: bool = True
+    """`finetune`: False gives every parameter the rate of the head."""
+    precision: Precision = "float32"
+    """`finetune`: bf16 autocasts the training step; evaluation stays in float32."""
+    micro_batch: int | None = None
+    """`finetune`: records per forward pass, gradients accumulated over a step; None: the whole batch."""
+
+    def facts(self) -> dict[str, Any]:
+        """What of this can change a fit under its protocol, for keys."""
+        found = asdict(self)
+        if self.protocol == "linear":
+            return {k: v for k, v in found.items() if k not in ("lr_groups", "precision", "micro_batch")}
+        return found
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,7 +70,9 @@ class Fit:
     weights: str
     """random, a name on the card, or a path."""
     seed: int
-    """Of the training (`--fit-seeds`); head initialisation and window draws."""
+    """Of the training (`--fit-seeds`); head initialisation, window and lead draws."""
+    policy: str = ""
+    """What met the absent leads of training; "" where all twelve were there, and the fit serves every policy."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,12 +1,14 @@
 """Files that are there whole or not at all: a temporary name in the same folder, fsync, rename."""
 
+import fcntl
 import io
 import json
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import pandas as pd
@@ -16,27 +18,66 @@ PASSING = ".tmp"
 _OURS = re.compile(r"\..+\.\d+\.tmp")
 """Names that `put` gives; a folder may hold other people's temporary files."""
 
+Content = bytes | str | Callable[[BinaryIO], object]
+"""What a file will hold, or a function that writes it into an open file."""
 
-def put(path: Path, content: bytes | str) -> Path:
-    """Write a file durably and atomically; text is UTF-8 with the line ends it has. Returns the path."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    passing = path.with_name(f".{path.name}.{os.getpid()}{PASSING}")
+
+def put(path: Path, content: Content) -> Path:
+    """Write a file durably and atomically; text is UTF-8 with the line ends it has. Returns the path.
+
+    Whatever goes wrong (no space, an I/O error, a kill) leaves the old file as it was; an OSError names `path`.
+    """
     try:
-        with passing.open("wb") as out:
-            out.write(content.encode() if isinstance(content, str) else content)
-            out.flush()
-            os.fsync(out.fileno())
-        os.replace(passing, path)
-    finally:
-        passing.unlink(missing_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        passing = path.with_name(f".{path.name}.{os.getpid()}{PASSING}")
+        try:
+            with _held(passing) as out:
+                _fill(out, content)
+                out.flush()
+                os.fsync(out.fileno())
+                os.replace(passing, path)
+        finally:
+            passing.unlink(missing_ok=True)
+        _sync(path.parent)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from error
     return path
 
 
 def sweep(folder: Path) -> None:
-    """Remove what dead writers left behind below `folder`; only where no other process writes."""
+    """Remove what dead writers left behind below `folder`; a file that someone is writing is held by its writer and stays."""
     for left in folder.rglob(f".*{PASSING}"):
         if _OURS.fullmatch(left.name):
-            left.unlink(missing_ok=True)
+            with suppress(OSError), left.open("rb") as file:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                left.unlink(missing_ok=True)
+
+
+@contextmanager
+def _held(passing: Path) -> Iterator[BinaryIO]:
+    """A new file, locked while it is written: the lock dies with its writer, so `sweep` knows the dead from the living."""
+    while True:
+        with passing.open("wb") as out:
+            fcntl.flock(out, fcntl.LOCK_EX)
+            if os.fstat(out.fileno()).st_nlink:  # a sweep between the two lines takes the name away: once more
+                yield out
+                return
+
+
+def _fill(out: BinaryIO, content: Content) -> None:
+    if callable(content):
+        content(out)
+    else:
+        out.write(content.encode() if isinstance(content, str) else content)
+
+
+def _sync(folder: Path) -> None:
+    """Makes the names in a folder durable."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 def as_json(value: Any) -> str:

@@ -11,7 +11,7 @@ from ecgbench.cells import Cell, Fit, Scoring, Training, key
 def fit_key(subject: Subject, fit: Fit, task: Task, training: Training) -> str:
     """Key of a fit: features at twelve leads, records, labels, training and its seed."""
     return key({
-        "fit": task.name, "labels": list(task.labels), "records": subject.selection.digest, "training": asdict(training),
+        "fit": task.name, "labels": list(task.labels), "records": subject.selection.digest, "training": training.facts(),
         "seed": fit.seed, **subject.facts(subject.contract.policy),
     })  # fmt: skip
 

@@ -119,3 +119,19 @@ def settings(asked: tuple[int | LeadSubset, ...], seeds: int) -> list[LeadSettin
         else:
             found += [Count(item, s) for s in range(seeds if item < len(LEADS) else 1)]
     return found
+
+
+def training_leads(among: tuple[str, ...], *words: str | int) -> int:
+    """Bit mask of the leads that one training record shows: L uniform on 1..12, then L leads at random, named by `words`.
+
+    Drawn again as long as none of them is `among` the leads that the network reads.
+
+    >>> training_leads(LEADS, "train leads", 0, 3, "00001") == training_leads(LEADS, "train leads", 0, 3, "00001")
+    True
+    """
+    generator = rng(*words)
+    while True:
+        count = int(generator.integers(1, len(LEADS) + 1))
+        chosen = [LEADS[i] for i in sorted(generator.permutation(len(LEADS))[:count])]
+        if set(chosen) & set(among):
+            return LeadSubset(tuple(chosen)).bits
