@@ -2,7 +2,9 @@
 
 `python benchmarks/laef.py`: ms per sample of the embedder, one GATv2 layer, both blocks and the whole forward at 1, 2 and 12
 leads, and of a training step; the embedder as a share of the rate of plain matrix products, the layer beside its two linear
-maps; GFLOP as torch's counter sees them. Times are medians of alternating repetitions.
+maps; GFLOP as torch's counter sees them. Times are medians of alternating repetitions. `--compiled` lets the pairwise scores
+run compiled, as in a run over enough windows. On a GPU also samples/s and peak memory at batch 64, in fp32 and under bf16
+autocast, beside the paper's figures and as a share of the arithmetic limit (`--peak` where the GPU is not in the list).
 """
 
 import argparse
@@ -19,6 +21,10 @@ from torch.utils.flop_counter import FlopCounterMode
 from ecgbench.models import laef
 
 LAYER_TARGET, LINEAR_TARGET, EMBEDDER_TARGET = 8.0, 2.0, 0.75
+PAPER = {1: (9438.2, 384.0), 12: (771.2, 5858.5)}
+"""Leads -> samples/s and MB of GPU memory: the paper's table of computational cost, on one A100."""
+PEAK = {"A100": (19.5, 312.0), "H100 PCIe": (51.2, 756.0), "H100": (66.9, 989.4), "H200": (66.9, 989.4)}
+"""Dense TFLOP/s in fp32 (no TF32) and bf16 by a part of the device's name: NVIDIA's data sheets."""
 
 
 def machine(device: str) -> str:
@@ -60,22 +66,44 @@ def products(leads: int, device: str) -> Callable[[], object]:
     return lambda: [a @ b for a, b in pairs]
 
 
+def throughput(network: laef.Laef, leads: int, half: bool, options: argparse.Namespace) -> None:
+    """Samples/s and peak memory of one forward at batch 64 on a GPU."""
+    batch = 64
+    signal, measured = example(batch, leads, "cuda")
+
+    def run() -> None:
+        with torch.inference_mode(), torch.autocast("cuda", torch.bfloat16, enabled=half):
+            network(signal, measured)
+
+    run()
+    torch.cuda.reset_peak_memory_stats()
+    rate = batch / medians([run], options.repeat, "cuda")[0]
+    memory = torch.cuda.max_memory_allocated() / 1e6
+    known = next((peaks for part, peaks in PEAK.items() if part in torch.cuda.get_device_name()), None)
+    peak = options.peak or (known and known[half])
+    share = f"{rate * gflop(network, leads, 'cuda') / 1e3 / peak:7.1%} of {peak:g} TFLOP/s" if peak else "  peak unknown (--peak)"
+    paper = "paper, A100: {:.1f} samples/s, {:.1f} MB".format(*PAPER[leads]) if leads in PAPER else ""
+    print(f"  {leads:2} leads {'bf16' if half else 'fp32'}{rate:11.1f} samples/s{memory:9.1f} MB{share}  {paper}")
+
+
 def train_step(network: laef.Laef, signal: Tensor, measured: Tensor) -> None:
     network.zero_grad()
     network(signal, measured).pooled.square().sum().backward()
 
 
+def example(batch: int, leads: int, device: str) -> tuple[Tensor, Tensor]:
+    return torch.rand(batch, leads, 500, device=device) * 2 - 1, torch.ones(batch, leads, dtype=torch.bool, device=device)
+
+
 def gflop(network: laef.Laef, leads: int, device: str) -> float:
-    with FlopCounterMode(display=False) as counter:
-        network(torch.rand(1, leads, 500, device=device), torch.ones(1, leads, dtype=torch.bool, device=device))
+    with FlopCounterMode(display=False) as counter, torch.no_grad():  # eager: the counter cannot look into what is compiled
+        network(*example(1, leads, device))
     return float(counter.get_total_flops()) / 1e9
 
 
 def inference(ours: laef.Laef, theirs: laef.Laef, leads: int, options: argparse.Namespace) -> None:
     batch, device = options.batch, options.device
-    signal = torch.rand(batch, leads, 500, device=device) * 2 - 1
-    measured = torch.ones(batch, leads, dtype=torch.bool, device=device)
-    tokens = ours.embed_leads(signal)
+    signal, measured = example(batch, leads, device)
     layers: list[Any] = [network.blocks[0].attention for network in (ours, theirs)]
     dense = layers[0]
     print(f"{leads} leads: GFLOP {gflop(ours, leads, device):.6f} dense, {gflop(theirs, leads, device):.6f} reference")
@@ -83,34 +111,43 @@ def inference(ours: laef.Laef, theirs: laef.Laef, leads: int, options: argparse.
     def timed(*runs: Callable[[], object]) -> list[float]:
         return medians(list(runs), options.repeat, device)
 
-    found = timed(lambda: ours.embed_leads(signal), lambda: theirs.embed_leads(signal), products(batch * leads, device))
-    row("embedder", found, batch, f"{found[2] / found[0]:.0%} of the rate of plain products (target {EMBEDDER_TARGET:.0%})")
-    found = timed(lambda: dense(tokens), lambda: layers[1](tokens), lambda: (dense.source(tokens), dense.target(tokens)))
-    note = f"(target {LAYER_TARGET:g}) " if leads == 12 else ""
-    row("one GATv2 layer", found, batch, f"{note}{found[0] / found[2]:.1f} times its two linear maps (target {LINEAR_TARGET:g})")
-    row("both blocks", timed(lambda: ours.encode(tokens, measured), lambda: theirs.encode(tokens, measured)), batch)
-    note = f"largest difference {float((ours(signal, measured).sequence - theirs(signal, measured).sequence).abs().max()):.1e}"
-    row("forward", timed(lambda: ours(signal, measured), lambda: theirs(signal, measured)), batch, note)
+    with torch.inference_mode():
+        tokens = ours.embed_leads(signal)
+        found = timed(lambda: ours.embed_leads(signal), lambda: theirs.embed_leads(signal), products(batch * leads, device))
+        row("embedder", found, batch, f"{found[2] / found[0]:.0%} of the rate of plain products (target {EMBEDDER_TARGET:.0%})")
+        found = timed(lambda: dense(tokens), lambda: layers[1](tokens), lambda: (dense.source(tokens), dense.target(tokens)))
+        note = f"(target {LAYER_TARGET:g}) " if leads == 12 else ""
+        row("one GATv2 layer", found, batch, f"{note}{found[0] / found[2]:.1f} times its two linear maps (target {LINEAR_TARGET:g})")
+        row("both blocks", timed(lambda: ours.encode(tokens, measured), lambda: theirs.encode(tokens, measured)), batch)
+        note = f"largest difference {float((ours(signal, measured).sequence - theirs(signal, measured).sequence).abs().max()):.1e}"
+        row("forward", timed(lambda: ours(signal, measured), lambda: theirs(signal, measured)), batch, note)
     if leads != 2:
-        with torch.enable_grad():
-            row("forward and backward", timed(*(lambda n=n: train_step(n, signal, measured) for n in (ours, theirs))), batch)
+        ours.requires_grad_(True)  # the parameters are shared
+        row("forward and backward", timed(*(lambda n=n: train_step(n, signal, measured) for n in (ours, theirs))), batch)
+        ours.requires_grad_(False).zero_grad(set_to_none=True)
 
 
-@torch.no_grad()
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--batch", type=int, default=8)
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     parser.add_argument("--repeat", type=int, default=7)
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--compiled", action="store_true")
+    parser.add_argument("--peak", type=float, help="TFLOP/s of the GPU")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     torch.manual_seed(0)
-    ours = laef.build().eval().to(options.device)
+    ours = laef.build().eval().requires_grad_(False).to(options.device)
     theirs = laef.reference(ours)
-    print(f"{machine(options.device)}, batch {options.batch}\n  ms per sample{'':<12}dense  reference")
+    how = laef.hasten(ours, laef.REPAID if options.compiled else 0)
+    print(f"{machine(options.device)}, {how}, batch {options.batch}\n  ms per sample{'':<12}dense  reference")
     for leads in (1, 2, 12):
         inference(ours, theirs, leads, options)
+    if options.device != "cpu":
+        print("batch 64")
+        for leads, half in ((n, h) for n in (1, 2, 12) for h in (False, True)):
+            throughput(ours, leads, half, options)
 
 
 if __name__ == "__main__":

@@ -131,6 +131,13 @@ class Task:
     parent: str | None = None
     """Evaluation only: the task of the same dataset whose predictions hold these labels as columns."""
 
+    def __post_init__(self) -> None:
+        for name in (self.name, *self.labels):
+            if not name or not name.isprintable():
+                raise BadSetting(f"task {self.name!r}: {name!r} is no name for a task or label: it is empty or holds a control character")
+        if len(set(self.labels)) != len(self.labels):
+            raise BadSetting(f"task {self.name!r}: a label is there twice")
+
     @property
     def columns(self) -> list[str]:
         """Columns of the index: `ptbxl_super:NORM`; an evaluation-only task reads its parent's."""

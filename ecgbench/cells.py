@@ -4,16 +4,20 @@ import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
 from typing import Any, Literal
 
 from ecgbench.ecg.draw import Count, Draw, Fixed, LeadSetting
 from ecgbench.ecg.leads import LeadSubset
 
-NUMERICS = 1
+NUMERICS = 2
 """Raised by hand when the same settings begin to give other numbers; part of every key."""
 
 PAPER = "paper"
 """`--policy paper`: what each model's contract says (zero for the baselines, native for LAEF)."""
+
+RANDOM, RELEASED, EITHER = "random", "released", "released_or_random"
+"""Words of `--weights` that are not a path or a name on the card."""
 
 Protocol = Literal["linear", "finetune"]
 TrainLeads = Literal["all", "random"]
@@ -124,16 +128,19 @@ class Plan:
         return replace(self, cells=tuple(dict.fromkeys([*self.cells, *other.cells])))
 
     def powered(self, least: int = 0) -> "Plan":
-        """This plan with draws enough for the smallest p of its largest Holm family: 100 per comparison, and at least `least`."""
+        """This plan with draws enough for the smallest p of its largest Holm family: 100 per pair of rows, and at least `least`."""
         rows: dict[tuple[str, str], set[tuple[str, str]]] = {}
         for c in self.cells:
             rows.setdefault((c.task, c.setting.typed), set()).add((c.fit.model, c.policy))
-        family = max((len(r) - 1 for r in rows.values()), default=0)
+        family = max((len(r) * (len(r) - 1) // 2 for r in rows.values()), default=0)
         return replace(self, scoring=replace(self.scoring, draws=max(self.scoring.draws, least, 100 * family)))
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON, read back by `from_json`."""
-        cells = [{**asdict(c.fit), "fit_task": c.fit.task, "task": c.task, "policy": c.policy, **_setting_json(c)} for c in self.cells]
+        cells = [
+            {**asdict(c.fit), "fit_task": c.fit.task, "fit_policy": c.fit.policy, "task": c.task, "policy": c.policy, **_setting_json(c)}
+            for c in self.cells
+        ]
         return {"name": self.name, "suite": self.suite, **self.shared(), "scoring": asdict(self.scoring), "cells": cells}
 
     @classmethod
@@ -141,7 +148,9 @@ class Plan:
         """The plan that `to_json` wrote."""
         cells = []
         for c in data["cells"]:
-            fit = Fit(task=c["fit_task"], model=c["model"], contract=c["contract"], weights=c["weights"], seed=c["seed"])
+            fit = Fit(
+                task=c["fit_task"], model=c["model"], contract=c["contract"], weights=c["weights"], seed=c["seed"], policy=c["fit_policy"]
+            )
             cells.append(Cell(fit=fit, task=c["task"], setting=_setting(c), policy=c["policy"]))
         return cls(
             name=data["name"], suite=data["suite"], limit=data["limit"], cells=tuple(cells),
@@ -167,6 +176,15 @@ class Asked:
     scoring: Scoring = field(default_factory=Scoring)
     name: str = ""
     suite: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Places:
+    """Where data are read and results written."""
+
+    data: Path | None
+    prepared: Path | None
+    out: Path
 
 
 def grid(fits: Sequence[Fit], settings: Sequence[LeadSetting], policies: Sequence[str], tasks: dict[str, list[str]]) -> tuple[Cell, ...]:

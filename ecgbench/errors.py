@@ -46,3 +46,19 @@ class BadWeights(EcgbenchError):
 
 class LeakError(EcgbenchError):
     """A policy or a network touched a lead that was not measured: NaN reached the output, the run stops."""
+
+
+class WriteError(EcgbenchError):
+    """A file of ours that cannot be written: no space, an I/O error, no permission; the run stops and nothing is lost."""
+
+
+def named(name: str, text: str) -> EcgbenchError:
+    """The error called `name` with its message, as another process told it.
+
+    >>> named("BadSetting", "--leads 13: a count of leads is 1 to 12")
+    BadSetting('--leads 13: a count of leads is 1 to 12')
+    """
+    kind = globals().get(name, EcgbenchError)
+    error: EcgbenchError = kind.__new__(kind)
+    error.args = (text,)
+    return error

@@ -8,10 +8,14 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
-import pandas as pd
+
+from ecgbench.errors import WriteError
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 PASSING = ".tmp"
 """Suffix of files that are being written; what a kill leaves behind is removed at the next start."""
@@ -22,31 +26,54 @@ Content = bytes | str | Callable[[BinaryIO], object]
 """What a file will hold, or a function that writes it into an open file."""
 
 
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """An OSError of what is done inside becomes WriteError of `path`: whatever is written next would meet the same disk, so it
+    is never the failure of one model or one cell."""
+    try:
+        yield
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise WriteError(f"cannot write {path}: {reason}; make room or choose another folder, then run the same command again") from error
+
+
 def put(path: Path, content: Content) -> Path:
     """Write a file durably and atomically; text is UTF-8 with the line ends it has. Returns the path.
 
-    Whatever goes wrong (no space, an I/O error, a kill) leaves the old file as it was; an OSError names `path`.
+    Whatever goes wrong (no space, an I/O error, a kill) leaves the old file as it was; WriteError names `path`.
     """
-    try:
+    with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         passing = path.with_name(f".{path.name}.{os.getpid()}{PASSING}")
         try:
             with _held(passing) as out:
                 _fill(out, content)
-                out.flush()
-                os.fsync(out.fileno())
+                flush(out)
                 os.replace(passing, path)
         finally:
-            passing.unlink(missing_ok=True)
+            with suppress(OSError):  # what made it fail is the news; `sweep` finds what is left
+                passing.unlink(missing_ok=True)
         _sync(path.parent)
-    except OSError as error:
-        raise OSError(error.errno, error.strerror, str(path)) from error
     return path
 
 
-def sweep(folder: Path) -> None:
-    """Remove what dead writers left behind below `folder`; a file that someone is writing is held by its writer and stays."""
-    for left in folder.rglob(f".*{PASSING}"):
+def move(made: Path, folder: Path) -> None:
+    """Give a folder whose files are all durable its final name, durably; WriteError names `folder`."""
+    with writing(folder):
+        _sync(made)
+        os.rename(made, folder)
+        _sync(folder.parent)
+
+
+def flush(out: BinaryIO) -> None:
+    """What was written to an open file is on the disk."""
+    out.flush()
+    os.fsync(out.fileno())
+
+
+def sweep(folder: Path, below: bool = True) -> None:
+    """Remove what dead writers left in `folder`, and `below` it; a file that someone is writing is held by its writer and stays."""
+    for left in folder.rglob(f".*{PASSING}") if below else folder.glob(f".*{PASSING}"):
         if _OURS.fullmatch(left.name):
             with suppress(OSError), left.open("rb") as file:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -92,7 +119,7 @@ def as_npy(array: np.ndarray) -> bytes:
     return out.getvalue()
 
 
-def as_parquet(table: pd.DataFrame) -> bytes:
+def as_parquet(table: "pd.DataFrame") -> bytes:
     """A table as parquet, without its index."""
     out = io.BytesIO()
     table.to_parquet(out, index=False)

@@ -1,10 +1,16 @@
 import os
+import runpy
+import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from ecgbench.errors import WriteError
 from ecgbench.files import as_json, as_npy, put, sweep
+
+FAULTS = runpy.run_path(str(Path(__file__).with_name("faults.py")))
+Faults, failing, KINDS, TOLD = (FAULTS[name] for name in ("Faults", "failing", "KINDS", "TOLD"))
 
 
 def test_a_file_is_there_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -15,7 +21,7 @@ def test_a_file_is_there_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(OSError, match="No space"):
+    with pytest.raises(WriteError, match=r"cannot write .*a\.txt: No space left on device; "):
         put(path, "other")
     assert path.read_bytes() == "µV\n".encode()
     assert [p.name for p in path.parent.iterdir()] == ["a.txt"]
@@ -41,3 +47,34 @@ def test_what_is_written_is_plain() -> None:
         as_json({"a": float("nan")})
     with pytest.raises(ValueError, match="allow_pickle=False"):
         as_npy(np.array([{}], dtype=object))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", ["a.txt", "deep/a.txt"])
+def test_put_leaves_the_old_file_or_the_new_one(name: str, kind: str, tmp_path: Path) -> None:
+    """At each of its steps, over an old file and in a new folder; text, bytes, and a function that writes in pieces."""
+    old, new = b"old" * 9000, b"new" * 9000
+    for content in (new, new.decode(), lambda out: [out.write(new[i : i + 9000]) for i in range(0, len(new), 9000)]):
+        met, at = True, 0
+        while met:
+            at += 1
+            place = tmp_path / str(at) / name
+            before = put(tmp_path / str(at) / "a.txt", old)
+            with failing(Faults(tmp_path / str(at), at, kind)) as faults:
+                told = None
+                try:
+                    put(place, content)
+                except (WriteError, KeyboardInterrupt) as error:
+                    told = error
+            if told is None:
+                assert place.read_bytes() == new
+            else:
+                assert isinstance(told, KeyboardInterrupt) or f"cannot write {place}: {TOLD[kind]}; " in str(told)
+            met = faults.met
+            assert before.read_bytes() in (old, new)
+            sweep(tmp_path / str(at))
+            assert list(tmp_path.rglob("*.tmp")) == []
+            put(place, content)
+            assert place.read_bytes() == new
+            shutil.rmtree(tmp_path / str(at))
+        assert at > 5

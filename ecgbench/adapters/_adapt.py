@@ -4,7 +4,7 @@ Hidden leads become NaN in physical units before anything else runs; a policy mu
 read them. Whatever mixes leads (a standardisation over the record) comes after hiding.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,6 +22,25 @@ NATIVE = "native"
 
 
 @dataclass(frozen=True)
+class TrainingSplit:
+    """What a policy may learn from. A `fit` sees signals only; this is where a record of another split is stopped."""
+
+    allowed: frozenset[str]
+    """The records of the training split, as the dataset's index names them."""
+    signals: Callable[[], Iterable[tuple[str, np.ndarray]]]
+    """Gives record and signal (12, time) mV of what is to be learned from."""
+
+    def guarded(self) -> Iterator[np.ndarray]:
+        """The signals one at a time; LeakError at the first record that is not of the training split, before it is handed out."""
+        for record, signal in self.signals():
+            if record not in self.allowed:
+                raise LeakError(
+                    f"record {record!r} is not of the training split ({len(self.allowed)} records); no policy may learn from it"
+                )
+            yield signal
+
+
+@dataclass(frozen=True)
 class Policy:
     """A policy ready to use: its name, its function (None: native) and what it learned."""
 
@@ -30,8 +49,8 @@ class Policy:
     state: State | None = None
 
     @classmethod
-    def of(cls, name: str, training: Callable[[], Iterable[np.ndarray]], state: State | None = None) -> "Policy":
-        """The policy called `name`; one that learns is fitted on `training()` unless `state` is given already."""
+    def of(cls, name: str, training: Callable[[], TrainingSplit], state: State | None = None) -> "Policy":
+        """The policy called `name`; one that learns is fitted on `training()`, guarded, unless `state` is given already."""
         if plain(name) == NATIVE:
             return cls(NATIVE, None)
         from ecgbench import adapters  # the room imports this module
@@ -39,7 +58,7 @@ class Policy:
         name = adapters.resolve(name)
         module = adapters.get(name)
         if state is None and hasattr(module, "fit"):
-            state = module.fit(training(), LEADS)
+            state = module.fit(training().guarded(), LEADS)
         return cls(name, module.fill, state)
 
 

@@ -12,7 +12,7 @@ def fit_key(subject: Subject, fit: Fit, task: Task, training: Training) -> str:
     """Key of a fit: features at twelve leads, records, labels, training and its seed."""
     return key({
         "fit": task.name, "labels": list(task.labels), "records": subject.selection.digest, "training": training.facts(),
-        "seed": fit.seed, **subject.facts(subject.contract.policy),
+        "seed": fit.seed, **subject.facts(fit.policy or subject.contract.policy),
     })  # fmt: skip
 
 

@@ -1,12 +1,12 @@
-"""From what a user asks to a plan. Names are checked here, before anything heavy is loaded."""
+"""From what a user asks to a plan. Names are checked here, before anything heavy is loaded; no model is imported."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from ecgbench import adapters, datasets, models
 from ecgbench.adapters._adapt import NATIVE
 from ecgbench.cards import DatasetCard, Task
-from ecgbench.cells import PAPER, Asked, Cell, Fit, Plan, grid
+from ecgbench.cells import EITHER, PAPER, RANDOM, Asked, Cell, Fit, Plan, grid
 from ecgbench.ecg.draw import parse_leads, settings
 from ecgbench.errors import BadSetting, UnknownName
 from ecgbench.room import plain
@@ -16,7 +16,10 @@ def all_tasks() -> dict[str, tuple[str, DatasetCard, Task]]:
     """Every task of the room of datasets: name -> (dataset, its card, task), in the order of the cards."""
     found = {}
     for dataset in datasets.names():
-        card = datasets.get(dataset).CARD
+        try:
+            card = datasets.get(dataset).CARD
+        except BadSetting:  # a plug-in that cannot be imported; `ecgbench tasks` and `ecgbench doctor` name it
+            continue
         found.update({t.name: (dataset, card, t) for t in card.tasks})
     return found
 
@@ -70,20 +73,28 @@ def weights_of(text: str, names: Sequence[str]) -> dict[str, str]:
     return chosen
 
 
-def plan(asked: Asked) -> Plan:
-    """The cells of a checked study; imports the models' modules to read their cards."""
+Look = Callable[[str, str | None], str | None]
+"""(model, weights to load or None) -> the policy of the study's contract, None where the model cannot be imported."""
+
+
+def plan(asked: Asked, look: Look) -> Plan:
+    """The cells of a checked study. `look` reads the models' cards; weights that are not random are loaded once, to find mistakes."""
     tasks = all_tasks()
     scored: dict[str, list[str]] = {}
     for task in asked.tasks:
         scored.setdefault(tasks[task][2].parent or task, []).append(task)
     weights = weights_of(asked.weights, asked.models)
+    # a model without a card fails later, at its own cost; until then it stands in the plan as a padded one
+    usual = {m: look(m, None if weights[m] in (RANDOM, EITHER) else weights[m]) or "zero" for m in asked.models}
     cells: list[Cell] = []
     for fit_task in scored:
         for model in asked.models:
-            contract = models.get(model).CARD.contract(asked.contract)
-            fits = [Fit(task=fit_task, model=model, contract=asked.contract, weights=weights[model], seed=s) for s in asked.fit_seeds]
-            policies = [_policy(p, contract.policy) for p in asked.policies]
-            cells += grid(fits, settings(parse_leads(asked.leads), asked.seeds), policies, scored)
+            policies = [_policy(p, usual[model]) for p in asked.policies]
+            # where training leaves leads out, each policy has fits of its own; else one fit serves them all
+            for met, served in [(p, [p]) for p in policies] if asked.training.leads == "random" else [("", policies)]:
+                words = {"task": fit_task, "model": model, "contract": asked.contract, "weights": weights[model], "policy": met}
+                fits = [Fit(**words, seed=s) for s in asked.fit_seeds]
+                cells += grid(fits, settings(parse_leads(asked.leads), asked.seeds), served, scored)
     made = Plan(
         name=asked.name,
         cells=tuple(dict.fromkeys(cells)),

@@ -1,88 +1,77 @@
-"""Compute what a plan lacks: prepare, encode, fit, predict, score, store. A failing cell leaves a reason and the others go on."""
+"""Compute what a plan lacks: claim jobs, have them carried out, keep count. A failing cell leaves a reason and the others go on."""
 
 import time
-import traceback
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
+from functools import partial
+from typing import Any, Protocol
 
-import numpy as np
-
-from ecgbench import adapters, datasets, models, provenance
+from ecgbench import adapters, models, provenance
 from ecgbench.adapters._adapt import NATIVE
-from ecgbench.benchmark import fit, keys
-from ecgbench.benchmark.cell import compute
+from ecgbench.benchmark.engines.isolated import DiedError
+from ecgbench.benchmark.hearing import Hearing, Outcome
+from ecgbench.benchmark.job import Event, Job, Tell
 from ecgbench.benchmark.plan import all_tasks
 from ecgbench.benchmark.progress import Watcher, paced
 from ecgbench.benchmark.selection import Selection
-from ecgbench.benchmark.subject import Subject
 from ecgbench.cards import facts
-from ecgbench.cells import Cell, Plan, key
+from ecgbench.cells import Cell, Places, Plan
 from ecgbench.datasets._prepare import prepare
-from ecgbench.errors import BadWeights, EcgbenchError, LeakError
-from ecgbench.inference import network, rows
-from ecgbench.models._weights import digest
-from ecgbench.results import store as stored
+from ecgbench.files import sweep
 from ecgbench.results.store import Store
-from ecgbench.training import gates
 
-FATAL = (BadWeights, LeakError, gates.GateError)
-"""What stops the whole run: a number that rests on it could not be trusted."""
-
-
-@dataclass
-class Outcome:
-    """What a run did."""
-
-    computed: int = 0
-    reused: int = 0
-    skipped: list[str] = field(default_factory=list)
-    failed: list[str] = field(default_factory=list)
+WAIT = 1.0
+"""Seconds between two looks at what another run is computing."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Places:
-    """Where data are read and results written."""
+class Engine(Protocol):
+    """Carries jobs out; see `engines`."""
 
-    data: Path | None
-    prepared: Path | None
-    out: Path
+    def run(self, job: Job, tell: Tell) -> None:
+        """Compute a job; DiedError when its process ended, EcgbenchError for what stops the run."""
+
+    def log(self, job: Job) -> str:
+        """Where a person finds more about a failure, or ""."""
+
+
+def doors() -> tuple[tuple[str, str], ...]:
+    """(room, path) of the strangers that entered this process by path, for another process to let them in."""
+    return tuple((room, str(path)) for room, r in (("models", models.ROOM), ("adapters", adapters.ROOM)) for path in r.paths())
 
 
 class Run:
     """One run of a plan into a folder."""
 
-    def __init__(self, plan: Plan, places: Places, watcher: Watcher) -> None:
-        self.places, self.watcher, self.store = places, watcher, Store(places.out)
-        self.asked, self.tasks, self.outcome = plan, all_tasks(), Outcome()
-        self.declared: set[Cell] = set()
+    def __init__(self, plan: Plan, places: Places, watcher: Watcher, engine: Engine, device: str = "cpu") -> None:
+        self.places, self.watcher, self.engine, self.device = places, watcher, engine, device
+        self.store, self.asked, self.tasks, self.outcome = Store(places.out), plan, all_tasks(), Outcome()
+        self.ready: set[str] = set()
+        """Datasets that are prepared and described."""
+        self.condemned: dict[str, tuple[str, str]] = {}
+        """Models that did what none may do, and what it was (reason, trace)."""
 
     def __call__(self) -> Outcome:
-        """Compute every cell that is not finished. Raises what a user must mend; FATAL errors stop the run."""
-        with self.store.alone():
-            self.plan = self.store.join(self.asked)
-            before = self.store.document() or {"facts": {}, "keys": {}}
-            self.keys: dict[str, str] = dict(before["keys"])
-            self.facts: dict[str, Any] = {"models": {}, "datasets": {}, "tasks": {}, **before["facts"], "provenance": self._provenance()}
-            self.cells = [c for c in self.plan.cells if c in set(self.asked.cells) or self._entered(c)]
-            pairs = list(dict.fromkeys((c.fit.model, c.fit.weights) for c in self.cells))
-            for model, weights in pairs:
-                if weights not in (network.RANDOM, network.EITHER):
-                    network.build(model, weights)  # a mistake in --weights is found before hours of another model's work
-            for model, weights in pairs:
-                self._model(model, weights)
-            if not self.outcome.computed and before["facts"].get("provenance"):
-                self.facts["provenance"] = before["facts"]["provenance"]  # the numbers come from that run
-                self._save()
-                return self.outcome
-            self.facts["provenance"]["seconds"] = round(time.time() - self.facts["provenance"]["started"], 1)
+        """Compute every cell that is not finished. Raises what a user must mend."""
+        sweep(self.store.path)
+        self.plan = self.store.join(self.asked)
+        before = self.store.document() or {"facts": {}, "keys": {}}
+        self.keys: dict[str, str] = dict(before["keys"])
+        earlier = before["facts"].get("provenance")
+        self.facts: dict[str, Any] = {"models": {}, "datasets": {}, "tasks": {}, **before["facts"]}
+        self.facts["provenance"] = now = {
+            "command": provenance.command(), "started": round(time.time(), 1), "seconds": None, "device": self.device, **provenance.here()
+        }  # fmt: skip
+        self.facts["provenance"] = earlier or now  # the numbers there are come from that run
+        self.cells = [c for c in self.plan.cells if c in set(self.asked.cells) or self._entered(c)]
+        self._save()
+        pending = self._jobs()
+        while pending:
+            left = [job for job in pending if not self._claimed(job)]
+            if left and len(left) == len(pending):
+                time.sleep(WAIT)
+            pending = left
+        if self.outcome.computed or not earlier:
+            self.facts["provenance"] = {**now, "seconds": round(time.time() - now["started"], 1)}
             self._save()
         return self.outcome
-
-    def _provenance(self) -> dict[str, Any]:
-        return {"command": provenance.command(), "started": round(time.time(), 1), "seconds": None, "device": "cpu", **provenance.here()}
 
     def _entered(self, cell: Cell) -> bool:
         """Whether the names of an earlier plan's cell are known to this process; a stranger's are only where its path is given."""
@@ -94,123 +83,75 @@ class Run:
     def _save(self) -> None:
         self.store.write_plan(self.plan, self.facts, self.keys)
 
-    def _model(self, name: str, weights: str) -> None:
-        mine = [c for c in self.cells if (c.fit.model, c.fit.weights) == (name, weights)]
-        try:
-            built = network.build(name, weights)
-        except EcgbenchError:
-            raise
-        except Exception as error:  # a stranger's network may fail in any way
-            self._fail(name, mine, error)
-            return
-        by_dataset: dict[tuple[str, str], list[Cell]] = {}
-        for cell in mine:
-            by_dataset.setdefault((self.tasks[cell.task][0], cell.fit.contract), []).append(cell)
-        for (dataset, contract), cells in by_dataset.items():
-            selection = self._selection(dataset)
-            subject = Subject(built, built.card.contract(contract), selection, self.store.path, self.watcher)
-            self._subject(subject, cells)
-        gates.unchanged(built.card.title, built.sha256, digest(built.module))
+    def _jobs(self) -> list[Job]:
+        """The cells, grouped as they are computed: per model and dataset, fine-tuned ones per fit; in the order of the plan."""
+        found: dict[tuple[Any, ...], list[Cell]] = {}
+        for cell in self.cells:
+            fit, dataset = cell.fit, self.tasks[cell.task][0]
+            found.setdefault((fit.model, fit.weights, fit.contract, dataset, self.plan.training.protocol == "linear" or fit), []).append(
+                cell
+            )
+        names = list(dict.fromkeys(k[0] for k in found))
+        return [
+            Job(dataset=place[3], places=self.places, device=self.device, doors=doors(), plan=Plan(
+                name=self.plan.name, cells=tuple(cells), training=self.plan.training, scoring=self.plan.scoring, limit=self.plan.limit
+            ))
+            for place, cells in sorted(found.items(), key=lambda item: names.index(item[0][0]))
+        ]  # fmt: skip
 
-    def _selection(self, dataset: str) -> Selection:
-        card = datasets.get(dataset).CARD
-        prepared = prepare(dataset, self.places.data, self.places.prepared, paced(f"prepare {dataset}", self.watcher.note))
-        selection = Selection(prepared, self.plan.limit)
+    def _claimed(self, job: Job) -> bool:
+        """Compute a job unless another run is at it; False in that case."""
+        with self.store.claim(job.name) as mine:
+            if mine:
+                self._dataset(job.dataset)
+                self._job(job)
+        return mine
+
+    def _dataset(self, name: str) -> None:
+        if name not in self.ready:
+            prepared = prepare(name, self.places.data, self.places.prepared, paced(f"prepare {name}", self.watcher.note))
+            self._describe(Selection(prepared, self.plan.limit))
+            self.ready.add(name)
+
+    def _describe(self, selection: Selection) -> None:
+        prepared, card = selection.prepared, selection.prepared.card
         flat = int((prepared.index.loc[selection.index.index, "flat"] != "").sum())
-        self.facts["datasets"][dataset] = {
+        self.facts["datasets"][prepared.name] = {
             **{k: facts(card)[k] for k in ("title", "version", "doi", "licence", "synthetic")},
             "records": len(selection.index), "records_prepared": len(prepared.index), "records_release": card.records,
             "limit": self.plan.limit, "digest": prepared.digest, "flat": flat,
             "test_records": len(selection.of("test")), "test_patients": int(selection.of("test")["patient"].nunique()),
             "quarantined": prepared.quarantined[["record", "reason"]].to_dict("records"),
         }  # fmt: skip
-        return selection
-
-    def _subject(self, subject: Subject, cells: list[Cell]) -> None:
-        todo: list[Cell] = []
-        for policy in dict.fromkeys(c.policy for c in cells):
-            part = [c for c in cells if c.policy == policy]
-            with self._at_the_cost_of(subject.name, part):
-                self._declare(subject, part)
-                todo += [c for c in part if not self._settled(subject, c)]
-        if not todo:
-            return
-        with self._at_the_cost_of(subject.name, todo):
-            records = [r for split in ("train", "val") for r in subject.records[split]]
-            subject.compute(subject.contract.policy, rows.complete(records), "training windows")
-            for policy in dict.fromkeys(c.policy for c in todo):
-                self._policy(subject, policy, [c for c in todo if c.policy == policy])
-
-    def _policy(self, subject: Subject, policy: str, cells: list[Cell]) -> None:
-        scoring, what = self.plan.scoring, f"test windows, {policy}"
-        wanted = [subject.rows(c, scoring) for c in cells]
-        try:
-            subject.compute(policy, np.concatenate(wanted), what, scoring.draw == "window")
-        except FATAL:
-            raise
-        except Exception as error:  # of one lead setting, perhaps: each cell tries again what it needs
-            self.watcher.note(f"{subject.name}: {what}: {type(error).__name__}: {error}; going on cell by cell")
-        for cell, needed in zip(cells, wanted, strict=True):
-            with self._at_the_cost_of(subject.name, [cell]):
-                subject.compute(policy, needed, what, scoring.draw == "window")
-                task, fit_task = (self.tasks[name][2] for name in (cell.task, cell.fit.task))
-                head = fit.head(subject, cell.fit, fit_task, self.plan.training, self.store)
-                macro = compute(subject, cell, (task, fit_task), head, scoring, self._folder(cell))
-                self.outcome.computed += 1
-                self.watcher.note(f"{cell.label}: macro AUROC {100 * macro:.1f}")
-
-    @contextmanager
-    def _at_the_cost_of(self, what: str, cells: list[Cell]) -> Iterator[None]:
-        """Whatever fails inside costs these cells and no others; FATAL errors stop the run."""
-        try:
-            yield
-        except FATAL:
-            raise
-        except Exception as error:
-            self._fail(what, cells, error)
-
-    def _declare(self, subject: Subject, cells: Iterable[Cell]) -> None:
-        """Write down, before anything is computed, what the cells rest on and where they will lie."""
-        card, contract = subject.network.card, subject.contract
-        self.facts["models"][subject.network.name] = {
-            **{k: facts(card)[k] for k in ("title", "summary", "paper", "licence", "parameters", "origin", "choices")},
-            "weights": subject.network.weights, "weights_sha256": subject.network.sha256, "contract": facts(contract),
-            "windows": subject.windows,
-        }  # fmt: skip
-        for cell in cells:
-            task, fit_task = self.tasks[cell.task][2], self.tasks[cell.fit.task][2]
-            fitted = keys.fit_key(subject, cell.fit, fit_task, self.plan.training)
-            self.keys[cell.identity] = keys.cell_key(subject, cell, task, fitted, self.plan.scoring)
-            self.declared.add(cell)
-            self.facts["tasks"][task.name] = {
-                "title": task.title, "dataset": subject.selection.prepared.name, "evaluation_only": task.parent is not None,
-                "n_labels": len(task.labels),
+        for task in dict.fromkeys(c.task for c in self.cells if self.tasks[c.task][0] == prepared.name):
+            about = self.tasks[task][2]
+            self.facts["tasks"][task] = {
+                "title": about.title, "dataset": prepared.name, "evaluation_only": about.parent is not None, "n_labels": len(about.labels),
             }  # fmt: skip
-        self._save()
 
-    def _settled(self, subject: Subject, cell: Cell) -> bool:
-        """Whether a cell is finished already or cannot run; the latter is stored and said."""
-        folder = self._folder(cell)
-        if stored.finished(folder):
-            self.outcome.reused += 1
-            return True
-        reason = subject.refusal(cell, self.plan.scoring)
-        if reason is not None:
-            stored.excuse(folder, stored.SKIPPED, reason)
-            self.outcome.skipped.append(f"{cell.label}: {reason}")
-            self.watcher.note(f"skipped {cell.label}: {reason}")
-        return reason is not None
+    def _job(self, job: Job) -> None:
+        """Carry a job out, again and again without the cells whose turn ended its process, until each is settled."""
+        rounds = [job]
+        while rounds:
+            part = rounds.pop(0)
+            hearing = Hearing(part, self.store, self.outcome, self.watcher, self.keys)
+            try:
+                if job.model in self.condemned:
+                    hearing.fail(hearing.left.values(), *self.condemned[job.model])
+                else:
+                    self.engine.run(part, partial(self._hear, hearing))
+                    hearing.fail(hearing.left.values(), "its job ended without it")
+            except DiedError as error:
+                rounds = [part.of(cells) for cells in hearing.bury(str(error), self.engine.log(job))] + rounds
+            self._save()
 
-    def _folder(self, cell: Cell) -> Path:
-        return self.store.cell_folder(cell, self.keys[cell.identity])
-
-    def _fail(self, what: str, cells: list[Cell], error: Exception) -> None:
-        """Store the reason; a cell that failed before its key was ever known lies under a key of its name. Finished cells stay."""
-        unknown = [c for c in cells if c not in self.declared and c.identity not in self.keys]
-        self.keys |= {c.identity: key({"undeclared": c.identity}) for c in unknown}
-        reason = str(error) if isinstance(error, EcgbenchError) else f"{type(error).__name__}: {error}"
-        for cell in cells:
-            if not stored.finished(self._folder(cell)):
-                stored.excuse(self._folder(cell), stored.FAILED, reason, "".join(traceback.format_exception(error)))
-            self.outcome.failed.append(f"{cell.label}: {reason}")
-        self.watcher.note(f"failed {len(cells)} cells of {what}: {reason}")
+    def _hear(self, hearing: Hearing, event: Event) -> None:
+        if event["kind"] == "declared":
+            self.facts["models"][hearing.job.model] = event["model"]
+            self.keys |= event["keys"]
+            self._save()
+        elif event["kind"] == "condemned":
+            self.condemned[hearing.job.model] = event["reason"], event["trace"]
+            hearing.fail(hearing.left.values(), event["reason"], event["trace"], self.engine.log(hearing.job))
+        else:
+            hearing(event, self.engine.log(hearing.job))

@@ -1,8 +1,7 @@
 """One model on one dataset: its view of the recordings, its features, its policies."""
 
 import hashlib
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from types import ModuleType
@@ -11,20 +10,21 @@ from typing import Any
 import numpy as np
 
 from ecgbench import adapters, models
-from ecgbench.adapters._adapt import NATIVE, Policy
+from ecgbench.adapters._adapt import NATIVE, Policy, TrainingSplit
 from ecgbench.benchmark.progress import Watcher
 from ecgbench.benchmark.selection import SPLITS, Selection
 from ecgbench.cards import InputContract, facts
-from ecgbench.cells import NUMERICS, Cell, Scoring, key
+from ecgbench.cells import NUMERICS, Cell, Fit, Scoring, Training, key
 from ecgbench.datasets._views import BATCH, View
 from ecgbench.ecg import preprocess
-from ecgbench.ecg.draw import Draw, Fixed, LeadSetting
+from ecgbench.ecg.draw import Draw, Fixed, LeadSetting, training_leads
 from ecgbench.ecg.leads import bits_to_mask, rows_of
 from ecgbench.errors import BadSetting
 from ecgbench.inference import rows
 from ecgbench.inference.encode import Encoder
 from ecgbench.inference.features import FeatureCache
 from ecgbench.inference.network import Network
+from ecgbench.room import folder_name
 from ecgbench.seeds import rng
 from ecgbench.training.linear import Split
 
@@ -41,6 +41,8 @@ class Subject:
     selection: Selection
     store: Path
     watcher: Watcher
+    before_tuning: "Subject | None" = None
+    """This subject with the weights from which its network was fine-tuned; keys rest on those, for they are known before."""
     _caches: dict[str, FeatureCache] = field(default_factory=dict)
     _policies: dict[str, Policy] = field(default_factory=dict)
     _rows: dict[tuple[LeadSetting, Draw], np.ndarray] = field(default_factory=dict)
@@ -90,8 +92,10 @@ class Subject:
             self._policies[name] = Policy.of(name, self._training)
         return self._policies[name]
 
-    def _training(self) -> Iterator[np.ndarray]:
-        return (self.view.get(r) for _, r, _ in self.records["train"])
+    def _training(self) -> TrainingSplit:
+        index = self.selection.prepared.index
+        allowed = frozenset(index.loc[index["split"] == "train", "record"])
+        return TrainingSplit(allowed, lambda: ((r, self.view.get(r)) for _, r, _ in self.records["train"]))
 
     def refusal(self, cell: Cell, scoring: Scoring) -> str | None:
         """A sentence when a cell cannot run, else None."""
@@ -126,6 +130,14 @@ class Subject:
             self._rows[asked] = rows.measured(cell.setting, self.records["test"], scoring.draw)
         return self._rows[asked]
 
+    @cached_property
+    def path(self) -> str:
+        """Which of a network's ways of computing is taken ("eager" or "compiled"): it follows from the records alone, never from the
+        work that is left, for the ways differ in the last bits."""
+        hasten = getattr(models.get(self.network.name), "hasten", None)
+        windows = sum(w for records in self.records.values() for _, _, w in records)
+        return str(hasten(self.network.module, windows)) if hasten else "eager"
+
     def facts(self, policy: str) -> dict[str, Any]:
         """Everything that can change a feature, for keys."""
         state = self.policy(policy).state or {}
@@ -134,31 +146,73 @@ class Subject:
         return {
             "source": _source(models.get(self.network.name)), **own, "numerics": NUMERICS, "preprocess": preprocess.VERSION,
             "dataset": self.selection.prepared.name, "data": self.selection.prepared.digest, "model": self.network.name,
-            "weights": self.network.sha256, "contract": contract, "precision": "float32", "policy": policy,
+            "weights": self.network.sha256, "contract": contract, "precision": "float32", "path": self.path, "policy": policy,
             "policy_state": {k: hashlib.sha256(np.ascontiguousarray(v).tobytes()).hexdigest() for k, v in sorted(state.items())},
         }  # fmt: skip
 
     def cache(self, policy: str) -> FeatureCache:
         """The features computed so far under a policy."""
         if policy not in self._caches:
-            place = self.store / "features" / self.selection.prepared.name / self.network.name / key(self.facts(policy))
+            place = (
+                self.store
+                / "features"
+                / folder_name(self.selection.prepared.name)
+                / folder_name(self.network.name)
+                / key(self.facts(policy))
+            )
             self._caches[policy] = FeatureCache(place)
         return self._caches[policy]
 
     def compute(self, policy: str, wanted: np.ndarray, what: str, singly: bool = False) -> None:
         """Compute what is missing of `wanted`, with progress; `singly`: see Encoder."""
         cache = self.cache(policy)
-        encoder = Encoder(self.network.module, self.contract, self.policy(policy), singly)
+        encoder = Encoder(self.network.encoder, self.contract, self.policy(policy), singly)
         missing = cache.missing(wanted)
         with self.watcher.stage(f"{self.name}: {what}", len(missing), "windows") as advance:
             cache.compute(encoder, self.view, missing, advance)
 
-    def split(self, name: str, columns: list[str]) -> Split:
-        """Features at twelve leads and targets of a split, for training."""
+    def training_rows(self, fit: Fit, training: Training) -> dict[str, list[np.ndarray]]:
+        """Rows of work that a linear fit needs: of "train" one array per epoch, or one of everything; of "val" one array."""
+        learn, check = self.records["train"], self.records["val"]
+        if training.leads == "all":
+            return {"train": [rows.complete(learn)], "val": [rows.complete(check)]}
+        seen = self.contract.leads
+
+        def shown(place: int, record: str, windows: int, epoch: int) -> np.ndarray:
+            window = rng("window", fit.seed, epoch, record).integers(windows, size=1)
+            return rows.encode(place, window, np.array([training_leads(seen, "train leads", fit.seed, epoch, record)]))
+
+        epochs = [np.concatenate([shown(p, r, w, epoch) for p, r, w in learn]) for epoch in range(training.epochs)]
+        fixed = [rows.encode(p, np.arange(w), np.full(w, training_leads(seen, "validation leads", r))) for p, r, w in check]
+        return {"train": epochs, "val": [np.concatenate(fixed)]}
+
+    def splits(self, fit: Fit, columns: list[str], training: Training) -> tuple[Split, Split]:
+        """Features and targets that a linear fit is trained and validated on; the features must be there."""
+        needed, cache = self.training_rows(fit, training), self.cache(fit.policy or self.contract.policy)
+        learn = self._split("train", columns, cache.take(needed["train"][0]))
+        if training.leads == "random":
+            whole = np.unique(np.concatenate(needed["train"]))
+            places = [np.searchsorted(whole, epoch) for epoch in needed["train"]]
+            learn = replace(learn, features=cache.take(whole), owner=np.zeros(0, np.int64), chosen=places.__getitem__)
+        return learn, self._split("val", columns, cache.take(needed["val"][0]))
+
+    def _split(self, name: str, columns: list[str], features: np.ndarray) -> Split:
         records = self.records[name]
-        target = self.selection.index.loc[[p for p, _, _ in records], columns].to_numpy(np.int8)
-        features = self.cache(self.contract.policy).take(rows.complete(records))
-        return Split(records=[r for _, r, _ in records], features=features, owner=owners(records), target=target)
+        return Split(records=[r for _, r, _ in records], features=features, owner=owners(records), target=self.target(name, columns))
+
+    def target(self, split: str, columns: list[str]) -> np.ndarray:
+        """(record, label) int8 of the records of a split."""
+        return self.selection.index.loc[[p for p, _, _ in self.records[split]], columns].to_numpy(np.int8)
+
+    def tuned(self, network: Network) -> "Subject":
+        """The same model, contract, records and policies with fine-tuned weights."""
+        return replace(self, network=network, before_tuning=self, _caches={})
+
+    def forget(self) -> None:
+        """Remove the features that were computed: those of a fine-tuned network serve no other fit."""
+        for cache in self._caches.values():
+            cache.remove()
+        self._caches.clear()
 
 
 def _source(module: ModuleType) -> str | None:

@@ -1,13 +1,15 @@
 """`ecgbench models | tasks | adapters | reports`: what there is, as a table or as JSON."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import typer
 
 from ecgbench.cli.run import DATA, PREPARED
+from ecgbench.errors import EcgbenchError
+from ecgbench.room import Room
 
 JSON = typer.Option(False, "--json", help="One array of objects instead of a table.")
 
@@ -21,10 +23,11 @@ def add(app: typer.Typer) -> None:
 def models(as_json: bool = JSON) -> None:
     """Models, how they are fed, and whether they read any subset of leads."""
     from ecgbench import models as room
+    from ecgbench.cards import ModelCard
 
     found = []
-    for name in room.names():
-        card = room.get(name).CARD
+    for name, module in _citizens(room.ROOM, ModelCard):
+        card = module.CARD
         c = card.contracts[0]
         found.append({
             "name": name, "title": card.title, "parameters": card.parameters, "fs": c.fs, "seconds": c.seconds, "leads": len(c.leads),
@@ -35,17 +38,24 @@ def models(as_json: bool = JSON) -> None:
 
 def tasks(as_json: bool = JSON, data: Path = DATA, prepared: Path = PREPARED) -> None:
     """Tasks of every dataset, the number of targets, and whether the data are prepared."""
-    from ecgbench.benchmark.plan import all_tasks
+    from ecgbench import datasets as room
+    from ecgbench.cards import DatasetCard
     from ecgbench.datasets._prepare import state
 
     found: list[dict[str, Any]] = []
-    states: dict[str, str] = {}
-    for name, (dataset, card, task) in all_tasks().items():
-        states.setdefault(dataset, state(dataset, data, prepared))
-        found.append({
-            "name": name, "title": task.title, "dataset": dataset, "targets": len(task.labels), "evaluation_only": task.parent is not None,
-            "prepared": states[dataset] == "ready", "data": states[dataset], "synthetic": card.synthetic,
-        })  # fmt: skip
+    for dataset, module in _citizens(room.ROOM, DatasetCard):
+        where = "broken"
+        try:
+            where = state(dataset, data, prepared)
+        except Exception as error:  # a stranger's index may fail in any way
+            _complain(f"dataset {dataset!r}: {type(error).__name__}: {error}")
+        found += [
+            {
+                "name": task.name, "title": task.title, "dataset": dataset, "targets": len(task.labels),
+                "evaluation_only": task.parent is not None, "prepared": where == "ready", "data": where, "synthetic": module.CARD.synthetic,
+            }
+            for task in module.CARD.tasks
+        ]  # fmt: skip
     _show(found, as_json, ("name", "title", "dataset", "targets", "evaluation_only", "data"))
 
 
@@ -54,7 +64,7 @@ def adapters(as_json: bool = JSON) -> None:
     from ecgbench import adapters as room
     from ecgbench.adapters._adapt import NATIVE
 
-    found = [{"name": n, "summary": _summary(room.get(n)), "learns": hasattr(room.get(n), "fit")} for n in room.names()]
+    found = [{"name": n, "summary": _summary(m), "learns": hasattr(m, "fit")} for n, m in _citizens(room.ROOM)]
     found.append({"name": NATIVE, "summary": "Native: the network reads the measured leads only; models that can.", "learns": False})
     _show(found, as_json, ("name", "summary"))
 
@@ -63,11 +73,29 @@ def reports(as_json: bool = JSON) -> None:
     """Reports that `ecgbench report` draws."""
     from ecgbench import reports as room
 
-    _show([{"name": n, "summary": _summary(room.get(n))} for n in room.names()], as_json, ("name", "summary"))
+    _show([{"name": n, "summary": _summary(m)} for n, m in _citizens(room.ROOM)], as_json, ("name", "summary"))
 
 
 def _summary(module: Any) -> str:
-    return (module.__doc__ or "").strip().splitlines()[0]
+    return (module.__doc__ or "").strip().partition("\n")[0]
+
+
+def _citizens(room: Room, card: type | None = None) -> Iterator[tuple[str, Any]]:
+    """Names and modules; a stranger that cannot be imported, or has no such card, costs one line on standard error."""
+    for name in room.names():
+        try:
+            module = room.get(name)
+        except EcgbenchError as error:
+            _complain(str(error))
+            continue
+        if card is None or isinstance(module.CARD, card):
+            yield name, module
+        else:
+            _complain(f"{room.kind} {name!r}: its CARD is a {type(module.CARD).__name__}, not a {card.__name__}")
+
+
+def _complain(text: str) -> None:
+    typer.echo(f"ecgbench: {_plain(' '.join(text.split()))}", err=True)
 
 
 def _show(rows: Sequence[dict[str, Any]], as_json: bool, columns: Sequence[str]) -> None:
@@ -83,4 +111,9 @@ def _show(rows: Sequence[dict[str, Any]], as_json: bool, columns: Sequence[str])
 def _word(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return f"{value:,}" if isinstance(value, int) else str(value)
+    return f"{value:,}" if isinstance(value, int) else _plain(str(value))
+
+
+def _plain(text: str) -> str:
+    """Without control characters, which a terminal would obey."""
+    return "".join(c if c.isprintable() else "?" for c in text)

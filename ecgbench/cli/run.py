@@ -1,13 +1,14 @@
 """`ecgbench run`: compute what is missing of a study."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
 import typer
 
-from ecgbench.cells import Asked, Training
+from ecgbench.cells import Asked, Places
 from ecgbench.errors import BadSetting
+from ecgbench.room import folder_name
 
 DATA = typer.Option(None, "--data", envvar="ECGBENCH_DATA", help="Folder that holds the datasets as published (DIR/ptbxl/...); only read.")
 PREPARED = typer.Option(
@@ -31,19 +32,38 @@ def run(
         None, "--weights", "-w",
         help="released, random, released_or_random, a path, or NAME=... per model.  (default: released; suites: released_or_random)",
     ),
-    protocol: str = typer.Option("linear", "--protocol", help="linear: a linear probe on the frozen encoder."),
+    protocol: str = typer.Option(
+        None, "--protocol", help="linear: a linear probe on the frozen encoder. finetune: the whole network is trained.  (default: linear)"
+    ),
     policy: str = typer.Option(None, "--policy", help="Missing leads: paper (each model's own), native, or names of `ecgbench adapters`."),
     contract: str = typer.Option(None, "--contract", help="How models are fed: paper (reference benchmark) or upstream (authors)."),
     draw: str = typer.Option("record", "--draw", help="Random leads per record, or anew in each window."),
     rows: str = typer.Option("all", "--rows", help="Evaluation-only tasks: all records, or labelled ones only."),
     bootstrap: str = typer.Option("bayesian", "--bootstrap", help="Resampling of patients: bayesian, or multinomial (the paper's)."),
     limit: int = typer.Option(None, "--limit", help="Use N records of each dataset in all, seeded, in the proportion of its splits."),
-    epochs: int = typer.Option(100, "--epochs", help="Training epochs."),
-    lr: float = typer.Option(1e-3, "--lr", help="Learning rate of the head."),
-    batch: int = typer.Option(64, "--batch", help="Records per training step."),
+    epochs: int = typer.Option(None, "--epochs", help="Training epochs.  (default: 100)"),
+    lr: float = typer.Option(
+        None, "--lr", help="Learning rate of the head; fine-tuning: late layers a tenth, early ones a hundredth.  (default: 0.001)"
+    ),
+    lr_groups: str = typer.Option(None, "--lr-groups", help="on, or off: one rate for all layers.  (default: on)"),
+    batch: int = typer.Option(None, "--batch", help="Records per training step.  (default: 64)"),
+    micro_batch: int = typer.Option(None, "--micro-batch", help="Fine-tuning: records per pass where a batch does not fit the memory."),
+    train_leads: str = typer.Option(
+        None, "--train-leads", help="all: training sees twelve leads. random: 1 to 12 of them, drawn per record and epoch.  (default: all)"
+    ),
+    precision: str = typer.Option(None, "--precision", help="Fine-tuning: float32 or bf16; evaluation is float32.  (default: float32)"),
+    device: str = typer.Option("auto", "--device", help="auto (a GPU where there is one), cpu, cuda, cuda:1."),
     data: Path = DATA,
     prepared: Path = PREPARED,
     out: Path = typer.Option(None, "--out", "-o", help="Run folder; an existing one is resumed or extended.  (default: runs/NAME)"),
+    cell_timeout: float = typer.Option(
+        900, "--cell-timeout", help="Seconds without progress (a record, a training step, a score) after which a cell has failed."
+    ),
+    in_process: bool = typer.Option(
+        False, "--in-process", help="Run models in this process, for a debugger: what a model does to its process then ends the run."
+    ),
+    dry_run: bool = typer.Option(False, "--dry-run", help="Only tell what would be computed, with disk and time as measured by a trial."),
+    yes: bool = typer.Option(False, "--yes", "-y", help="Start fine-tuning without a GPU even if it will take more than an hour."),
 ) -> None:  # fmt: skip
     """Compute every cell of a study that is not finished yet.
 
@@ -62,10 +82,17 @@ def run(
         "models": _split(models), "tasks": _split(tasks), "leads": leads, "seeds": seeds, "weights": weights, "policies": _split(policy),
         "contract": contract and _one_of("--contract", contract, "paper", "upstream"), "limit": limit, "fit_seeds": _integers(fit_seeds),
     }  # fmt: skip
-    asked = replace(_base(suite, tasks), **{k: v for k, v in words.items() if v is not None})
+    trained: dict[str, Any] = {
+        "protocol": protocol and _one_of("--protocol", protocol, "linear", "finetune"), "epochs": epochs, "lr": lr, "batch": batch,
+        "leads": train_leads and _one_of("--train-leads", train_leads, "all", "random"), "micro_batch": micro_batch,
+        "lr_groups": lr_groups and _one_of("--lr-groups", lr_groups, "on", "off") == "on",
+        "precision": precision and _one_of("--precision", precision, "float32", "bf16"),
+    }  # fmt: skip
+    base = _base(suite, tasks)
+    asked = replace(base, **{k: v for k, v in words.items() if v is not None})
     asked = replace(
         asked,
-        training=Training(protocol=cast(Any, _one_of("--protocol", protocol, "linear")), epochs=epochs, lr=lr, batch=batch),
+        training=replace(base.training, **{k: v for k, v in trained.items() if v is not None}),
         scoring=replace(
             asked.scoring,
             draw=cast(Any, _one_of("--draw", draw, "record", "window")),
@@ -73,24 +100,44 @@ def run(
             bootstrap=cast(Any, _one_of("--bootstrap", bootstrap, "bayesian", "multinomial")),
         ),
     )
+    if not cell_timeout > 0:
+        raise BadSetting(f"--cell-timeout {cell_timeout:g}: seconds, more than 0; the default is 900")
     checked = planning.check(asked)
-    place = out or Path("runs") / (checked.name or "+".join(checked.tasks))
-    _compute(checked, data, prepared, place)
+    place = out or Path("runs") / folder_name(checked.name or "+".join(checked.tasks))
+    _compute(checked, Places(data=data, prepared=prepared, out=place), _Manner(device, cell_timeout, in_process, dry_run, yes))
 
 
-def _compute(asked: Asked, data: Path | None, prepared: Path | None, out: Path) -> None:
+@dataclass(frozen=True)
+class _Manner:
+    """How a study is carried out; nothing of it changes a number."""
+
+    device: str
+    patience: float
+    in_process: bool
+    dry_run: bool
+    yes: bool
+
+
+def _compute(asked: Asked, places: Places, manner: _Manner) -> None:
     from ecgbench.benchmark import plan as planning
+    from ecgbench.benchmark.device import choose
+    from ecgbench.benchmark.engines.inline import Inline
+    from ecgbench.benchmark.engines.isolated import Isolated
     from ecgbench.benchmark.progress import watcher
-    from ecgbench.benchmark.run import Places, Run
+    from ecgbench.benchmark.run import Run, doors
 
-    planned = planning.plan(asked)
-    done = Run(planned, Places(data=data, prepared=prepared, out=out), watcher())()
+    device = choose(manner.device)
+    with Inline() if manner.in_process else Isolated(places.out, manner.patience) as engine:
+        planned = planning.plan(asked, lambda model, weights: engine.look(model, doors(), weights, asked.contract)["policy"])
+        done = Run(planned, places, watcher(), engine, device)()
     typer.echo(
-        f"{done.computed} cells computed, {done.reused} were there already, {len(done.skipped)} skipped, {len(done.failed)} failed: {out}"
+        f"{done.computed} cells computed, {done.reused} were there already, {len(done.skipped)} skipped, {done.failures} failed: "
+        f"{places.out}"
     )
-    for line in done.failed:
-        typer.echo(f"  failed: {line}", err=True)
-    typer.echo(f"next: ecgbench report {out}")
+    for (model, reason, log), cells in done.failed.items():
+        which = cells[0] if len(cells) == 1 else f"{len(cells)} cells of {model}"
+        typer.echo(f"  failed: {which}: {reason}" + (f" (log: {log})" if log else ""), err=True)
+    typer.echo(f"next: ecgbench report {places.out}")
     if done.failed:
         raise typer.Exit(1)
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ecgbench import adapters
-from ecgbench.adapters._adapt import Policy
+from ecgbench.adapters._adapt import Policy, TrainingSplit
 from ecgbench.conformance._properties import demand, tried
 from ecgbench.datasets import demo
 from ecgbench.ecg.leads import ALL, LEADS, LeadSubset
@@ -75,7 +75,7 @@ def learns(name: str) -> str:
 
 
 def _policy(name: str) -> Policy:
-    return Policy.of(name, lambda: [_signal(2), _signal(3)])
+    return Policy.of(name, lambda: TrainingSplit(frozenset({"D002", "D003"}), lambda: [("D002", _signal(2)), ("D003", _signal(3))]))
 
 
 def _fill(policy: Policy, x: np.ndarray, subset: LeadSubset) -> np.ndarray:

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from ecgbench import adapters, models
-from ecgbench.adapters._adapt import NATIVE, Policy
+from ecgbench.adapters._adapt import NATIVE, Policy, TrainingSplit
 from ecgbench.cards import InputContract, ModelCard
 from ecgbench.conformance._properties import demand, tried
 from ecgbench.datasets import demo
@@ -55,7 +55,7 @@ def card_is_true(network: Network) -> str:
     for name, _ in network.module.named_parameters():
         groups = [g for g, prefixes in card.groups.items() if name.startswith(tuple(prefixes))]
         demand(len(groups) == 1, f"parameter {name} is in {len(groups)} of the groups {', '.join(card.groups)}")
-    encoder = Encoder(network.module, card.contracts[0], Policy.of("zero", list))
+    encoder = Encoder(network.module, card.contracts[0], Policy.of("zero", partial(_training, card.contracts[0])))
     width = _features(encoder, _recording(1, card.contracts[0]), ALL).shape[1]
     demand(width == card.dim, f"the card says {card.dim} features, the network gives {width}")
     return f"{count:,} parameters, {width} features"
@@ -129,8 +129,9 @@ def view(recording: Recording, contract: InputContract) -> np.ndarray:
     return preprocess.view(recording.clinical().signal, recording.fs, contract.fs, band)
 
 
-def _training(contract: InputContract) -> list[np.ndarray]:
-    return [view(_recording(number, contract), contract) for number in (2, 3)]
+def _training(contract: InputContract) -> TrainingSplit:
+    signals = [(f"D{number:03d}", view(_recording(number, contract), contract)) for number in (2, 3)]
+    return TrainingSplit(frozenset(record for record, _ in signals), lambda: signals)
 
 
 def _features(encoder: Encoder, recording: Recording, subset: LeadSubset) -> np.ndarray:

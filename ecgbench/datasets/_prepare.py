@@ -5,14 +5,12 @@ attempt leaves nothing that counts, and of two processes the second waits and fi
 """
 
 import fcntl
-import json
-import os
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any, Literal
+from typing import BinaryIO, Literal
 
 import numpy as np
 import pandas as pd
@@ -23,6 +21,7 @@ from ecgbench.datasets._source import LAYOUT, Source, command, root_of, where
 from ecgbench.datasets._store import Prepared, digest, encode, opened, sha256
 from ecgbench.ecg.recording import Recording
 from ecgbench.errors import BadRecord, BadSetting, MissingData
+from ecgbench.files import as_json, as_npy, as_parquet, move, put, writing
 
 __all__ = ["Prepared", "Progress", "find", "prepare", "state", "where"]
 
@@ -77,48 +76,53 @@ def _make(source: Source, folder: Path, progress: Progress | None) -> None:
     if folder.exists():
         shutil.rmtree(folder)
     work = folder.with_name(folder.name + ".tmp")
-    work.mkdir()
+    with writing(work):
+        work.mkdir()
     try:
         _fill(source, work, progress)
-        os.rename(work, folder)
-        _sync(folder.parent)
+        move(work, folder)
     finally:
         shutil.rmtree(work, ignore_errors=True)
 
 
 def _fill(source: Source, work: Path, progress: Progress | None) -> None:
     """Everything a prepared copy holds, durably in `work`; the signals pass through one at a time."""
-    kept, lost, total = _Kept(), [], len(source.index)
-    with (work / "signal.i16").open("wb") as out:
-        for done, record in enumerate(source.index["record"], 1):
-            try:
-                out.write(kept.add(record, source.module.read(source.root, record).clinical()))
-            except BadRecord as error:
-                lost.append((record, str(error).removeprefix(f"{record}: ")))
-                _stop_if_too_many(source, lost, total)
-            if progress is not None:
-                progress(done, total)
-        _flush(out)
+    kept = _Kept()
+    put(work / "signal.i16", lambda out: _signals(source, kept, out, progress))
     if len(kept.units) != 1:
         raise BadRecord(f"{source.name}: signals in {' and '.join(sorted(kept.units)) or 'no unit'}; all records need the same one")
     index = source.index.merge(kept.table(), on="record", how="inner", validate="one_to_one")
     meta = {"dataset": source.name, "digest": digest(index), "unit": kept.units.pop(), "layout": LAYOUT, "ecgbench": __version__}
-    gains = np.array(kept.gains, "<f4")
-    _write(work / "gain.npy", lambda out: np.save(out, gains, allow_pickle=False))
-    _write(work / "index.parquet", lambda out: index.to_parquet(out, index=False))
-    quarantined = pd.DataFrame(lost, columns=["record", "reason"], dtype="str")
-    _write(work / "quarantined.parquet", lambda out: quarantined.to_parquet(out, index=False))
-    _write(work / "meta.json", lambda out: out.write(json.dumps(meta, indent=1).encode()))
-    _sync(work)
+    put(work / "gain.npy", as_npy(np.array(kept.gains, "<f4")))
+    put(work / "index.parquet", as_parquet(index))
+    put(work / "quarantined.parquet", as_parquet(pd.DataFrame(kept.lost, columns=["record", "reason"], dtype="str")))
+    put(work / "meta.json", as_json(meta))
+
+
+def _signals(source: Source, kept: "_Kept", out: BinaryIO, progress: Progress | None) -> None:
+    """Reads every record once, and writes what can be trusted of it."""
+    total = len(source.index)
+    for done, record in enumerate(source.index["record"], 1):
+        try:
+            steps = kept.add(record, source.module.read(source.root, record).clinical())
+        except (BadRecord, OSError) as error:
+            reason = f"cannot be read ({error.strerror})" if isinstance(error, OSError) else str(error).removeprefix(f"{record}: ")
+            kept.lost.append((record, reason))
+            _stop_if_too_many(source, kept.lost, total)
+        else:
+            out.write(steps)
+        if progress is not None:
+            progress(done, total)
 
 
 @dataclass
 class _Kept:
-    """Facts of the records that were kept; the signals themselves are on disk already."""
+    """Facts of the records that were kept, and why others were lost; the signals themselves are on disk already."""
 
     rows: list[tuple[str, int, float, str, str]] = field(default_factory=list)
     gains: list[np.ndarray] = field(default_factory=list)
     units: set[str] = field(default_factory=set)
+    lost: list[tuple[str, str]] = field(default_factory=list)
 
     def add(self, record: str, recording: Recording) -> bytes:
         """Notes one recording and returns what is to be stored of it."""
@@ -154,23 +158,3 @@ def _alone(home: Path) -> Iterator[None]:
     with lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
-
-
-def _write(path: Path, save: Callable[[IO[bytes]], Any]) -> None:
-    with path.open("wb") as out:
-        save(out)
-        _flush(out)
-
-
-def _flush(out: IO[bytes]) -> None:
-    out.flush()
-    os.fsync(out.fileno())
-
-
-def _sync(folder: Path) -> None:
-    """Makes the names in a folder durable."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -11,10 +11,8 @@ to the same place, and `done` is merged under a lock.
 import fcntl
 import hashlib
 import json
-import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 
 import numpy as np
 
@@ -22,6 +20,7 @@ from ecgbench.cards import InputContract
 from ecgbench.datasets._prepare import Prepared, Progress
 from ecgbench.ecg import preprocess
 from ecgbench.ecg.leads import LEADS
+from ecgbench.files import as_npy, flush, put, sweep, writing
 
 BATCH = 64
 """Records per flush to disk."""
@@ -80,6 +79,7 @@ class View:
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             with self._alone():
+                sweep(self.folder, below=False)
                 if not signal.is_file() or signal.stat().st_size != size:
                     (self.folder / "done.npy").unlink(missing_ok=True)  # someone deleted the samples: nothing is done
                     with signal.open("ab") as out:
@@ -100,27 +100,18 @@ class View:
 
     def _store(self, records: list[str]) -> None:
         rows = [self.prepared.row(r) for r in records]
+        made = [self._compute(r).astype("<f4").tobytes() for r in records]
         # positioned writes, not a memory map: a full disk is then an error and not a killed process
-        with (self.folder / "signal.f32").open("r+b") as out:
-            for record, row in zip(records, rows):
+        with writing(self.folder / "signal.f32"), (self.folder / "signal.f32").open("r+b") as out:
+            for row, samples in zip(rows, made, strict=True):
                 out.seek(self._offset(row))
-                out.write(self._compute(record).astype("<f4").tobytes())
-            out.flush()
-            os.fsync(out.fileno())
+                out.write(samples)
+            flush(out)
         self._done[rows] = True
         self._merge()
 
     def _merge(self) -> None:
         """Joins what this process and others have computed."""
-        with self._alone():
+        with writing(self.folder / "done.npy"), self._alone():
             self._done |= self._on_disk()
-            _replace(self.folder / "done.npy", self._done)
-
-
-def _replace(path: Path, array: np.ndarray) -> None:
-    fresh = path.with_name(path.name + ".tmp")
-    with fresh.open("wb") as out:
-        np.save(out, array, allow_pickle=False)
-        out.flush()
-        os.fsync(out.fileno())
-    os.replace(fresh, path)
+            put(self.folder / "done.npy", as_npy(self._done))

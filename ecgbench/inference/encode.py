@@ -1,12 +1,12 @@
 """From one record's view to the features of its windows: hide, fill or gather, normalise, cut, run the network.
 
 What is computed for a record and a set of leads depends on nothing else: batches never mix records and hold either all its
-windows or one (the last bits of a matrix product depend on the batch), so a resumed, extended or repeated run gives the same
-numbers.
+windows or one, or each lead of one window alone (the last bits of a matrix product depend on the batch), so a resumed,
+extended or repeated run gives the same numbers.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -32,6 +32,8 @@ class Encoder:
     policy: Policy
     singly: bool = False
     """Each window is a batch of its own: needed where the windows of a record have different leads."""
+    _singles: list[torch.Tensor] = field(default_factory=list, init=False, repr=False, compare=False)
+    """Memory of `_alone`, NaN but for the diagonal, which is written anew each time: fresh memory costs more than its work."""
 
     @property
     def shares_embeddings(self) -> bool:
@@ -65,13 +67,51 @@ class Encoder:
         signal, _ = adapt(view, ALL.mask, self.contract, self.policy)
         network: Any = self.network  # `shares_embeddings` has seen both methods
         tokens = network.embed_leads(torch.from_numpy(cut(signal, self.contract.samples)))
+        if hasattr(network, "per_lead"):
+            tokens = network.per_lead(tokens)
+        leads = {mask: torch.from_numpy(_rows(mask, self.contract).nonzero()[0]) for mask in wanted}
+        alone = {mask: int(its[0]) for mask, its in leads.items() if len(its) == 1}
+        single = self._alone(tokens, sorted({int(w) for mask in alone for w in wanted[mask]}))
+        stage = torch.full_like(tokens, torch.nan)
         found = {}
         for mask, chosen in wanted.items():
-            rows = torch.from_numpy(_rows(mask, self.contract))
-            picked = tokens[torch.from_numpy(chosen)]
-            picked[:, ~rows] = torch.nan  # a network that reads a hidden lead all the same is found out
-            parts = picked.split(1 if self.singly else len(chosen))
-            found[mask] = torch.cat([network.encode(p, rows.expand(len(p), -1)).pooled for p in parts]).numpy()
+            if mask in alone:
+                found[mask] = torch.stack([single[int(w)][alone[mask]] for w in chosen]).numpy()
+            else:
+                found[mask] = self._together(tokens[torch.from_numpy(chosen)[:, None], leads[mask]], leads[mask], stage)
+        return found
+
+    def _together(self, tokens: torch.Tensor, leads: torch.Tensor, stage: torch.Tensor) -> np.ndarray:
+        """tokens (window, measured lead, ...) -> (window, dim), from `stage`, where NaN stands before and afterwards.
+
+        A network that reads a hidden lead all the same is found out.
+        """
+        network: Any = self.network
+        picked = stage[: len(tokens)]
+        measured = torch.zeros(picked.shape[:2], dtype=torch.bool, device=tokens.device)
+        picked[:, leads], measured[:, leads] = tokens, True
+        parts = zip(*(x.split(1 if self.singly else len(x)) for x in (picked, measured)))
+        pooled = torch.cat([network.encode(p, m).pooled for p, m in parts])
+        picked[:, leads] = torch.nan
+        return pooled.numpy()
+
+    def _alone(self, tokens: torch.Tensor, chosen: list[int]) -> dict[int, torch.Tensor]:
+        """tokens (window, lead, ...) -> for each chosen window (lead, dim), what each lead gives alone; NaN hides the others.
+
+        Always all leads of a window at once, asked for or not: one pass costs less than a few small ones, and what a lead
+        gives depends on its window alone.
+        """
+        if not chosen:
+            return {}
+        network: Any = self.network
+        leads = tokens.shape[1]
+        if not self._singles or self._singles[0].shape[1:] != tokens.shape[1:]:
+            self._singles[:] = [tokens.new_full((leads, *tokens.shape[1:]), torch.nan)]
+        stage, each = self._singles[0], torch.eye(leads, dtype=torch.bool, device=tokens.device)
+        found = {}
+        for window in chosen:
+            stage.diagonal().copy_(tokens[window].movedim(0, -1))
+            found[window] = network.encode(stage, each).pooled
         return found
 
 

@@ -1,5 +1,6 @@
 """Features of frozen encoders, kept in the run folder: computed once for all tasks, settings and seeds, and across kills."""
 
+import shutil
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -56,6 +57,11 @@ class FeatureCache:
                 advance(len(record_rows))
         finally:
             self._flush(encoder, before)
+
+    def remove(self) -> None:
+        """Remove the shards and what is known of them."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+        self._rows, self._features = np.zeros(0, np.int64), np.zeros((0, 0), np.float32)
 
     def _flush(self, encoder: Encoder, before: str) -> None:
         new, self._new = self._new, []

@@ -13,6 +13,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
+from ecgbench.models._compiled import kernel
+from ecgbench.models._derived import Derived
+
 SLOPE = 0.2
 """Negative slope of the LeakyReLU inside the score."""
 _CPU_CHUNK, _GPU_CHUNK = 5 << 19, 1 << 27
@@ -28,7 +31,8 @@ class GATv2(nn.Module):
 
     def __init__(self, dim: int, heads: int, dropout: float) -> None:
         super().__init__()
-        self.heads, self.dropout = heads, dropout
+        self.heads, self.dropout, self.compiled = heads, dropout, False
+        self._derived = Derived()
         self.source = nn.Linear(dim, dim)
         self.target = nn.Linear(dim, dim)
         self.vector = nn.Parameter(torch.empty(1, heads, dim // heads))
@@ -38,49 +42,60 @@ class GATv2(nn.Module):
         nn.init.zeros_(self.source.bias)
         nn.init.zeros_(self.target.bias)
 
-    def forward(self, x: Tensor) -> Tensor:
-        """(batch, lead, time, dim) -> the same shape."""
-        leads, times = x.shape[1:3]
-        source, target = self.source(x), self.target(x)
-        attention = self._attention(source, target)
-        message = source.unflatten(-1, (self.heads, -1))
-        within = _weigh(attention[..., :times], message)
-        if leads == 1:
-            return within + self.bias
-        # the same grid with leads and time steps exchanged
-        across = _weigh(attention[..., times:].permute(0, 3, 2, 1, 4), message.transpose(1, 2))
-        return within + across.transpose(1, 2) + self.bias
+    def maps(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """What each node gives as a source, and the negative of what it gives as a target: of the shape of x."""
+        target = self.target(x)
+        return self.source(x), -target if torch.is_grad_enabled() else target.neg_()
 
-    def _attention(self, source: Tensor, target: Tensor) -> Tensor:
-        """(batch, lead, head, time, time + lead): for each node its share of attention, within its lead and across leads."""
+    def forward(self, x: Tensor, maps: tuple[Tensor, Tensor] | None = None) -> Tensor:
+        """(batch, lead, time, dim) -> the same shape; `maps` of x where they are known already."""
+        leads, times = x.shape[1:3]
+        source, row = maps or self.maps(x)
+        attention = self._attention(source, row)
+        message = source.unflatten(-1, (self.heads, -1))
+        total = _weigh(attention[..., :times], message)
+        if leads > 1:
+            # the same grid with leads and time steps exchanged
+            across = _weigh(attention[..., times:].permute(0, 3, 2, 1, 4), message.transpose(1, 2)).transpose(1, 2)
+            total = total + across if torch.is_grad_enabled() else torch.add(total, across, out=total.new_empty(total.shape))
+        total = total.flatten(-2)
+        kept = torch.is_grad_enabled() or total.dtype != self.bias.dtype
+        return total + self.bias if kept else total.add_(self.bias)
+
+    def _attention(self, source: Tensor, row: Tensor) -> Tensor:
+        """(batch, lead, head, time, time + lead): for each node its share of attention, within its lead and across leads.
+
+        The score of source s and target t is needed up to a constant per target, which the softmax cannot see. With
+        m = max(s, -t), LeakyReLU_0.2(t + s) = t + 0.2 s + 0.8 m. Only m belongs to pairs (one pass, where the sum and its
+        LeakyReLU take two); t is the constant that is left out.
+        """
         precise = torch.promote_types(source.dtype, torch.float32)
         with torch.autocast(source.device.type, enabled=False):
-            source, target, vector = source.to(precise), target.to(precise), self.vector[0].to(precise)
-            scores = pair_scores(source, target, vector)
+            source, row, vector = source.to(precise), row.to(precise), self.vector[0].to(precise)
+            (matrix,) = self._derived([self.vector], lambda: [torch.block_diag(*vector)])
+            alone = SLOPE * F.linear(source, matrix)  # (batch, lead, time, head)
+            scores = self._pairs(source, row, vector) + alone.transpose(2, 3).unsqueeze(-2)
             if source.shape[1] > 1:
-                across = pair_scores(source.transpose(1, 2), target.transpose(1, 2), vector)
-                itself = torch.eye(source.shape[1], dtype=torch.bool, device=source.device)
-                across = across.masked_fill(itself, float("-inf"))  # it is its own neighbour within the lead already
+                across = self._pairs(source.transpose(1, 2), row.transpose(1, 2), vector) + alone.permute(0, 2, 3, 1).unsqueeze(-2)
+                across.diagonal(dim1=-2, dim2=-1).fill_(float("-inf"))  # it is its own neighbour within the lead already
                 scores = torch.cat([scores, across.permute(0, 3, 2, 1, 4)], -1)
             return F.dropout(scores.softmax(-1), self.dropout, self.training)
 
+    def _pairs(self, column: Tensor, row: Tensor, vector: Tensor) -> Tensor:
+        """0.8 times the sums of `_PairMaximum`, compiled where that was asked for and is possible: which one follows from the shape."""
+        a, b, n, dim = column.shape
+        vector = (1 - SLOPE) * vector
+        if self.compiled and column.is_inference() and column.dtype == torch.float32 and a * b > 1 and n > 1:
+            found = kernel(vector.shape[0], vector.shape[1], column.device.type)
+            if found is not None:
+                return found(column.contiguous().view(-1, n, dim), row.contiguous().view(-1, n, dim), vector).unflatten(0, (a, b))
+        pairs: Tensor = _PairMaximum.apply(column, row, vector)
+        return pairs
+
 
 def _weigh(attention: Tensor, message: Tensor) -> Tensor:
-    """attention (a, b, head, n, n), message (a, b, n, head, channel) -> (a, b, n, head * channel)."""
-    return torch.matmul(attention, message.transpose(2, 3)).transpose(2, 3).flatten(-2)
-
-
-def pair_scores(source: Tensor, target: Tensor, vector: Tensor) -> Tensor:
-    """GATv2 scores between all nodes of each group, up to a constant per target, which its softmax cannot see.
-
-    source, target (a, b, n, head * channel), vector (head, channel) -> (a, b, head, n, n), rows are targets.
-
-    With t of the target, s of the source and m = max(s, -t), LeakyReLU_0.2(t + s) = t + 0.2 s + 0.8 m. Only m belongs
-    to pairs (one pass, where the sum and its LeakyReLU take two); t is the constant that is left out.
-    """
-    alone = torch.einsum("abnhc,hc->abhn", source.unflatten(-1, vector.shape), vector)
-    pairs: Tensor = _PairMaximum.apply(source, -target, vector)
-    return SLOPE * alone.unsqueeze(-2) + (1 - SLOPE) * pairs
+    """attention (a, b, head, n, n), message (a, b, n, head, channel) -> (a, b, n, head, channel)."""
+    return torch.matmul(attention, message.transpose(2, 3)).transpose(2, 3)
 
 
 class _PairMaximum(torch.autograd.Function):

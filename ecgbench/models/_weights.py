@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors.torch import load as load_bytes
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
@@ -57,6 +58,15 @@ def load(network: nn.Module, weights: str | Path, card: ModelCard) -> None:
     if unsound:
         raise BadWeights(f"{path} holds NaN or infinity in {_some(unsound)}; {_where(card)}")
     network.load_state_dict(dict(best.tensors))
+
+
+def assign(network: nn.Module, content: bytes, source: str) -> None:
+    """Copy the tensors of our own safetensors file into `network`, all of them or none; BadWeights when they do not match."""
+    found = load_bytes(content)
+    reading = _Reading("state dict", found, *_differences(network, found))
+    if reading.problems:
+        raise BadWeights(f"{source} does not fit the network ({_complaint(reading)}); remove its folder and run the same command again")
+    network.load_state_dict(found)
 
 
 def digest(network: nn.Module) -> str:
@@ -145,14 +155,16 @@ def _reading(network: nn.Module, found: Mapping[str, Any], layout: Weights) -> _
             tensors[key.removeprefix(layout.prefix)] = value
         else:
             unexpected.append(str(key))
+    missing, strange, wrong = _differences(network, tensors)
+    return _Reading(layout=layout.name, tensors=tensors, missing=missing, unexpected=unexpected + strange, wrong=wrong)
+
+
+def _differences(network: nn.Module, tensors: Mapping[str, Tensor]) -> tuple[list[str], list[str], list[str]]:
+    """Names that are missing, unexpected, and of the wrong shape or type."""
     wanted = network.state_dict()
-    return _Reading(
-        layout=layout.name,
-        tensors=tensors,
-        missing=[name for name in wanted if name not in tensors],
-        unexpected=unexpected + [name for name in tensors if name not in wanted],
-        wrong=[name for name, t in wanted.items() if name in tensors and not _alike(t, tensors[name])],
-    )
+    missing = [name for name in wanted if name not in tensors]
+    wrong = [name for name, t in wanted.items() if name in tensors and not _alike(t, tensors[name])]
+    return missing, [name for name in tensors if name not in wanted], wrong
 
 
 def _inside(found: Mapping[str, Any], layout: Weights) -> Mapping[str, Any]:

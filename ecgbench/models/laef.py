@@ -15,7 +15,8 @@ from torch import Tensor, nn
 from ecgbench.cards import Filter, InputContract, ModelCard
 from ecgbench.ecg.leads import LEADS
 from ecgbench.errors import BadSetting
-from ecgbench.models import _weights
+from ecgbench.models import _compiled, _weights
+from ecgbench.models._derived import Derived
 from ecgbench.models._features import Features
 from ecgbench.models._gatv2 import EdgeListGATv2, GATv2
 
@@ -25,6 +26,9 @@ SPACING, FIELD = 24, 40
 """Samples from node to node, and samples that one node of the embedder sees."""
 _LEADS_AT_ONCE = 16
 """Without gradients on a CPU: larger batches of leads leave the cache and gain nothing."""
+REPAID = 10_000
+"""Windows of 12 leads from which on a compilation repays itself: 11 to 16 s the first time, 3 to 4 s from inductor's cache on
+disk, for some 2 ms a window (two cores, docs/performance.md)."""
 
 CARD = ModelCard(
     title="LAEF",
@@ -77,7 +81,7 @@ class Embedder(nn.Module):
         channels = (1, WIDTH, WIDTH, WIDTH)
         self.convs = nn.ModuleList(nn.Conv1d(c, WIDTH, k, s) for c, k, s in zip(channels, KERNELS, STRIDES))
         self.norms = nn.ModuleList(nn.LayerNorm(WIDTH) for _ in KERNELS)
-        self._rows: list[Tensor] = []
+        self._rows = Derived()
 
     def forward(self, signal: Tensor) -> Tensor:
         """(lead, time) -> (lead, node, 768)."""
@@ -88,26 +92,25 @@ class Embedder(nn.Module):
         return tokens[0] if len(tokens) == 1 else torch.cat(tokens)
 
     def _by_window(self) -> list[Tensor]:
-        """Weights as (out, kernel * channel), the order in which a window lies in memory.
-
-        Without gradients they are copied into memory that is kept: fresh memory costs more than the copy. They are copied
-        anew in every pass, so they are never those of an earlier step.
-        """
-        weights: list[Tensor] = [conv.weight.permute(0, 2, 1) for conv in self.convs]  # type: ignore[operator]
-        if torch.is_grad_enabled():
-            return [w.flatten(1) for w in weights]
-        if not self._rows or self._rows[0].dtype != weights[0].dtype or self._rows[0].device != weights[0].device:
-            with torch.inference_mode(False):
-                self._rows = [torch.empty(w.shape, dtype=w.dtype, device=w.device) for w in weights]
-        return [kept.copy_(w).flatten(1) for kept, w in zip(self._rows, weights)]
+        """Weights as (out, kernel * channel), the order in which a window lies in memory."""
+        weights: list[Tensor] = [conv.weight for conv in self.convs]  # type: ignore[misc]
+        return self._rows(weights, lambda: [w.permute(0, 2, 1).flatten(1) for w in weights])
 
     def _embed(self, signal: Tensor, weights: list[Tensor]) -> Tensor:
-        x, times = signal.unfold(1, KERNELS[0], STRIDES[0]), signal.shape[1]
+        leads, times = signal.shape
+        windows = signal.unfold(1, KERNELS[0], STRIDES[0])
+        x = F.linear(windows.reshape(-1, KERNELS[0]), weights[0], self.convs[0].bias).unflatten(0, (leads, -1))  # type: ignore[arg-type]
         for conv, norm, weight, kernel, stride in zip(self.convs, self.norms, weights, KERNELS, STRIDES):
             bias: Tensor = conv.bias  # type: ignore[assignment]
-            x = F.linear(x, weight, bias) if conv is self.convs[0] else _strided(x, times, stride, weight, bias)
-            x, times = F.gelu(norm(x)), (times - kernel) // stride + 1
+            x = x if conv is self.convs[0] else _strided(x, times, stride, weight, bias)
+            x, times = gelu(norm(x)), (times - kernel) // stride + 1
         return x[:, :times]
+
+
+def gelu(x: Tensor) -> Tensor:
+    """Exact GELU of an array that nobody else holds: in its own memory where no gradient needs it."""
+    written: Tensor = F.gelu(x) if torch.is_grad_enabled() else torch.ops.aten.gelu_(x)
+    return written
 
 
 def _strided(x: Tensor, times: int, stride: int, weight: Tensor, bias: Tensor) -> Tensor:
@@ -157,9 +160,10 @@ class Block(nn.Module):
         super().__init__()
         self.attention, self.norm = attention, norm
 
-    def forward(self, x: Tensor) -> Tensor:
-        """(batch, lead, node, 768) -> the same shape."""
-        return F.dropout(F.gelu(self.norm(x + self.attention(x))), DROPOUT, self.training)
+    def forward(self, x: Tensor, *maps: Tensor) -> Tensor:
+        """(batch, lead, node, 768) -> the same shape; with the attention's maps of x where they are known already."""
+        attended = self.attention(x, maps) if maps else self.attention(x)
+        return F.dropout(gelu(self.norm(x + attended)), DROPOUT, self.training)
 
 
 class Laef(nn.Module):
@@ -186,14 +190,24 @@ class Laef(nn.Module):
         tokens: Tensor = self.embedder(signal.reshape(-1, signal.shape[-1]))
         return tokens.unflatten(0, signal.shape[:-1]) if signal.dim() > 1 else tokens[0]
 
+    def per_lead(self, tokens: Tensor) -> Tensor:
+        """(batch, lead, node, 768) -> (batch, lead, node, 3 * 768): beside embedded leads the maps of the first block.
+
+        They too belong to each lead alone; who encodes a window under several masks computes them once.
+        """
+        return torch.cat([tokens, *self.blocks[0].attention.maps(tokens)], -1)  # type: ignore[operator, union-attr]
+
     def encode(self, tokens: Tensor, measured: Tensor) -> Features:
-        """Features from embedded leads: tokens (batch, lead, node, 768), measured (batch, lead) bool, as in `forward`."""
+        """Features from embedded leads: tokens (batch, lead, node, 768), measured (batch, lead) bool, as in `forward`.
+
+        Or from what `per_lead` made of them.
+        """
         counts = _counts(tokens, measured)
         return self._encode(tokens[measured], counts)
 
     def _encode(self, tokens: Tensor, counts: Tensor) -> Features:
-        """tokens (measured leads of the whole batch, node, 768), counts (batch,): how many belong to each window."""
-        sizes = counts.unique().tolist()
+        """tokens (measured leads of the whole batch, node, 768 or 3 * 768), counts (batch,): how many belong to each window."""
+        sizes = sorted(set(counts.tolist()))
         if len(sizes) == 1:
             return self._group(tokens.unflatten(0, (-1, sizes[0])))
         owner = counts.repeat_interleave(counts)
@@ -204,9 +218,10 @@ class Laef(nn.Module):
         return Features(sequence[back], torch.cat([g.pooled for g in groups])[back])
 
     def _group(self, x: Tensor) -> Features:
-        """Windows with the same number of leads: (batch, lead, node, 768)."""
+        """Windows with the same number of leads: (batch, lead, node, 768), or 3 * 768 with the maps of the first block."""
+        x, *maps = x.split(WIDTH, -1)
         for block in self.blocks:
-            x = block(x)
+            x, maps = block(x, *maps), []
         sequence = x.flatten(1, 2)
         return Features(sequence, sequence.mean(1))
 
@@ -231,6 +246,21 @@ def build(weights: str | Path | None = None) -> Laef:
     if weights is not None:
         _weights.load(network, weights, CARD)
     return network
+
+
+def hasten(network: nn.Module, windows: int) -> str:
+    """Let GATv2 layers run compiled where that repays itself: "compiled" or "eager", the same for the network's whole life.
+
+    windows: 12-lead windows the network is going to read. The two differ in the last bits, so it must follow from what is
+    in the key (data and limit), not from the work that is left, or a resumed run would mix them. Networks without GATv2
+    layers, and machines where nothing can be compiled (a warning says why), stay eager.
+    """
+    layers = [m for m in network.modules() if isinstance(m, GATv2)]
+    kernels = (_compiled.kernel(m.heads, m.vector.shape[2], m.vector.device.type) for m in layers)
+    compiled = bool(layers) and windows >= REPAID and all(kernels)
+    for layer in layers:
+        layer.compiled = compiled
+    return "compiled" if compiled else "eager"
 
 
 def reference(network: Laef) -> Laef:

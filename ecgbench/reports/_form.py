@@ -20,6 +20,10 @@ _LATEX = {
     "°": r"$^\circ$", "†": r"$\dagger$", "‡": r"$\ddagger$", "µ": r"$\mu$", "μ": r"$\mu$", "²": r"$^2$",
 }  # fmt: skip
 
+_HIDDEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff\ud800-\udfff]")
+_FORMULA = re.compile(r"\s*[=+\-@＝＋－＠]|[\t\n]")
+"""How a cell begins that spreadsheet programs compute instead of showing it (OWASP, CSV Injection; full-width signs too)."""
+
 
 def points(fraction: float | None, digits: int = 1) -> str:
     """A fraction x 100; `--` where there is none.
@@ -28,6 +32,27 @@ def points(fraction: float | None, digits: int = 1) -> str:
     ('94.6', '--')
     """
     return "--" if fraction is None else f"{100 * fraction:.{digits}f}"
+
+
+def visible(text: str) -> str:
+    r"""Text in which what a reader cannot see, but a program obeys, is spelled: control characters, marks that turn the direction of
+    writing, halves of characters. Line ends are LF.
+
+    >>> visible("a\u202eb\x1b[2J")
+    'aU+202EbU+001B[2J'
+    """
+    lines = str(text).replace("\r\n", "\n").replace("\r", "\n")
+    return _HIDDEN.sub(lambda found: f"U+{ord(found[0]):04X}", lines)
+
+
+def shortened(text: str, most: int) -> str:
+    """One line of at most `most` characters, for a figure.
+
+    >>> shortened("PTB-XL Super", 8)
+    'PTB-XL …'
+    """
+    whole = line(text)
+    return whole if len(whole) <= most else whole[: most - 1] + "…"
 
 
 def signed(fraction: float | None) -> str:
@@ -142,16 +167,20 @@ def markdown(text: str) -> str:
     >>> markdown("<b> a|b * _c_")
     '\\<b\\> a\\|b \\* \\_c\\_'
     """
-    return re.sub(r"([\\`*_\[\]<>|~&#$])", r"\\\1", line(text))
+    escaped = re.sub(r"([\\`*_\[\]<>|~&#$])", r"\\\1", line(text))
+    return re.sub(r"^(\d*)([-+.)])(?= |$)", r"\1\\\2", escaped)  # else it begins a list
 
 
 def line(text: str) -> str:
-    """One line: every run of blanks and control characters becomes one space."""
-    return re.sub(r"[\s\x00-\x1f\x7f]+", " ", str(text)).strip()
+    """One line: every run of blanks and control characters becomes one space; see `visible`."""
+    return visible(re.sub(r"[\s\x00-\x1f\x7f]+", " ", str(text)).strip())
 
 
 def table_text(columns: Sequence[str], rows: Iterable[Fact]) -> str:
     r"""CSV text, LF line ends; floats in the shortest form that reads back equal, booleans true/false, nothing for None.
+
+    Text that a spreadsheet program would compute (it begins with = + - @, a tab or a line end) gets an apostrophe before it, which
+    such programs read as "this is text"; numbers never do. Text is `visible`.
 
     >>> table_text(["a", "b", "c"], [{"a": 0.1, "b": True, "c": None}])
     'a,b,c\n0.1,true,\n'
@@ -168,4 +197,7 @@ def _field(value: Any) -> str:
         return ""
     if isinstance(value, bool):
         return "true" if value else "false"
-    return repr(value) if isinstance(value, float) else str(value)
+    if isinstance(value, int | float):
+        return repr(value)
+    text = visible(value)
+    return f"'{text}" if _FORMULA.match(text) else text

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from ecgbench.files import sweep
 from ecgbench.reports import ROOM
 from ecgbench.results.study import Study
 
@@ -18,6 +19,7 @@ def order(only: Sequence[str] | None = None) -> list[str]:
 
 def write(study: Study, folder: Path, only: list[str] | None = None) -> list[Path]:
     """Draw all reports of the room, or those named, into `folder`; returns every file written, each once."""
+    sweep(folder, below=False)  # the reader's folder: what else lies below it is not ours
     reports = [ROOM.get(name) for name in order(only)]
     drawn = [path for report in reports for path in report.draw(report.facts(study), folder)]
     return list(dict.fromkeys(drawn))

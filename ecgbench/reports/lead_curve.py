@@ -33,6 +33,8 @@ _STYLE: dict[Any, Any] = {
     "axes.edgecolor": "#555555", "axes.titlesize": 10, "axes.titleweight": "bold", "axes.titlelocation": "left", "axes.axisbelow": True,
     "legend.frameon": False, "svg.hashsalt": "ecgbench", "svg.fonttype": "path", "text.parse_math": False,
 }  # fmt: skip
+_LONGEST = 60
+"""Characters of a title or a name that the figure shows."""
 _GAP = 0.045
 """Distance between neighbouring lines at one number of leads, in doublings of the number of leads."""
 
@@ -124,7 +126,8 @@ def _words(figure: "Figure", axes: "Sequence[Axes]", facts: Fact, across: int) -
     import textwrap
 
     figure.supylabel("Macro AUROC × 100", fontsize=9)
-    figure.supxlabel(textwrap.fill(caption(facts), 108 if across == 1 else 140), fontsize=7.5, color="#444444", x=0.01, ha="left")
+    words = textwrap.fill(_form.shortened(caption(facts), 20 * _LONGEST), 108 if across == 1 else 140)
+    figure.supxlabel(words, fontsize=7.5, color="#444444", x=0.01, ha="left")
     drawn = {row["series"] for row in facts["rows"]}
     handles = [_handle(i, series) for i, series in enumerate(facts["series"]) if i in drawn]
     if handles:
@@ -136,7 +139,8 @@ def _words(figure: "Figure", axes: "Sequence[Axes]", facts: Fact, across: int) -
 def _handle(at: int, series: Fact) -> Any:
     from matplotlib.lines import Line2D
 
-    label = series["label"] + (" (random weights)" if series["random"] else "")
+    label = _form.shortened(series["label"], _LONGEST) + (" (random weights)" if series["random"] else "")
+    label = f" {label}" if label.startswith("_") else label  # matplotlib leaves such a label out of the legend
     return Line2D([], [], label=label, markersize=6, **_look(at))
 
 
@@ -158,7 +162,7 @@ def _panel(ax: "Axes", panel: Fact, room: int) -> None:
     for leads, x in spots.items():
         _name(ax, leads, x, [point for point in panel["points"] if point["leads"] == leads], upright=len(spots) > 4 or room > 1)
     _axes(ax, counts, max([*counts, *spots.values()], default=12))
-    ax.set_title(panel["title"])
+    ax.set_title(_form.shortened(panel["title"], _LONGEST))
     if not panel["points"]:
         ax.set(xticks=[], yticks=[])
         ax.text(0.5, 0.5, "no number yet", transform=ax.transAxes, ha="center", color="#777777")

@@ -59,7 +59,11 @@ def html(facts: Fact) -> str:
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
     from markupsafe import Markup
 
-    page = Environment(loader=FileSystemLoader(TEMPLATES), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    def shown(value: Any) -> Any:
+        return _form.visible(value) if type(value) is str else value  # Markup is ours
+
+    page = Environment(loader=FileSystemLoader(TEMPLATES), autoescape=True, undefined=StrictUndefined, finalize=shown)
+    page.trim_blocks = page.lstrip_blocks = True
     spell = (_form.points, _form.signed, _form.chance, _form.millions, _form.clock, _form.moment, _form.counted, _form.enumerated)
     page.filters |= {word.__name__: word for word in spell} | {"doi": doi, "setting_words": _facts.setting_words, "marked": _facts.marked}
     drawing = Markup(lead_curve.svg_text(facts["curve"]))

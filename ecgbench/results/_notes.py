@@ -81,7 +81,7 @@ def _intervals(plan: Plan, rows: Sequence[Row]) -> Iterator[str]:
     said = f"Intervals: 95 %, {kind}, {plan.scoring.draws:,} draws"
     if any(r.difference for r in rows):
         said += " shared by all models. p: paired difference with the best of the same task and leads; post selection, "
-        said += "Holm over the comparisons of that task and lead setting"
+        said += "Holm over all pairs of that task and lead setting, any of which could have held the best"
     yield f"{said}."
 
 

@@ -13,7 +13,7 @@ import pandas as pd
 from ecgbench.cells import Cell, Scoring
 from ecgbench.results.score import MACRO, draws_of_patients, score
 from ecgbench.stats.bootstrap import percentile_interval
-from ecgbench.stats.paired import Difference, holm, paired_difference
+from ecgbench.stats.paired import Difference, holm_with_best, paired_difference
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -86,25 +86,24 @@ def compare(rows: Sequence[Row], scoring: Scoring) -> None:
     """Mark the best row of one task and setting and compare the others with it; rows that are not ok are left out.
 
     Where their records differ, all sides are scored anew on the intersection, or their draws would be of different patients.
-    The Holm family is that of the plan: a row that has no number yet counts, with p = 1, so that no p grows when the run is
-    finished; a row that was skipped does not.
+    The best is chosen on the same data, so the Holm family is all pairs of rows, of which those with the best are reported. It is
+    that of the plan: the pairs of a row that has no number yet count, with p = 1; a row that was skipped does not.
     """
     able = [r for r in rows if r.status == "ok" and np.isfinite(r.score)]
     if not able:
         return
     best = max(able, key=lambda r: r.score)
     best.best = True
-    others = [r for r in able if r is not best]
     held = [frozenset(c.predictions["record"]) for r in able for c in r.cells]
     common = None if len(set(held)) == 1 else frozenset.intersection(*held)
-    first = _restricted(best, common, scoring)
-    for other in others:
-        a, b = first, _restricted(other, common, scoring)
-        other.difference = paired_difference(a.score, b.score, a.replicates, b.replicates)
-    pending = [1.0 for r in rows if r not in able and r.status != "skipped"]
-    found = [r.difference.p for r in others if r.difference]
-    for other, adjusted in zip(others, holm(np.array([*found, *pending])), strict=False):
-        other.p_holm = float(adjusted)
+    first = able.index(best)
+    sides = [_restricted(r, common, scoring) for r in able]
+    scores, replicates = [s.score for s in sides], [s.replicates for s in sides]
+    planned = sum(r.status != "skipped" for r in rows)
+    for i, adjusted in enumerate(holm_with_best(scores, replicates, first, planned)):
+        if i != first:
+            able[i].difference = paired_difference(scores[first], scores[i], replicates[first], replicates[i])
+            able[i].p_holm = float(adjusted)
 
 
 def _restricted(row: Row, records: frozenset[str] | None, scoring: Scoring) -> Row:

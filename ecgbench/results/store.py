@@ -5,6 +5,7 @@
       cells/<task>/<model>/<setting>/<key>/            predictions.parquet, features.npy, scores.parquet,
                                                        replicates.npy, cell.json, DONE
       features/<dataset>/<model>/<key>/                features of frozen encoders, shared by tasks and settings
+      locks/                                           empty files: who computes what; logs/: what the models printed
 """
 
 import fcntl
@@ -12,7 +13,7 @@ import hashlib
 import io
 import json
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +22,12 @@ import pandas as pd
 
 from ecgbench.cells import Cell, Fit, Plan, key
 from ecgbench.errors import BadSetting
-from ecgbench.files import as_json, put, sweep
+from ecgbench.files import Content, as_json, put
+from ecgbench.room import folder_name
 
 DONE, FAILED, SKIPPED = "DONE", "FAILED.json", "SKIPPED.json"
+_BY_NAME = ("models", "tasks", "datasets")
+"""Facts of plan.json that are kept by name, so that runs at work side by side add to one another's."""
 
 
 class Store:
@@ -70,28 +74,47 @@ class Store:
         return both.powered(max(plan.scoring.draws, old.scoring.draws))
 
     def write_plan(self, plan: Plan, facts: Mapping[str, Any], keys: Mapping[str, str]) -> None:
-        """Write plan.json: the plan, its hash, the facts of its models, tasks and datasets, and the key of each cell."""
-        body = plan.to_json()
-        put(self.plan_file, as_json({"plan": body, "hash": key(body), "facts": facts, "keys": keys}))
+        """Write plan.json: the plan, its hash, the facts of its models, tasks and datasets, and the key of each cell.
+
+        What another run wrote meanwhile stays. BadSetting when it changed what the numbers of this one mean.
+        """
+        with self._held("plan"):
+            before = self.document()
+            if before is not None:
+                joined = self.join(plan)
+                if joined.scoring != plan.scoring:
+                    raise BadSetting(f"another run gave {self.path} more bootstrap draws meanwhile; run the same command again")
+                plan, keys = joined, {**before["keys"], **keys}
+                facts = {k: {**before["facts"].get(k, {}), **v} if k in _BY_NAME else v for k, v in facts.items()}
+            body = plan.to_json()
+            put(self.plan_file, as_json({"plan": body, "hash": key(body), "facts": facts, "keys": keys}))
 
     def fit_folder(self, fit: Fit, fit_key: str) -> Path:
         """Where a fit lies."""
-        return self.path / "fits" / fit.task / fit.model / fit_key
+        return self.path.joinpath("fits", *map(folder_name, (fit.task, fit.model, fit_key)))
 
     def cell_folder(self, cell: Cell, cell_key: str) -> Path:
         """Where a cell lies."""
-        return self.path / "cells" / cell.task / cell.fit.model / str(cell.setting) / cell_key
+        return self.path.joinpath("cells", *map(folder_name, (cell.task, cell.fit.model, str(cell.setting), cell_key)))
 
     @contextmanager
-    def alone(self) -> Iterator[None]:
-        """Holds the folder for one writer; sweeps what a killed one left. BadSetting when another run is at work in it."""
-        self.path.mkdir(parents=True, exist_ok=True)
-        with (self.path / ".lock").open("w") as lock:
+    def claim(self, name: str) -> Iterator[bool]:
+        """Whether this process may compute what is called `name`: one at a time does, and a dead one's claim ends with it."""
+        with ExitStack() as stack:
             try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                raise BadSetting(f"another run is writing to {self.path}; wait for it or choose another folder with --out") from None
-            sweep(self.path)
+                stack.enter_context(self._held(f"claim {name}", wait=False))
+                mine = True
+            except BlockingIOError:
+                mine = False
+            yield mine
+
+    @contextmanager
+    def _held(self, name: str, wait: bool = True) -> Iterator[None]:
+        """Holds a lock of the operating system, which the death of its process releases. BlockingIOError instead of waiting."""
+        file = self.path / "locks" / hashlib.sha256(name.encode()).hexdigest()[:32]
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with file.open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
             yield
 
 
@@ -100,19 +123,23 @@ def finished(folder: Path) -> bool:
     return (folder / DONE).exists()
 
 
-def finish(folder: Path, content: Mapping[str, bytes | str]) -> None:
+def finish(folder: Path, content: Mapping[str, Content]) -> None:
     """Write all files of a cell or fit, then DONE with their hashes; earlier failures of it are removed."""
-    for name, data in content.items():
-        put(folder / name, data)
-    hashes = {n: hashlib.sha256(d.encode() if isinstance(d, str) else d).hexdigest() for n, d in content.items()}
-    put(folder / DONE, as_json(hashes))
+    put(folder / DONE, as_json({name: _hash(put(folder / name, data), data) for name, data in content.items()}))
     for name in (FAILED, SKIPPED):
         (folder / name).unlink(missing_ok=True)
 
 
-def excuse(folder: Path, name: str, reason: str, trace: str = "") -> None:
-    """Store why a cell has no number: `name` is FAILED or SKIPPED."""
-    content = as_json({"reason": reason, "trace": trace})
+def _hash(path: Path, content: Content) -> str:
+    if callable(content):
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    return hashlib.sha256(content.encode() if isinstance(content, str) else content).hexdigest()
+
+
+def excuse(folder: Path, name: str, reason: str, trace: str = "", log: str = "") -> None:
+    """Store why a cell has no number: `name` is FAILED or SKIPPED; `log`: what its model printed."""
+    content = as_json({"reason": reason, "trace": trace, "log": log})
     if not (folder / name).exists() or (folder / name).read_text() != content:
         put(folder / name, content)
     (folder / (FAILED if name == SKIPPED else SKIPPED)).unlink(missing_ok=True)
@@ -139,8 +166,11 @@ def read_table(folder: Path, name: str) -> pd.DataFrame:
 
 
 def read_array(folder: Path, name: str) -> np.ndarray:
-    """A npy file of a finished folder, checked against DONE."""
-    return np.asarray(np.load(io.BytesIO(read_bytes(folder, name)), allow_pickle=False))
+    """A npy file of a finished folder, checked against DONE; BadSetting where it is none, or holds objects."""
+    try:
+        return np.asarray(np.lib.format.read_array(io.BytesIO(read_bytes(folder, name)), allow_pickle=False))
+    except ValueError:
+        raise BadSetting(f"{folder / name} is no array of numbers; nothing of it was run; remove {folder} and run again") from None
 
 
 def read_bytes(folder: Path, name: str) -> bytes:

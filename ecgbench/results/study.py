@@ -27,8 +27,8 @@ class Study:
 
     main: pd.DataFrame
     """MAIN_COLUMNS, one row per task x model x setting asked for x policy, in the order asked. `std` (over lead-drawing
-    seeds, ddof 1) is NaN where there is one draw; `p`, `p_holm` compare with the best of the same task and setting (NaN in
-    the best's own row); `best` and `not_significantly_worse` are bool; numbers are NaN where status is not ok."""
+    seeds, ddof 1) is NaN where there is one draw; `p`, `p_holm` (over all pairs of rows) compare with the best of the same task
+    and setting (NaN in the best's own row); `best` and `not_significantly_worse` are bool; numbers are NaN where status is not ok."""
     cells: pd.DataFrame
     """One row per cell: task, model, leads, setting (`1@seed3`), seed, policy, weights, status, reason, macro_auroc, low,
     high, n_records, windows (per record), seconds, key, path (inside the run)."""

@@ -1,7 +1,10 @@
 """Gates: what claims to be frozen did not move, what claims to be trained is trained. A gate that does not hold stops the fit."""
 
-from collections.abc import Iterable
+import hashlib
+import math
+from collections.abc import Iterable, Mapping
 
+import torch
 from torch import nn
 
 from ecgbench.errors import EcgbenchError
@@ -23,3 +26,39 @@ def each_in_one_group(module: nn.Module, groups: Iterable[Iterable[nn.Parameter]
     lost = [n for n, p in module.named_parameters() if p.requires_grad and grouped.count(id(p)) != 1]
     if lost:
         raise GateError(f"{len(lost)} trainable parameters are not in exactly one optimiser group: {', '.join(lost[:4])}")
+
+
+def trainable(name: str, group: str, frozen: int, parameters: int) -> None:
+    """A group of the card of which the loss reaches nothing is not fine-tuned, whatever the table would say."""
+    if frozen and not parameters:
+        raise GateError(f"{name}: no gradient reaches any of the {frozen} parameters of group {group!r}; does its forward detach them?")
+
+
+def changed(name: str, group: str, hashes: tuple[str, str], moved: bool) -> None:
+    """`finetune` changed a group in the best state, and by a gradient: weight decay alone moves weights too."""
+    if hashes[0] == hashes[1] or not moved:
+        raise GateError(f"{name}: fine-tuning left group {group!r} as it was; no number of it would be one of fine-tuning")
+
+
+def finite(name: str, loss: float, epoch: int) -> None:
+    """A loss that is not a number: nothing after it would be."""
+    if not math.isfinite(loss):
+        raise GateError(
+            f"{name}: the training loss is {loss} in epoch {epoch}; try a smaller --lr, and see that no hidden lead (NaN) is read"
+        )
+
+
+def sound(name: str, module: nn.Module, epoch: int) -> None:
+    """Weights are numbers after every epoch; the last step of one can lose them with a finite loss."""
+    lost = [n for n, p in module.named_parameters() if not bool(p.isfinite().all())]
+    if lost:
+        raise GateError(f"{name}: {len(lost)} parameters are not finite after epoch {epoch} ({', '.join(lost[:4])}); try a smaller --lr")
+
+
+def fingerprint(tensors: Mapping[str, torch.Tensor]) -> str:
+    """sha256 (hex) over names, types, shapes and bytes, in the order of the names."""
+    whole = hashlib.sha256()
+    for name, tensor in sorted(tensors.items()):
+        whole.update(f"{name}|{tensor.dtype}|{tuple(tensor.shape)}|".encode())
+        whole.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)
+    return whole.hexdigest()

@@ -1,6 +1,6 @@
 """Protocol `linear`: one Linear on features of a frozen encoder, trained on one window per record and epoch."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,6 +26,8 @@ class Split:
     """(window,) which record a window belongs to, 0..n-1 ascending."""
     target: np.ndarray
     """(record, label) int8."""
+    chosen: Callable[[int], np.ndarray] | None = None
+    """Epoch -> (record,) rows of `features` that training sees, where leads are drawn anew in each epoch; else `one_window_each`."""
 
 
 def fit(training: Training, seed: int, learn: Split, check: Split) -> Trained:
@@ -36,7 +38,7 @@ def fit(training: Training, seed: int, learn: Split, check: Split) -> Trained:
     features, target = torch.from_numpy(learn.features), torch.from_numpy(learn.target.astype(np.float32))
 
     def batches(epoch: int) -> Iterator[tuple[Tensor, Tensor]]:
-        chosen = torch.from_numpy(one_window_each(learn, seed, epoch))
+        chosen = torch.from_numpy(learn.chosen(epoch) if learn.chosen else one_window_each(learn, seed, epoch))
         for rows in _steps(len(target), training.batch, seed, epoch):
             yield features[chosen[rows]], target[rows]
 

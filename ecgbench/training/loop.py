@@ -5,11 +5,14 @@ epoch by record-level validation macro AUROC).
 """
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor, nn
+
+from ecgbench.seeds import rng
 
 Batches = Callable[[int], Iterable[tuple[Tensor, Tensor]]]
 """Epoch -> batches of (input, target (record, label) float)."""
@@ -38,8 +41,10 @@ class Trained:
 def train(module: nn.Module, optimiser: torch.optim.Optimizer, batches: Batches, validate: Callable[[], float], epochs: int) -> Trained:
     """Train `module` for `epochs`; its parameters end at the best epoch (the first of equals)."""
     criterion = nn.BCEWithLogitsLoss()
-    best, at, state, log = -math.inf, epochs - 1, _copy(module), []
-    for epoch in range(epochs):
+    state: dict[str, Tensor] = {}
+    log: list[Epoch] = []
+
+    def learn(epoch: int) -> float:
         module.train()
         losses = []
         for x, y in batches(epoch):
@@ -49,13 +54,39 @@ def train(module: nn.Module, optimiser: torch.optim.Optimizer, batches: Batches,
             optimiser.step()
             losses.append(loss.item())
         module.eval()
-        score = validate()
-        log.append(Epoch(epoch, sum(losses) / len(losses), score))
-        if score > best or (math.isinf(best) and epoch == epochs - 1):
-            best, at, state = score, epoch, _copy(module)
+        return sum(losses) / len(losses)
+
+    for improved in rounds(log, epochs, learn, validate):
+        if improved:
+            state = {k: v.detach().clone() for k, v in module.state_dict().items()}
     module.load_state_dict(state)
-    return Trained(state, at, log)
+    return Trained(state, best_of(log), log)
 
 
-def _copy(module: nn.Module) -> dict[str, Tensor]:
-    return {k: v.detach().clone() for k, v in module.state_dict().items()}
+def rounds(log: list[Epoch], epochs: int, learn: Callable[[int], float], validate: Callable[[], float]) -> Iterator[bool]:
+    """Train and validate the epochs that `log` lacks and enter them; says after each whether it is the best so far.
+
+    `learn` trains one epoch and returns its mean loss.
+    """
+    for epoch in range(len(log), epochs):
+        loss = learn(epoch)
+        log.append(Epoch(epoch, loss, validate()))
+        yield best_of(log) == epoch
+
+
+def best_of(log: list[Epoch]) -> int:
+    """The first epoch with the highest validation score, the last one where none is defined.
+
+    >>> best_of([Epoch(0, 1.0, 0.5), Epoch(1, 1.0, 0.7), Epoch(2, 1.0, 0.7)])
+    1
+    """
+    defined = [e for e in log if not math.isnan(e.validation)]
+    return max(defined, key=lambda e: e.validation).epoch if defined else len(log) - 1
+
+
+def steps(records: int, batch: int, seed: int, epoch: int) -> Iterator[np.ndarray]:
+    """Rows of the shuffled batches; the last incomplete one is dropped unless it is the only one."""
+    order = rng("order", seed, epoch).permutation(records)
+    batch = min(batch, records)
+    for start in range(0, records - batch + 1, batch):
+        yield order[start : start + batch]

@@ -3,7 +3,6 @@
 Every case runs over `adapters.names()` and native, so a policy dropped into the room is covered without a line here.
 """
 
-from collections.abc import Iterator
 from itertools import product
 from typing import Any
 
@@ -11,7 +10,7 @@ import numpy as np
 import pytest
 
 from ecgbench import adapters
-from ecgbench.adapters._adapt import NATIVE, Policy, adapt
+from ecgbench.adapters._adapt import NATIVE, Policy, TrainingSplit, adapt
 from ecgbench.cards import InputContract
 from ecgbench.ecg.leads import ALL, LEADS, LeadSubset
 from ecgbench.errors import BadSetting, LeakError, UnknownName
@@ -29,8 +28,9 @@ def contract(normalisation: str = "none", fill: str = "before", leads: tuple[str
     return InputContract(name="paper", fs=100, seconds=0.8, unit="mV", filter=None, policy="zero", absent="0 mV", **facts)
 
 
-def training() -> Iterator[np.ndarray]:
-    return (np.random.default_rng(s).normal(s, 1, (12, 30)).astype(np.float32) for s in range(1, 4))
+def training() -> TrainingSplit:
+    signals = ((f"r{s}", np.random.default_rng(s).normal(s, 1, (12, 30)).astype(np.float32)) for s in range(1, 4))
+    return TrainingSplit(frozenset({"r1", "r2", "r3"}), lambda: signals)
 
 
 @pytest.fixture(scope="module")

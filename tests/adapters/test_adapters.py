@@ -3,13 +3,13 @@
 The laws run over `adapters.names()`: a policy dropped into the room is covered without a line here.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 
 import numpy as np
 import pytest
 
 from ecgbench import adapters
-from ecgbench.adapters._adapt import Policy
+from ecgbench.adapters._adapt import Policy, TrainingSplit
 from ecgbench.adapters.copy import nearest
 from ecgbench.ecg.leads import CHEST, LEADS, LIMB, LIMB_FROM_I_II, LeadSubset, rows_of
 
@@ -25,9 +25,10 @@ def ecg(seed: int, dtype: type = np.float32) -> np.ndarray:
     return np.vstack([limb, generator.normal(0, 1, (6, TIME)) + np.arange(6)[:, None]]).astype(dtype)
 
 
-def training() -> Iterator[np.ndarray]:
+def training(signals: Iterable[np.ndarray] | None = None) -> TrainingSplit:
     """Read once: a policy may not go over its training records twice without keeping what it needs."""
-    return (ecg(seed) for seed in range(100, 110))
+    named = ((str(i), s) for i, s in enumerate(signals or (ecg(seed) for seed in range(100, 110))))
+    return TrainingSplit(frozenset(map(str, range(10))), lambda: named)
 
 
 def filled(name: str, signal: np.ndarray, subset: LeadSubset) -> np.ndarray:
@@ -70,7 +71,7 @@ def test_a_policy_is_documented_and_found_by_a_loose_name(name: str) -> None:
 @pytest.mark.parametrize("name", [n for n in NAMES if hasattr(adapters.get(n), "fit")])
 def test_what_is_learned_depends_on_the_given_signals_only_and_is_stored_as_arrays(name: str) -> None:
     one, again = Policy.of(name, training).state, Policy.of(name, training).state
-    other = Policy.of(name, lambda: (ecg(s) for s in range(200, 210))).state
+    other = Policy.of(name, lambda: training(ecg(s) for s in range(200, 210))).state
     assert one is not None
     assert again is not None
     assert other is not None
@@ -99,7 +100,7 @@ def test_einthoven_gives_what_is_determined_and_zero_for_the_rest(subset: LeadSu
 def test_mean_is_the_average_of_the_records_averages_whatever_their_lengths() -> None:
     """One constant per lead; a long record weighs no more than a short one."""
     short, long = ecg(1)[:, :7], ecg(2)
-    state = Policy.of("mean", lambda: iter([short, long])).state
+    state = Policy.of("mean", lambda: training(iter([short, long]))).state
     assert state is not None
     expected = (short.astype(np.float64).mean(1) + long.astype(np.float64).mean(1)) / 2
     np.testing.assert_allclose(state["mean"], expected, rtol=0, atol=1e-12)

@@ -1,12 +1,15 @@
 import copy
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
+from ecgbench.adapters._adapt import NATIVE, Policy
 from ecgbench.errors import BadSetting
+from ecgbench.inference.encode import Encoder
 from ecgbench.models import laef
 from ecgbench.models._features import Features
 
@@ -229,3 +232,27 @@ def test_saved_weights_come_back(net: laef.Laef, tmp_path: Path) -> None:
 def test_what_it_cannot_read_is_refused(net: laef.Laef, signal: Tensor, measured: Tensor, told: str) -> None:
     with pytest.raises(BadSetting, match=told):
         net(signal, measured)
+
+
+@torch.no_grad()
+def test_maps_of_the_first_block_belong_to_each_lead_alone(net: laef.Laef) -> None:
+    measured = torch.tensor(MIXED).bool()
+    tokens = net.embed_leads(noise(4, 5, 500))
+    widened = net.per_lead(tokens)
+    assert widened.shape == (4, 5, 20, 3 * 768)
+    whole, parts = net.encode(tokens, measured), net.encode(widened.masked_fill(~measured[..., None, None], float("nan")), measured)
+    assert difference(whole.sequence, parts.sequence) <= 1e-5
+    assert difference(net.per_lead(tokens[1:2, 3:4])[0, 0], widened[1, 3]) <= 1e-5
+
+
+def test_a_lead_setting_gives_the_same_bits_whatever_else_is_asked(net: laef.Laef) -> None:
+    """Singles are computed twelve at once, asked for or not; windows in another order, and one without the other."""
+    encoder = Encoder(net, laef.CARD.contract("paper"), Policy(NATIVE, None))
+    signal, both = noise(12, 1000).numpy(), np.arange(2)
+    everything = encoder(signal, dict.fromkeys((*(1 << lead for lead in range(12)), 3, 5, 4095), both))
+    for mask in (1 << 11, 0b101, 4095, 1):
+        assert np.array_equal(encoder(signal, {mask: both})[mask], everything[mask])
+    assert np.array_equal(encoder(signal, {2: both[1:]})[2], everything[2][1:])
+    low, high = signal[1].min(), signal[1].max()
+    scaled = torch.from_numpy(2 * (signal[1] - low) / (high - low) - 1).view(2, 1, 500)
+    assert difference(torch.from_numpy(everything[2]), net(scaled, everyone(2, 1)).pooled) <= 1e-5

@@ -138,7 +138,7 @@ def test_the_best_is_compared_on_shared_draws() -> None:
     assert found is not None
     assert found.difference == pytest.approx(rows[1].score - rows[0].score)
     assert found.low > 0
-    assert rows[0].p_holm == pytest.approx(2 * found.p)  # the family is the plan's: the failed row counts
+    assert rows[0].p_holm == pytest.approx(3 * found.p)  # the family is the plan's: the pairs of the failed row count
     assert rows[1].difference is rows[2].difference is None
 
 

@@ -1,0 +1,147 @@
+"""`ecgbench doctor`: what this machine has, and whether every model runs on it."""
+
+import json
+import os
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from ecgbench.cli.run import DATA, PREPARED
+from ecgbench.errors import BadSetting
+
+WIDTH, MARGIN = 79, 11
+Facts = dict[str, Any]
+
+
+def add(app: typer.Typer) -> None:
+    """Add the command to the program."""
+    app.command("doctor")(doctor)
+
+
+def doctor(
+    models: str = typer.Option(
+        None, "--models", "-m", help="Models to try, comma-separated; paths alone are tried beside all others.  (default: all)"
+    ),
+    data: Path = DATA,
+    prepared: Path = PREPARED,
+    timeout: float = typer.Option(120, "--timeout", help="Seconds after which a model that gives no answer is ended."),
+    as_json: bool = typer.Option(False, "--json", help="One JSON object and nothing else."),
+) -> None:
+    """Look at versions, device, threads, memory, disk, data and weights, and try one forward pass of every model.
+
+    Exit 0 when all that is needed works, 1 when something is broken; what to do about it stands in the last lines.
+    """
+    from ecgbench import models as room
+    from ecgbench.benchmark.checkup import checkup
+
+    if not 1 <= timeout <= 3600:
+        raise BadSetting(f"--timeout {timeout:g}: seconds, 1 to 3600; the default is 120")
+    typed = [word.strip() for word in (models or "").split(",") if word.strip()]
+    named = [room.resolve(word) for word in typed]
+    asked = room.names() if all(word.endswith(".py") for word in typed) else list(dict.fromkeys(named))
+    found = checkup(asked, data, prepared, timeout, lambda text: typer.echo(f"{_plain(text)} ...", err=True))
+    typer.echo(json.dumps(found, indent=1) if as_json else "\n".join(_page(found)))
+    if not found["ok"]:
+        raise typer.Exit(1)
+
+
+def _page(found: Facts) -> Iterator[str]:
+    v, t = found["versions"], found["threads"]
+    marks = {True: "", False: " (!)"}
+    yield from _lines("Versions", f"ecgbench {v['ecgbench']}, Python {v['python']}, {v['platform']}")
+    yield from _lines("", ", ".join(f"{p['name']} {p['version'] or 'missing'}{marks[p['ok']]}" for p in v["packages"]))
+    yield from _lines("Device", _device(found["device"]))
+    words = ", ".join(f"{name} {'not set' if t[name] is None else t[name]}" for name in t if name != "torch")
+    yield from _lines("Threads", f"torch {t['torch'] or '?'}; {words}")
+    m = found["memory"]
+    limit = "no cgroup limit" if m["limit"] is None else f"cgroup limit {_size(m['limit'])}"
+    yield from _lines("Memory", f"{_size(m['total'])}, {_size(m['available'])} available, {limit}")
+    for i, d in enumerate(found["disk"]):
+        state = f"{_size(d['free'])} free" if d["writable"] else "NOT WRITABLE"
+        yield from _row("Disk" if not i else "", f"{d['what']:10} {state:14}", d["path"])
+    for i, d in enumerate(found["data"]):
+        records = f" ({d['records']:,} records)" if d["records"] else ""
+        yield from _row("Data" if not i else "", f"{d['name'][:16]:10} {d['state']}{records}", d["folder"] or "")
+    yield from _models(found["models"])
+    yield from _end(found)
+
+
+def _device(d: Facts) -> str:
+    cpu = f"{d['cpu']}, {d['cores']} cores, {d['usable']} usable"
+    cpu += "" if d["limit"] is None else f", cgroup limit {d['limit']:g}"
+    graphics = "; ".join(f"{g['name']}, {_size(g['memory'])}, {_size(g['free'])} free" for g in d["gpus"]) or "no CUDA device"
+    return f"{cpu}; {graphics}; compiler {d['compiler'] or 'none'}"
+
+
+def _models(rows: list[Facts]) -> Iterator[str]:
+    yield ""
+    yield f"{'Model':22} {'result':7} {'ms/window':>9}  {'parameters':>11}  weights"
+    for r in rows:
+        name = _tail(_plain(r["name"]), 22)
+        if not r["ok"]:
+            yield f"{name:22} BROKEN  {_tail(_plain(r['error']), WIDTH - 31, end=False)}"
+            continue
+        yield f"{name:22} ok      {r['ms']:9.1f}  {r['parameters']:11,}  {_weights(r['weights'])}"
+
+
+def _weights(published: list[Facts]) -> str:
+    if not published:
+        return "none published"
+    return "found" if any(w["here"] for w in published) else "not here"
+
+
+def _end(found: Facts) -> Iterator[str]:
+    yield ""
+    for r in found["models"]:
+        for w in r.get("weights", []):
+            if not w["here"]:
+                yield from _lines("", f"Weights of {r['name']}: get {w['file']} from {w['url']} and pass --weights {r['name']}=PATH", 0)
+    for d in found["data"]:
+        if d["state"] in ("absent", "downloaded"):
+            todo = d["next"] if d["state"] == "absent" else f"{d['name']} is not prepared yet; `ecgbench run` does it, or: {d['next']}"
+            yield from _lines("", f"Data: {todo}", 0)
+    for text in found["remarks"]:
+        yield from _lines("", f"Remark: {text}", 0)
+    for text in found["problems"]:
+        yield from _lines("", f"BROKEN: {text}", 0)
+    number = len(found["problems"])
+    good = "All that is needed works. Next: ecgbench run"
+    yield good if not number else f"{number} thing{'s' * (number > 1)} to mend; then: ecgbench doctor"
+
+
+def _lines(head: str, text: str, margin: int = MARGIN) -> Iterator[str]:
+    """Text beside a heading, in lines of at most WIDTH."""
+    fill = textwrap.TextWrapper(WIDTH, f"{head:{margin}}", " " * (margin or 2))
+    fill.break_long_words = fill.break_on_hyphens = False  # an address or a path is there to be copied
+    yield from fill.wrap(_plain(text))
+
+
+def _row(head: str, text: str, path: str) -> Iterator[str]:
+    start = f"{head:{MARGIN}}{_plain(text)}"
+    yield f"{start}  {_tail(_plain(_home(path)), WIDTH - len(start) - 2)}".rstrip()
+
+
+def _home(path: str) -> str:
+    home = os.path.expanduser("~")
+    return "~" + path.removeprefix(home) if path.startswith(home + os.sep) else path
+
+
+def _tail(text: str, width: int, end: bool = True) -> str:
+    """At most `width` characters: the end of a path, or the beginning of a sentence."""
+    if len(text) <= width:
+        return text
+    return "…" + text[len(text) - width + 1 :] if end else text[: width - 1] + "…"
+
+
+def _size(count: int | None) -> str:
+    if count is None:
+        return "?"
+    return f"{count / 1e9:.1f} GB" if count >= 1e8 else f"{count / 1e6:.1f} MB"
+
+
+def _plain(text: str) -> str:
+    """Without control characters, which a terminal would obey."""
+    return "".join(c if c.isprintable() else "?" for c in text)

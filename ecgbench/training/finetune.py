@@ -1,0 +1,193 @@
+"""Protocol `finetune`: the whole network is trained, early layers slower than late ones and both slower than the head.
+
+Source: the reference benchmark (AdamW, rates lr, lr/10 and lr/100, constant, no clipping, one random window per record and
+epoch, best epoch by record-level validation macro AUROC). Every group must be trained, or the fit stops: in the reference
+benchmark one model's encoder was left out of the optimiser by a misspelt prefix, and nothing said so.
+
+Batch normalisation, where a network has it, sees the records of one forward pass: with smaller passes or several processes
+its statistics are of fewer records, everything else is the same.
+"""
+
+import hashlib
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from ecgbench.cards import facts
+from ecgbench.cells import NUMERICS, Training, key
+from ecgbench.errors import BadSetting
+from ecgbench.inference.encode import Encoder
+from ecgbench.inference.network import Placed
+from ecgbench.inference.predict import probabilities
+from ecgbench.stats.auroc import macro_auroc
+from ecgbench.training import _checkpoint, _device, _network, gates
+from ecgbench.training._checkpoint import Progress
+from ecgbench.training._device import Place as Place
+from ecgbench.training._feed import Examples as Examples
+from ecgbench.training._feed import Feed, shown
+from ecgbench.training._feed import Feeding as Feeding
+from ecgbench.training._step import Stepper
+from ecgbench.training.loop import Epoch, best_of, rounds
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Tuned:
+    """A fine-tuned network and how it came about."""
+
+    encoder: dict[str, Tensor]
+    """State of the network in the best epoch, on the CPU."""
+    head: dict[str, Tensor]
+    """`weight` (label, dim) and `bias` (label,)."""
+    best: int
+    """Epoch of the best validation score, the last one where none is defined."""
+    log: list[Epoch]
+    groups: dict[str, dict[str, Any]]
+    """Per group: its rate `lr`, the number of `parameters` trained, their sha256 `before` and `after`."""
+    frozen: list[str]
+    """Parameters of the network that a forward pass with all leads does not use."""
+    micro_batch: int
+    """Records per forward pass, in the end."""
+    devices: int
+    seconds: list[float]
+    """Wall time of each epoch, validation included."""
+    notes: list[str]
+    """What went otherwise than asked for: smaller passes for want of memory, a checkpoint that was not used."""
+
+
+def fit(network: nn.Module, fed: Feeding, training: Training, seed: int, data: tuple[Examples, Examples], place: Place) -> Tuned:
+    """Fine-tune `network` (it is used up) on the first of `data`, choose the epoch on the second.
+
+    Goes on from `place.checkpoint` where it is one of this very training, with the numbers of an uninterrupted one. Under
+    torchrun every process calls this alike and returns the same. GateError where it would not be a fine-tuning.
+    """
+    if not (data[0].records and data[1].records):
+        raise BadSetting("fine-tuning needs training and validation records; give more of them (--limit)")
+    fabric = _device.open_fabric(place.device, training.precision)
+    with _device.repeatable(fabric.device):
+        return _Work(network, _Asked(fed, training, seed, data, place), fabric)()
+
+
+@dataclass(frozen=True, eq=False)
+class _Asked:
+    fed: Feeding
+    training: Training
+    seed: int
+    data: tuple[Examples, Examples]
+    place: Place
+
+    def identity(self, state: dict[str, Tensor]) -> str:
+        """Of everything that a checkpoint rests on."""
+        splits = [[d.records, [int(w) for w in d.windows], hashlib.sha256(d.target.tobytes()).hexdigest()] for d in self.data]
+        return key({
+            "numerics": NUMERICS, "training": self.training.facts(), "seed": self.seed, "splits": splits,
+            "weights": gates.fingerprint(state),
+            "contract": facts(self.fed.contract), "policy": self.fed.policy.name, "groups": facts(self.fed.card)["groups"],
+        })  # fmt: skip
+
+
+class _Work:
+    """One fit on one device, or one process's part of it."""
+
+    def __init__(self, network: nn.Module, asked: _Asked, fabric: Any) -> None:
+        self.asked, self.fabric, self.name = asked, fabric, asked.fed.card.title
+        learn, check = asked.data
+        self.module = _network.Tuning(network, asked.fed.card.dim, learn.target.shape[1], asked.seed).to(fabric.device)
+        self.identity = asked.identity(self.module.state_dict())
+        self.feed = Feed(
+            fed=asked.fed, training=asked.training, seed=asked.seed, learn=learn, rank=fabric.global_rank, world=fabric.world_size
+        )
+        self.frozen = _network.freeze_unused(self.module, self.feed.probe())
+        self.groups = _network.groups(self.module, asked.fed.card)
+        self.before = {g: gates.fingerprint(parameters) for g, parameters in self.groups.items()}
+        self.optimiser = _network.optimiser(self.module, self.groups, asked.training)
+        self.masks = [shown(asked.fed.contract, asked.training, "validation leads", r) for r in check.records]
+
+    def __call__(self) -> Tuned:
+        progress = self._resume()
+        model = self.fabric.setup(self.module)
+        stepper = Stepper(
+            fabric=self.fabric, model=model, module=self.module, optimiser=self.optimiser, micro=progress.micro,
+            advance=self.asked.place.advance, notes=progress.notes,
+        )  # fmt: skip
+
+        def learn(epoch: int) -> float:
+            return self._learn(stepper, epoch)
+
+        started = time.monotonic()
+        for improved in rounds(progress.log, self.asked.training.epochs, learn, self._validate):
+            progress.micro = stepper.micro
+            progress.seconds.append(round(time.monotonic() - started, 3))
+            if improved:
+                progress.best, progress.moved = _checkpoint.kept(self.module), _network.moved(self.module, self.optimiser)
+            if self.fabric.is_global_zero:
+                _checkpoint.write(self.asked.place.checkpoint, self.identity, progress, self.module, self.optimiser)
+            started = time.monotonic()
+        return self._result(progress)
+
+    def _resume(self) -> Progress:
+        asked = self.asked
+        micro = asked.training.micro_batch or asked.training.batch
+        fresh = Progress(micro=max(1, min(micro, asked.training.batch, len(asked.data[0].records))))
+        content = None
+        if self.fabric.is_global_zero and asked.place.checkpoint.exists():
+            content = asked.place.checkpoint.read_bytes()
+        content = self.fabric.broadcast(content) if self.fabric.world_size > 1 else content
+        if content is None:
+            return fresh
+        found = _checkpoint.read(content, self.identity, self.module, self.optimiser)
+        if isinstance(found, str):
+            fresh.notes.append(found)
+            return fresh
+        asked.place.advance(len(found.log) * (self.feed.per_epoch + len(asked.data[1].records)))
+        return found
+
+    def _learn(self, stepper: Stepper, epoch: int) -> float:
+        _device.seed_dropout(self.fabric, self.asked.seed, epoch)
+        stepper.model.train()
+        losses = []
+        for batch in self.feed(epoch):
+            losses.append(stepper.step(batch))
+            gates.finite(self.name, losses[-1], epoch)
+        if self.fabric.world_size > 1:
+            for buffer in self.module.buffers():
+                buffer.copy_(self.fabric.broadcast(buffer.cpu()))
+        stepper.model.eval()
+        gates.sound(self.name, self.module, epoch)
+        return sum(losses) / len(losses)
+
+    def _validate(self) -> float:
+        """Record-level macro AUROC, as the evaluation computes it; each process takes its share of the records."""
+        check, fed, advance = self.asked.data[1], self.asked.fed, self.asked.place.advance
+        encoder = Encoder(Placed(self.module.encoder, self.fabric.device), fed.contract, fed.policy)
+        weight, bias = (p.detach().cpu().numpy() for p in (self.module.head.weight, self.module.head.bias))
+        found = np.zeros(check.target.shape, np.float64)
+        mine = range(self.fabric.global_rank, len(check.records), self.fabric.world_size)
+        for i in mine:
+            features = encoder(check.view(check.records[i]), {self.masks[i]: np.arange(check.windows[i])})[self.masks[i]]
+            found[i] = probabilities(features, np.zeros(len(features), np.int64), weight, bias)[0]
+            advance(1)
+        if self.fabric.world_size > 1:
+            found = self.fabric.all_reduce(torch.from_numpy(found).to(self.fabric.device), reduce_op="sum").cpu().numpy()
+            advance(len(check.records) - len(mine))
+        return macro_auroc(check.target, found)
+
+    def _result(self, progress: Progress) -> Tuned:
+        self.module.load_state_dict(progress.best)
+        rates = {g["name"]: g["lr"] for g in self.optimiser.param_groups}
+        told = {}
+        for group, parameters in self.groups.items():
+            after = gates.fingerprint(parameters)
+            gates.changed(self.name, group, (self.before[group], after), any(n in progress.moved for n in parameters))
+            count = sum(p.numel() for p in parameters.values())
+            told[group] = {"lr": rates[group], "parameters": count, "before": self.before[group], "after": after}
+        parts: list[dict[str, Tensor]] = [
+            {k.removeprefix(start): v for k, v in progress.best.items() if k.startswith(start)} for start in ("encoder.", "head.")
+        ]
+        return Tuned(
+            encoder=parts[0], head=parts[1], best=best_of(progress.log), log=progress.log, groups=told, frozen=self.frozen,
+            micro_batch=progress.micro, devices=self.fabric.world_size, seconds=progress.seconds, notes=progress.notes,
+        )  # fmt: skip

@@ -1,0 +1,200 @@
+"""Ridge against scikit-learn on stacked samples, its laws, the guard on what policies learn from, and genuine recordings."""
+
+from collections.abc import Callable, Iterator
+from itertools import combinations
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from safetensors.numpy import load, save
+from sklearn.linear_model import Ridge
+
+from ecgbench.adapters import mean, ridge, zero
+from ecgbench.adapters._adapt import Policy, TrainingSplit
+from ecgbench.benchmark.subject import Subject
+from ecgbench.datasets import ptbxl
+from ecgbench.ecg.leads import ALL, LEADS, LIMB, LIMB_FROM_I_II, LeadSubset, bits_to_mask, rows_of
+from ecgbench.errors import BadSetting, LeakError
+
+SUBSETS = [LeadSubset.parse(t) for t in ("I", "V4", "I+II", "III+aVF", "II+V2", "I+II+III+aVR", "I+aVL+V3", "V1+V2+V3+V4+V5+V6")]
+
+
+def ecg(seed: int, samples: int = 200, offset: float = 0.0, scale: float = 0.3) -> np.ndarray:
+    """(12, time) mV, float32, rounded to 1 uV: limb leads in one plane, chest leads that share a source with them."""
+    random = np.random.default_rng(seed)
+    heart = random.normal(0, scale, (3, samples)) * np.array([[1.0], [0.6], [0.3]])
+    chest = np.random.default_rng(9).normal(0, 1, (6, 3)) @ heart + random.normal(0, 0.05, (6, samples)) + offset
+    return np.round(np.vstack([LIMB_FROM_I_II @ heart[:2], chest]), 3).astype(np.float32)
+
+
+RECORDS = [ecg(s, samples=120 + 40 * s, offset=0.1 * s) for s in range(6)]
+STATE = ridge.fit(RECORDS, LEADS)
+STACKED = np.concatenate(RECORDS, axis=1).astype(np.float64)
+
+
+def filled(policy: Any, signal: np.ndarray, mask: np.ndarray, state: Any) -> np.ndarray:
+    return policy.fill(np.where(mask[:, None], signal, np.nan).astype(signal.dtype), mask, state)
+
+
+def error(policy: Any, signal: np.ndarray, mask: np.ndarray, state: Any) -> float:
+    """Mean squared error over the missing leads, mV^2."""
+    return float(np.mean((filled(policy, signal, mask, state) - signal)[~mask] ** 2))
+
+
+def test_statistics_are_those_of_the_stacked_samples() -> None:
+    assert STATE["samples"].tolist() == [STACKED.shape[1]]
+    np.testing.assert_allclose(STATE["mean"], STACKED.mean(axis=1), rtol=1e-12)
+    np.testing.assert_allclose(STATE["covariance"], np.cov(STACKED, bias=True), rtol=0, atol=1e-14)
+
+
+def test_an_offset_costs_no_digits() -> None:
+    """1,000 mV on all samples: sums of squares would lose what a merge about the means keeps."""
+    shifted = ridge.fit([r.astype(np.float64) + 1000 for r in RECORDS], LEADS)
+    np.testing.assert_allclose(shifted["covariance"], STATE["covariance"], rtol=0, atol=1e-11)
+
+
+def test_records_are_read_once_and_none_is_kept() -> None:
+    alive = 0
+
+    class Counted(np.ndarray):
+        def __del__(self) -> None:
+            nonlocal alive
+            alive -= self.base is not None and self.shape == (12, 50)
+
+    def signals() -> Iterator[np.ndarray]:
+        nonlocal alive
+        for seed in range(40):
+            alive += 1
+            yield ecg(seed, 50).view(Counted)
+            assert alive <= 4
+
+    assert ridge.fit(signals(), LEADS)["samples"].tolist() == [2000]
+
+
+@pytest.mark.parametrize("subset", SUBSETS, ids=str)
+def test_agrees_with_scikit_learn_on_stacked_samples(subset: LeadSubset) -> None:
+    mask, fresh = subset.mask, ecg(77).astype(np.float64)
+    alpha = ridge.PENALTY * STACKED.var(axis=1).mean() * STACKED.shape[1]
+    reference = Ridge(alpha=alpha, solver="svd").fit(STACKED[mask].T, STACKED[~mask].T)
+    np.testing.assert_allclose(filled(ridge, fresh, mask, STATE)[~mask], reference.predict(fresh[mask].T).T, rtol=0, atol=1e-9)
+
+
+def test_every_subset_is_solved_and_fits_its_training_data_no_worse_than_mean() -> None:
+    """Also in the limit: the penalised minimum lies below the constant, which is weights of 0."""
+    average = mean.fit(RECORDS, LEADS)
+    for bits in range(1, 4095):
+        mask = bits_to_mask(np.array(bits))
+        coefficients = ridge.weights(STATE["covariance"], mask)
+        assert np.abs(coefficients).max() < 20, LeadSubset.from_bits(bits)
+        if bits % 41 == 0:
+            assert error(ridge, STACKED, mask, STATE) <= error(mean, STACKED, mask, average) + 1e-15
+
+
+@pytest.mark.parametrize("pair", list(combinations(LIMB, 2)), ids="+".join)
+def test_two_limb_leads_give_the_six_within_microvolts(pair: tuple[str, ...]) -> None:
+    fresh = ecg(78, scale=1.5)  # larger than anything in training
+    out = filled(ridge, fresh, LeadSubset.of(*pair).mask, STATE)
+    assert np.abs(out - fresh)[rows_of(LIMB)].max() < 0.003
+
+
+def test_redundant_limb_leads_do_not_blow_up_their_rounding() -> None:
+    """Four limb leads of rank two whose Einthoven law is off by 10 uV: the rest moves by as little."""
+    mask, signal = LeadSubset.of("I", "II", "III", "aVR").mask, ecg(79)
+    off = signal.copy()
+    off[2] += 0.01
+    assert np.abs(filled(ridge, off, mask, STATE) - filled(ridge, signal, mask, STATE))[~mask].max() < 0.02
+
+
+def test_a_lead_flat_throughout_training_says_nothing_and_is_filled_with_its_level() -> None:
+    flat = [np.vstack([r[:7], np.full((1, r.shape[1]), np.float32(0.3)), r[8:]]) for r in RECORDS]
+    state, fresh = ridge.fit(flat, LEADS), ecg(80)
+    out = filled(ridge, fresh, LeadSubset.of("V2").mask, state)
+    np.testing.assert_allclose(out[0], state["mean"][0], atol=1e-6)
+    np.testing.assert_allclose(filled(ridge, fresh, LeadSubset.of("I", "V1").mask, state)[7], 0.3, atol=1e-6)
+    beside, alone = (filled(ridge, fresh, LeadSubset.parse(t).mask, state) for t in ("I+V2", "I"))
+    np.testing.assert_allclose(beside[8], alone[8], atol=1e-6)
+
+
+def test_a_training_split_without_variation_gives_its_means() -> None:
+    state = ridge.fit([np.tile(np.arange(12, dtype=np.float32)[:, None], 30)] * 3, LEADS)
+    out = filled(ridge, ecg(81), LeadSubset.of("I", "II").mask, state)
+    assert np.array_equal(out[2:], np.tile(np.arange(2, 12)[:, None], out.shape[1]))
+
+
+def test_nothing_to_learn_from_is_an_error() -> None:
+    with pytest.raises(BadSetting, match="no training record"):
+        ridge.fit([], LEADS)
+
+
+def test_the_state_survives_safetensors_and_two_states_do_not_mix() -> None:
+    again = load(save(dict(STATE)))
+    other = ridge.fit([ecg(s)[::-1] for s in range(20, 24)], LEADS)
+    mask, fresh = SUBSETS[4].mask, ecg(82)
+    first = filled(ridge, fresh, mask, STATE)
+    assert not np.allclose(filled(ridge, fresh, mask, other), first, atol=1e-3)
+    assert np.array_equal(filled(ridge, fresh, mask, again), first)
+
+
+def split_of(*records: str) -> Callable[[], TrainingSplit]:
+    return lambda: TrainingSplit(frozenset({"a", "b"}), lambda: ((r, ecg(ord(r))) for r in records))
+
+
+@pytest.mark.parametrize("name", ["mean", "ridge"])
+def test_a_record_that_is_not_of_the_training_split_is_refused(name: str) -> None:
+    assert Policy.of(name, split_of("a", "b")).state is not None
+    for records in (("v",), ("a", "b", "v"), ("a", "v", "b")):
+        with pytest.raises(LeakError, match="'v' is not of the training split"):
+            Policy.of(name, split_of(*records))
+
+
+def test_the_guard_stops_before_the_signal_is_handed_out() -> None:
+    seen = []
+    with pytest.raises(LeakError, match="'v'"):
+        seen.extend(split_of("a", "v")().guarded())
+    assert len(seen) == 1
+    assert Policy.of("zero", split_of("v")).state is None  # it learns nothing, so nothing is read
+
+
+def subject(training: list[str]) -> Subject:
+    """A subject whose index holds two records of each split, about to learn from `training`."""
+    index = pd.DataFrame({"record": list("abvwtu"), "split": ["train"] * 2 + ["val"] * 2 + ["test"] * 2})
+    selection: Any = SimpleNamespace(prepared=SimpleNamespace(index=index, name="invented"))
+    nothing: Any = SimpleNamespace(name="none")
+    made = Subject(nothing, nothing, selection, Path(), nothing)
+    made.__dict__["records"] = {"train": [(i, r, 1) for i, r in enumerate(training)]}
+    made.__dict__["view"] = SimpleNamespace(get=lambda record: ecg(ord(record)))
+    return made
+
+
+@pytest.mark.parametrize("name", ["mean", "ridge"])
+def test_a_run_that_would_learn_from_validation_or_test_stops(name: str) -> None:
+    """The splits are those of the dataset's index, whatever the run believes its training records are."""
+    assert subject(["a", "b"]).policy(name).state is not None
+    for intruder in "vt":
+        with pytest.raises(LeakError, match=f"record '{intruder}' is not of the training split"):
+            subject(["a", intruder, "b"]).policy(name)
+
+
+@pytest.mark.real
+def test_v2_from_four_leads_on_genuine_recordings(real_ptbxl: Path) -> None:
+    index = ptbxl.index(real_ptbxl / "ptbxl")
+    chosen = {s: list(index.loc[index["split"] == s, "record"])[:n] for s, n in (("train", 200), ("test", 120))}
+    learnt, unseen = ([ptbxl.read(real_ptbxl / "ptbxl", r).signal[:, ::5] for r in chosen[s]] for s in ("train", "test"))
+    mask, v2 = LeadSubset.of("I", "II", "V1", "V5").mask, LEADS.index("V2")
+    rms = {}
+    for policy in (zero, mean, ridge):
+        state = policy.fit(learnt, LEADS) if hasattr(policy, "fit") else None
+        rms[policy] = 1000 * np.array([np.sqrt(np.mean((filled(policy, x, mask, state)[v2] - x[v2]) ** 2)) for x in unseen])
+        median, pooled = np.median(rms[policy]), np.sqrt(np.mean(rms[policy] ** 2))
+        print(f"{policy.__name__}: V2 off by {median:.0f} uV (median of records), {pooled:.0f} uV (all)")
+    for other in (zero, mean):
+        assert np.median(rms[ridge]) < 0.75 * np.median(rms[other])
+        assert np.mean(rms[ridge] ** 2) < 0.9 * np.mean(rms[other] ** 2)
+    state = ridge.fit(learnt, LEADS)
+    two = LeadSubset.of("I", "II").mask
+    apart = [np.abs(filled(ridge, x, two, state) - x)[:6].max() for x in unseen]
+    assert np.quantile(apart, 0.95) < 0.005
+    assert np.array_equal(filled(ridge, unseen[0], ALL.mask, state), unseen[0])

@@ -1,0 +1,136 @@
+"""`ecgbench doctor` as a person types it: everything is told, and a model that ends or hangs its process costs its own line only."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ecgbench.benchmark import checkup, machine
+
+TINY = Path(__file__).parents[1] / "tiny.py"
+CODE = "import sys; sys.argv[0] = 'ecgbench'; from ecgbench.cli import main; main()"
+
+
+def doctor(*words: str, cwd: Path, **env: str) -> subprocess.CompletedProcess:
+    kept = {k: v for k, v in os.environ.items() if not k.startswith("ECGBENCH_")}
+    env = {**kept, "XDG_CACHE_HOME": str(cwd / "cache"), "OMP_NUM_THREADS": "1", **env}
+    line = [sys.executable, "-c", CODE, "doctor", *map(str, words)]
+    return subprocess.run(line, cwd=cwd, capture_output=True, text=True, timeout=120, env=env)
+
+
+def stranger(folder: Path, name: str, code: str) -> Path:
+    """Tiny, whose `build` first does what `code` says."""
+    path = folder / f"{name}.py"
+    body = TINY.read_text().replace("    network = Tiny()\n", f"    import os, sys\n    {code}\n    network = Tiny()\n")
+    assert code in body
+    path.write_text(body)
+    return path
+
+
+def test_every_fact_is_told_and_bad_models_cost_their_own_line_only(tmp_path):
+    bad = [
+        stranger(tmp_path, "aborts", "os.abort()"),
+        stranger(tmp_path, "loops", "\n    while True: pass"),
+        stranger(tmp_path, "shouts", "print('{\"ok\": true}' * 9); sys.stderr.write('x' * 10**6); raise ValueError('a\\nb')"),
+        stranger(tmp_path, "quits", "os._exit(0)"),
+    ]
+    names = ",".join([*map(str, bad), str(TINY), "laef"])
+    done = doctor("--json", "--models", names, "--timeout", "10", cwd=tmp_path)
+    assert done.returncode == 1, done.stderr
+    found = json.loads(done.stdout)
+    assert set(found) >= {"versions", "device", "threads", "memory", "disk", "data", "models", "ok", "problems", "remarks"}
+    assert found["ok"] is False
+    told = {m["name"]: m for m in found["models"]}
+    assert told["aborts"]["error"] == "its process was ended by SIGABRT"
+    assert told["loops"]["error"] == "no answer within 10 s, so it was ended"
+    assert told["shouts"]["error"] == "ValueError: a b"
+    assert told["quits"]["error"] == "its process ended with exit code 0"
+    for name, parameters in (("tiny", 8_616), ("laef", 7_104_000)):
+        assert (told[name]["ok"], told[name]["parameters"], told[name]["leads"]) == (True, parameters, 12)
+        assert 0 < told[name]["ms"] < 20_000
+    assert len(found["problems"]) == 4
+    assert all(any(name in p for p in found["problems"]) for name in ("aborts", "loops", "shouts", "quits"))
+    assert found["versions"]["python"] == sys.version.split()[0]
+    assert {p["name"]: p["ok"] for p in found["versions"]["packages"]}["torch"] is True
+    assert found["threads"] == {"torch": 1, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": os.environ.get("MKL_NUM_THREADS")}
+    assert found["memory"]["total"] > found["memory"]["available"] > 0
+    assert {d["name"]: d["state"] for d in found["data"]} == {"demo": "downloaded", "ptbxl": "absent"}
+    assert all(d["writable"] and d["free"] > 0 for d in found["disk"])
+    assert not (tmp_path / "runs").exists()
+    assert done.stderr.count("one forward pass of") == 6
+
+
+def test_a_person_reads_a_table_and_what_to_do(fake_ptbxl, tmp_path):
+    published = 'weights=(Weights(name="released", url="https://example.org/w", file="w.pt", sha256=None, licence="MIT"),),\n    native'
+    known = tmp_path / "known.py"
+    known.write_text(TINY.read_text().replace("native", published, 1).replace("import InputContract", "import Weights, InputContract"))
+    done = doctor("-m", f"{known},laef", "--data", fake_ptbxl, "--prepared", tmp_path / "prepared", cwd=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    table, rest = done.stdout.split("Weights of known", 1)
+    assert all(len(line) <= 80 for line in table.splitlines())
+    assert "downloaded" in table
+    assert "not here" in table
+    for said in (
+        "get w.pt from https://example.org/w and pass --weights known=PATH", "ecgbench data prepare ptbxl --data",
+        "All that is needed works. Next: ecgbench run",
+    ):  # fmt: skip
+        assert said in " ".join(rest.split()), rest
+
+
+def test_broken_things_are_all_told_with_what_mends_them(tmp_path):
+    """No torch, and a file where each folder should be."""
+    (tmp_path / "torch.py").write_text("raise ImportError('no torch here')\n")
+    (tmp_path / "runs").write_text("in the way")
+    (tmp_path / "afile").write_text("in the way")
+    done = doctor("--prepared", tmp_path / "afile/prepared", cwd=tmp_path, PYTHONPATH=str(tmp_path))
+    assert done.returncode == 1
+    text = " ".join(done.stdout.split())
+    for said in ("no torch here", "pip install torch", "runs cannot be written", "--out DIR", "afile/prepared cannot", "--prepared DIR"):
+        assert said in text
+    assert "3 things to mend; then: ecgbench doctor" in text
+
+
+def test_bad_words_are_one_line(tmp_path):
+    for words, said in ((("-m", "leaf"), "did you mean laef?"), (("--timeout", "0"), "--timeout 0")):
+        done = doctor(*words, cwd=tmp_path)
+        assert (done.returncode, len(done.stderr.strip().splitlines())) == (2, 1)
+        assert said in done.stderr
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_limits_of_the_cgroup_are_those_of_the_tightest_group_around(tmp_path, version):
+    """Limits as containers set them, at the process's own group and at one above it."""
+    group = tmp_path / "sys/fs/cgroup"
+    (tmp_path / "proc/self").mkdir(parents=True)
+    (tmp_path / "proc/meminfo").write_text("MemTotal:       2000 kB\nMemAvailable:   1000 kB\n")
+    if version == 2:
+        (tmp_path / "proc/self/cgroup").write_text("0::/outer/inner\n")
+        (group / "outer/inner").mkdir(parents=True)
+        (group / "outer/memory.max").write_text("1024000\n")
+        (group / "outer/inner/memory.max").write_text("max\n")
+        (group / "outer/cpu.max").write_text("150000 100000\n")
+        (group / "outer/inner/cpu.max").write_text("max 100000\n")
+    else:
+        (tmp_path / "proc/self/cgroup").write_text("4:memory:/outer/inner\n3:cpu,cpuacct:/outer\n0::/\n")
+        (group / "memory/outer/inner").mkdir(parents=True)
+        (group / "memory/outer/memory.limit_in_bytes").write_text("1024000\n")
+        (group / "memory/outer/inner/memory.limit_in_bytes").write_text(f"{2**63 - 4096}\n")
+        (group / "cpu/outer").mkdir(parents=True)
+        for folder, quota in (("cpu", -1), ("cpu/outer", 150000)):
+            (group / folder / "cpu.cfs_quota_us").write_text(f"{quota}\n")
+            (group / folder / "cpu.cfs_period_us").write_text("100000\n")
+    assert machine.memory(tmp_path) == {"total": 2_048_000, "available": 1_024_000, "limit": 1_024_000}
+    assert machine.cpu_limit(tmp_path) == 1.5
+    assert machine.cpu_limit(tmp_path / "nowhere") is None
+
+
+def test_a_dependency_that_is_missing_or_too_old_is_named(monkeypatch):
+    monkeypatch.setattr(machine, "requires", lambda name: ["numpy>=99.1", "no-such-thing>=1", "scipy>=1.0", 'ruff>=0.6; extra == "dev"'])
+    rows = {p["name"]: p["ok"] for p in machine.packages()}
+    assert rows == {"numpy": False, "no-such-thing": False, "scipy": True}
+    said = [checkup._unmet(p) for p in machine.packages() if not p["ok"]]
+    assert "pip install 'numpy>=99.1'" in said[0]
+    assert "no-such-thing is not installed" in said[1]

@@ -1,0 +1,210 @@
+"""What comes from strangers stays where it belongs: names in paths, plug-ins nobody asked for, files that would run code."""
+
+import csv
+import io
+import os
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ecgbench.cards import InputContract, Task
+from ecgbench.cells import Cell, Fit
+from ecgbench.datasets import _prepare
+from ecgbench.datasets._views import View
+from ecgbench.ecg.draw import Count
+from ecgbench.ecg.leads import LEADS
+from ecgbench.errors import BadSetting, BadWeights, EcgbenchError
+from ecgbench.files import as_npy
+from ecgbench.results import store
+from ecgbench.results.store import Store
+from ecgbench.room import Room, folder_name
+
+TINY = Path(__file__).parents[1] / "tiny.py"
+CODE = "import sys; sys.argv[0] = 'ecgbench'; from ecgbench.cli import main; main()"
+NAMES = (
+    "<script>alert(1)</script>", "../../x", "..", ".", "/etc/passwd", "\\input{x}", "=cmd()", "a\nb", "\u202ex", "long " * 100, "", "con:x",
+)  # fmt: skip
+PLUGIN = "from pathlib import Path\nPath({canary!r}).touch()\nraise RuntimeError('boom\\nfrom a plug-in')\n"
+DATASET = """
+'''The demo under names that mean harm.'''
+from dataclasses import replace
+from ecgbench.cards import Task
+from ecgbench.datasets import demo
+EVIL = ("<script>alert(1)</script>", "=cmd()", "../../x", "\\\\input{x}", "+1", "a|b", "$x$", "@SUM(1)")
+CARD = replace(demo.CARD, title="=<b>evil</b>", tasks=(Task(name="../../x", title="| $\\\\input{x}$ <i>", labels=EVIL),))
+def index(root):
+    table = demo.index(root)
+    old = dict(zip(demo.CARD.tasks[0].columns, CARD.tasks[0].columns))
+    table = table.rename(columns=old)
+    table["record"], table["patient"] = "../" + table["record"], "=" + table["patient"]
+    return table
+def read(root, record):
+    found = demo.read(root, record.removeprefix("../"))
+    return replace(found, record=record, patient="=" + found.patient)
+"""
+
+
+def ecgbench(*words: object, cwd: Path, **env: str) -> subprocess.CompletedProcess:
+    kept = {k: v for k, v in os.environ.items() if not k.startswith("ECGBENCH_")}
+    env = {**kept, "ECGBENCH_PREPARED": str(cwd / "prepared"), "NO_COLOR": "1", "COLUMNS": "200", "OMP_NUM_THREADS": "1", **env}
+    return subprocess.run([sys.executable, "-c", CODE, *map(str, words)], cwd=cwd, capture_output=True, text=True, timeout=120, env=env)
+
+
+def plugin(site: Path, group: str, name: str, text: str) -> None:
+    """Install a package `name` that announces itself as a citizen of `group`."""
+    info = site / f"{name}-1.0.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(f"[ecgbench.{group}]\n{name} = {name}_module\n")
+    (site / f"{name}_module.py").write_text(text)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.text())
+def test_a_name_is_one_folder_whatever_it_is(name):
+    made = folder_name(name)
+    assert Path(made).name == made
+    assert made.isascii()
+    assert 0 < len(made) <= 120
+    assert not made.startswith(".")
+
+
+def test_cells_and_fits_of_hostile_names_lie_inside_the_run_and_apart(tmp_path):
+    places = set()
+    for name in NAMES:
+        fit = Fit(task=name, model=name, contract="paper", weights="random", seed=0)
+        cell = Cell(fit=fit, task=name, setting=Count(1, 0), policy=name)
+        for folder, depth in ((Store(tmp_path).cell_folder(cell, name), 5), (Store(tmp_path).fit_folder(fit, name), 4)):
+            inside = Path(os.path.normpath(folder)).relative_to(tmp_path)
+            assert len(inside.parts) == depth
+            places.add(inside)
+    assert len(places) == 2 * len(NAMES)
+    assert Store(tmp_path).cell_folder(cell, "ab12").parts[-2:] == ("1@seed0", "ab12")
+
+
+@pytest.mark.parametrize("name", ["", "a\nb", "x\x1b[2J", "\u202ex", "\udcff"])
+def test_names_that_cannot_be_printed_are_refused_where_they_are_declared(name):
+    with pytest.raises(BadSetting, match="no name for a task or label"):
+        Task(name=name, title="x", labels=("a",))
+    with pytest.raises(BadSetting, match="no name for a task or label"):
+        Task(name="t", title="x", labels=("a", name))
+
+
+@pytest.mark.parametrize("file", ["...py", ".hidden.py", "a\nb.py", "a|b.py", "\x1b[2J.py"])
+def test_a_file_whose_name_is_no_name_is_refused_in_one_line(file, tmp_path):
+    (tmp_path / file).write_text("CARD = build = 1\n")
+    with pytest.raises(BadSetting, match="rename the file") as told:
+        Room("ecgbench.models", "model", ("CARD", "build")).resolve(str(tmp_path / file))
+    assert str(told.value).isprintable()
+
+
+def test_a_hostile_study_from_plug_in_to_report(tmp_path):
+    """A dataset and a model under such names run and are reported; a broken model plug-in beside them is never imported."""
+    canary, site = tmp_path / "CANARY", tmp_path / "site"
+    plugin(site, "models", "evilnet", PLUGIN.format(canary=str(canary)))
+    plugin(site, "datasets", "evildata", DATASET)
+    model = tmp_path / "=cmd()<script>alert(1)<b>$_.py"
+    model.write_text(TINY.read_text().replace('"Tiny"', '"=T|{}<script>alert(1)</script>$^\\\\input{x}"'))
+    place = tmp_path / "a" / "b" / "c"
+    place.mkdir(parents=True)
+    words = ("--tasks", "../../x", "--leads", "I,1", "--seeds", "1", "--epochs", "2", "--weights", "random", "--limit", "60", "--out", "r")
+    done = ecgbench("run", "--models", model, *words, cwd=place, PYTHONPATH=str(site))
+    assert done.returncode == 0, done.stderr
+    done = ecgbench("report", "r", cwd=place, PYTHONPATH=str(site))
+    assert done.returncode == 0, done.stderr
+    for listed in (["--help"], ["run", "--help"], ["tasks"], ["adapters"], ["reports"]):
+        done = ecgbench(*listed, cwd=place, PYTHONPATH=str(site))
+        assert done.returncode == 0, done.stderr
+    assert not canary.exists()
+    assert {p.name for p in tmp_path.iterdir()} == {"a", "site", model.name}
+    assert {p.name for p in (tmp_path / "a").iterdir()} == {"b"}
+    assert {p.name for p in (tmp_path / "a/b").iterdir()} == {"c"}
+    assert {p.name for p in place.iterdir()} == {"r", "prepared"}
+    page = (place / "r/report/index.html").read_text()
+    assert "<script" not in page
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page
+    assert "\\input" not in (place / "r/report/main_table.tex").read_text()
+    rows = list(csv.DictReader((place / "r/report/main_table.csv").open()))
+    assert [(r["task"], r["model"], r["status"]) for r in rows] == [("../../x", "'" + model.stem, "ok")] * 2
+    labels = {r["label"] for r in csv.DictReader((place / "r/report/labels.csv").open())}
+    assert {"'=cmd()", "'+1", "'@SUM(1)", "<script>alert(1)</script>", "a|b"} <= labels
+
+
+def test_lists_survive_strangers_that_cannot_be_imported(tmp_path):
+    canary, site = tmp_path / "CANARY", tmp_path / "site"
+    for group in ("models", "adapters", "datasets", "reports"):
+        plugin(site, group, f"evil{group}", PLUGIN.format(canary=str(canary)))
+    plugin(site, "models", "cardless", "CARD = build = 'none'\n")
+    for room, own in (("models", "laef"), ("tasks", "ptbxl_super"), ("adapters", "zero"), ("reports", "page")):
+        done = ecgbench(room, cwd=tmp_path, PYTHONPATH=str(site))
+        assert done.returncode == 0, done.stderr
+        assert own in done.stdout
+        assert len(done.stderr.splitlines()) == (2 if room == "models" else 1)
+        assert "RuntimeError at evil" in done.stderr
+        assert "boom from a plug-in" in done.stderr
+
+
+class _Bomb:
+    """Its pickle makes a file when it is read."""
+
+    def __init__(self, canary: Path) -> None:
+        self.canary = str(canary)
+
+    def __reduce__(self):
+        return Path.touch, (Path(self.canary),)
+
+
+def _bombs(canary: Path) -> dict[str, bytes]:
+    """The same bomb as an npy of objects, an npz with such an array, and a bare pickle."""
+    objects, npy, npz = np.array([_Bomb(canary)], object), io.BytesIO(), io.BytesIO()
+    np.save(npy, objects, allow_pickle=True)
+    np.savez(npz, objects)
+    return {"npy": npy.getvalue(), "npz": npz.getvalue(), "pickle": pickle.dumps(objects)}
+
+
+@pytest.mark.parametrize("kind", ["npy", "npz", "pickle"])
+def test_an_array_that_would_run_code_is_refused_by_the_store_and_the_prepared_copy(kind, tmp_path):
+    canary = tmp_path / "CANARY"
+    bomb = _bombs(canary)[kind]
+    folder = tmp_path / "cell"
+    store.finish(folder, {"replicates.npy": bomb, "good.npy": as_npy(np.arange(3.0))})
+    with pytest.raises(BadSetting, match="no array of numbers"):
+        store.read_array(folder, "replicates.npy")
+    assert store.read_array(folder, "good.npy").tolist() == [0, 1, 2]
+    prepared = _prepare.prepare("demo", None, tmp_path / "prepared")
+    contract = InputContract(
+        name="paper", fs=100, seconds=2.5, leads=LEADS, unit="mV", filter=None, normalisation="none", fill="before", policy="zero",
+        absent="0 mV",
+    )  # fmt: skip
+    view = View(prepared, contract)
+    (view.folder / "done.npy").write_bytes(bomb)
+    (prepared.folder / "gain.npy").write_bytes(bomb)
+    for use in (lambda: View(prepared, contract).get("D001"), lambda: prepared.recording("D001")):
+        with pytest.raises((EcgbenchError, ValueError, TypeError, IndexError, KeyError, AttributeError)):
+            use()
+    assert not canary.exists()
+    pickle.loads(_bombs(canary)["pickle"])
+    assert canary.exists(), "the bomb is one"
+
+
+@pytest.mark.parametrize("suffix", [".pt", ".pth", ".ckpt", ".safetensors"])
+@pytest.mark.parametrize("how", ["torch", "pickle", "inside"])
+def test_weights_that_would_run_code_are_refused(suffix, how, tmp_path):
+    canary, path = tmp_path / "CANARY", tmp_path / f"w{suffix}"
+    module = Room("ecgbench.models", "model", ("CARD", "build")).get(str(TINY))
+    state = module.build().state_dict()
+    if how == "pickle":
+        path.write_bytes(pickle.dumps({**dict.fromkeys(state, 0), "x": _Bomb(canary)}))
+    else:
+        torch.save({"x": _Bomb(canary), **state} if how == "torch" else {"model": state, "args": _Bomb(canary)}, path)
+    with pytest.raises(BadWeights) as told:
+        module.build(weights=path)
+    assert "\n" not in str(told.value)
+    assert not canary.exists()
