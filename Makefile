@@ -4,6 +4,7 @@ NEW_ENOUGH := 'import sys; sys.exit(sys.version_info < (3, 11))'
 WORKERS ?= 2
 BIN := .venv/bin
 PIP := $(BIN)/pip --disable-pip-version-check install --quiet --constraint constraints.txt
+SOAK := tests/test_write_faults.py tests/test_kills.py tests/test_zoo.py
 RECORDINGS := $(wildcard ../shared/data)
 
 help:  ## print the targets
@@ -16,6 +17,9 @@ demo: .venv/.package  ## run LAEF and ST-MEM on synthetic recordings with 1, 2 a
 
 test: .venv/.dev  ## the whole test suite; ECGBENCH_REAL_DATA names genuine recordings, WORKERS the processes (2)
 	$(if $(RECORDINGS),ECGBENCH_REAL_DATA="$${ECGBENCH_REAL_DATA-$(abspath $(RECORDINGS))}") OMP_NUM_THREADS=1 $(BIN)/pytest -n $(WORKERS) --dist loadfile
+
+soak: .venv/.dev  ## the kill, race and write-fault tests at their full counts (half an hour or more)
+	ECGBENCH_SOAK=1 OMP_NUM_THREADS=1 $(BIN)/pytest -n $(WORKERS) --dist loadfile $(SOAK)
 
 check: .venv/.dev  ## lint, format, types
 	$(BIN)/ruff check
@@ -49,4 +53,4 @@ $(BIN)/pip:
 	$(PIP) --editable '.[dev]'
 	@touch $@ .venv/.package
 
-.PHONY: help demo test check bench docs clean
+.PHONY: help demo test soak check bench docs clean

@@ -10,6 +10,7 @@ import importlib.util
 import sys
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from importlib.metadata import EntryPoint, entry_points
@@ -18,6 +19,7 @@ from types import ModuleType
 from typing import Any
 from urllib.parse import quote
 
+from ecgbench.declared import Declared
 from ecgbench.errors import BadSetting, UnknownName
 
 
@@ -123,6 +125,26 @@ class Room:
             return self._checked(importlib.import_module(self._files[name]), name)
         return self._checked(self._imported(self._guests[name].load, f"{name!r} ({self._guests[name].value})"), name)
 
+    def declared(self, name: str) -> Declared:
+        """What a citizen's file declares, read without importing it; BadSetting where there is no such file."""
+        name = self.resolve(name)
+        if name in self._paths:
+            return Declared(self._paths[name], self._module(name))
+        module = self._files.get(name) or self._guests[name].value
+        # of a guest `package.module` this imports the package, which may fail in any way
+        found = None if ":" in module else self._imported(lambda: importlib.util.find_spec(module), f"{name!r} ({module})")
+        if found is None or not found.origin or not found.origin.endswith(".py"):
+            raise BadSetting(f"{self.kind} {name!r}: {module} is no Python file that could be read")
+        return Declared(Path(found.origin), module)
+
+    def card(self, name: str) -> Any:
+        """A citizen's CARD; its module is imported only where the card cannot be had without."""
+        with suppress(BadSetting):
+            found = self.declared(name)
+            if set(self.needs) <= found.names:
+                return found.value("CARD")
+        return self.get(name).CARD
+
     def _enter(self, path: Path) -> str:
         if not path.is_file():
             raise BadSetting(f"no file {path} (given as a {self.kind}); give the path of a module that defines {' and '.join(self.needs)}")
@@ -150,8 +172,8 @@ class Room:
         try:
             self._imported(lambda: loader.exec_module(module), str(path))
             self._strangers[name] = self._checked(module, name)
-        except BadSetting:
-            del sys.modules[spec.name]
+        except BaseException:
+            sys.modules.pop(spec.name, None)
             raise
         return module
 

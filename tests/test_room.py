@@ -136,16 +136,71 @@ def test_a_path_without_a_file_is_told_as_such(house: Path, tmp_path: Path) -> N
         ("CARD = 1\n", r"does not define build"),
     ],
 )
-def test_a_stranger_that_cannot_be_imported_is_one_line_and_may_come_again(house: Path, tmp_path: Path, text: str, said: str) -> None:
+def test_a_stranger_is_entered_unread_and_refused_in_one_line_until_it_is_mended(house: Path, tmp_path: Path, text: str, said: str) -> None:
     path, found = stranger(tmp_path, "bad.py", text), room(house)
-    with pytest.raises(BadSetting, match=said) as caught:
-        found.get(str(path))
-    assert str(path) in str(caught.value)
-    assert "\n" not in str(caught.value)
-    assert "bad" not in found.names()
-    assert not [m for m in sys.modules if m.endswith("_bad")]
+    assert found.resolve(str(path)) == "bad"
+    for name in (str(path), "bad", "BAD"):
+        with pytest.raises(BadSetting, match=said) as caught:
+            found.get(name)
+        assert str(path) in str(caught.value)
+        assert "\n" not in str(caught.value)
+        assert found.names() == ["laef", "st_mem", "bad"]
+        assert not [m for m in sys.modules if m.endswith("_bad")]
     path.write_text("CARD = 'mended'\nbuild = dict\n# longer than before, so that no cached bytecode fits\n" + "#" * 100)
     assert found.get(str(path)).CARD == "mended"
+
+
+def test_strangers_are_known_by_their_paths_and_may_be_forgotten(house: Path, tmp_path: Path) -> None:
+    found, path = room(house), stranger(tmp_path, "foo.py")
+    assert found.paths() == []
+    assert found.resolve(str(path)) == "foo"
+    assert found.paths() == [path]
+    assert (found.own("laef"), found.own("foo")) == (True, False)
+    module = found.get("foo")
+    assert sys.modules[module.__name__] is module
+    found.forget()
+    assert (found.paths(), found.names()) == ([], ["laef", "st_mem"])
+    assert module.__name__ not in sys.modules
+    with pytest.raises(UnknownName):
+        found.get("foo")
+    path.write_text("CARD = 'another'\nbuild = dict\n# longer than before, so that no cached bytecode fits\n")
+    assert found.get(str(path)).CARD == "another"
+
+
+def test_cards_of_citizens_strangers_and_guests_are_had_without_importing_them(
+    house: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unread = '"""Foo."""\nCARD = [__name__]\nbuild = dict\nimport no_such_package\n'
+    guests(monkeypatch, far=f"{house.name}._blocks")
+    stranger(house, "_blocks.py", unread)
+    found, path = room(house), stranger(tmp_path, "unread.py", unread)
+    assert found.card("ST-MEM") == f"{house.name}.st_mem"
+    assert found.card("far") == [f"{house.name}._blocks"]
+    assert found.card(str(path)) == found.card("unread") == ["ecgbench_stranger_model_unread"]
+    assert found.declared("unread").docstring == found.declared("far").docstring == "Foo."
+    assert not [m for m in sys.modules if m.startswith((f"{house.name}.", "ecgbench_stranger_model_unread"))]
+    with pytest.raises(BadSetting, match="No module named 'no_such_package'"):
+        found.get("unread")
+
+
+@pytest.mark.parametrize("text", ["CARD = []\nCARD += [1]\nbuild = dict\n", "if True:\n    CARD, build = [1], dict\n"])
+def test_a_card_that_only_the_whole_module_tells_is_asked_of_the_module(house: Path, tmp_path: Path, text: str) -> None:
+    assert room(house).card(str(stranger(tmp_path, "foo.py", text))) == [1]
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        ("json:dumps", "json:dumps is no Python file"),
+        ("no_such_module", "no_such_module is no Python file"),
+        ("sys", "sys is no Python file"),
+        ("no_such_package.net", "cannot be imported: ModuleNotFoundError"),
+    ],
+)
+def test_a_guest_without_a_file_is_not_read(house: Path, monkeypatch: pytest.MonkeyPatch, value: str, said: str) -> None:
+    guests(monkeypatch, far=value)
+    with pytest.raises(BadSetting, match=said):
+        room(house).declared("far")
 
 
 def test_guests_enter_by_entry_point(house: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 import copy
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -60,11 +61,18 @@ def _probe(subject: Subject, fit: Fit, task: Task, training: Training, folder: P
     _tell(subject, fit, trained.log[trained.best])
 
 
-def tuned(subject: Subject, fit: Fit, task: Task, training: Training, store: Store) -> Subject:
-    """The subject with the network that a fit has fine-tuned; trained now, or from its last checkpoint on, unless the store has it."""
+def tuned(subject: Subject, fit: Fit, task: Task, training: Training, where: tuple[Store, Callable[[], None]]) -> Subject:
+    """The subject with the network that a fit has fine-tuned; trained now, or from its last checkpoint on, unless the store has it.
+
+    `where`: the store, and what is called before training begins, so that other processes take their part.
+    """
+    store, call = where
     folder = _folder(subject, fit, task, training, store)
     if not stored.finished(folder):
-        _train(subject, fit, task, training, folder)
+        started = time.time()
+        call()
+        trained = train(subject, fit, task, training, store)
+        _keep(subject, fit, training, trained, folder, started)
     (folder / CHECKPOINT).unlink(missing_ok=True)
     module = copy.deepcopy(subject.network.module)
     assign(module, stored.read_bytes(folder, "encoder.safetensors"), f"{folder}/encoder.safetensors")
@@ -74,26 +82,31 @@ def tuned(subject: Subject, fit: Fit, task: Task, training: Training, store: Sto
     return subject.tuned(network)
 
 
-def _train(subject: Subject, fit: Fit, task: Task, training: Training, folder: Path) -> None:
-    started = time.time()
-    fed = finetune.Feeding(
-        card=subject.network.card, contract=subject.contract, policy=subject.policy(fit.policy or subject.contract.policy)
-    )
+def train(subject: Subject, fit: Fit, task: Task, training: Training, store: Store) -> finetune.Tuned:
+    """Fine-tune; under torchrun every process calls this alike."""
+    policy = subject.policy(fit.policy or subject.contract.policy)
+    fed = finetune.Feeding(card=subject.network.card, contract=subject.contract, policy=policy)
     learn, check = (_examples(subject, split, task) for split in ("train", "val"))
-    total = training.epochs * (max(1, len(learn.records) // training.batch) * min(training.batch, len(learn.records)) + len(check.records))
+    seen = max(1, len(learn.records) // training.batch) * min(training.batch, len(learn.records))
+    total = training.epochs * (seen + len(check.records))
+    checkpoint = _folder(subject, fit, task, training, store) / CHECKPOINT
     with subject.watcher.stage(f"{subject.name}: fine-tune {fit.task}, seed {fit.seed}", total, "records") as advance:
-        place = finetune.Place(checkpoint=folder / CHECKPOINT, device=subject.network.device, advance=advance)
-        trained = finetune.fit(copy.deepcopy(subject.network.module), fed, training, fit.seed, (learn, check), place)
+        place = finetune.Place(checkpoint=checkpoint, device=subject.network.device, advance=advance)
+        return finetune.fit(copy.deepcopy(subject.network.module), fed, training, fit.seed, (learn, check), place)
+
+
+def _keep(subject: Subject, fit: Fit, training: Training, trained: finetune.Tuned, folder: Path, started: float) -> None:
     for said in trained.notes:
         subject.watcher.note(f"{subject.name}: {said}")
     module = copy.deepcopy(subject.network.module)
     module.load_state_dict(trained.encoder)
+    records = len(subject.records["train"])
     note: dict[str, Any] = {
-        "protocol": "finetune", "batch": min(training.batch, len(learn.records)), "micro_batch": trained.micro_batch,
+        "protocol": "finetune", "batch": min(training.batch, records), "micro_batch": trained.micro_batch,
         "devices": trained.devices, "device": subject.network.device, "precision": training.precision, "groups": trained.groups,
         "frozen": trained.frozen, "notes": trained.notes, "epoch_seconds": trained.seconds,
         "encoder_sha256": digest(module), "from_sha256": subject.network.sha256,
-        **_outcome(trained.log, trained.best, len(learn.records), started),
+        **_outcome(trained.log, trained.best, records, started),
     }  # fmt: skip
     stored.finish(folder, {
         "encoder.safetensors": save({k: v.numpy() for k, v in trained.encoder.items()}),

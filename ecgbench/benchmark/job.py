@@ -9,6 +9,7 @@ import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,7 @@ from ecgbench.inference import network
 from ecgbench.models._weights import digest
 from ecgbench.results import store as stored
 from ecgbench.results.store import Store
-from ecgbench.training import gates
+from ecgbench.training import gates, ranks
 
 Event = dict[str, Any]
 Tell = Callable[[Event], None]
@@ -37,6 +38,8 @@ STOPS = (BadWeights, WriteError)
 """The user's to mend before anything else is worth computing: the run stops."""
 CONDEMNS = (LeakError, gates.GateError)
 """What a model must never do: no number of it could be trusted, so all that is left of it fails."""
+LONGEST_REASON, LONGEST_TRACE = 500, 20_000
+"""Characters of what a stranger's exception says that are kept."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,13 +138,38 @@ class Teller:
 
     def settle(self, state: str, cells: Sequence[Cell], reason: str = "", trace: str = "") -> None:
         """Cells that are computed, reused, skipped or failed."""
-        self.tell({"kind": "settled", "state": state, "cells": [c.identity for c in cells], "reason": reason, "trace": trace})
+        told = {"reason": brief(reason), "trace": trace[-LONGEST_TRACE:]}
+        self.tell({"kind": "settled", "state": state, "cells": [c.identity for c in cells], **told})
+
+    def condemn(self, error: Exception) -> None:
+        """The model did what none may do."""
+        trace = "".join(traceback.format_exception(error))[-LONGEST_TRACE:]
+        self.tell({"kind": "condemned", "reason": brief(str(error)), "trace": trace})
+
+
+def brief(reason: str) -> str:
+    """A reason as one line that a terminal shows as it is.
+
+    >>> brief("no memory:\\n  you asked\\tfor \\x1b[31mmuch")
+    'no memory: you asked for ?[31mmuch'
+    """
+    line = " ".join(reason[: 4 * LONGEST_REASON].split())
+    shown = "".join(c if c.isprintable() else "?" for c in line)
+    return shown if len(shown) <= LONGEST_REASON else shown[:LONGEST_REASON] + " ..."
 
 
 def work(job: Job, tell: Tell) -> None:
     """Compute a job. EcgbenchError for what stops the whole run; everything else is told."""
     enter(job.doors)
     _Work(job, Teller(tell))()
+
+
+def take_part(job: Job) -> None:
+    """One process's part of the fine-tuning of a job's only fit, as the first process called for it."""
+    enter(job.doors)
+    mine = _Work(job, Teller(lambda event: None))
+    fitted = job.plan.fits[0]
+    fit.train(mine._subject(), fitted, mine.tasks[fitted.task][2], job.plan.training, mine.store)
 
 
 class _Work:
@@ -162,7 +190,8 @@ class _Work:
                 (self._linear if self.plan.training.protocol == "linear" else self._finetune)(subject, todo)
                 gates.unchanged(subject.network.card.title, subject.network.sha256, digest(subject.network.module))
         except CONDEMNS as error:
-            self.teller.tell({"kind": "condemned", "reason": str(error), "trace": "".join(traceback.format_exception(error))})
+            traceback.print_exc()
+            self.teller.condemn(error)
 
     def _subject(self) -> Subject:
         built = network.build(self.job.model, self.job.weights, self.job.device)
@@ -185,7 +214,8 @@ class _Work:
             part = [c for c in todo if c.fit == fitted]
             with self._at_the_cost_of(part):
                 self.teller.hold(part)
-                tuned = fit.tuned(subject, fitted, self.tasks[fitted.task][2], self.plan.training, self.store)
+                call = partial(ranks.call, {"job": self.job.of([c for c in self.job.plan.cells if c.fit == fitted]).to_json()})
+                tuned = fit.tuned(subject, fitted, self.tasks[fitted.task][2], self.plan.training, (self.store, call))
                 for policy in dict.fromkeys(c.policy for c in part):
                     self._policy(tuned, [c for c in part if c.policy == policy])
                 tuned.forget()
@@ -221,7 +251,6 @@ class _Work:
             raise
         except Exception as error:
             reason = str(error) if isinstance(error, EcgbenchError) else f"{type(error).__name__}: {error}"
-            traceback.print_exc()  # into the log of the process
             self.teller.settle("failed", cells, reason, "".join(traceback.format_exception(error)))
 
     def _declare(self, subject: Subject) -> None:

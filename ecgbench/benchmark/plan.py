@@ -6,7 +6,7 @@ from dataclasses import replace
 from ecgbench import adapters, datasets, models
 from ecgbench.adapters._adapt import NATIVE
 from ecgbench.cards import DatasetCard, Task
-from ecgbench.cells import EITHER, PAPER, RANDOM, Asked, Cell, Fit, Plan, grid
+from ecgbench.cells import EITHER, PAPER, RANDOM, Asked, Cell, Fit, Plan, Training, grid
 from ecgbench.ecg.draw import parse_leads, settings
 from ecgbench.errors import BadSetting, UnknownName
 from ecgbench.room import plain
@@ -40,12 +40,15 @@ def check(asked: Asked) -> Asked:
     least_of = {
         "--seeds": (asked.seeds, 1), "--limit": (3 if asked.limit is None else asked.limit, 3), "--epochs": (asked.training.epochs, 1),
         "--batch": (asked.training.batch, 1), "--draws": (asked.scoring.draws, 100),
+        "--micro-batch": (1 if asked.training.micro_batch is None else asked.training.micro_batch, 1),
     }  # fmt: skip
     for flag, (value, least) in least_of.items():
         if value < least:
             raise BadSetting(f"{flag} {value}: at least {least}")
     if not 0 < asked.training.lr < float("inf"):
         raise BadSetting(f"--lr {asked.training.lr}: a learning rate is above 0; the default is --lr 0.001")
+    if asked.training.protocol == "linear":
+        _only_fine_tuning(asked.training)
     for flag, chosen in (("models", asked.models), ("tasks", asked.tasks), ("policy", asked.policies), ("fit-seeds", asked.fit_seeds)):
         if not chosen:
             raise BadSetting(f"--{flag} names nothing; leave it out for the default")
@@ -58,6 +61,17 @@ def check(asked: Asked) -> Asked:
     weights_of(asked.weights, names)
     tasks = tuple(resolve_tasks(asked.tasks))
     return replace(asked, tasks=tasks, models=names)
+
+
+def _only_fine_tuning(training: Training) -> None:
+    usual = Training()
+    words = {
+        f"--micro-batch {training.micro_batch}": training.micro_batch != usual.micro_batch,
+        f"--precision {training.precision}": training.precision != usual.precision,
+        "--lr-groups off": training.lr_groups != usual.lr_groups,
+    }
+    for flag in (f for f, given in words.items() if given):
+        raise BadSetting(f"{flag} is for --protocol finetune; add that, or leave it out")
 
 
 def weights_of(text: str, names: Sequence[str]) -> dict[str, str]:

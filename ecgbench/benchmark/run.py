@@ -154,4 +154,4 @@ class Run:
             self.condemned[hearing.job.model] = event["reason"], event["trace"]
             hearing.fail(hearing.left.values(), event["reason"], event["trace"], self.engine.log(hearing.job))
         else:
-            hearing(event, self.engine.log(hearing.job))
+            hearing(event, self.engine.log(hearing.job) if event.get("state") == "failed" else "")

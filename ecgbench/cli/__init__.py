@@ -33,11 +33,15 @@ def _version(
 def main() -> None:
     """The program: exit codes 0 done, 1 some cells or a check failed, 2 bad input, 130 interrupted."""
     try:
-        sys.exit(app(standalone_mode=False) or 0)
+        code = app(standalone_mode=False) or 0
+        if code == 130:  # typer has met the interruption, silently
+            _stop()
+        sys.exit(code)
     except EcgbenchError as error:
         _complain(str(error))
     except OSError as error:  # no space, no permission, a file where a folder should be
-        _complain(f"{error.strerror or error}: {error.filename or ''}; choose another folder, or mend this one and run the command again")
+        place = f": {error.filename}" if error.filename else ""
+        _complain(f"{error.strerror or error}{place}; choose another folder, or mend this one and run the command again")
     except KeyboardInterrupt:
         _stop()
     except Exception as error:

@@ -1,14 +1,15 @@
 """`ecgbench models | tasks | adapters | reports`: what there is, as a table or as JSON."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import typer
 
 from ecgbench.cli.run import DATA, PREPARED
-from ecgbench.errors import EcgbenchError
+from ecgbench.errors import BadSetting, EcgbenchError
 from ecgbench.room import Room
 
 JSON = typer.Option(False, "--json", help="One array of objects instead of a table.")
@@ -26,8 +27,7 @@ def models(as_json: bool = JSON) -> None:
     from ecgbench.cards import ModelCard
 
     found = []
-    for name, module in _citizens(room.ROOM, ModelCard):
-        card = module.CARD
+    for name, card in _cards(room.ROOM, ModelCard, room.ROOM.card):
         c = card.contracts[0]
         found.append({
             "name": name, "title": card.title, "parameters": card.parameters, "fs": c.fs, "seconds": c.seconds, "leads": len(c.leads),
@@ -43,7 +43,7 @@ def tasks(as_json: bool = JSON, data: Path = DATA, prepared: Path = PREPARED) ->
     from ecgbench.datasets._prepare import state
 
     found: list[dict[str, Any]] = []
-    for dataset, module in _citizens(room.ROOM, DatasetCard):
+    for dataset, card in _cards(room.ROOM, DatasetCard, lambda name: room.get(name).CARD):
         where = "broken"
         try:
             where = state(dataset, data, prepared)
@@ -52,9 +52,9 @@ def tasks(as_json: bool = JSON, data: Path = DATA, prepared: Path = PREPARED) ->
         found += [
             {
                 "name": task.name, "title": task.title, "dataset": dataset, "targets": len(task.labels),
-                "evaluation_only": task.parent is not None, "prepared": where == "ready", "data": where, "synthetic": module.CARD.synthetic,
+                "evaluation_only": task.parent is not None, "prepared": where == "ready", "data": where, "synthetic": card.synthetic,
             }
-            for task in module.CARD.tasks
+            for task in card.tasks
         ]  # fmt: skip
     _show(found, as_json, ("name", "title", "dataset", "targets", "evaluation_only", "data"))
 
@@ -64,7 +64,7 @@ def adapters(as_json: bool = JSON) -> None:
     from ecgbench import adapters as room
     from ecgbench.adapters._adapt import NATIVE
 
-    found = [{"name": n, "summary": _summary(m), "learns": hasattr(m, "fit")} for n, m in _citizens(room.ROOM)]
+    found = [{"name": n, "summary": summary, "learns": "fit" in defined} for n, (summary, defined) in _citizens(room.ROOM, _told)]
     found.append({"name": NATIVE, "summary": "Native: the network reads the measured leads only; models that can.", "learns": False})
     _show(found, as_json, ("name", "summary"))
 
@@ -73,25 +73,41 @@ def reports(as_json: bool = JSON) -> None:
     """Reports that `ecgbench report` draws."""
     from ecgbench import reports as room
 
-    _show([{"name": n, "summary": _summary(m)} for n, m in _citizens(room.ROOM)], as_json, ("name", "summary"))
+    _show([{"name": n, "summary": summary} for n, (summary, _) in _citizens(room.ROOM, _told)], as_json, ("name", "summary"))
 
 
-def _summary(module: Any) -> str:
-    return (module.__doc__ or "").strip().partition("\n")[0]
+def _told(room: Room, name: str) -> tuple[str, set[str]]:
+    """The first line of a citizen's docstring and what its module defines; imported only where its file does not tell."""
+    with suppress(BadSetting):
+        found = room.declared(name)
+        if set(room.needs) <= found.names:
+            return _first(found.docstring), found.names
+    module = room.get(name)
+    return _first(module.__doc__), set(vars(module))
 
 
-def _citizens(room: Room, card: type | None = None) -> Iterator[tuple[str, Any]]:
-    """Names and modules; a stranger that cannot be imported, or has no such card, costs one line on standard error."""
+def _first(text: str | None) -> str:
+    return (text or "").strip().partition("\n")[0]
+
+
+def _cards(room: Room, kind: type, card: Callable[[str], Any]) -> Iterator[tuple[str, Any]]:
+    """Names and cards; a stranger whose card is of another kind costs one line on standard error."""
+    for name, found in _citizens(room, lambda _, name: card(name)):
+        if isinstance(found, kind):
+            yield name, found
+        else:
+            _complain(f"{room.kind} {name!r}: its CARD is a {type(found).__name__}, not a {kind.__name__}")
+
+
+def _citizens(room: Room, about: Callable[[Room, str], Any]) -> Iterator[tuple[str, Any]]:
+    """Names and what `about` says of each; a stranger that cannot be imported costs one line on standard error."""
     for name in room.names():
         try:
-            module = room.get(name)
+            found = about(room, name)
         except EcgbenchError as error:
             _complain(str(error))
-            continue
-        if card is None or isinstance(module.CARD, card):
-            yield name, module
         else:
-            _complain(f"{room.kind} {name!r}: its CARD is a {type(module.CARD).__name__}, not a {card.__name__}")
+            yield name, found
 
 
 def _complain(text: str) -> None:

@@ -1,5 +1,6 @@
 """`ecgbench run`: compute what is missing of a study."""
 
+import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
@@ -127,7 +128,12 @@ def _compute(asked: Asked, places: Places, manner: _Manner) -> None:
     from ecgbench.benchmark.run import Run, doors
 
     device = choose(manner.device)
-    with Inline() if manner.in_process else Isolated(places.out, manner.patience) as engine:
+    processes = int(os.environ.get("WORLD_SIZE", "1"))  # of torchrun: the first computes the study, all fine-tune
+    if processes > 1 and os.environ.get("RANK", "0") != "0":
+        with Inline() as engine:
+            engine.follow()
+        return
+    with Inline() if manner.in_process or processes > 1 else Isolated(places.out, manner.patience) as engine:
         planned = planning.plan(asked, lambda model, weights: engine.look(model, doors(), weights, asked.contract)["policy"])
         done = Run(planned, places, watcher(), engine, device)()
     typer.echo(

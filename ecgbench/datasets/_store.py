@@ -63,7 +63,15 @@ class Prepared:
 
     @cached_property
     def _gains(self) -> np.ndarray:
-        return np.asarray(np.load(self.folder / "gain.npy", allow_pickle=False))
+        """(record, 12) float32; numpy's own format and nothing else, for np.load would open archives too."""
+        try:
+            with (self.folder / "gain.npy").open("rb") as file:
+                gains = np.asarray(np.lib.format.read_array(file, allow_pickle=False))
+        except (OSError, ValueError) as error:
+            raise damaged(self.name, self.folder) from error
+        if gains.shape != (len(self.index), len(LEADS)):
+            raise damaged(self.name, self.folder)
+        return gains
 
     def row(self, record: str) -> int:
         """Row of a record in the index; BadSetting when it is not there."""

@@ -12,7 +12,7 @@ import fcntl
 import hashlib
 import json
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import numpy as np
 
@@ -95,8 +95,12 @@ class View:
             yield
 
     def _on_disk(self) -> np.ndarray:
-        file = self.folder / "done.npy"
-        return np.load(file, allow_pickle=False) if file.is_file() else np.zeros(len(self._lengths), bool)
+        """(record,) bool; where done.npy is gone or is not what was written, nothing is done."""
+        with suppress(FileNotFoundError, ValueError), (self.folder / "done.npy").open("rb") as file:
+            done = np.asarray(np.lib.format.read_array(file, allow_pickle=False))
+            if done.dtype == bool and done.shape == self._lengths.shape:
+                return done
+        return np.zeros(len(self._lengths), bool)
 
     def _store(self, records: list[str]) -> None:
         rows = [self.prepared.row(r) for r in records]

@@ -17,7 +17,7 @@ from ecgbench.adapters._adapt import NATIVE, Policy, adapt
 from ecgbench.cards import InputContract
 from ecgbench.ecg.leads import ALL, bits_to_mask
 from ecgbench.ecg.preprocess import windows
-from ecgbench.errors import LeakError
+from ecgbench.errors import EcgbenchError, LeakError
 
 LEAD_BY_LEAD = ("none", "minmax-per-lead")
 """Normalisations that commute with hiding, so that leads may be embedded before it is known which are measured."""
@@ -32,6 +32,8 @@ class Encoder:
     policy: Policy
     singly: bool = False
     """Each window is a batch of its own: needed where the windows of a record have different leads."""
+    dim: int | None = None
+    """Numbers of a feature, as the model's card says; None: any."""
     _singles: list[torch.Tensor] = field(default_factory=list, init=False, repr=False, compare=False)
     """Memory of `_alone`, NaN but for the diagonal, which is written anew each time: fresh memory costs more than its work."""
 
@@ -45,14 +47,29 @@ class Encoder:
     def __call__(self, view: np.ndarray, wanted: Mapping[int, np.ndarray]) -> dict[int, np.ndarray]:
         """view (12, time) mV at the contract's rate; wanted: bit mask -> window indices. Returns bit mask -> (window, dim).
 
-        LeakError when a feature is not finite: NaN stands in every hidden lead.
+        LeakError when a feature is not finite: NaN stands in every hidden lead. EcgbenchError when it is no (window, dim) of floats.
         """
         run = self._shared if self.shares_embeddings else self._each
         found = run(view, wanted)
         for mask, features in found.items():
             if not np.isfinite(features).all():
-                raise LeakError(f"features of leads {bits_to_mask(np.array(mask)).astype(int)} are not finite: a hidden lead was read")
+                raise LeakError(
+                    f"features of leads {bits_to_mask(np.array(mask)).astype(int)} are not finite: a hidden lead was read, or the network gives NaN"
+                )
         return found
+
+    def _pooled(self, found: Any, windows: int) -> torch.Tensor:
+        """What a network gave as (window, dim) float32; EcgbenchError says what came instead."""
+        pooled = getattr(found, "pooled", found)
+        if not isinstance(pooled, torch.Tensor):
+            came = type(pooled).__name__
+        elif (
+            pooled.ndim != 2 or len(pooled) != windows or not pooled.is_floating_point() or pooled.shape[1] != (self.dim or pooled.shape[1])
+        ):
+            came = f"{tuple(pooled.shape)} {str(pooled.dtype).removeprefix('torch.')}"
+        else:
+            return pooled.float()
+        raise EcgbenchError(f"the network gave {came} where Features.pooled is ({windows}, {self.dim or 'dim'}) of floats: window, feature")
 
     def _each(self, view: np.ndarray, wanted: Mapping[int, np.ndarray]) -> dict[int, np.ndarray]:
         found = {}
@@ -60,7 +77,7 @@ class Encoder:
             signal, measured = adapt(view, bits_to_mask(np.array(mask)), self.contract, self.policy)
             batch, rows = torch.from_numpy(cut(signal, self.contract.samples)[chosen]), torch.from_numpy(measured)
             parts = batch.split(1 if self.singly else len(batch))
-            found[mask] = torch.cat([self.network(p, rows.expand(len(p), -1)).pooled for p in parts]).numpy()
+            found[mask] = torch.cat([self._pooled(self.network(p, rows.expand(len(p), -1)), len(p)) for p in parts]).numpy()
         return found
 
     def _shared(self, view: np.ndarray, wanted: Mapping[int, np.ndarray]) -> dict[int, np.ndarray]:
@@ -91,7 +108,7 @@ class Encoder:
         measured = torch.zeros(picked.shape[:2], dtype=torch.bool, device=tokens.device)
         picked[:, leads], measured[:, leads] = tokens, True
         parts = zip(*(x.split(1 if self.singly else len(x)) for x in (picked, measured)))
-        pooled = torch.cat([network.encode(p, m).pooled for p, m in parts])
+        pooled = torch.cat([self._pooled(network.encode(p, m), len(p)) for p, m in parts])
         picked[:, leads] = torch.nan
         return pooled.numpy()
 
@@ -111,7 +128,7 @@ class Encoder:
         found = {}
         for window in chosen:
             stage.diagonal().copy_(tokens[window].movedim(0, -1))
-            found[window] = network.encode(stage, each).pooled
+            found[window] = self._pooled(network.encode(stage, each), leads)
         return found
 
 

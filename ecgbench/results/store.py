@@ -22,7 +22,7 @@ import pandas as pd
 
 from ecgbench.cells import Cell, Fit, Plan, key
 from ecgbench.errors import BadSetting
-from ecgbench.files import Content, as_json, put
+from ecgbench.files import Content, as_json, put, writing
 from ecgbench.room import folder_name
 
 DONE, FAILED, SKIPPED = "DONE", "FAILED.json", "SKIPPED.json"
@@ -112,8 +112,10 @@ class Store:
     def _held(self, name: str, wait: bool = True) -> Iterator[None]:
         """Holds a lock of the operating system, which the death of its process releases. BlockingIOError instead of waiting."""
         file = self.path / "locks" / hashlib.sha256(name.encode()).hexdigest()[:32]
-        file.parent.mkdir(parents=True, exist_ok=True)
-        with file.open("w") as lock:
+        with writing(file):  # but not the lock itself: that another holds it is no fault of the disk
+            file.parent.mkdir(parents=True, exist_ok=True)
+            opened = file.open("w")
+        with opened as lock:
             fcntl.flock(lock, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
             yield
 

@@ -4,6 +4,7 @@ from typing import Any
 import pytest
 
 from ecgbench.benchmark import plan as planning
+from ecgbench.benchmark.job import look
 from ecgbench.cells import Asked, Plan, Scoring, Training
 from ecgbench.errors import BadSetting, EcgbenchError, UnknownName
 
@@ -11,7 +12,8 @@ ASKED = Asked(models=("laef", "stmem"), tasks=("ptbxl_super",), leads="1,12,II",
 
 
 def planned(**words: Any) -> Plan:
-    return planning.plan(planning.check(replace(ASKED, **words)))
+    asked = planning.check(replace(ASKED, **words))
+    return planning.plan(asked, lambda model, weights: str(look(model, weights, asked.contract)["policy"]))
 
 
 def test_a_grid_in_the_order_typed() -> None:

@@ -76,9 +76,9 @@ def typed(copies: Path) -> Typed:
     """typed(out, *words): `ecgbench run` with the usual words, later ones overriding; returns the exit code."""
 
     def run(out: Path, *words: str) -> int:
-        models.ROOM._strangers.clear()  # as in a new process
-        adapters.ROOM._strangers.clear()
-        sys_argv, sys.argv = sys.argv, ["ecgbench", "run", *USUAL, "--prepared", str(copies), "--out", str(out), *words]
+        models.ROOM.forget()  # as in a new process
+        adapters.ROOM.forget()
+        sys_argv, sys.argv = sys.argv, ["ecgbench", "run", "--in-process", *USUAL, "--prepared", str(copies), "--out", str(out), *words]
         try:
             main()
         except SystemExit as end:
@@ -252,14 +252,16 @@ def test_what_a_model_cannot_do_is_skipped_and_said(typed: Typed, tmp_path: Path
         {"made": "self.norm = nn.BatchNorm1d(CARD.dim)", "before": "self.norm.train()"},
     ],
 )
-def test_an_encoder_that_moves_stops_the_run_every_time(
+def test_an_encoder_that_moves_is_condemned_every_time(
     twist: dict[str, str], typed: Typed, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     restless = stranger(tmp_path, "restless", **twist)
     for _ in range(2):  # the second time nothing of the first may be found
-        assert typed(tmp_path / "run", "--models", str(restless)) == 2
-        assert "the frozen encoder changed" in capsys.readouterr().err
-    assert not list((tmp_path / "run").rglob("DONE"))
+        assert typed(tmp_path / "run", "--models", f"{restless},{TINY}") == 1
+        assert "failed: demo · restless · 12 · zero: " in (told := capsys.readouterr().err)
+        assert "the frozen encoder changed" in told
+    assert [p.parts[-4] for p in (tmp_path / "run" / "cells").rglob("DONE")] == ["tiny"]
+    assert states(read(tmp_path / "run")) == {"restless 12 zero": "failed", "tiny 12 zero": "ok"}
 
 
 def test_batch_norm_at_rest_is_frozen(typed: Typed, tmp_path: Path) -> None:

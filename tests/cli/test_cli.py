@@ -9,6 +9,10 @@ import time
 from pathlib import Path
 
 import pytest
+import typer
+
+from ecgbench import cli
+from ecgbench.errors import BadSetting
 
 TESTS = Path(__file__).parents[1]
 TINY = str(TESTS / "tiny.py")
@@ -112,6 +116,45 @@ def test_bad_input_is_one_line_and_exit_2(tmp_path, words, says):
     assert says in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
     assert not (tmp_path / "runs").exists()
+
+
+ENDS = [
+    (KeyboardInterrupt(), 130, "ecgbench: interrupted; what is finished is stored, the same command goes on from there"),
+    (typer.Abort(), 130, "ecgbench: interrupted; what is finished is stored, the same command goes on from there"),
+    (OSError(28, "No space left"), 2, "ecgbench: No space left; choose another folder, or mend this one and run the command again"),
+    (
+        OSError(28, "No space left", "a/b"),
+        2,
+        "ecgbench: No space left: a/b; choose another folder, or mend this one and run the command again",
+    ),
+    (BadSetting("--x\ny"), 2, "ecgbench: --x y"),
+    (typer.Exit(1), 1, ""),
+    (typer.Exit(0), 0, ""),
+]
+
+
+@pytest.mark.parametrize(("end", "code", "says"), ENDS, ids=[f"{type(end).__name__}{i}" for i, (end, _, _) in enumerate(ENDS)])
+def test_however_a_command_ends_it_says_so_in_one_line_and_its_code(end, code, says, monkeypatch, capsys):
+    program = typer.Typer(pretty_exceptions_enable=False)
+
+    @program.command()
+    def ends() -> None:
+        raise end
+
+    monkeypatch.setattr(cli, "app", program)
+    monkeypatch.setattr(sys, "argv", ["ecgbench"])
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    assert ended.value.code == code
+    assert capsys.readouterr().err.strip() == says
+
+
+@pytest.mark.parametrize("room", ["models", "adapters", "reports"])
+def test_lists_load_no_citizen(tmp_path, room):
+    code = "import sys; sys.argv[0] = 'ecgbench'; from ecgbench import cli\n"
+    code += "try: cli.main()\nfinally: print(sorted({'torch', 'pandas', 'matplotlib'} & {*sys.modules}), file=sys.stderr)"
+    done = subprocess.run([sys.executable, "-c", code, room], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stderr.strip() == "[]"
 
 
 def test_names_are_checked_before_torch(tmp_path):

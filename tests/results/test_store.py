@@ -1,15 +1,17 @@
 import dataclasses
 import hashlib
 import json
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from ecgbench.cells import Cell, Fit, Plan, Scoring, Training
+from ecgbench.cells import Cell, Fit, Plan, Scoring, Training, key
 from ecgbench.ecg.draw import Count
-from ecgbench.errors import BadSetting
+from ecgbench.errors import BadSetting, WriteError
 from ecgbench.files import as_json, as_npy, as_parquet
 from ecgbench.results import store
 from ecgbench.results.store import Store
@@ -83,15 +85,65 @@ def test_what_was_altered_or_is_gone_is_not_read(tmp_path: Path) -> None:
         store.read_table(tmp_path, "scores.parquet")
 
 
-def test_one_writer_at_a_time_who_clears_what_a_dead_one_left(tmp_path: Path) -> None:
-    run = Store(tmp_path / "run")
-    with run.alone():
-        (run.path / ".plan.json.4242.tmp").write_text("half")
-        with pytest.raises(BadSetting, match="another run is writing to"), Store(tmp_path / "run").alone():
-            pass
-        assert (run.path / ".plan.json.4242.tmp").exists()
-    with run.alone():
-        assert not list(run.path.glob("*.tmp"))
+def test_one_claim_at_a_time(tmp_path: Path) -> None:
+    """Two stores of one folder are as two processes: the system keeps their open files apart."""
+    run, other = Store(tmp_path / "run"), Store(tmp_path / "run")
+    with run.claim("a") as mine, other.claim("a") as theirs, other.claim("b") as another:
+        assert (mine, theirs, another) == (True, False, True)
+    with other.claim("a") as mine:
+        assert mine
+    with pytest.raises(ValueError, match="in a cell"), run.claim("a"):
+        raise ValueError("in a cell")
+    with other.claim("a") as mine:
+        assert mine
+
+
+def _claims(folder: Path, ready: Path) -> None:
+    with Store(folder).claim("a") as mine:
+        ready.write_text(str(mine))
+        time.sleep(60)
+
+
+def test_the_claim_of_a_killed_process_ends_with_it(tmp_path: Path, kill_when: Callable[..., None]) -> None:
+    kill_when(_claims, tmp_path / "run", tmp_path / "ready")
+    with Store(tmp_path / "run").claim("a") as mine:
+        assert mine
+
+
+def test_a_folder_that_cannot_be_made_is_told_and_no_lost_claim(tmp_path: Path) -> None:
+    (tmp_path / "run").write_text("a file in the way")
+    with pytest.raises(WriteError, match=r"cannot write .*run/locks/"), Store(tmp_path / "run").claim("a"):
+        pass
+
+
+def test_a_plan_keeps_what_another_run_wrote_meanwhile(tmp_path: Path) -> None:
+    ours, theirs = plan(cell("a", 1)), plan(cell("b", 1))
+    Store(tmp_path).write_plan(theirs, _facts("b", device="cpu"), {"B": "2"})
+    Store(tmp_path).write_plan(ours, _facts("a", device="cuda"), {"A": "1"})
+    found = Store(tmp_path).document()
+    assert found is not None
+    both = Plan.from_json(found["plan"])
+    assert set(both.cells) == {*ours.cells, *theirs.cells}
+    assert found["hash"] == key(both.to_json())
+    assert found["keys"] == {"A": "1", "B": "2"}
+    assert found["facts"] == {"models": {"a": 1, "b": 1}, "tasks": {"a": 1, "b": 1}, "datasets": {"demo": "a"}, "device": "cuda"}
+
+
+def _facts(model: str, device: str) -> dict[str, object]:
+    return {"models": {model: 1}, "tasks": {model: 1}, "datasets": {"demo": model}, "device": device}
+
+
+def test_a_plan_whose_draws_another_run_raised_is_not_written(tmp_path: Path) -> None:
+    """Its cells were scored with fewer, and a table of both would mix them."""
+    run = Store(tmp_path)
+    run.write_plan(dataclasses.replace(plan(cell("b", 1)), scoring=Scoring(draws=2000)), {}, {})
+    before = run.plan_file.read_bytes()
+    with pytest.raises(BadSetting, match="more bootstrap draws meanwhile; run the same command again"):
+        run.write_plan(plan(cell("a", 1)), {}, {})
+    assert run.plan_file.read_bytes() == before
+    again = run.join(plan(cell("a", 1)))
+    assert again.scoring.draws == 2000
+    run.write_plan(again, {}, {})
 
 
 def test_plans_are_joined(tmp_path: Path) -> None:

@@ -168,22 +168,24 @@ def test_best_p_and_asterisk_of_each_task_and_setting(tmp_path: Path) -> None:
         of = {m: np.mean([np.load(f / "replicates.npy")[:, 0] for f in _of(run, str(task), m, str(leads))], axis=0) for m in SKILL}
         best = part.loc[part["macro_auroc"].idxmax()]
         assert list(part.loc[part["best"], "model"]) == [best["model"]]
-        raw = {}
+        ranked, raw = list(part.sort_values("macro_auroc", ascending=False)["model"]), {}
+        for pair in itertools.combinations(ranked, 2):
+            raw[pair] = min(1.0, 2 * (1 + int((of[pair[0]] - of[pair[1]] <= 0).sum())) / (SCORING.draws + 1))
         for _, row in part[part["model"] != best["model"]].iterrows():
             difference = of[best["model"]] - of[row["model"]]
-            raw[row["model"]] = min(1.0, 2 * (1 + int((difference <= 0).sum())) / (SCORING.draws + 1))
             low, high = middle(difference)
             found = _compared(study, str(task), str(leads), row["model"])
-            assert row["p"] == found["p"] == pytest.approx(raw[row["model"]], abs=1e-12)
+            assert row["p"] == found["p"] == pytest.approx(raw[best["model"], row["model"]], abs=1e-12)
             assert [found["low"], found["high"]] == pytest.approx([low, high], abs=1e-12)
             assert found["difference"] == pytest.approx(best["macro_auroc"] - row["macro_auroc"], abs=1e-12)
             assert row["not_significantly_worse"] == (low <= 0 <= high)
             assert (found["best_model"], found["n_patients"]) == (best["model"], 24)
-        family = sorted(raw.items(), key=lambda item: item[1])  # one task and one setting: three comparisons, not six or twelve
+        family = sorted(raw.items(), key=lambda item: item[1])  # one task and one setting: six pairs, of which three are shown
         floor = 0.0
-        for rank, (model, p) in enumerate(family):
-            floor = min(1.0, max(floor, p * (3 - rank)))
-            assert line(study, model, str(leads), str(task))["p_holm"] == pytest.approx(floor, abs=1e-12)
+        for rank, ((first, model), p) in enumerate(family):
+            floor = min(1.0, max(floor, p * (6 - rank)))
+            if first == best["model"]:
+                assert line(study, model, str(leads), str(task))["p_holm"] == pytest.approx(floor, abs=1e-12)
         assert math.isnan(best["p"])
         assert math.isnan(best["p_holm"])
         assert not best["not_significantly_worse"]

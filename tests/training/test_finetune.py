@@ -386,6 +386,9 @@ def test_two_processes_train_as_one(tmp_path: Path) -> None:
         "module = importlib.util.module_from_spec(spec)\n"
         "spec.loader.exec_module(module)\n"
         f"module.several(pathlib.Path({str(tmp_path)!r}))\n"
+        "import torch.distributed\n"
+        "torch.distributed.barrier()\n"
+        "torch.distributed.destroy_process_group()\n"  # its threads must not outlive the interpreter
     )
     launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", str(script)]
     done = subprocess.run(launch, capture_output=True, text=True, env=os.environ | {"OMP_NUM_THREADS": "1"}, timeout=300)

@@ -2,7 +2,8 @@
 
 from types import TracebackType
 
-from ecgbench.benchmark.job import Event, Job, Tell, enter, look, work
+from ecgbench.benchmark.job import Event, Job, Tell, enter, look, take_part, work
+from ecgbench.training import ranks
 
 
 class Inline:
@@ -12,7 +13,9 @@ class Inline:
         return self
 
     def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        return None
+        if ranks.rank() == 0 and kind is None:  # after an error torchrun ends the others
+            ranks.call(None)
+        ranks.leave()
 
     def look(self, model: str, doors: tuple[tuple[str, str], ...], weights: str | None, contract: str) -> Event:
         """The answer of `job.look`."""
@@ -22,6 +25,11 @@ class Inline:
     def run(self, job: Job, tell: Tell) -> None:
         """Compute a job; its events go to `tell`."""
         work(job, tell)
+
+    def follow(self) -> None:
+        """In every process of torchrun but the first: take part in its fine-tunings until it is done."""
+        while (message := ranks.hear()) is not None:
+            take_part(Job.from_json(message["job"]))
 
     def log(self, job: Job) -> str:
         """Where a person finds more about a failure."""

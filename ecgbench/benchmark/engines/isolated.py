@@ -23,8 +23,15 @@ from ecgbench.benchmark.job import Event, Job, Tell
 
 HEAD, TAIL = 1 << 20, 1 << 16
 """Bytes of a model's output that its log keeps: of the beginning and of the end."""
+LINE = 1 << 24
+"""Bytes after which an event that has not ended is none."""
+START = 120.0
+"""Seconds that a new process may take to import what every job needs, before patience with the model begins."""
 POLL = 0.25
 """Seconds between two looks at whether a silent process still lives."""
+
+
+GARBAGE = "its process was ended, for the model wrote into the pipe of its events"
 
 
 class DiedError(Exception):
@@ -56,8 +63,13 @@ class Isolated:
         self._ask(job.model, {"job": job.to_json()}, tell)
 
     def log(self, job: Job) -> str:
-        """The file with what a model wrote to standard output and error; "" where it wrote nothing."""
-        path = self._path(_house(job.model))
+        """The file with what a model wrote to standard output and error; "" where it wrote nothing.
+
+        What a living process has said already may still be on its way to the file, so that is waited for a second.
+        """
+        path, asked = self._path(_house(job.model)), time.monotonic()
+        while self._worker is not None and not path.exists() and time.monotonic() - asked < 1:
+            time.sleep(0.01)
         return str(path) if path.exists() else ""
 
     def _path(self, house: str) -> Path:
@@ -65,7 +77,7 @@ class Isolated:
 
     def _ask(self, model: str, command: Event, tell: Tell) -> Event | None:
         house = _house(model)
-        if self._worker is None or self._house != house:
+        if self._worker is None or self._house != house or not self._worker.alive:
             self._end()
             self._house, self._worker = house, _Worker(self._path(house))
         try:
@@ -97,7 +109,12 @@ class _Worker:
         assert self._process.stdout is not None
         self._drain = threading.Thread(target=_drain, args=(self._process.stdout, log), daemon=True)
         self._drain.start()
-        self._rest = b""
+        self._rest, self._ready = b"", False
+
+    @property
+    def alive(self) -> bool:
+        """Whether the process runs."""
+        return self._process.poll() is None
 
     def ask(self, command: Event, tell: Tell, patience: float) -> Event | None:
         """Send a command, hand on its events, return its answer. DiedError and EcgbenchError: see `Isolated.run`."""
@@ -108,7 +125,10 @@ class _Worker:
         while True:
             lines = self._lines()
             for line in lines:
-                event = json.loads(line)
+                event = _event(line)
+                if event["kind"] == "ready":
+                    self._ready = True
+                    continue
                 if event["kind"] == "over":
                     answer: Event | None = event["answer"]
                     return answer
@@ -117,7 +137,7 @@ class _Worker:
                 tell(event)
             if lines:
                 heard = time.monotonic()
-            elif time.monotonic() - heard > patience:
+            elif time.monotonic() - heard > (patience if self._ready else max(patience, START)):
                 raise DiedError(f"no progress for {patience:g} s, so it was ended (--cell-timeout)")
             elif self._process.poll() is not None and not self._readable(0):
                 raise DiedError(_end_of(self._process.returncode))
@@ -133,6 +153,8 @@ class _Worker:
         if not data and self._process.poll() is None:
             time.sleep(POLL)  # it closed its end and is about to go, or lives on without a voice until patience ends
         *whole, self._rest = (self._rest + data).split(b"\n")
+        if len(self._rest) > LINE:
+            raise DiedError(GARBAGE)
         return whole
 
     def end(self) -> None:
@@ -145,6 +167,21 @@ class _Worker:
         self._process.wait()
         self._drain.join(timeout=5)  # a grandchild may hold the pipe open
         os.close(self._events)
+
+
+def _event(line: bytes) -> Event:
+    """A line of the pipe; DiedError where no worker wrote it.
+
+    >>> _event(b'{"kind": "ready"}')
+    {'kind': 'ready'}
+    """
+    try:
+        event = json.loads(line)
+    except (ValueError, RecursionError):
+        raise DiedError(GARBAGE) from None
+    if not isinstance(event, dict) or not isinstance(event.get("kind"), str):
+        raise DiedError(GARBAGE)
+    return event
 
 
 def _end_of(code: int) -> str:
@@ -163,12 +200,17 @@ def _end_of(code: int) -> str:
 
 
 def _drain(source: IO[bytes], log: Path) -> None:
-    """Write the beginning and the end of a process's output to its log; a log that cannot be written is no reason to stop."""
-    seen, tail, held = 0, deque[bytes](), 0
+    """Write the beginning and the end of a process's output to its log; a log that cannot be written is no reason to stop.
+
+    A log that earlier processes have filled takes the ends of this one's only.
+    """
+    seen, tail, held, room = 0, deque[bytes](), 0, HEAD
+    with contextlib.suppress(OSError):
+        room = max(TAIL, HEAD - log.stat().st_size)
     with contextlib.ExitStack() as stack:
         file: IO[bytes] | None = None
         while data := os.read(source.fileno(), 1 << 16):
-            head, late = data[: max(0, HEAD - seen)], data[max(0, HEAD - seen) :]
+            head, late = data[: max(0, room - seen)], data[max(0, room - seen) :]
             seen += len(data)
             with contextlib.suppress(OSError):
                 if file is None:
@@ -184,5 +226,5 @@ def _drain(source: IO[bytes], log: Path) -> None:
         with contextlib.suppress(OSError):
             if file is not None and tail:
                 rest = b"".join(tail)[-TAIL:]
-                file.write(f"\n... {seen - HEAD - len(rest)} bytes left out ...\n".encode() + rest)
+                file.write(f"\n... {seen - room - len(rest)} bytes left out ...\n".encode() + rest)
     source.close()

@@ -15,9 +15,9 @@ import sys
 import threading
 from typing import Any
 
-from ecgbench.benchmark.job import Event, Job, enter, look, work
 from ecgbench.errors import EcgbenchError
 
+Event = dict[str, Any]
 _PR_SET_PDEATHSIG = 1
 """linux/prctl.h"""
 
@@ -33,6 +33,8 @@ def main() -> None:
     with os.fdopen(events, "w", buffering=1, encoding="utf-8") as out:
 
         def tell(event: Event) -> None:
+            if event.get("trace"):
+                print(event["trace"], file=sys.stderr, flush=True)  # into the log
             out.write(json.dumps(event) + "\n")
 
         while True:
@@ -44,6 +46,8 @@ def main() -> None:
 
 
 def _carry_out(command: dict[str, Any], tell: Any) -> Event | None:
+    from ecgbench.benchmark.job import Job, enter, look, work
+
     if "look" in command:
         enter(command["doors"])
         return look(command["look"], command["weights"], command["contract"])

@@ -1,0 +1,89 @@
+"""What a run costs beside its forward passes: `python benchmarks/overhead.py --data DIR [--limit 300]`, on genuine PTB-XL.
+
+The run is the README's, with few records, in this process, into a temporary folder; the copy is prepared before the clock starts, views
+(filter, resampling) are computed inside it. Counted as forward: the time inside the networks. Everything else is the harness: start,
+signals, policies, normalisation, heads, bootstrap, files. Target: at most 10 % of the wall time.
+"""
+
+import argparse
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+TARGET = 0.10
+
+
+class Clock:
+    """Adds up the time inside the outermost of its functions."""
+
+    def __init__(self) -> None:
+        self.seconds, self._depth = 0.0, 0
+
+    def timed(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        def run(*words: Any, **named: Any) -> Any:
+            self._depth += 1
+            started = time.perf_counter()
+            try:
+                return function(*words, **named)
+            finally:
+                self._depth -= 1
+                if not self._depth:
+                    self.seconds += time.perf_counter() - started
+
+        return run
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", default=os.environ.get("ECGBENCH_DATA"))
+    parser.add_argument("--prepared", default=None)
+    parser.add_argument("--limit", type=int, default=300)
+    parser.add_argument("--models", default="laef,stmem")
+    options = parser.parse_args()
+    if not options.data:
+        print("skipped: name the folder that holds ptbxl/ with --data DIR or ECGBENCH_DATA")
+        return
+    started = time.perf_counter()
+    from ecgbench.cells import Asked, Places
+    from ecgbench.datasets._prepare import prepare
+
+    preparing = time.perf_counter()
+    prepared = Path(options.prepared) if options.prepared else None
+    prepare("ptbxl", Path(options.data), prepared)
+    preparing = time.perf_counter() - preparing
+    from ecgbench.benchmark import plan as planning
+    from ecgbench.benchmark.engines.inline import Inline
+    from ecgbench.benchmark.progress import Lines
+    from ecgbench.benchmark.run import Run
+    from ecgbench.inference import network
+
+    clock, build = Clock(), network.build
+
+    def timed_build(*words: Any, **named: Any) -> network.Network:
+        made = build(*words, **named)
+        for name in ("forward", "embed_leads", "per_lead", "encode"):
+            if hasattr(made.module, name):
+                setattr(made.module, name, clock.timed(getattr(made.module, name)))
+        return made
+
+    network.build = timed_build
+    leads = "1,2,12,I,II,I+II"
+    asked = Asked(models=tuple(options.models.split(",")), tasks=("ptbxl_super",), leads=leads, weights="random", limit=options.limit)
+    with tempfile.TemporaryDirectory() as place, Inline() as engine:
+        planned = planning.plan(planning.check(asked), lambda model, weights: engine.look(model, (), weights, "paper")["policy"])
+        done = Run(planned, Places(data=Path(options.data), prepared=prepared, out=Path(place)), Lines(), engine)()
+    wall = time.perf_counter() - started - preparing
+    share = 1 - clock.seconds / wall
+    print(
+        f"{done.computed} cells of {options.models} on {options.limit} records, --leads {leads}: {wall:.1f} s, "
+        f"{clock.seconds:.1f} s of them inside the networks; overhead {share:.1%} (target {TARGET:.0%})"
+    )
+    sys.exit(share > TARGET)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,59 @@
+"""Several processes of torchrun: the first computes the study and calls the others to every fine-tuning.
+
+`torchrun --nproc-per-node 4 -m ecgbench run --protocol finetune ...` starts the same command four times; each takes its part of
+every training step (`finetune.fit`), the rest of the work is the first one's.
+"""
+
+import json
+import os
+from datetime import timedelta
+from typing import Any
+
+PATIENCE = timedelta(days=7)
+"""How long the others wait between two fits: the first evaluates meanwhile."""
+
+
+def world() -> int:
+    """Processes that torchrun started, 1 without it."""
+    return int(os.environ.get("WORLD_SIZE", "1"))
+
+
+def rank() -> int:
+    """Which of them this is."""
+    return int(os.environ.get("RANK", "0"))
+
+
+def call(message: dict[str, Any] | None) -> None:
+    """From the first process to the others: a fit to take part in, or None for the end."""
+    if world() > 1:
+        _exchange(json.dumps(message).encode())
+
+
+def hear() -> dict[str, Any] | None:
+    """In the others: what the first calls for."""
+    message: dict[str, Any] | None = json.loads(_exchange(b""))
+    return message
+
+
+def leave() -> None:
+    """End the group; its threads must not outlive the interpreter."""
+    import torch.distributed
+
+    if torch.distributed.is_initialized():
+        torch.distributed.destroy_process_group()
+
+
+def _exchange(content: bytes) -> bytes:
+    """Bytes of the first process, in every process."""
+    import torch
+    import torch.distributed as group
+
+    if not group.is_initialized():
+        group.init_process_group("cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo", timeout=PATIENCE)
+    length = torch.tensor([len(content)])
+    group.broadcast(length, 0)
+    data = torch.zeros(int(length), dtype=torch.uint8)
+    if content:
+        data = torch.frombuffer(bytearray(content), dtype=torch.uint8)
+    group.broadcast(data, 0)
+    return bytes(data.tolist())

@@ -1,0 +1,127 @@
+"""Protocols and training leads, as typed, in this process, on the tiny stranger and 60 records of the demo."""
+
+import hashlib
+import json
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import torch
+
+from ecgbench import adapters, models
+from ecgbench.cli import main
+from ecgbench.results.study import read
+
+TINY = Path(__file__).parents[1] / "tiny.py"
+USUAL = ("--models", str(TINY), "--tasks", "demo", "--weights", "random", "--limit", "60", "--epochs", "2", "--leads", "12", "--seeds", "1")
+Typed = Callable[..., int]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _one_thread() -> Iterator[None]:
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture(scope="module")
+def typed(tmp_path_factory: pytest.TempPathFactory) -> Typed:
+    """typed(out, *words): `ecgbench run --in-process` with the usual words, later ones overriding; returns the exit code."""
+    copies = tmp_path_factory.mktemp("copies")
+
+    def run(out: Path, *words: str) -> int:
+        models.ROOM.forget()  # as in a new process
+        adapters.ROOM.forget()
+        was, sys.argv = sys.argv, ["ecgbench", "run", "--in-process", *USUAL, "--prepared", str(copies), "--out", str(out), *words]
+        try:
+            main()
+        except SystemExit as end:
+            return int(end.code or 0)
+        finally:
+            sys.argv = was
+        return 0
+
+    return run
+
+
+def fits(run: Path) -> list[Path]:
+    return sorted(p.parent for p in (run / "fits").rglob("DONE"))
+
+
+def numbers(run: Path) -> dict[str, str]:
+    """Hash of every array and table of the cells, by its place without the key."""
+    cells = [p for p in (run / "cells").rglob("*") if p.suffix in (".npy", ".parquet")]
+    return {"/".join([*p.parts[-5:-2], p.name]): hashlib.sha256(p.read_bytes()).hexdigest() for p in cells}
+
+
+def test_a_fine_tuned_grid_that_grew_trains_nothing_again(typed: Typed, tmp_path: Path) -> None:
+    whole, grown = tmp_path / "whole", tmp_path / "grown"
+    assert typed(whole, "--protocol", "finetune", "--leads", "12,I,2", "--policy", "zero,ridge") == 0
+    assert typed(grown, "--protocol", "finetune", "--leads", "12") == 0
+    (fit,) = fits(grown)
+    written = (fit / "encoder.safetensors").stat().st_mtime_ns
+    assert typed(grown, "--protocol", "finetune", "--leads", "12,I,2", "--policy", "zero,ridge") == 0
+    assert (fit / "encoder.safetensors").stat().st_mtime_ns == written
+    assert [p.name for p in fits(grown)] == [p.name for p in fits(whole)]
+    assert numbers(grown) == numbers(whole)
+    note = json.loads((fit / "fit.json").read_text())
+    assert {g: a["lr"] for g, a in note["groups"].items()} == {"early": 1e-5, "late": 1e-4, "head": 1e-3}
+    assert not list((grown / "features").rglob("*.safetensors"))
+    assert list(read(grown).main["status"]) == ["ok"] * 6
+    cell = json.loads(next((grown / "cells").rglob("cell.json")).read_text())
+    assert cell["facts"]["weights"] == note["encoder_sha256"] != note["from_sha256"]
+
+
+def test_a_fine_tuned_encoder_that_was_altered_is_not_used(typed: Typed, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = tmp_path / "run"
+    assert typed(run, "--protocol", "finetune") == 0
+    weights = fits(run)[0] / "encoder.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-4] + b"\0\0\0\0")
+    assert typed(run, "--protocol", "finetune", "--leads", "I") == 1
+    assert "encoder.safetensors is not what the run wrote; remove" in capsys.readouterr().err
+
+
+def test_one_rate_for_all_is_another_fit(typed: Typed, tmp_path: Path) -> None:
+    assert typed(tmp_path / "run", "--protocol", "finetune", "--lr-groups", "off", "--lr", "0.002", "--batch", "8") == 0
+    (fit,) = fits(tmp_path / "run")
+    assert {a["lr"] for a in json.loads((fit / "fit.json").read_text())["groups"].values()} == {0.002}
+
+
+@pytest.mark.parametrize("protocol", ["linear", "finetune"])
+def test_random_training_leads_give_each_policy_its_own_fit(protocol: str, typed: Typed, tmp_path: Path) -> None:
+    """Where leads are missing in training, what fills them is part of the training; where none is, one fit serves all."""
+    words = ("--protocol", protocol, "--policy", "zero,einthoven", "--leads", "12,I")
+    runs = {leads: tmp_path / leads for leads in ("all", "random", "again")}
+    for leads, run in runs.items():
+        assert typed(run, *words, "--train-leads", "all" if leads == "all" else "random") == 0
+    assert [len(fits(run)) for run in runs.values()] == [1, 2, 2]
+    assert numbers(runs["again"]) == numbers(runs["random"]) != numbers(runs["all"])
+    logs = {(p / "log.csv").read_text() for run in ("all", "random") for p in fits(runs[run])}
+    assert len(logs) == 3
+    table = pd.DataFrame(read(runs["random"]).main)
+    at_twelve = table[table["leads"] == "12"]["macro_auroc"]
+    assert at_twelve.nunique() == 2  # nothing is missing there in the evaluation, yet the fits differ
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--protocol", "probe"), "--protocol probe: one of linear, finetune"),
+        (("--device", "gpu"), "--device gpu: auto, cpu, cuda or cuda:N"),
+        (("--protocol", "finetune", "--micro-batch", "0"), "--micro-batch 0: at least 1"),
+        (("--cell-timeout", "0"), "--cell-timeout 0: seconds, more than 0"),
+        (("--micro-batch", "4"), "--micro-batch 4 is for --protocol finetune"),
+        (("--precision", "bf16"), "--precision bf16 is for --protocol finetune"),
+    ],
+)
+def test_bad_words_are_told_in_one_line(
+    words: tuple[str, ...], said: str, typed: Typed, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert typed(tmp_path / "run", *words) == 2
+    told = capsys.readouterr().err
+    assert said in told
+    assert told.count("\n") == 1
+    assert not (tmp_path / "run").exists()
