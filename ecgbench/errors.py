@@ -45,7 +45,7 @@ class BadWeights(EcgbenchError):
 
 
 class LeakError(EcgbenchError):
-    """A policy or a network touched a lead that was not measured: NaN reached the output, the run stops."""
+    """A policy or a network touched a lead that was not measured, or a policy was shown a record outside the training split."""
 
 
 class WriteError(EcgbenchError):

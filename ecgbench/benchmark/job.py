@@ -190,7 +190,6 @@ class _Work:
                 (self._linear if self.plan.training.protocol == "linear" else self._finetune)(subject, todo)
                 gates.unchanged(subject.network.card.title, subject.network.sha256, digest(subject.network.module))
         except CONDEMNS as error:
-            traceback.print_exc()
             self.teller.condemn(error)
 
     def _subject(self) -> Subject:
@@ -231,7 +230,7 @@ class _Work:
         except (*STOPS, *CONDEMNS):
             raise
         except Exception as error:  # of one lead setting, perhaps: each cell tries again what it needs
-            self.teller.note(f"{subject.name}: {what}: {type(error).__name__}: {error}; going on cell by cell")
+            self.teller.note(f"{subject.name}: {what}: {brief(f'{type(error).__name__}: {error}')}; going on cell by cell")
         for cell, needed in zip(cells, wanted, strict=True):
             self.teller.hold([cell])
             with self._at_the_cost_of([cell]):

@@ -12,6 +12,10 @@ from ecgbench.errors import BadSetting, UnknownName
 from ecgbench.room import plain
 
 
+ALL = "all"
+"""Of `--models`: every registered one; of `--tasks`: every task of the datasets that hold patients."""
+
+
 def all_tasks() -> dict[str, tuple[str, DatasetCard, Task]]:
     """Every task of the room of datasets: name -> (dataset, its card, task), in the order of the cards."""
     found = {}
@@ -57,9 +61,13 @@ def check(asked: Asked) -> Asked:
             known = [*adapters.names(), NATIVE, PAPER]
             if plain(policy) not in map(plain, known) and not policy.endswith(".py"):
                 raise UnknownName("policy", policy, known, "List them: ecgbench adapters")
-    names = tuple(dict.fromkeys(models.resolve(m) for m in asked.models))
+    entered = [m for m in asked.models if plain(m) != ALL]
+    names = tuple(dict.fromkeys(models.resolve(m) for m in entered))
+    if entered != list(asked.models):
+        names = tuple(models.names())
     weights_of(asked.weights, names)
-    tasks = tuple(resolve_tasks(asked.tasks))
+    real = [task for task, (_, card, _) in all_tasks().items() if not card.synthetic]
+    tasks = tuple(resolve_tasks([t for name in asked.tasks for t in (real if plain(name) == ALL else [name])]))
     return replace(asked, tasks=tasks, models=names)
 
 

@@ -1,7 +1,8 @@
 """What a job will have to do, counted, and how long that takes here, tried on random records. Called in the process of the job."""
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+import traceback
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -10,7 +11,7 @@ import pandas as pd
 
 from ecgbench import models
 from ecgbench.adapters._adapt import NATIVE, Policy, TrainingSplit
-from ecgbench.benchmark.job import Event, Job, enter
+from ecgbench.benchmark.job import STOPS, Event, Job, enter
 from ecgbench.benchmark.plan import all_tasks
 from ecgbench.benchmark.selection import SPLITS, Selection, _quotas
 from ecgbench.cards import DatasetCard
@@ -21,7 +22,7 @@ from ecgbench.datasets._source import Source
 from ecgbench.ecg import preprocess
 from ecgbench.ecg.draw import Fixed, training_leads
 from ecgbench.ecg.leads import ALL, LEADS
-from ecgbench.errors import BadRecord, MissingData
+from ecgbench.errors import BadRecord, EcgbenchError, MissingData
 from ecgbench.inference import network, rows
 from ecgbench.inference.encode import Encoder
 from ecgbench.models._weights import digest
@@ -91,6 +92,17 @@ def measure(job: Job) -> Event:
     return _Trial(job)()
 
 
+def tried(job: Job) -> Event:
+    """`measure`, or {"failed": reason} where the model itself fails; weights that do not match and the like are raised."""
+    try:
+        return measure(job)
+    except STOPS:
+        raise
+    except Exception as error:  # a stranger's network may raise anything; the run will tell its cells
+        traceback.print_exc()
+        return {"failed": str(error) if isinstance(error, EcgbenchError) else f"{type(error).__name__}: {error}"}
+
+
 class _Trial:
     """One model on one dataset."""
 
@@ -109,7 +121,7 @@ class _Trial:
         digest(self.net.module)
         self.begun = time.perf_counter() - started
         self.learned: dict[str, tuple[Policy, float]] = {}
-        self.costs: dict[int, float] = {}
+        self.costs: dict[tuple[str, ...], float] = {}
 
     def __call__(self) -> Event:
         sizes = {s: len(r) for s, r in self.records.items()}
@@ -162,7 +174,7 @@ class _Trial:
             dict(_wanted(np.concatenate([rows.measured(c.setting, [r], scoring.draw) for c in _settings(cells, policy)]))) for r in chosen
         ]
         encoder = self._encoder(policy, scoring.draw == "window")
-        key = hash((policy, tuple(str(c.setting) for c in _settings(cells, policy))))
+        key = (policy, *map(str, settings))
         if key not in self.costs:  # the fits of a fine-tuning ask for the same
             self.costs[key] = trial.encoding(encoder, self.samples, asked)
         return len(test) * self.costs[key] + self._policy(policy)[1]
@@ -196,22 +208,23 @@ class _Trial:
 
     def _scored(self, labels: int) -> float:
         """Scoring and storing one cell."""
-        if labels not in self.costs:
+        key = (f"{labels} labels",)
+        if key not in self.costs:
             count, scoring = len(self.records["test"]), self.job.plan.scoring
             drawn, names = rng("trial", "scores"), tuple(map(str, range(labels)))
             target = (drawn.random((count, labels)) < 0.2).astype(np.int8)
             started = time.perf_counter()
             weights = draws_of_patients("trial", [str(i) for i in range(count)], DRAWS, scoring.bootstrap)
             score(names, target, drawn.random((count, labels)), weights)
-            self.costs[labels] = CELL_SECONDS + (time.perf_counter() - started) * scoring.draws / DRAWS
-        return self.costs[labels]
+            self.costs[key] = CELL_SECONDS + (time.perf_counter() - started) * scoring.draws / DRAWS
+        return self.costs[key]
 
     def _run_bytes(self) -> int:
         """Fits, cells and, of a linear run, features, which stay; those of a fine-tuned network are removed after use."""
         dim, test, draws = self.net.card.dim, self.records["test"], self.job.plan.scoring.draws
-        labels: Callable[[str], int] = lambda task: len(self.tasks[task][2].labels)  # noqa: E731
-        heads = sum(4 * (dim + 1) * labels(f.task) for f in self.fits)
-        cells = sum(len(test) * (9 * labels(c.task) + 4 * dim) + 8 * draws * (1 + labels(c.task)) + CELL_BYTES for c in self.cells)
+        labels = {name: len(task.labels) for name, (_, _, task) in self.tasks.items()}
+        heads = sum(4 * (dim + 1) * labels[f.task] for f in self.fits)
+        cells = sum(len(test) * (9 * labels[c.task] + 4 * dim) + 8 * draws * (1 + labels[c.task]) + CELL_BYTES for c in self.cells)
         if self.training.protocol == "finetune":
             weights = sum(t.numel() * t.element_size() for t in self.net.module.state_dict().values())
             return heads + cells + len(self.fits) * weights

@@ -1,10 +1,18 @@
 """`ecgbench report`: tables, figures and a page from a run folder."""
 
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
 
 from ecgbench.errors import MissingData
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+NAMED = 12
+"""Cells of one model and reason that are named one by one."""
 
 
 def add(app: typer.Typer) -> None:
@@ -31,7 +39,17 @@ def report(
     written = write(study, folder, names)
     states = study.cells["status"].value_counts().to_dict()
     typer.echo(f"{place}: " + ", ".join(f"{n} cells {s}" for s, n in states.items()))
+    for line in _without_number(study.cells):
+        typer.echo(f"  {line}", err=True)
     typer.echo("\n".join(str(p) for p in written))
+
+
+def _without_number(cells: "pd.DataFrame") -> Iterator[str]:
+    """Names of the cells that have no number, those of one model and reason together; their rows are in no mean and no test."""
+    for (status, model, reason), part in cells[cells["status"] != "ok"].groupby(["status", "model", "reason"], sort=False):
+        named = [f"{task} {setting} {policy}" for task, setting, policy in zip(part["task"], part["setting"], part["policy"], strict=True)]
+        more = f" and {len(named) - NAMED} more (all are on the page)" if len(named) > NAMED else ""
+        yield f"{status}: {model}: {', '.join(named[:NAMED])}{more}: {reason}"
 
 
 def newest(folder: Path) -> Path:

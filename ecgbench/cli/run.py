@@ -1,6 +1,8 @@
 """`ecgbench run`: compute what is missing of a study."""
 
 import os
+import tempfile
+import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
@@ -23,7 +25,7 @@ def add(app: typer.Typer) -> None:
 
 
 def run(
-    suite: str = typer.Option(None, "--suite", help="A named study to start from: demo, ptbxl. Without --suite and --tasks: demo."),
+    suite: str = typer.Option(None, "--suite", help="A named study to start from: demo, ptbxl, paper. Without --suite and --tasks: demo."),
     models: str = typer.Option(None, "--models", "-m", help="Models, comma-separated; a path enters your own: laef,./mine.py"),
     tasks: str = typer.Option(None, "--tasks", "-t", help="Tasks, comma-separated; see `ecgbench tasks`."),
     leads: str = typer.Option(None, "--leads", "-l", help="Counts drawn at random, ranges and named sets: 1,2,12,I,II,I+V2 or 1-12."),
@@ -120,6 +122,7 @@ class _Manner:
 
 
 def _compute(asked: Asked, places: Places, manner: _Manner) -> None:
+    from ecgbench.benchmark import estimate as estimating
     from ecgbench.benchmark import plan as planning
     from ecgbench.benchmark.device import choose
     from ecgbench.benchmark.engines.inline import Inline
@@ -133,9 +136,23 @@ def _compute(asked: Asked, places: Places, manner: _Manner) -> None:
         with Inline() as engine:
             engine.follow()
         return
-    with Inline() if manner.in_process or processes > 1 else Isolated(places.out, manner.patience) as engine:
-        planned = planning.plan(asked, lambda model, weights: engine.look(model, doors(), weights, asked.contract)["policy"])
-        done = Run(planned, places, watcher(), engine, device)()
+    with tempfile.TemporaryDirectory() as passing:
+        logs = Path(passing) if manner.dry_run else places.out
+        with Inline() if manner.in_process or processes > 1 else Isolated(logs, manner.patience) as engine:
+            started = time.monotonic()
+            planned = planning.plan(asked, lambda model, weights: engine.look(model, doors(), weights, asked.contract)["policy"])
+            begun = time.monotonic() - started
+            slow = planned.training.protocol == "finetune" and device == "cpu" and not estimating.trifling(planned)
+            if manner.dry_run and processes > 1:
+                raise BadSetting("--dry-run: its trial is of one process; run it without torchrun")
+            if manner.dry_run or (slow and processes == 1):
+                found = replace(estimating.estimate(planned, places, engine.measure, doors(), device), begun=begun)
+            if manner.dry_run:
+                typer.echo("\n".join(estimating.table(found, places.out)))
+                return
+            if slow and processes == 1:
+                estimating.agreed(found, manner.yes, lambda line: typer.echo(line, err=True))
+            done = Run(planned, places, watcher(), engine, device)()
     typer.echo(
         f"{done.computed} cells computed, {done.reused} were there already, {len(done.skipped)} skipped, {done.failures} failed: "
         f"{places.out}"

@@ -53,9 +53,8 @@ class Encoder:
         found = run(view, wanted)
         for mask, features in found.items():
             if not np.isfinite(features).all():
-                raise LeakError(
-                    f"features of leads {bits_to_mask(np.array(mask)).astype(int)} are not finite: a hidden lead was read, or the network gives NaN"
-                )
+                leads = bits_to_mask(np.array(mask)).astype(int)
+                raise LeakError(f"features of leads {leads} are not finite: a hidden lead was read, or the network gives NaN")
         return found
 
     def _pooled(self, found: Any, windows: int) -> torch.Tensor:

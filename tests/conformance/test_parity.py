@@ -84,6 +84,7 @@ def golden(seed: str) -> dict[str, np.ndarray]:
 def tiny(monkeypatch: pytest.MonkeyPatch) -> types.ModuleType:
     module = types.ModuleType("tinyparity")
     module.CARD, module.build = stmem.CARD, Tiny  # type: ignore[attr-defined]
+    monkeypatch.setitem(models.ROOM._paths, "tinyparity", Path("tinyparity.py"))
     monkeypatch.setitem(models.ROOM._strangers, "tinyparity", module)
     return module
 

@@ -29,8 +29,6 @@ START = 120.0
 """Seconds that a new process may take to import what every job needs, before patience with the model begins."""
 POLL = 0.25
 """Seconds between two looks at whether a silent process still lives."""
-
-
 GARBAGE = "its process was ended, for the model wrote into the pipe of its events"
 
 
@@ -57,6 +55,13 @@ class Isolated:
             return self._ask(model, {"look": model, "doors": doors, "weights": weights, "contract": contract}, lambda event: None) or {}
         except DiedError:
             return {"policy": None}
+
+    def measure(self, job: Job) -> Event:
+        """The answer of `workload.measure`; {"failed": reason} where the model fails or ends its process."""
+        try:
+            return self._ask(job.model, {"measure": job.to_json()}, lambda event: None) or {}
+        except DiedError as error:
+            return {"failed": str(error)}
 
     def run(self, job: Job, tell: Tell) -> None:
         """Compute a job; its events go to `tell`. DiedError: see there; EcgbenchError: what stops the run."""
@@ -109,7 +114,7 @@ class _Worker:
         assert self._process.stdout is not None
         self._drain = threading.Thread(target=_drain, args=(self._process.stdout, log), daemon=True)
         self._drain.start()
-        self._rest, self._ready = b"", False
+        self._rest, self._ready, self._ended = b"", False, False
 
     @property
     def alive(self) -> bool:
@@ -139,7 +144,7 @@ class _Worker:
                 heard = time.monotonic()
             elif time.monotonic() - heard > (patience if self._ready else max(patience, START)):
                 raise DiedError(f"no progress for {patience:g} s, so it was ended (--cell-timeout)")
-            elif self._process.poll() is not None and not self._readable(0):
+            elif self._process.poll() is not None and (self._ended or not self._readable(0)):
                 raise DiedError(_end_of(self._process.returncode))
 
     def _readable(self, seconds: float) -> bool:
@@ -150,7 +155,8 @@ class _Worker:
         if not self._readable(POLL):
             return []
         data = os.read(self._events, 1 << 16)
-        if not data and self._process.poll() is None:
+        self._ended = not data  # an end is readable for ever
+        if self._ended and self._process.poll() is None:
             time.sleep(POLL)  # it closed its end and is about to go, or lives on without a voice until patience ends
         *whole, self._rest = (self._rest + data).split(b"\n")
         if len(self._rest) > LINE:

@@ -30,13 +30,20 @@ def main() -> None:
     commands: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
     threading.Thread(target=_listen, args=(os.dup(0), commands), daemon=True).start()
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)  # a model that asks its standard input finds nothing there
+    from ecgbench.benchmark import job  # noqa: F401  (seconds of imports, during which the run may die already)
+
     with os.fdopen(events, "w", buffering=1, encoding="utf-8") as out:
+        pipe = os.fstat(events)
 
         def tell(event: Event) -> None:
+            if not os.path.samestat(pipe, os.fstat(events)):  # the model closed it, and the number is another file's by now
+                raise OSError("the pipe of events was closed")
             if event.get("trace"):
-                print(event["trace"], file=sys.stderr, flush=True)  # into the log
+                with contextlib.suppress(OSError, ValueError):  # closed by the model
+                    print(event["trace"], file=sys.stderr, flush=True)  # into the log
             out.write(json.dumps(event) + "\n")
 
+        tell({"kind": "ready"})
         while True:
             command = commands.get()
             try:
@@ -51,6 +58,8 @@ def _carry_out(command: dict[str, Any], tell: Any) -> Event | None:
     if "look" in command:
         enter(command["doors"])
         return look(command["look"], command["weights"], command["contract"])
+    if "measure" in command:
+        return tried(Job.from_json(command["measure"]))
     work(Job.from_json(command["job"]), tell)
     return None
 
