@@ -106,7 +106,8 @@ def agreed(found: Estimate, yes: bool, tell: Callable[[str], None]) -> None:
 def table(found: Estimate, out: Path) -> Iterator[str]:
     """Lines of at most 80 columns: the study, its datasets, its models, the whole."""
     plan, done = found.plan, sum(p.done for p in found.parts)
-    yield f"{len(plan.cells)} cells of {len(plan.fits)} fits ({plan.training.protocol}), {done} of them finished in {out}"
+    fits = f"{len(plan.fits)} fit{'s' if len(plan.fits) > 1 else ''}"
+    yield f"{len(plan.cells)} cells of {fits} ({plan.training.protocol}), {done} of them finished in {out}"
     yield from _datasets(found.parts)
     width = max(5, *(len(p.job.model) for p in found.parts), *(len(p.job.dataset) for p in found.parts))
     width = min(width, 16)
@@ -117,9 +118,9 @@ def table(found: Estimate, out: Path) -> Iterator[str]:
         if "failed" in p.answer:
             yield f"{head} {cells:5} its trial failed: {p.answer['failed']}"
             continue
-        fits = len(p.job.plan.fits) if cells else 0
+        count = len(p.job.plan.fits) if cells else 0
         times = f"{duration(p['training']):>12} {duration(p['evaluation']):>12}"
-        yield f"{head} {cells:5} {fits:4} {times} {size(p.disk):>8}"
+        yield f"{head} {cells:5} {count:4} {times} {size(p.disk):>8}"
     skipped = sum(p.answer.get("skipped", 0) for p in found.parts)
     if skipped:
         yield f"{skipped} cells will be skipped: the model cannot read these leads under this policy"

@@ -71,13 +71,24 @@ class Hearing:
     def bury(self, reason: str, log: str) -> list[list[Cell]]:
         """Its process ended: what it held fails, unless its cells were computed together. Returns what is to be tried again, in parts."""
         self._stages.close()
+        self._find()
         held = [self.left[i] for i in self._held if i in self.left]
+        if not held and self._held:  # it died between two turns
+            return [list(self.left.values())] if self.left else []
         if self._together and len(held) > 1:
             self.watcher.note(f"{self.job.model}: {reason}; going on cell by cell")
             rest = [c for c in self.left.values() if c not in held]
             return [*([c] for c in held), *([rest] if rest else [])]
         self.fail(held or self.left.values(), reason, "", log)
         return [list(self.left.values())] if self.left else []
+
+    def _find(self) -> None:
+        """What it held and had finished, but could not tell any more, is computed."""
+        for identity in self._held:
+            if identity in self.left and identity in self.keys:
+                cell = self.left[identity]
+                if stored.finished(self.store.cell_folder(cell, self.keys[identity])):
+                    self._settle({"state": "computed", "cells": [identity]}, "")
 
     def fail(self, cells: Iterable[Cell], reason: str, trace: str = "", log: str = "") -> None:
         """Store why; a cell that failed before its key was known lies under a key of its name. Finished cells stay."""

@@ -11,7 +11,6 @@ from ecgbench.ecg.draw import parse_leads, settings
 from ecgbench.errors import BadSetting, UnknownName
 from ecgbench.room import plain
 
-
 ALL = "all"
 """Of `--models`: every registered one; of `--tasks`: every task of the datasets that hold patients."""
 

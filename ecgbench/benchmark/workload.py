@@ -11,9 +11,10 @@ import pandas as pd
 
 from ecgbench import models
 from ecgbench.adapters._adapt import NATIVE, Policy, TrainingSplit
-from ecgbench.benchmark.job import STOPS, Event, Job, enter
+from ecgbench.benchmark.job import Event, Job
 from ecgbench.benchmark.plan import all_tasks
 from ecgbench.benchmark.selection import SPLITS, Selection, _quotas
+from ecgbench.benchmark.work import STOPS, enter
 from ecgbench.cards import DatasetCard
 from ecgbench.cells import Cell, Fit, Places
 from ecgbench.datasets import get
@@ -143,7 +144,7 @@ class _Trial:
 
     def _prepared(self) -> float:
         """Reading and checking where there is no prepared copy, and the contract's filter and rate."""
-        band = self.contract.filter and (self.contract.filter.low, self.contract.filter.high)
+        band = (self.contract.filter.low, self.contract.filter.high) if self.contract.filter else None
         raw, spent = trial.signal(round(self.card.fs * self.card.seconds), "raw"), []
         for _ in range(4):
             started = time.perf_counter()
@@ -170,9 +171,8 @@ class _Trial:
         """Test records under all leads that cells of one policy ask for."""
         test, scoring = self.records["test"], self.job.plan.scoring
         chosen = _spread(test)
-        asked = [
-            dict(_wanted(np.concatenate([rows.measured(c.setting, [r], scoring.draw) for c in _settings(cells, policy)]))) for r in chosen
-        ]
+        settings = [c.setting for c in _settings(cells, policy)]
+        asked = [dict(_wanted(np.concatenate([rows.measured(s, [r], scoring.draw) for s in settings]))) for r in chosen]
         encoder = self._encoder(policy, scoring.draw == "window")
         key = (policy, *map(str, settings))
         if key not in self.costs:  # the fits of a fine-tuning ask for the same

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import typer
 
-from ecgbench.cells import Asked, Places
+from ecgbench.cells import Asked, Places, Plan
 from ecgbench.errors import BadSetting
 from ecgbench.room import folder_name
 
@@ -122,36 +122,23 @@ class _Manner:
 
 
 def _compute(asked: Asked, places: Places, manner: _Manner) -> None:
-    from ecgbench.benchmark import estimate as estimating
-    from ecgbench.benchmark import plan as planning
     from ecgbench.benchmark.device import choose
-    from ecgbench.benchmark.engines.inline import Inline
-    from ecgbench.benchmark.engines.isolated import Isolated
     from ecgbench.benchmark.progress import watcher
-    from ecgbench.benchmark.run import Run, doors
+    from ecgbench.benchmark.run import Run
 
     device = choose(manner.device)
     processes = int(os.environ.get("WORLD_SIZE", "1"))  # of torchrun: the first computes the study, all fine-tune
-    if processes > 1 and os.environ.get("RANK", "0") != "0":
-        with Inline() as engine:
-            engine.follow()
-        return
+    if manner.dry_run and processes > 1:
+        raise BadSetting("--dry-run: its trial is of one process; run it without torchrun")
     with tempfile.TemporaryDirectory() as passing:
         logs = Path(passing) if manner.dry_run else places.out
-        with Inline() if manner.in_process or processes > 1 else Isolated(logs, manner.patience) as engine:
-            started = time.monotonic()
-            planned = planning.plan(asked, lambda model, weights: engine.look(model, doors(), weights, asked.contract)["policy"])
-            begun = time.monotonic() - started
-            slow = planned.training.protocol == "finetune" and device == "cpu" and not estimating.trifling(planned)
-            if manner.dry_run and processes > 1:
-                raise BadSetting("--dry-run: its trial is of one process; run it without torchrun")
-            if manner.dry_run or (slow and processes == 1):
-                found = replace(estimating.estimate(planned, places, engine.measure, doors(), device), begun=begun)
-            if manner.dry_run:
-                typer.echo("\n".join(estimating.table(found, places.out)))
+        with _engine(manner, logs, processes) as engine:
+            if os.environ.get("RANK", "0") != "0":
+                engine.follow()
                 return
-            if slow and processes == 1:
-                estimating.agreed(found, manner.yes, lambda line: typer.echo(line, err=True))
+            planned = _planned(asked, places, manner, engine, device if processes == 1 else "")
+            if manner.dry_run:
+                return
             done = Run(planned, places, watcher(), engine, device)()
     typer.echo(
         f"{done.computed} cells computed, {done.reused} were there already, {len(done.skipped)} skipped, {done.failures} failed: "
@@ -163,6 +150,35 @@ def _compute(asked: Asked, places: Places, manner: _Manner) -> None:
     typer.echo(f"next: ecgbench report {places.out}")
     if done.failed:
         raise typer.Exit(1)
+
+
+def _engine(manner: _Manner, logs: Path, processes: int) -> Any:
+    if manner.in_process or processes > 1:
+        from ecgbench.benchmark.engines.inline import Inline
+
+        return Inline()
+    from ecgbench.benchmark.engines.isolated import Isolated
+
+    return Isolated(logs, manner.patience)
+
+
+def _planned(asked: Asked, places: Places, manner: _Manner, engine: Any, device: str) -> Plan:
+    """The plan, once its time is told where that was asked for or is long; `device` is "" where nothing can be tried."""
+    from ecgbench.benchmark import estimate as estimating
+    from ecgbench.benchmark import plan as planning
+    from ecgbench.benchmark.run import doors
+
+    started = time.monotonic()
+    planned = planning.plan(asked, lambda model, weights: engine.look(model, doors(), weights, asked.contract)["policy"])
+    begun = time.monotonic() - started
+    slow = planned.training.protocol == "finetune" and device == "cpu" and not estimating.trifling(planned)
+    if manner.dry_run or slow:
+        found = replace(estimating.estimate(planned, places, engine.measure, doors(), device), begun=begun)
+        if manner.dry_run:
+            typer.echo("\n".join(estimating.table(found, places.out)))
+        else:
+            estimating.agreed(found, manner.yes, lambda line: typer.echo(line, err=True))
+    return planned
 
 
 def _base(suite: str | None, tasks: str | None) -> Asked:

@@ -124,11 +124,11 @@ def probing(training: Training, shape: tuple[int, int], windows: int, sizes: tup
     learn, check = (_split(f"{split} head", max(2, round(share * n)), windows, shape) for split, n in zip(("train", "val"), sizes))
     spent = []
     with torch.random.fork_rng(devices=[]):
-        for epochs in (1, 4):
+        for epochs in (1, 1, 5):  # the first warms up
             started = time.perf_counter()
             linear.fit(replace(training, epochs=epochs), 0, learn, check)
             spent.append(time.perf_counter() - started)
-    return (spent[1] - spent[0]) / 3 * training.epochs / share
+    return max(0.0, spent[2] - spent[1]) / 4 * training.epochs / share
 
 
 def _split(name: str, count: int, windows: int, shape: tuple[int, int]) -> linear.Split:

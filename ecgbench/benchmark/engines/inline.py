@@ -2,7 +2,8 @@
 
 from types import TracebackType
 
-from ecgbench.benchmark.job import Event, Job, Tell, enter, look, take_part, work
+from ecgbench.benchmark.job import Event, Job, Tell
+from ecgbench.benchmark.work import enter, look, take_part, work
 from ecgbench.benchmark.workload import tried
 from ecgbench.training import ranks
 
@@ -19,7 +20,7 @@ class Inline:
         ranks.leave()
 
     def look(self, model: str, doors: tuple[tuple[str, str], ...], weights: str | None, contract: str) -> Event:
-        """The answer of `job.look`."""
+        """The answer of `work.look`."""
         enter(doors)
         return look(model, weights, contract)
 

@@ -50,7 +50,7 @@ class Isolated:
         self._end()
 
     def look(self, model: str, doors: tuple[tuple[str, str], ...], weights: str | None, contract: str) -> Event:
-        """The answer of `job.look`; a model whose import ends or hangs the process has no policy to tell."""
+        """The answer of `work.look`; a model whose import ends or hangs the process has no policy to tell."""
         try:
             return self._ask(model, {"look": model, "doors": doors, "weights": weights, "contract": contract}, lambda event: None) or {}
         except DiedError:

@@ -13,6 +13,7 @@ import queue
 import signal
 import sys
 import threading
+import traceback
 from typing import Any
 
 from ecgbench.errors import EcgbenchError
@@ -30,7 +31,7 @@ def main() -> None:
     commands: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
     threading.Thread(target=_listen, args=(os.dup(0), commands), daemon=True).start()
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)  # a model that asks its standard input finds nothing there
-    from ecgbench.benchmark import job  # noqa: F401  (seconds of imports, during which the run may die already)
+    from ecgbench.benchmark import work  # noqa: F401  (seconds of imports, during which the run may die already)
 
     with os.fdopen(events, "w", buffering=1, encoding="utf-8") as out:
         pipe = os.fstat(events)
@@ -50,10 +51,16 @@ def main() -> None:
                 tell({"kind": "over", "answer": _carry_out(command, tell)})
             except EcgbenchError as error:
                 tell({"kind": "stopped", "error": type(error).__name__, "reason": str(error)})
+            except BaseException:  # the end of the interpreter would wait for the thread that listens
+                traceback.print_exc()
+                sys.stderr.flush()
+                os._exit(70)
 
 
 def _carry_out(command: dict[str, Any], tell: Any) -> Event | None:
-    from ecgbench.benchmark.job import Job, enter, look, work
+    from ecgbench.benchmark.job import Job
+    from ecgbench.benchmark.work import enter, look, work
+    from ecgbench.benchmark.workload import tried
 
     if "look" in command:
         enter(command["doors"])

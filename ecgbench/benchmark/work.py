@@ -1,0 +1,233 @@
+"""Computes one job. What happens is told in events, plain JSON values, because a job runs in a process of its own
+(`engines.isolated`): whatever a model does there costs its own cells and no others.
+"""
+
+import time
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from ecgbench import adapters, models
+from ecgbench.benchmark import fit, keys
+from ecgbench.benchmark.cell import compute
+from ecgbench.benchmark.job import Event, Job, Tell
+from ecgbench.benchmark.plan import all_tasks
+from ecgbench.benchmark.selection import Selection
+from ecgbench.benchmark.subject import Subject
+from ecgbench.cards import facts
+from ecgbench.cells import Cell
+from ecgbench.datasets._prepare import prepare
+from ecgbench.errors import BadSetting, BadWeights, EcgbenchError, LeakError, WriteError
+from ecgbench.inference import network
+from ecgbench.models._weights import digest
+from ecgbench.results import store as stored
+from ecgbench.results.store import Store
+from ecgbench.training import gates, ranks
+
+STOPS = (BadWeights, WriteError)
+"""The user's to mend before anything else is worth computing: the run stops."""
+CONDEMNS = (LeakError, gates.GateError)
+"""What a model must never do: no number of it could be trusted, so all that is left of it fails."""
+LONGEST_REASON, LONGEST_TRACE = 500, 20_000
+"""Characters of what a stranger's exception says that are kept."""
+
+
+def enter(doors: Sequence[tuple[str, str]]) -> None:
+    """Let the strangers in by their paths; nothing of them is imported yet."""
+    for room, path in doors:
+        {"models": models, "adapters": adapters}[room].resolve(path)
+
+
+def look(model: str, weights: str | None, contract: str) -> Event:
+    """Import a model and read its card; with `weights`, load them too, so that a mistake is found before hours of work.
+
+    Returns {"policy": the policy of `contract`, or None where the model cannot be imported, which is its own failure}.
+    EcgbenchError for a contract that the card does not have and weights that do not match.
+    """
+    try:
+        card = models.get(model).CARD
+    except BadSetting:
+        return {"policy": None}
+    if weights is not None:
+        try:
+            network.build(model, weights)
+        except EcgbenchError:
+            raise
+        except Exception:  # a stranger's network: its job will tell
+            traceback.print_exc()
+    return {"policy": card.contract(contract).policy}
+
+
+class Teller:
+    """A watcher whose every word is an event, and the words of a job."""
+
+    def __init__(self, tell: Tell) -> None:
+        self.tell = tell
+
+    def note(self, text: str) -> None:
+        """One line about something that is done."""
+        self.tell({"kind": "note", "text": text})
+
+    @contextmanager
+    def stage(self, text: str, total: int, unit: str) -> Iterator[Callable[[int], None]]:
+        """A stretch of work."""
+        self.tell({"kind": "stage", "text": text, "total": total, "unit": unit})
+        yield lambda n: self.tell({"kind": "advance", "n": int(n)})
+        self.tell({"kind": "stage over"})
+
+    def hold(self, cells: Sequence[Cell], together: bool = False) -> None:
+        """What dies with this process from now on; `together`: it may be the fault of one of them, each deserves a try of its own."""
+        self.tell({"kind": "hold", "cells": [c.identity for c in cells], "together": together})
+
+    def settle(self, state: str, cells: Sequence[Cell], reason: str = "", trace: str = "") -> None:
+        """Cells that are computed, reused, skipped or failed."""
+        told = {"reason": brief(reason), "trace": trace[-LONGEST_TRACE:]}
+        self.tell({"kind": "settled", "state": state, "cells": [c.identity for c in cells], **told})
+
+    def condemn(self, error: Exception) -> None:
+        """The model did what none may do."""
+        trace = "".join(traceback.format_exception(error))[-LONGEST_TRACE:]
+        self.tell({"kind": "condemned", "reason": brief(str(error)), "trace": trace})
+
+
+def brief(reason: str) -> str:
+    """A reason as one line that a terminal shows as it is.
+
+    >>> brief("no memory:\\n  you asked\\tfor \\x1b[31mmuch")
+    'no memory: you asked for ?[31mmuch'
+    """
+    line = " ".join(reason[: 4 * LONGEST_REASON].split())
+    shown = "".join(c if c.isprintable() else "?" for c in line)
+    return shown if len(shown) <= LONGEST_REASON else shown[:LONGEST_REASON] + " ..."
+
+
+def work(job: Job, tell: Tell) -> None:
+    """Compute a job. EcgbenchError for what stops the whole run; everything else is told."""
+    enter(job.doors)
+    _Work(job, Teller(tell))()
+
+
+def take_part(job: Job) -> None:
+    """One process's part of the fine-tuning of a job's only fit, as the first process called for it."""
+    enter(job.doors)
+    mine = _Work(job, Teller(lambda event: None))
+    fitted = job.plan.fits[0]
+    fit.train(mine._subject(), fitted, mine.tasks[fitted.task][2], job.plan.training, mine.store)
+
+
+class _Work:
+    """The cells of a job, one stage after the other."""
+
+    def __init__(self, job: Job, teller: Teller) -> None:
+        self.job, self.teller, self.store = job, teller, Store(job.places.out)
+        self.plan, self.cells, self.tasks = job.plan, list(job.plan.cells), all_tasks()
+        self.keys: dict[str, str] = {}
+
+    def __call__(self) -> None:
+        try:
+            with self._at_the_cost_of(self.cells):
+                models.get(self.job.model)  # a stranger's import may fail in any way
+                subject = self._subject()
+                self._declare(subject)
+                todo = [c for c in self.cells if not self._settled(subject, c)]
+                (self._linear if self.plan.training.protocol == "linear" else self._finetune)(subject, todo)
+                gates.unchanged(subject.network.card.title, subject.network.sha256, digest(subject.network.module))
+        except CONDEMNS as error:
+            self.teller.condemn(error)
+
+    def _subject(self) -> Subject:
+        built = network.build(self.job.model, self.job.weights, self.job.device)
+        prepared = prepare(self.job.dataset, self.job.places.data, self.job.places.prepared)
+        selection = Selection(prepared, self.plan.limit)
+        return Subject(built, built.card.contract(self.plan.fits[0].contract), selection, self.store.path, self.teller)
+
+    def _linear(self, subject: Subject, todo: list[Cell]) -> None:
+        for trained in dict.fromkeys(c.fit.policy for c in todo):
+            for fitted in [f for f in dict.fromkeys(c.fit for c in todo) if f.policy == trained]:
+                part = [c for c in todo if c.fit == fitted]
+                with self._at_the_cost_of(part):
+                    self.teller.hold(part)
+                    fit.features(subject, fitted, self.plan.training)
+        for policy in dict.fromkeys(c.policy for c in todo):
+            self._policy(subject, [c for c in todo if c.policy == policy])
+
+    def _finetune(self, subject: Subject, todo: list[Cell]) -> None:
+        for fitted in dict.fromkeys(c.fit for c in todo):
+            part = [c for c in todo if c.fit == fitted]
+            with self._at_the_cost_of(part):
+                self.teller.hold(part)
+                call = partial(ranks.call, {"job": self.job.of([c for c in self.job.plan.cells if c.fit == fitted]).to_json()})
+                tuned = fit.tuned(subject, fitted, self.tasks[fitted.task][2], self.plan.training, (self.store, call))
+                for policy in dict.fromkeys(c.policy for c in part):
+                    self._policy(tuned, [c for c in part if c.policy == policy])
+                tuned.forget()
+
+    def _policy(self, subject: Subject, cells: list[Cell]) -> None:
+        """Test windows of all cells of a policy together, then each cell alone."""
+        scoring, policy = self.plan.scoring, cells[0].policy
+        self.teller.hold(cells, len(cells) > 1)
+        wanted = [subject.rows(c, scoring) for c in cells]
+        what = f"test windows, {policy}"
+        try:
+            subject.compute(policy, np.concatenate(wanted), what, scoring.draw == "window")
+        except (*STOPS, *CONDEMNS):
+            raise
+        except Exception as error:  # of one lead setting, perhaps: each cell tries again what it needs
+            self.teller.note(f"{subject.name}: {what}: {brief(f'{type(error).__name__}: {error}')}; going on cell by cell")
+        for cell, needed in zip(cells, wanted, strict=True):
+            self.teller.hold([cell])
+            with self._at_the_cost_of([cell]):
+                subject.compute(policy, needed, what, scoring.draw == "window")
+                task, fit_task = (self.tasks[name][2] for name in (cell.task, cell.fit.task))
+                head = fit.head(subject, cell.fit, fit_task, self.plan.training, self.store)
+                macro = compute(subject, cell, (task, fit_task), head, scoring, self._folder(cell))
+                self.teller.settle("computed", [cell])
+                self.teller.note(f"{cell.label}: macro AUROC {100 * macro:.1f}")
+
+    @contextmanager
+    def _at_the_cost_of(self, cells: list[Cell]) -> Iterator[None]:
+        """Whatever fails inside costs these cells and no others, except what stops the run or condemns the model."""
+        try:
+            yield
+        except (*STOPS, *CONDEMNS):
+            raise
+        except Exception as error:
+            reason = str(error) if isinstance(error, EcgbenchError) else f"{type(error).__name__}: {error}"
+            self.teller.settle("failed", cells, reason, "".join(traceback.format_exception(error)))
+
+    def _declare(self, subject: Subject) -> None:
+        """Tell, before anything is computed, what the cells rest on and where they will lie."""
+        card, contract = subject.network.card, subject.contract
+        about = {
+            **{k: facts(card)[k] for k in ("title", "summary", "paper", "licence", "parameters", "origin", "choices")},
+            "weights": subject.network.weights, "weights_sha256": subject.network.sha256, "contract": facts(contract),
+            "windows": subject.windows, "device": self.job.device,
+        }  # fmt: skip
+        for policy in dict.fromkeys(c.policy for c in self.cells):
+            part = [c for c in self.cells if c.policy == policy]
+            with self._at_the_cost_of(part):
+                for cell in part:
+                    task, fit_task = self.tasks[cell.task][2], self.tasks[cell.fit.task][2]
+                    fitted = keys.fit_key(subject, cell.fit, fit_task, self.plan.training)
+                    self.keys[cell.identity] = keys.cell_key(subject, cell, task, fitted, self.plan.scoring)
+        self.cells = [c for c in self.cells if c.identity in self.keys]
+        self.teller.tell({"kind": "declared", "model": about, "keys": self.keys, "started": time.time()})
+
+    def _settled(self, subject: Subject, cell: Cell) -> bool:
+        """Whether a cell is finished already or cannot run; the latter is stored and said."""
+        folder = self._folder(cell)
+        if stored.finished(folder):
+            self.teller.settle("reused", [cell])
+            return True
+        reason = subject.refusal(cell, self.plan.scoring)
+        if reason is not None:
+            stored.excuse(folder, stored.SKIPPED, reason)
+            self.teller.settle("skipped", [cell], reason)
+        return reason is not None
+
+    def _folder(self, cell: Cell) -> Path:
+        return self.store.cell_folder(cell, self.keys[cell.identity])

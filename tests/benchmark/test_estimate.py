@@ -1,0 +1,133 @@
+"""What `--dry-run` tells, and what is asked before a long fine-tuning; the tiny stranger on the demo."""
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+from ecgbench import adapters, models, suites
+from ecgbench.benchmark import estimate as estimating
+from ecgbench.benchmark import plan as planning
+from ecgbench.benchmark.engines.inline import Inline
+from ecgbench.benchmark.hearing import Outcome
+from ecgbench.benchmark.job import Event, Job
+from ecgbench.benchmark.run import Run
+from ecgbench.cells import Plan
+from ecgbench.cli import main
+
+TINY = Path(__file__).parents[1] / "tiny.py"
+USUAL = ("--models", str(TINY), "--tasks", "demo", "--weights", "random", "--leads", "1,2,12", "--seeds", "2", "--device", "cpu")
+
+
+@pytest.fixture(autouse=True)
+def _one_thread() -> Iterator[None]:
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture
+def typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
+    """`ecgbench run` with the usual words, in this process; returns the exit code."""
+
+    def run(*words: str) -> int:
+        models.ROOM.forget()
+        adapters.ROOM.forget()
+        places = ["--prepared", str(tmp_path / "prepared"), "--out", str(tmp_path / "run")]
+        monkeypatch.setattr(sys, "argv", ["ecgbench", "run", "--in-process", *USUAL, *places, *words])
+        with pytest.raises(SystemExit) as end:
+            main()
+        return int(end.value.code or 0)
+
+    return run
+
+
+def asked_for_an(hours: float) -> Callable[[Inline, Job], Event]:
+    def measure(self: Inline, job: Job) -> Event:
+        return {"source": "downloaded", "records": {"train": 1}, "seconds": {"training": 3600 * hours}, "disk": {"run": 1, "prepared": 1}}
+
+    return measure
+
+
+@pytest.mark.parametrize("protocol", ["linear", "finetune"])
+def test_a_dry_run_tells_cells_disk_and_time_and_writes_nothing(
+    protocol: str, typed: Callable[..., int], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert typed("--dry-run", "--protocol", protocol, "--epochs", "2", "--limit", "60") == 0
+    told = capsys.readouterr().out
+    assert f"5 cells of 1 fit ({protocol}), 0 of them finished" in told
+    assert "demo: not prepared yet; 60 records (train 40, val 7, test 13)" in told
+    assert "\ndisk: " in told
+    assert "\ntime: about " in told
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_finished_cells_are_left_out(typed: Callable[..., int], capsys: pytest.CaptureFixture[str]) -> None:
+    words = ("--limit", "60", "--epochs", "2")
+    assert typed(*words) == 0
+    assert typed("--dry-run", *words, "--leads", "1,2,12,I") == 0
+    told = capsys.readouterr().out
+    assert "6 cells of 1 fit (linear), 5 of them finished" in told
+    assert [line.split()[:4] for line in told.splitlines() if line.startswith("tiny ")] == [["tiny", "demo", "1", "1"]]
+
+
+@pytest.mark.parametrize("protocol", ["linear", "finetune"])
+def test_the_estimate_is_of_the_order_of_the_run(protocol: str, typed: Callable[..., int], monkeypatch: pytest.MonkeyPatch) -> None:
+    found: list[estimating.Estimate] = []
+    table = estimating.table
+
+    def kept(estimated: estimating.Estimate, out: Path) -> Iterator[str]:
+        found.append(estimated)
+        return table(estimated, out)
+
+    monkeypatch.setattr(estimating, "table", kept)
+    words = ("--protocol", protocol, "--epochs", "20")
+    assert typed(*words, "--dry-run") == 0
+    started = time.monotonic()
+    assert typed(*words) == 0
+    spent = time.monotonic() - started
+    assert spent / 4 < found[0].seconds < 4 * spent
+
+
+def test_long_fine_tuning_without_a_gpu_waits_for_a_yes(
+    typed: Callable[..., int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    started = []
+
+    def note(self: Run) -> Outcome:
+        started.append(1)
+        return self.outcome
+
+    monkeypatch.setattr(Run, "__call__", note)
+    monkeypatch.setattr(Inline, "measure", asked_for_an(2))
+    words = ("--protocol", "finetune", "--epochs", "100")
+    assert typed(*words) == 2
+    told = capsys.readouterr().err
+    assert "takes about 2 h 00 min (tiny 2 h 00 min)" in told
+    assert all(word in told for word in ("--yes", "--limit", "--epochs", "GPU"))
+    assert not started
+    assert not (tmp_path / "run").exists()
+    assert typed(*words, "--yes") == 0
+    assert "takes about 2 h 00 min" in capsys.readouterr().err
+    monkeypatch.setattr(Inline, "measure", asked_for_an(0.5))
+    assert typed(*words) == 0
+    assert "takes about 30 min" in capsys.readouterr().err
+    assert typed("--protocol", "finetune", "--epochs", "1", "--limit", "60") == 0
+    assert "fine-tuning" not in capsys.readouterr().err
+    assert len(started) == 3
+
+
+def test_the_paper_is_every_model_on_every_task_of_patients() -> None:
+    models.ROOM.forget()
+    asked = planning.check(suites.get("paper").PLAN)
+    made: Plan = planning.plan(asked, lambda model, weights: "zero")
+    real = [name for name, (_, card, _) in planning.all_tasks().items() if not card.synthetic]
+    assert {(c.fit.model, c.task) for c in made.cells} == {(m, t) for m in models.names() for t in real}
+    assert made.training.protocol == "finetune"
+    assert made.training.epochs == 100
+    settings = {str(c.setting) for c in made.cells}
+    assert settings == {*(f"{k}@seed{s}" for k in (1, 2) for s in range(5)), "12", "I", "II"}
