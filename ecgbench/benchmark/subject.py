@@ -166,7 +166,7 @@ class Subject:
     def compute(self, policy: str, wanted: np.ndarray, what: str, singly: bool = False) -> None:
         """Compute what is missing of `wanted`, with progress; `singly`: see Encoder."""
         cache = self.cache(policy)
-        encoder = Encoder(self.network.encoder, self.contract, self.policy(policy), singly)
+        encoder = Encoder(self.network.encoder, self.contract, self.policy(policy), singly, self.network.card.dim)
         missing = cache.missing(wanted)
         with self.watcher.stage(f"{self.name}: {what}", len(missing), "windows") as advance:
             cache.compute(encoder, self.view, missing, advance)
