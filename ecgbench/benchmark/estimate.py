@@ -147,7 +147,7 @@ def duration(seconds: float) -> str:
     """In words, two units at most.
 
     >>> duration(4), duration(89), duration(5400), duration(200000)
-    ('4 s', '89 s', '1 h 30 min', '2 days 8 h')
+    ('4 s', '89 s', '1 h 30 min', '2 days 7 h')
     """
     if seconds < 120:
         return f"{seconds:.0f} s"

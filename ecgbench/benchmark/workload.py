@@ -165,7 +165,7 @@ class _Trial:
         return self.learned[name]
 
     def _encoder(self, policy: str, singly: bool = False) -> Encoder:
-        return Encoder(self.net.encoder, self.contract, self._policy(policy)[0], singly)
+        return Encoder(self.net.encoder, self.contract, self._policy(policy)[0], singly, self.net.card.dim)
 
     def _encoded(self, policy: str, cells: Sequence[Cell]) -> float:
         """Test records under all leads that cells of one policy ask for."""
