@@ -149,7 +149,12 @@ class Plan:
         cells = []
         for c in data["cells"]:
             fit = Fit(
-                task=c["fit_task"], model=c["model"], contract=c["contract"], weights=c["weights"], seed=c["seed"], policy=c["fit_policy"]
+                task=c["fit_task"],
+                model=c["model"],
+                contract=c["contract"],
+                weights=c["weights"],
+                seed=c["seed"],
+                policy=c.get("fit_policy", ""),
             )
             cells.append(Cell(fit=fit, task=c["task"], setting=_setting(c), policy=c["policy"]))
         return cls(

@@ -48,6 +48,10 @@ class LeakError(EcgbenchError):
     """A policy or a network touched a lead that was not measured, or a policy was shown a record outside the training split."""
 
 
+class PolicyError(LeakError):
+    """A policy that leaks or was shown what it must not see: its own cells fail, the model's others do not."""
+
+
 class WriteError(EcgbenchError):
     """A file of ours that cannot be written: no space, an I/O error, no permission; the run stops and nothing is lost."""
 

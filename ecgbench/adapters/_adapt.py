@@ -12,7 +12,7 @@ import numpy as np
 from ecgbench.cards import InputContract
 from ecgbench.ecg.leads import LEADS, rows_of
 from ecgbench.ecg.preprocess import normalise
-from ecgbench.errors import LeakError
+from ecgbench.errors import PolicyError
 from ecgbench.room import plain
 
 State = Mapping[str, np.ndarray]
@@ -34,7 +34,7 @@ class TrainingSplit:
         """The signals one at a time; LeakError at the first record that is not of the training split, before it is handed out."""
         for record, signal in self.signals():
             if record not in self.allowed:
-                raise LeakError(
+                raise PolicyError(
                     f"record {record!r} is not of the training split ({len(self.allowed)} records); no policy may learn from it"
                 )
             yield signal
@@ -75,9 +75,9 @@ def adapt(view: np.ndarray, measured: np.ndarray, contract: InputContract, polic
         return normalise(hidden[rows], contract.normalisation), measured[rows]
     filled = np.asarray(policy.fill(hidden, measured, policy.state))
     if filled.shape != view.shape:
-        raise LeakError(f"policy {policy.name!r} made {filled.shape} of a signal of shape {view.shape}; it must keep all twelve rows")
+        raise PolicyError(f"policy {policy.name!r} made {filled.shape} of a signal of shape {view.shape}; it must keep all twelve rows")
     if not np.isfinite(filled).all() or not np.array_equal(filled[measured], view[measured]):
-        raise LeakError(f"policy {policy.name!r} left a hidden lead unfilled, peeked at one, or altered a measured one")
+        raise PolicyError(f"policy {policy.name!r} left a hidden lead unfilled, peeked at one, or altered a measured one")
     if contract.fill == "before":
         signal = normalise(filled[rows], contract.normalisation)
     else:

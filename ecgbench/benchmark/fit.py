@@ -30,7 +30,12 @@ CHECKPOINT = "checkpoint.safetensors"
 def features(subject: Subject, fit: Fit, training: Training) -> None:
     """The features that a linear fit needs, with progress."""
     needed = subject.training_rows(fit, training)
-    subject.compute(fit.policy or subject.contract.policy, np.concatenate([*needed["train"], *needed["val"]]), "training windows")
+    subject.compute(
+        fit.policy or subject.contract.policy,
+        np.concatenate([*needed["train"], *needed["val"]]),
+        "training windows",
+        training.leads == "random",
+    )
 
 
 def head(subject: Subject, fit: Fit, task: Task, training: Training, store: Store) -> Head:

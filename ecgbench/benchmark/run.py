@@ -53,13 +53,15 @@ class Run:
         sweep(self.store.path)
         self.plan = self.store.join(self.asked)
         before = self.store.document() or {"facts": {}, "keys": {}}
-        self.keys: dict[str, str] = dict(before["keys"])
+        self.keys: dict[str, str] = {}
+        """Of this run's cells; those of earlier and other runs stay in plan.json as they are."""
         earlier = before["facts"].get("provenance")
-        self.facts: dict[str, Any] = {"models": {}, "datasets": {}, "tasks": {}, **before["facts"]}
-        self.facts["provenance"] = now = {
+        now = {
             "command": provenance.command(), "started": round(time.time(), 1), "seconds": None, "device": self.device, **provenance.here()
         }  # fmt: skip
-        self.facts["provenance"] = earlier or now  # the numbers there are come from that run
+        self.facts: dict[str, Any] = {"models": {}, "datasets": {}, "tasks": {}}
+        if not earlier:  # else the numbers that are there come from that run
+            self.facts["provenance"] = now
         self.cells = [c for c in self.plan.cells if c in set(self.asked.cells) or self._entered(c)]
         self._save()
         pending = self._jobs()
@@ -152,6 +154,8 @@ class Run:
             self._save()
         elif event["kind"] == "condemned":
             self.condemned[hearing.job.model] = event["reason"], event["trace"]
+            if not hearing.left:  # found out when all its cells were settled: that must not pass for a success
+                self.outcome.failed.setdefault((hearing.job.model, event["reason"], ""), []).append(hearing.job.model)
             hearing.fail(hearing.left.values(), event["reason"], event["trace"], self.engine.log(hearing.job))
         else:
             hearing(event, self.engine.log(hearing.job) if event.get("state") == "failed" else "")

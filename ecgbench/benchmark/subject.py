@@ -4,7 +4,6 @@ import hashlib
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -24,7 +23,7 @@ from ecgbench.inference import rows
 from ecgbench.inference.encode import Encoder
 from ecgbench.inference.features import FeatureCache
 from ecgbench.inference.network import Network
-from ecgbench.room import folder_name
+from ecgbench.room import Room, folder_name
 from ecgbench.seeds import rng
 from ecgbench.training.linear import Split
 
@@ -142,9 +141,9 @@ class Subject:
         """Everything that can change a feature, for keys."""
         state = self.policy(policy).state or {}
         contract = {k: v for k, v in facts(self.contract).items() if k != "absent"}
-        own = {} if policy == NATIVE else {"policy_source": _source(adapters.get(policy))}
+        own = {} if policy == NATIVE else {"policy_source": _source(adapters.ROOM, policy)}
         return {
-            "source": _source(models.get(self.network.name)), **own, "numerics": NUMERICS, "preprocess": preprocess.VERSION,
+            "source": _source(models.ROOM, self.network.name), **own, "numerics": NUMERICS, "preprocess": preprocess.VERSION,
             "dataset": self.selection.prepared.name, "data": self.selection.prepared.digest, "model": self.network.name,
             "weights": self.network.sha256, "contract": contract, "precision": "float32", "path": self.path, "policy": policy,
             "policy_state": {k: hashlib.sha256(np.ascontiguousarray(v).tobytes()).hexdigest() for k, v in sorted(state.items())},
@@ -215,10 +214,10 @@ class Subject:
         self._caches.clear()
 
 
-def _source(module: ModuleType) -> str | None:
-    """sha256 of the file of a stranger that entered by path: it changes under its author's hands, and NUMERICS knows nothing of it."""
-    stranger = module.__name__.startswith("ecgbench_stranger_")
-    return hashlib.sha256(Path(str(module.__file__)).read_bytes()).hexdigest() if stranger else None
+def _source(room: Room, name: str) -> str | None:
+    """sha256 of the file of a stranger: it changes under its author's hands, and NUMERICS knows nothing of it."""
+    file = None if room.own(name) else getattr(room.get(name), "__file__", None)
+    return hashlib.sha256(Path(file).read_bytes()).hexdigest() if file else None
 
 
 def owners(records: list[Record]) -> np.ndarray:

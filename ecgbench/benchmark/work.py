@@ -21,7 +21,7 @@ from ecgbench.benchmark.subject import Subject
 from ecgbench.cards import facts
 from ecgbench.cells import Cell
 from ecgbench.datasets._prepare import prepare
-from ecgbench.errors import BadSetting, BadWeights, EcgbenchError, LeakError, WriteError
+from ecgbench.errors import BadSetting, BadWeights, EcgbenchError, LeakError, PolicyError, WriteError
 from ecgbench.inference import network
 from ecgbench.models._weights import digest
 from ecgbench.results import store as stored
@@ -31,6 +31,7 @@ from ecgbench.training import gates, ranks
 STOPS = (BadWeights, WriteError)
 """The user's to mend before anything else is worth computing: the run stops."""
 CONDEMNS = (LeakError, gates.GateError)
+_LIMITED = (PolicyError, gates.FitError)
 """What a model must never do: no number of it could be trusted, so all that is left of it fails."""
 LONGEST_REASON, LONGEST_TRACE = 500, 20_000
 """Characters of what a stranger's exception says that are kept."""
@@ -105,6 +106,11 @@ def brief(reason: str) -> str:
     return shown if len(shown) <= LONGEST_REASON else shown[:LONGEST_REASON] + " ..."
 
 
+def _grave(error: Exception) -> bool:
+    """Whether an error stops the run or condemns the model, and does not only cost the cells that met it."""
+    return isinstance(error, (*STOPS, *CONDEMNS)) and not isinstance(error, _LIMITED)
+
+
 def work(job: Job, tell: Tell) -> None:
     """Compute a job. EcgbenchError for what stops the whole run; everything else is told."""
     enter(job.doors)
@@ -126,6 +132,8 @@ class _Work:
         self.job, self.teller, self.store = job, teller, Store(job.places.out)
         self.plan, self.cells, self.tasks = job.plan, list(job.plan.cells), all_tasks()
         self.keys: dict[str, str] = {}
+        self.lost: set[Cell] = set()
+        """Cells that failed in this job."""
 
     def __call__(self) -> None:
         try:
@@ -152,6 +160,7 @@ class _Work:
                 with self._at_the_cost_of(part):
                     self.teller.hold(part)
                     fit.features(subject, fitted, self.plan.training)
+        todo = [c for c in todo if c not in self.lost]
         for policy in dict.fromkeys(c.policy for c in todo):
             self._policy(subject, [c for c in todo if c.policy == policy])
 
@@ -174,9 +183,10 @@ class _Work:
         what = f"test windows, {policy}"
         try:
             subject.compute(policy, np.concatenate(wanted), what, scoring.draw == "window")
-        except (*STOPS, *CONDEMNS):
-            raise
-        except Exception as error:  # of one lead setting, perhaps: each cell tries again what it needs
+        except Exception as error:
+            if _grave(error):
+                raise
+            # of one lead setting, perhaps: each cell tries again what it needs
             self.teller.note(f"{subject.name}: {what}: {brief(f'{type(error).__name__}: {error}')}; going on cell by cell")
         for cell, needed in zip(cells, wanted, strict=True):
             self.teller.hold([cell])
@@ -193,9 +203,10 @@ class _Work:
         """Whatever fails inside costs these cells and no others, except what stops the run or condemns the model."""
         try:
             yield
-        except (*STOPS, *CONDEMNS):
-            raise
         except Exception as error:
+            if _grave(error):
+                raise
+            self.lost |= set(cells)
             reason = str(error) if isinstance(error, EcgbenchError) else f"{type(error).__name__}: {error}"
             self.teller.settle("failed", cells, reason, "".join(traceback.format_exception(error)))
 

@@ -53,6 +53,8 @@ def build(name: str, weights: str, device: str = "cpu") -> Network:
     Random weights come from a seed of their own and are the same in every run. Weights that do not match raise BadWeights.
     """
     module = models.get(name)
+    if device != "cpu":  # float32 means float32: by default torch lets convolutions round to 10 bits there
+        torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
     if weights == EITHER:
         weights = RELEASED if _has_released(name) else RANDOM
     with torch.random.fork_rng(devices=[]):

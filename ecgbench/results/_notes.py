@@ -11,7 +11,7 @@ from ecgbench.ecg.draw import Count
 from ecgbench.ecg.leads import LEADS
 from ecgbench.results.compare import Row
 
-GRAVE = ("SYNTHETIC DATA", "RANDOM WEIGHTS", "LIMITED", "NOT FINISHED", "INCOMPLETE")
+GRAVE = ("SYNTHETIC DATA", "RANDOM WEIGHTS", "LIMITED", "NOT FINISHED", "INCOMPLETE", "UNEQUAL SEEDS")
 """A note that begins with one of these and a colon is grave: a page shows it before any number."""
 
 FEW = 5
@@ -25,7 +25,7 @@ def notes(plan: Plan, facts: dict[str, Any], rows: Sequence[Row], cells: pd.Data
     """All notes of a run, the gravest first."""
     models = [facts["models"][m] for m in dict.fromkeys(c.fit.model for c in plan.cells) if m in facts["models"]]
     some = any(r.status == "ok" for r in rows)
-    said = [*_grave(facts, models), *_unfinished(cells), *_data(facts)]
+    said = [*_grave(facts, models), *_unfinished(cells), *_ragged(rows, facts), *_data(facts)]
     said += [*_spread(plan, rows), *_intervals(plan, rows)] if some else []
     return [*said, *_leads(plan, models), *_labels(rows, facts), *_outside(rows, facts), *_cells(cells, facts)]
 
@@ -54,6 +54,15 @@ def _unfinished(cells: pd.DataFrame) -> Iterator[str]:
     words = [f"{count} {word}" for word, count in kinds if count]
     if words:
         yield f"INCOMPLETE: {' and '.join(words)} of {len(cells)} cells; each with its reason."
+
+
+def _ragged(rows: Sequence[Row], facts: dict[str, Any]) -> Iterator[str]:
+    found = [f"{_title(facts, 'models', r.model)} {r.policy} at {r.leads}" for r in rows if r.ragged]
+    if found:
+        yield (
+            f"UNEQUAL SEEDS: {', '.join(found)} averages fewer seeds than another row beside it and is in no comparison; "
+            "run it with the same --seeds and --fit-seeds."
+        )
 
 
 def _data(facts: dict[str, Any]) -> Iterator[str]:

@@ -53,6 +53,8 @@ class Row:
     """As asked for; the table shows what was loaded."""
     cells: list[Scored] = field(default_factory=list)
     status: str = "ok"
+    ragged: bool = False
+    """Whether it averages fewer lead draws or fits than another row of its task and setting; it is then compared with none."""
     difference: Difference | None = None
     """Best of the setting minus this row; None for the best itself and where status is not ok."""
     p_holm: float = np.nan
@@ -90,6 +92,13 @@ def compare(rows: Sequence[Row], scoring: Scoring) -> None:
     that of the plan: the pairs of a row that has no number yet count, with p = 1; a row that was skipped does not.
     """
     able = [r for r in rows if r.status == "ok" and np.isfinite(r.score)]
+    if not able:
+        return
+    # a mean over other draws of leads or other fits is another quantity: such a row has a number and is in no comparison
+    drawn = [{(str(c.cell.setting), c.cell.fit.seed) for c in r.cells} for r in able]
+    for row, own in zip(able, drawn, strict=True):
+        row.ragged = own != set.union(*drawn)
+    able = [r for r in able if not r.ragged]
     if not able:
         return
     best = max(able, key=lambda r: r.score)

@@ -85,7 +85,8 @@ class Store:
                 if joined.scoring != plan.scoring:
                     raise BadSetting(f"another run gave {self.path} more bootstrap draws meanwhile; run the same command again")
                 plan, keys = joined, {**before["keys"], **keys}
-                facts = {k: {**before["facts"].get(k, {}), **v} if k in _BY_NAME else v for k, v in facts.items()}
+                named = {k: {**before["facts"].get(k, {}), **facts.get(k, {})} for k in _BY_NAME}
+                facts = {**before["facts"], **facts, **named}
             body = plan.to_json()
             put(self.plan_file, as_json({"plan": body, "hash": key(body), "facts": facts, "keys": keys}))
 

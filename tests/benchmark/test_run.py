@@ -271,11 +271,11 @@ def test_batch_norm_at_rest_is_frozen(typed: Typed, tmp_path: Path) -> None:
 @pytest.mark.parametrize("draw", ["record", "window"])
 def test_all_models_see_the_same_leads(draw: str, typed: Typed, tmp_path: Path) -> None:
     """Networks whose feature is which rows are not blank, stored as the mean over the windows of a record."""
-    masks = "found = found._replace(pooled=signal.any(-1).float())"
+    masks = "found = found._replace(pooled=torch.nn.functional.pad(signal.any(-1).float(), (0, CARD.dim - 12)))"
     pair = [stranger(tmp_path, name, after=masks) for name in ("one", "two")]
     run = tmp_path / "run"
     assert typed(run, "--models", ",".join(map(str, pair)), "--leads", "3", "--draw", draw) == 0
-    one, two = (np.load(next((run / "cells" / "demo" / name).rglob("features.npy"))) for name in ("one", "two"))
+    one, two = (np.load(next((run / "cells" / "demo" / name).rglob("features.npy")))[:, :12] for name in ("one", "two"))
     np.testing.assert_array_equal(one, two)
     np.testing.assert_allclose(one.sum(1), 3, atol=1e-6)
     whole = np.isin(one, (0, 1)).all(1)
@@ -345,3 +345,53 @@ def test_killed_at_any_moment_it_goes_on_to_the_same_table(grid: Path, copies: P
     assert table(run) == table(grid), moments
     assert not list(run.rglob("*.tmp"))
     assert len(list((run / "cells").rglob("DONE"))) == 14
+
+
+def test_rows_of_unequal_seeds_are_in_no_comparison(typed: Typed, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    assert typed(run, "--leads", "2", "--seeds", "3") == 0
+    assert typed(run, *both(tmp_path), "--leads", "2", "--seeds", "2") == 0
+    study = read(run)
+    assert list(study.main["best"]) == [True, False]
+    assert study.main["p_holm"].isna().all()
+    assert any((note.startswith("UNEQUAL SEEDS: ") and "brief" in note.lower()) or "Tiny" in note for note in study.notes)
+
+
+def test_a_bad_policy_or_a_diverging_fit_costs_itself_only(typed: Typed, tmp_path: Path) -> None:
+    policy = tmp_path / "lazy.py"
+    policy.write_text('"""Lazy: leaves hidden leads hidden."""\n\n\ndef fill(signal, measured, state=None):\n    return signal\n')
+    assert typed(tmp_path / "run", "--policy", f"{policy},zero", "--leads", "I") == 1
+    assert states(read(tmp_path / "run")) == {"tiny I lazy": "failed", "tiny I zero": "ok"}
+
+
+def test_what_fails_now_does_not_keep_an_older_number(typed: Typed, tmp_path: Path) -> None:
+    model, run = stranger(tmp_path, "fickle"), tmp_path / "run"
+    assert typed(run, "--models", str(model)) == 0
+    source = model.read_text()
+    model.write_text(source + "\nraise RuntimeError('edited')\n")
+    assert typed(run, "--models", str(model)) == 1
+    assert states(read(run)) == {"fickle 12 zero": "failed"}
+    model.write_text(source)
+    assert typed(run, "--models", str(model)) == 0
+    assert states(read(run)) == {"fickle 12 zero": "ok"}
+
+
+def test_a_second_run_does_not_roll_back_what_another_declared(typed: Typed, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    assert typed(run, *both(tmp_path)) == 0
+    declared = keys(run)
+    document = json.loads((run / "plan.json").read_text())
+    document["keys"] = {k: ("0" * 64 if "|brief" not in k and "brief|" not in k else v) for k, v in declared.items()}
+    (run / "plan.json").write_text(json.dumps(document))
+    assert typed(run, "--models", str(tmp_path / "brief.py")) == 0
+    assert {k for k, v in keys(run).items() if v == "0" * 64} == {k for k in declared if "|tiny|" in k}
+
+
+def test_random_training_leads_extend_to_the_same_bits(typed: Typed, tmp_path: Path) -> None:
+    words = ("--train-leads", "random", "--leads", "I")
+    assert typed(tmp_path / "whole", *words, "--fit-seeds", "0,1") == 0
+    assert typed(tmp_path / "grown", *words, "--fit-seeds", "1") == 0
+    assert typed(tmp_path / "grown", *words, "--fit-seeds", "0,1") == 0
+    heads = [sorted(p.read_bytes() for p in (tmp_path / r / "fits").rglob("head.safetensors")) for r in ("whole", "grown")]
+    assert heads[0] == heads[1]
+    assert len(heads[0]) == 2
