@@ -1,8 +1,9 @@
 """What a run makes of the events of one job: what is settled, what would die with its process, what failed and why."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from ecgbench.benchmark.job import Event, Job
 from ecgbench.benchmark.progress import Watcher
@@ -94,12 +95,21 @@ class Hearing:
         """Store why; a cell that failed before its key was known lies under a key of its name. Finished cells stay."""
         self._stages.close()
         failed = list(cells)
+        earlier = (self.store.document() or {"keys": {}})["keys"]
         for cell in failed:
             self.left.pop(cell.identity, None)
-            folder = self.store.cell_folder(cell, self.keys.setdefault(cell.identity, key({"undeclared": cell.identity})))
+            folder = self._folder(cell, earlier)
             if not stored.finished(folder):
                 stored.excuse(folder, stored.FAILED, reason, trace, log)
             self.outcome.failed.setdefault((self.job.model, reason, log), []).append(cell.label)
         if failed:
             more = f" (log: {log})" if log else ""
             self.watcher.note(f"failed {len(failed)} cells of {self.job.model} on {self.job.dataset}: {reason}{more}")
+
+    def _folder(self, cell: Cell, earlier: Mapping[str, str]) -> Path:
+        """Where a cell lies; one that was finished by an earlier run stays where it is when this one fails before it knows better."""
+        if cell.identity not in self.keys and cell.identity in earlier:
+            folder = self.store.cell_folder(cell, earlier[cell.identity])
+            if stored.finished(folder):
+                return folder
+        return self.store.cell_folder(cell, self.keys.setdefault(cell.identity, key({"undeclared": cell.identity})))

@@ -364,18 +364,6 @@ def test_a_bad_policy_or_a_diverging_fit_costs_itself_only(typed: Typed, tmp_pat
     assert states(read(tmp_path / "run")) == {"tiny I lazy": "failed", "tiny I zero": "ok"}
 
 
-def test_what_fails_now_does_not_keep_an_older_number(typed: Typed, tmp_path: Path) -> None:
-    model, run = stranger(tmp_path, "fickle"), tmp_path / "run"
-    assert typed(run, "--models", str(model)) == 0
-    source = model.read_text()
-    model.write_text(source + "\nraise RuntimeError('edited')\n")
-    assert typed(run, "--models", str(model)) == 1
-    assert states(read(run)) == {"fickle 12 zero": "failed"}
-    model.write_text(source)
-    assert typed(run, "--models", str(model)) == 0
-    assert states(read(run)) == {"fickle 12 zero": "ok"}
-
-
 def test_a_second_run_does_not_roll_back_what_another_declared(typed: Typed, tmp_path: Path) -> None:
     run = tmp_path / "run"
     assert typed(run, *both(tmp_path)) == 0
