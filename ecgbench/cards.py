@@ -4,24 +4,15 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
+from ecgbench.ecg.filters import Filter as Filter
 from ecgbench.ecg.leads import LEADS, LeadSubset
+from ecgbench.ecg.preprocess import Preparation, Resampler
 from ecgbench.errors import BadSetting
 
-Normalisation = Literal["none", "minmax-per-lead", "standardise-record"]
-"""`none`: the network receives `unit`. `minmax-per-lead`: each lead of the record to [-1, 1] by its own extremes, a
-constant lead to -1. `standardise-record`: one mean and one standard deviation over the rows that are there."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Filter:
-    """A band-pass of one lead at the native rate, over the whole record."""
-
-    kind: Literal["firwin-filtfilt"]
-    """`firwin-filtfilt`: Hamming FIR of int(0.3 fs) taps made odd, forward and backward (HuBERT-ECG's preparation)."""
-    low: float
-    """Lower edge, Hz."""
-    high: float
-    """Upper edge, Hz."""
+Normalisation = Literal["none", "minmax-per-lead", "minmax-record", "standardise-record"]
+"""`none`: the network receives `unit`. `minmax-per-lead`: each lead to [-1, 1] by its own extremes, a constant lead to -1.
+`minmax-record`: all rows that are there to [0, 1] by their common extremes. `standardise-record`: one mean and one standard
+deviation over the rows that are there. Over the whole record or each window: see `InputContract.scope`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,7 +22,7 @@ class InputContract:
     name: Literal["paper", "upstream"]
     """`paper` follows the reference benchmark's feeding, `upstream` the model's authors."""
     fs: float
-    """Rate the network expects, Hz."""
+    """Rate of the windows, Hz; the network's own where `decimate` is 1."""
     seconds: float
     """Length of one window, s."""
     leads: tuple[str, ...]
@@ -46,15 +37,48 @@ class InputContract:
     """Policy of `--policy paper`: "zero", or "native" for a network that reads any subset."""
     absent: str
     """In words: what the network receives for an absent lead under `policy`."""
+    resampler: Resampler = "polyphase"
+    clip: float | None = None
+    """Largest magnitude after resampling, mV; larger values become it. None: no limit."""
+    scope: Literal["record", "window"] = "record"
+    """What the normalisation extends over."""
+    stride: float | None = None
+    """Seconds between the starts of evaluation windows; None: they follow one another without overlap."""
+    decimate: int = 1
+    """The leads of a window, one behind the other as one signal, are decimated by this factor (HuBERT-ECG); 1: not at all."""
+    short: Literal["excluded", "edge"] = "excluded"
+    """A record shorter than a window: left out and counted, or continued by its last samples."""
 
     def __post_init__(self) -> None:
-        if list(self.leads) != [n for n in LEADS if n in self.leads]:
-            raise BadSetting(f"contract {self.name}: leads {self.leads} are not in clinical order")
+        if not self.leads or len(set(self.leads)) != len(self.leads) or not set(self.leads) <= set(LEADS):
+            raise BadSetting(f"contract {self.name}: leads {self.leads} are not leads of {', '.join(LEADS)}, each once")
 
     @property
     def samples(self) -> int:
         """Samples of one window."""
         return round(self.fs * self.seconds)
+
+    @property
+    def received(self) -> int:
+        """Samples of one lead of a window as the network receives it."""
+        return self.samples // self.decimate
+
+    @property
+    def step(self) -> int:
+        """Samples between the starts of evaluation windows."""
+        return self.samples if self.stride is None else round(self.fs * self.stride)
+
+    @property
+    def preparation(self) -> Preparation:
+        """What is done to each lead by itself, before any is hidden."""
+        own = self.filter if self.filter is not None and self.filter.where != "window" else None
+        return Preparation(fs=self.fs, filter=own, resampler=self.resampler, clip=self.clip)
+
+    def windows(self, samples: int) -> int:
+        """Evaluation windows of a record of `samples` at `fs`; an incomplete rest is dropped."""
+        if samples < self.samples:
+            return int(self.short == "edge" and samples > 0)
+        return (samples - self.samples) // self.step + 1
 
     def refuses(self, subset: LeadSubset) -> str | None:
         """A sentence when the network would see nothing of `subset`, else None."""
@@ -82,6 +106,12 @@ class Weights:
     """Prefix that backbone entries carry in the file."""
     drop: tuple[str, ...] = ()
     """Entries (exact names or prefixes ending in ".") that are not part of the backbone and are dropped by name."""
+    aliases: tuple[tuple[str, str], ...] = ()
+    """(as in the file, as in the network): parts of names that are spelled in two ways. Where a file has both, they must agree."""
+    member: str = ""
+    """Where `file` is a zip archive: the file of weights in it."""
+    terms: str = ""
+    """What the licence forbids, in one sentence, told before the file is used; "" where nothing of note."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,6 +138,12 @@ class ModelCard:
     groups: Mapping[str, tuple[str, ...]]
     """Parameter-name prefixes of "early" and "late" (learning-rate groups of fine-tuning); all parameters, once."""
     weights: tuple[Weights, ...] = ()
+    fixed: tuple[str, ...] = ()
+    """Prefixes of parameters that its authors never train (position tables); fine-tuning leaves them alone."""
+    objective: str = ""
+    """What it was pre-trained to do, in a few words."""
+    corpora: tuple[str, ...] = ()
+    """Collections it was pre-trained on, by the title of their dataset card where there is one: "PTB-XL"."""
     choices: Mapping[str, str] = field(default_factory=dict)
     """What the paper leaves open and we decided: name -> sentence."""
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from ecgbench.cards import InputContract
 from ecgbench.ecg.leads import LEADS, rows_of
-from ecgbench.ecg.preprocess import normalise
+from ecgbench.ecg.preprocess import decimate, normalise
 from ecgbench.errors import PolicyError
 from ecgbench.room import plain
 
@@ -66,22 +66,42 @@ def adapt(view: np.ndarray, measured: np.ndarray, contract: InputContract, polic
     """view (12, time) mV, measured (12,) bool -> signal (lead, time) float32 and measured (lead,) for the contract's leads.
 
     A policy sees all twelve rows; a normalisation only those that the network reads, or the others would reach it that way.
-    Under `native` rows that are not measured hold NaN; under any other policy every row is filled and counts as measured.
-    LeakError when a policy leaves NaN behind or alters a measured lead.
+    Under `native` rows that are not measured hold NaN; under any other policy every row is filled and counts as measured. Where a
+    contract normalises windows and fills afterwards, `cut` does both, and blank rows hold NaN until then. LeakError when a policy
+    leaves NaN behind or alters a measured lead.
     """
     rows = rows_of(contract.leads)
     hidden = np.where(measured[:, None], view, np.float32(np.nan))
     if policy.fill is None:
-        return normalise(hidden[rows], contract.normalisation), measured[rows]
+        return _record_normalised(hidden[rows], contract), measured[rows]
     filled = np.asarray(policy.fill(hidden, measured, policy.state))
     if filled.shape != view.shape:
         raise PolicyError(f"policy {policy.name!r} made {filled.shape} of a signal of shape {view.shape}; it must keep all twelve rows")
     if not np.isfinite(filled).all() or not np.array_equal(filled[measured], view[measured]):
         raise PolicyError(f"policy {policy.name!r} left a hidden lead unfilled, peeked at one, or altered a measured one")
-    if contract.fill == "before":
-        signal = normalise(filled[rows], contract.normalisation)
-    else:
-        blank = (~measured & ~filled.any(axis=1))[rows]
-        signal = normalise(np.where(blank[:, None], np.nan, filled[rows]), contract.normalisation)
+    blank = np.full(len(rows), contract.fill == "after") & (~measured & ~filled.any(axis=1))[rows]
+    signal = _record_normalised(np.where(blank[:, None], np.float32(np.nan), filled[rows]), contract)
+    if contract.scope == "record":
         signal[blank] = 0
     return signal, np.ones(len(rows), bool)
+
+
+def cut(signal: np.ndarray, measured: np.ndarray, contract: InputContract, starts: np.ndarray) -> np.ndarray:
+    """What `adapt` gave -> (window, lead, received) float32, windows beginning at the samples `starts`, as the network receives them."""
+    if (lacking := contract.samples - signal.shape[1]) > 0 and contract.short == "edge":
+        signal = np.pad(signal, ((0, 0), (0, lacking)), mode="edge")
+    out = np.stack([_finished(signal[:, s : s + contract.samples], contract) for s in starts.tolist()])
+    if contract.fill == "after" and contract.scope == "window":
+        out[:, measured & np.isnan(signal).all(axis=1)] = 0  # the blank rows
+    return out if contract.decimate == 1 else np.stack([decimate(window, contract.decimate) for window in out])
+
+
+def _record_normalised(signal: np.ndarray, contract: InputContract) -> np.ndarray:
+    return normalise(signal, contract.normalisation if contract.scope == "record" else "none")
+
+
+def _finished(window: np.ndarray, contract: InputContract) -> np.ndarray:
+    """What a contract does to (lead, samples) of one window; rows that are NaN stay so."""
+    if contract.filter is not None and contract.filter.where == "window":
+        window = contract.filter(window, contract.fs)
+    return normalise(window, contract.normalisation if contract.scope == "window" else "none")

@@ -69,7 +69,7 @@ class Subject:
         for split in SPLITS:
             part = self.selection.of(split)
             named = zip(part.index.to_numpy(), part["record"])
-            counted = [(int(p), str(r), preprocess.windows(self.view.length(r), self.contract.samples)) for p, r in named]
+            counted = [(int(p), str(r), self.contract.windows(self.view.length(r))) for p, r in named]
             found[split] = [r for r in counted if r[2] > 0]
             if not found[split]:
                 raise BadSetting(f"{self.name}: no {split} record is as long as one window of {self.contract.seconds} s")

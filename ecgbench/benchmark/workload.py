@@ -15,7 +15,7 @@ from ecgbench.benchmark.job import Event, Job
 from ecgbench.benchmark.plan import all_tasks
 from ecgbench.benchmark.selection import SPLITS, Selection, _quotas
 from ecgbench.benchmark.work import STOPS, enter
-from ecgbench.cards import DatasetCard
+from ecgbench.cards import DatasetCard, InputContract
 from ecgbench.cells import Cell, Fit, Places
 from ecgbench.datasets import get
 from ecgbench.datasets._prepare import find
@@ -52,12 +52,12 @@ class Census:
     index: pd.DataFrame
     """record, split, samples, fs (Hz)."""
 
-    def records(self, fs: float, samples: int) -> dict[str, list[tuple[int, str, int]]]:
-        """Per split position, record and windows of `samples` at `fs`."""
+    def records(self, contract: InputContract) -> dict[str, list[tuple[int, str, int]]]:
+        """Per split position, record and evaluation windows."""
         found: dict[str, list[tuple[int, str, int]]] = {s: [] for s in SPLITS}
         columns = (self.index[c] for c in ("record", "split", "samples", "fs"))
         for i, (record, split, length, rate) in enumerate(zip(*columns)):
-            count = preprocess.windows(preprocess.resampled_length(int(length), rate, fs), samples)
+            count = contract.windows(contract.preparation.length(int(length), rate))
             if count:
                 found[split].append((i, record, count))
         return found
@@ -113,8 +113,8 @@ class _Trial:
         self.card, self.census = get(job.dataset).CARD, census(job.dataset, job.places, job.plan.limit)
         self.net = network.build(job.model, job.weights, job.device)
         self.contract = self.net.card.contract(job.plan.fits[0].contract)
-        self.samples = preprocess.resampled_length(round(self.card.fs * self.card.seconds), self.card.fs, self.contract.fs)
-        self.records = self.census.records(self.contract.fs, self.contract.samples)
+        self.samples = self.contract.preparation.length(round(self.card.fs * self.card.seconds), self.card.fs)
+        self.records = self.census.records(self.contract)
         self.cells = [c for c in job.plan.cells if not self._skipped(c)]
         self.fits = list(dict.fromkeys(c.fit for c in self.cells))
         if hasten := getattr(models.get(job.model), "hasten", None):
@@ -144,11 +144,10 @@ class _Trial:
 
     def _prepared(self) -> float:
         """Reading and checking where there is no prepared copy, and the contract's filter and rate."""
-        band = (self.contract.filter.low, self.contract.filter.high) if self.contract.filter else None
         raw, spent = trial.signal(round(self.card.fs * self.card.seconds), "raw"), []
         for _ in range(4):
             started = time.perf_counter()
-            preprocess.view(raw, self.card.fs, self.contract.fs, band)
+            preprocess.view(raw, self.card.fs, self.contract.preparation)
             spent.append(time.perf_counter() - started)
         count = len(self.census.index)
         whole = 0 if self.census.source == "prepared" else self.card.records

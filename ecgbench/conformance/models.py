@@ -95,7 +95,7 @@ def deterministic(encoder: Encoder) -> str:
 def batch_of_one(encoder: Encoder) -> str:
     """A window's features do not depend on its neighbours in the batch, mixed sets of leads included."""
     c, generator = encoder.contract, rng("conformance", "batch")
-    x = torch.from_numpy((0.3 * generator.standard_normal((3, len(c.leads), c.samples))).astype(np.float32))
+    x = torch.from_numpy((0.3 * generator.standard_normal((3, len(c.leads), c.received))).astype(np.float32))
     measured = torch.ones(3, len(c.leads), dtype=torch.bool)
     if encoder.policy.name == NATIVE:
         measured[1, 1:], measured[2, ::2] = False, False
@@ -111,7 +111,7 @@ def batch_of_one(encoder: Encoder) -> str:
 def door_is_shut(encoder: Encoder) -> str:
     """NaN, zeros and noise in rows that are not measured give the same features, bit for bit."""
     c, generator = encoder.contract, rng("conformance", "door")
-    x = torch.from_numpy(generator.standard_normal((2, len(c.leads), c.samples)).astype(np.float32))
+    x = torch.from_numpy(generator.standard_normal((2, len(c.leads), c.received)).astype(np.float32))
     measured = torch.zeros(2, len(c.leads), dtype=torch.bool)
     measured[0, :3], measured[1, -1] = True, True
     outcomes = []
@@ -125,8 +125,7 @@ def door_is_shut(encoder: Encoder) -> str:
 
 def view(recording: Recording, contract: InputContract) -> np.ndarray:
     """(12, time) mV at the contract's rate, as inference sees a recording."""
-    band = (contract.filter.low, contract.filter.high) if contract.filter else None
-    return preprocess.view(recording.clinical().signal, recording.fs, contract.fs, band)
+    return preprocess.view(recording.clinical().signal, recording.fs, contract.preparation)
 
 
 def _training(contract: InputContract) -> TrainingSplit:

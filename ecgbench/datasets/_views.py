@@ -13,6 +13,7 @@ import hashlib
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import asdict
 
 import numpy as np
 
@@ -30,12 +31,11 @@ class View:
     """Recordings at the rate of a contract, filtered, in the unit of the dataset (mV), not normalised."""
 
     def __init__(self, prepared: Prepared, contract: InputContract) -> None:
-        self.prepared, self.fs = prepared, contract.fs
-        self.band = (contract.filter.low, contract.filter.high) if contract.filter else None
+        self.prepared, self.preparation = prepared, contract.preparation
         native = prepared.index["fs"].to_numpy(np.float64)
-        self._lengths = np.array([preprocess.resampled_length(int(n), fs, self.fs) for n, fs in zip(prepared.samples, native)], np.int64)
+        self._lengths = np.array([self.preparation.length(int(n), fs) for n, fs in zip(prepared.samples, native)], np.int64)
         self._ends = np.cumsum(self._lengths)
-        asked = json.dumps([self.fs, self.band, preprocess.VERSION])
+        asked = json.dumps([asdict(self.preparation), preprocess.VERSION])
         self.folder = prepared.folder / "views" / hashlib.sha256(asked.encode()).hexdigest()[:16]
         self._cached = self._create()
         self._done = self._on_disk() if self._cached else np.zeros(len(self._lengths), bool)
@@ -68,7 +68,7 @@ class View:
 
     def _compute(self, record: str) -> np.ndarray:
         recording = self.prepared.recording(record)
-        return preprocess.view(recording.signal, recording.fs, self.fs, self.band)
+        return preprocess.view(recording.signal, recording.fs, self.preparation)
 
     def _offset(self, row: int) -> int:
         return 4 * len(LEADS) * int(self._ends[row] - self._lengths[row])

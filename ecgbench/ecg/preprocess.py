@@ -1,59 +1,76 @@
-"""What is done to a lead before a network sees it: filter, resampling, scaling, windows.
+"""What is done to a lead before a network sees it: filter, resampling, scaling.
 
 `view` works lead by lead: what one lead becomes never depends on another, so hiding a lead before or after it is the
 same. `normalise` may look at several leads and is therefore computed after hiding, on the rows that are there (not NaN).
 """
 
+from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil
+from typing import Literal
 
 import numpy as np
 
+from ecgbench.ecg.filters import Filter
 from ecgbench.errors import BadSetting
 
 VERSION = 1
 """Raised by hand whenever `view` gives other numbers than before; cached views carry it in their key."""
 
+Resampler = Literal["polyphase", "fft"]
+"""`polyphase`: scipy.signal.resample_poly, anti-aliased, continued along the line through its ends. `fft`: scipy.signal.resample
+over the whole record, as several authors do; it takes the record for one period of an endless signal."""
 
-def view(signal: np.ndarray, fs: float, to_fs: float, band: tuple[float, float] | None) -> np.ndarray:
-    """Each lead filtered at its native rate over the whole record, then resampled.
 
-    signal (lead, time) at `fs` Hz -> (lead, `resampled_length`) float32 at `to_fs` Hz, same unit. `band` = (low, high) in
-    Hz, or None for no filter. Computed in float64. A lead without variation stays exactly constant.
+@dataclass(frozen=True, kw_only=True)
+class Preparation:
+    """What is done to each lead of a record by itself."""
+
+    fs: float
+    """Rate afterwards, Hz."""
+    filter: Filter | None
+    resampler: Resampler = "polyphase"
+    clip: float | None = None
+    """Largest magnitude afterwards, mV."""
+
+    def length(self, samples: int, fs: float) -> int:
+        """Samples of a view of a record of `samples` at `fs` Hz: samples self.fs / fs, rounded up (polyphase) or down (fft)."""
+        exact = samples * _ratio(fs, self.fs)
+        return ceil(exact) if self.resampler == "polyphase" else int(exact)
+
+
+def view(signal: np.ndarray, fs: float, prepared: Preparation) -> np.ndarray:
+    """Each lead filtered, resampled and clipped over the whole record.
+
+    signal (lead, time) at `fs` Hz -> (lead, `Preparation.length`) float32, same unit. Computed in float64. A lead without
+    variation stays exactly constant.
     """
-    from scipy.signal import filtfilt, resample_poly  # half a second to import; names are checked without it
-
     exact = np.asarray(signal, np.float64)
-    still = np.ptp(exact, axis=-1) == 0
-    level = exact[still, :1]
-    if band is not None:
-        taps = band_pass(fs, band)
-        level = level * taps.sum() ** 2
-        exact = filtfilt(taps, [1.0], exact, axis=-1, padtype="odd", padlen=min(3 * len(taps), exact.shape[-1] - 1))
-    rate = _ratio(fs, to_fs)
-    if rate != 1:
+    chosen = prepared.filter
+    if chosen is not None and chosen.where == "native":
+        exact = chosen(exact, fs)
+    exact = _resampled(exact, fs, prepared)
+    if chosen is not None and chosen.where == "record":
+        exact = chosen(exact, prepared.fs)
+    if prepared.clip is not None:
+        exact = exact.clip(-prepared.clip, prepared.clip)
+    return exact.astype(np.float32)
+
+
+def _resampled(x: np.ndarray, fs: float, prepared: Preparation) -> np.ndarray:
+    rate = _ratio(fs, prepared.fs)
+    if rate == 1:
+        return x
+    from scipy.signal import resample, resample_poly  # half a second to import; names are checked without it
+
+    if prepared.resampler == "fft":
+        out = resample(x, prepared.length(x.shape[-1], fs), axis=-1)
+    else:
         # padtype "line": the record goes on along the line through its ends, so an offset does not ring at the edges
-        exact = resample_poly(exact, rate.numerator, rate.denominator, axis=-1, padtype="line")
-    out = exact.astype(np.float32)
-    out[still] = level
-    return out
-
-
-def band_pass(fs: float, band: tuple[float, float]) -> np.ndarray:
-    """(taps,) impulse response: Hamming FIR of int(0.3 fs) taps made odd, 1 at the centre of the band (Hz).
-
-    HuBERT-ECG's preparation (Coppola et al., doi 10.1101/2024.11.14.24317328). With so few taps the lower edge is
-    nominal: applied forward and backward, 0.964 of a constant remains.
-    """
-    from scipy.signal import firwin
-
-    taps = int(0.3 * fs)
-    return np.asarray(firwin(taps + 1 - taps % 2, band, pass_zero=False, fs=fs))
-
-
-def resampled_length(samples: int, fs: float, to_fs: float) -> int:
-    """Samples of a view: ceil(samples to_fs / fs)."""
-    return ceil(samples * _ratio(fs, to_fs))
+        out = resample_poly(x, rate.numerator, rate.denominator, axis=-1, padtype="line")
+    still = np.ptp(x, axis=-1) == 0
+    out[still] = x[still, :1]
+    return np.asarray(out)
 
 
 def _ratio(fs: float, to_fs: float) -> Fraction:
@@ -61,10 +78,10 @@ def _ratio(fs: float, to_fs: float) -> Fraction:
 
 
 def normalise(signal: np.ndarray, how: str) -> np.ndarray:
-    """Scale (lead, time) as a contract says: `none`, `minmax-per-lead` or `standardise-record` (see cards.Normalisation).
+    """Scale (lead, time) as a contract says (see cards.Normalisation), over all of `time`.
 
     Returns float32. Rows that are NaN throughout (hidden leads) stay NaN and influence nothing. A constant lead becomes
-    exactly -1 under minmax; a record without variation becomes 0 under standardise. Unknown `how`: BadSetting.
+    exactly -1 under minmax-per-lead; a record without variation becomes 0 under the two others. Unknown `how`: BadSetting.
     """
     if how == "none":
         return np.asarray(signal, np.float32)
@@ -73,20 +90,24 @@ def normalise(signal: np.ndarray, how: str) -> np.ndarray:
     if how == "minmax-per-lead":
         low, high = x.min(axis=-1, keepdims=True), x.max(axis=-1, keepdims=True)
         x = 2 * (x - low) / (high - low + 1e-8) - 1
+    elif how == "minmax-record":
+        x = (x - x.min()) / (x.max() - x.min() + 1e-8) if x.size else x
     elif how == "standardise-record":
         # a constant's mean is rounded, so its own deviation is not exactly 0: ask the extremes instead
         x = (x - x.mean()) / x.std() if x.size and np.ptp(x) else np.zeros_like(x)
     else:
-        raise BadSetting(f"normalisation {how!r} is none of: none, minmax-per-lead, standardise-record")
+        raise BadSetting(f"normalisation {how!r} is none of: none, minmax-per-lead, minmax-record, standardise-record")
     out = np.full(signal.shape, np.nan, np.float32)
     out[there] = x
     return out
 
 
-def windows(samples: int, length: int) -> int:
-    """Number of consecutive windows of `length` samples; an incomplete rest is dropped.
+def decimate(window: np.ndarray, factor: int) -> np.ndarray:
+    """(lead, time) -> (lead, time / factor) float32, low-passed and thinned out as one signal, lead behind lead.
 
-    >>> windows(1000, 500), windows(1100, 500), windows(400, 500)
-    (2, 2, 0)
+    So HuBERT-ECG's data set does it (order-8 Chebyshev, zero phase): a few samples on either side of the seam between two leads mix.
     """
-    return samples // length
+    from scipy.signal import decimate as thinned
+
+    flat = thinned(np.asarray(window, np.float64).reshape(-1), factor)
+    return np.asarray(flat.reshape(len(window), -1), np.float32)

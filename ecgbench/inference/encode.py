@@ -13,10 +13,9 @@ import numpy as np
 import torch
 from torch import nn
 
-from ecgbench.adapters._adapt import NATIVE, Policy, adapt
+from ecgbench.adapters._adapt import NATIVE, Policy, adapt, cut
 from ecgbench.cards import InputContract
 from ecgbench.ecg.leads import ALL, bits_to_mask
-from ecgbench.ecg.preprocess import windows
 from ecgbench.errors import EcgbenchError, LeakError
 
 LEAD_BY_LEAD = ("none", "minmax-per-lead")
@@ -41,7 +40,8 @@ class Encoder:
     def shares_embeddings(self) -> bool:
         """Whether each lead is embedded once and serves every lead setting."""
         able = hasattr(self.network, "embed_leads") and hasattr(self.network, "encode")
-        return able and self.policy.name == NATIVE and self.contract.normalisation in LEAD_BY_LEAD
+        alone = self.contract.normalisation in LEAD_BY_LEAD and self.contract.decimate == 1
+        return able and alone and self.policy.name == NATIVE
 
     @torch.inference_mode()
     def __call__(self, view: np.ndarray, wanted: Mapping[int, np.ndarray]) -> dict[int, np.ndarray]:
@@ -74,15 +74,17 @@ class Encoder:
         found = {}
         for mask, chosen in wanted.items():
             signal, measured = adapt(view, bits_to_mask(np.array(mask)), self.contract, self.policy)
-            batch, rows = torch.from_numpy(cut(signal, self.contract.samples)[chosen]), torch.from_numpy(measured)
+            windows = cut(signal, measured, self.contract, chosen * self.contract.step)
+            batch, rows = torch.from_numpy(windows), torch.from_numpy(measured)
             parts = batch.split(1 if self.singly else len(batch))
             found[mask] = torch.cat([self._pooled(self.network(p, rows.expand(len(p), -1)), len(p)) for p in parts]).numpy()
         return found
 
     def _shared(self, view: np.ndarray, wanted: Mapping[int, np.ndarray]) -> dict[int, np.ndarray]:
-        signal, _ = adapt(view, ALL.mask, self.contract, self.policy)
+        signal, measured = adapt(view, ALL.mask, self.contract, self.policy)
         network: Any = self.network  # `shares_embeddings` has seen both methods
-        tokens = network.embed_leads(torch.from_numpy(cut(signal, self.contract.samples)))
+        count = self.contract.windows(view.shape[1])
+        tokens = network.embed_leads(torch.from_numpy(cut(signal, measured, self.contract, np.arange(count) * self.contract.step)))
         if hasattr(network, "per_lead"):
             tokens = network.per_lead(tokens)
         leads = {mask: torch.from_numpy(_rows(mask, self.contract).nonzero()[0]) for mask in wanted}
@@ -129,12 +131,6 @@ class Encoder:
             stage.diagonal().copy_(tokens[window].movedim(0, -1))
             found[window] = self._pooled(network.encode(stage, each), leads)
         return found
-
-
-def cut(signal: np.ndarray, samples: int) -> np.ndarray:
-    """(lead, time) -> (window, lead, samples): consecutive windows, the incomplete rest dropped."""
-    count = windows(signal.shape[1], samples)
-    return np.ascontiguousarray(signal[:, : count * samples].reshape(len(signal), count, samples).swapaxes(0, 1))
 
 
 def _rows(mask: int, contract: InputContract) -> np.ndarray:

@@ -41,7 +41,7 @@ def forward(name: str, device: str) -> dict[str, Any]:
 
     found = build(name, "random", device)
     card, contract = found.card, found.card.contracts[0]
-    drawn = 0.3 * rng("doctor", contract.samples).standard_normal((1, len(contract.leads), contract.samples))
+    drawn = 0.3 * rng("doctor", contract.received).standard_normal((1, len(contract.leads), contract.received))
     x = torch.from_numpy(drawn).float().to(device)
     measured = torch.ones(x.shape[:2], dtype=torch.bool, device=device)
     spent, pooled = [], torch.empty(0)

@@ -6,6 +6,7 @@ permuting the leads leaves the pooled feature unchanged, and a lead that was not
 """
 
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -30,6 +31,19 @@ REPAID = 10_000
 """Windows of 12 leads from which on a compilation repays itself: 11 to 16 s the first time, 3 to 4 s from inductor's cache on
 disk, for some 2 ms a window (two cores, docs/performance.md)."""
 
+_FED = InputContract(
+    name="paper",
+    fs=100,
+    seconds=5,
+    leads=LEADS,
+    unit="mV",
+    filter=Filter(kind="firwin-filtfilt", low=0.05, high=47.0),
+    normalisation="minmax-per-lead",
+    fill="before",
+    policy="native",
+    absent="not computed: the network reads the measured leads only",
+)
+
 CARD = ModelCard(
     title="LAEF",
     summary="graph attention over the segments of whatever leads were measured, with a convolutional embedder per lead",
@@ -38,23 +52,12 @@ CARD = ModelCard(
     licence="MIT",
     parameters=7_104_000,
     dim=WIDTH,
-    contracts=(
-        InputContract(
-            name="paper",
-            fs=100,
-            seconds=5,
-            leads=LEADS,
-            unit="mV",
-            filter=Filter(kind="firwin-filtfilt", low=0.05, high=47.0),
-            normalisation="minmax-per-lead",
-            fill="before",
-            policy="native",
-            absent="not computed: the network reads the measured leads only",
-        ),
-    ),
+    contracts=(_FED, replace(_FED, name="upstream", fill="after", short="edge")),
     native=True,
     groups={"early": ("embedder.",), "late": ("blocks.",)},
+    objective="codes of masked nodes, first of signal descriptors and then of its own features",
     choices={
+        "upstream": "as `paper`, which is its authors'; only a padded LAEF sees a difference (an absent lead is 0 instead of -1)",
         "scaling": "each lead to [-1, 1] by its own extremes over the whole record, before windows are cut; a constant lead becomes -1",
         "filter": "band-pass 0.05-47 Hz per lead at the native rate over the whole record, then anti-aliased resampling to 100 Hz",
         "embedder": "after each convolution (bias, no padding) LayerNorm over the 768 channels of one time step, then exact GELU",

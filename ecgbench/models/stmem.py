@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ecgbench.cards import InputContract, ModelCard, Weights
+from ecgbench.cards import Filter, InputContract, ModelCard, Weights
 from ecgbench.ecg.leads import LEADS
 from ecgbench.models import _weights
 from ecgbench.models._features import Features
@@ -25,6 +25,7 @@ MOST_PATCHES = 30
 """Patches of the longest window, 9 s."""
 
 _LICENCE = "CC BY-NC 4.0 (LICENSE file); the README reserves all rights of VUNO Inc."
+_TERMS = "no commercial use, and no redistribution: its authors reserve all rights outside CC BY-NC 4.0"
 _DECODER = (
     "mask_embedding",
     "decoder_pos_embed",
@@ -59,6 +60,22 @@ CARD = ModelCard(
             policy="zero",
             absent="0 mV",
         ),
+        InputContract(
+            name="upstream",
+            fs=250,
+            seconds=9,
+            leads=LEADS,
+            unit="mV",
+            filter=Filter(kind="butterworth-sosfiltfilt", low=0.67, high=40, where="window"),
+            normalisation="standardise-record",
+            fill="after",
+            policy="zero",
+            absent="0, the mean of the window's measured leads, which were standardised without it",
+            resampler="fft",
+            scope="window",
+            stride=0.5,
+            short="edge",
+        ),
     ),
     native=True,
     groups={
@@ -72,6 +89,7 @@ CARD = ModelCard(
             file="st_mem_vit_base_full.pth",
             sha256=None,
             licence=_LICENCE,
+            terms=_TERMS,
             container=("model",),
             prefix="encoder.",
             drop=_DECODER,
@@ -82,10 +100,14 @@ CARD = ModelCard(
             file="st_mem_vit_base_encoder.pth",
             sha256="6f63d370fd1a2ccf2fbddd681571adf985eeae3f652973f0071342a39b7793d6",
             licence=_LICENCE,
+            terms=_TERMS,
             container=("model",),
         ),
     ),
+    objective="masked patches of all leads reconstructed, lead by lead",
+    corpora=("Chapman-Shaoxing", "Ningbo", "CODE-15"),
     choices={
+        "windows": "upstream: three windows of 9 s that begin every 0.5 s of a 10 s record, as the authors evaluate; probabilities averaged",
         "initialisation": "random weights: normal of standard deviation 0.02 for linear maps and embeddings, zero biases",
         "sequence": "patch tokens before the final LayerNorm; the pooled feature is the LayerNorm of their mean",
         "groups": "early: patch embedding, SEP, lead embeddings, positions, blocks 0-2; late: the rest",

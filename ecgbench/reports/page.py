@@ -93,13 +93,21 @@ def doi(text: str) -> str:
     return "https://doi.org/" + quote(re.sub(r"^(https?://(dx\.)?doi\.org/|doi:)", "", text.strip()), safe="/().;-_:")
 
 
+_WHERE = {"native": "before resampling", "record": "after resampling", "window": "each window"}
+
+
 def contract_words(contract: Fact) -> str:
     """An input contract in one line: `100 Hz, windows of 5 s, 12 leads, 0.05-47 Hz, minmax-per-lead`."""
     band = contract.get("filter")
     words = [f"{contract['fs']:g} Hz", f"windows of {contract['seconds']:g} s", _form.counted(len(contract["leads"]), "lead")]
-    words.append(f"band-pass {band['low']:g}–{band['high']:g} Hz ({band['kind']})" if band else "no filter")
-    words.append(f"normalisation {contract['normalisation']}")
-    return f"{contract['name']}: " + ", ".join(words)
+    words.append(
+        f"band-pass {band['low']:g}–{band['high']:g} Hz ({band['kind']}, {_WHERE[band.get('where', 'native')]})" if band else "no filter"
+    )
+    words.append(f"limited to ±{contract['clip']:g} mV" if contract.get("clip") else "")
+    words.append(f"normalisation {contract['normalisation']}" + (" of each window" if contract.get("scope") == "window" else ""))
+    words.append(f"a window every {contract['stride']:g} s" if contract.get("stride") else "")
+    words.append(f"the leads joined and decimated by {contract['decimate']}" if contract.get("decimate", 1) > 1 else "")
+    return f"{contract['name']}: " + ", ".join(filter(None, words))
 
 
 def banners(study: Study) -> list[dict[str, str]]:

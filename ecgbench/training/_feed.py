@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ecgbench.adapters._adapt import Policy, adapt
+from ecgbench.adapters._adapt import Policy, adapt, cut
 from ecgbench.cards import InputContract, ModelCard
 from ecgbench.cells import Training
 from ecgbench.ecg.draw import training_leads
@@ -81,11 +81,12 @@ class Feed:
         contract = self.fed.contract
         signal, measured = adapt(self.learn.view(self.learn.records[0]), ALL.mask, contract, self.fed.policy)
         target = torch.from_numpy(self.learn.target[:1].astype(np.float32))
-        return Batch(torch.from_numpy(signal[None, :, : contract.samples]), torch.from_numpy(measured[None]), target, 1)
+        window = cut(signal, measured, contract, np.zeros(1, int))
+        return Batch(torch.from_numpy(window), torch.from_numpy(measured[None]), target, 1)
 
     def _batch(self, rows: np.ndarray, epoch: int) -> Batch:
         mine, contract = rows[self.rank :: self.world], self.fed.contract
-        signal = np.empty((len(mine), len(contract.leads), contract.samples), np.float32)
+        signal = np.empty((len(mine), len(contract.leads), contract.received), np.float32)
         measured = np.empty((len(mine), len(contract.leads)), bool)
         for i, row in enumerate(mine):
             signal[i], measured[i] = self._example(self.learn.records[row], epoch)
@@ -93,15 +94,14 @@ class Feed:
         return Batch(torch.from_numpy(signal), torch.from_numpy(measured), target, len(rows))
 
     def _example(self, record: str, epoch: int) -> tuple[np.ndarray, np.ndarray]:
-        """A window anywhere in the record, each start equally likely; normalised over the whole record before it is cut."""
+        """A window anywhere in the record, each start equally likely."""
         contract = self.fed.contract
         leads = shown(contract, self.training, "train leads", self.seed, epoch, record)
         signal, measured = adapt(self.learn.view(record), bits_to_mask(np.array(leads)), contract, self.fed.policy)
-        places = signal.shape[1] - contract.samples + 1
-        if places < 1:
+        if not contract.windows(signal.shape[1]):
             raise BadSetting(f"record {record} has {signal.shape[1]} samples, a window {contract.samples}; leave it out of training")
-        start = int(rng("crop", self.seed, epoch, record).integers(places))
-        return signal[:, start : start + contract.samples], measured
+        start = rng("crop", self.seed, epoch, record).integers(max(1, signal.shape[1] - contract.samples + 1), size=1)
+        return cut(signal, measured, contract, start)[0], measured
 
 
 def shown(contract: InputContract, training: Training, *words: str | int) -> int:

@@ -13,12 +13,14 @@ SLOWER = {"early": 0.01, "late": 0.1, "head": 1.0}
 
 
 class Tuning(nn.Module):
-    """An encoder under its head."""
+    """An encoder under its head; what its card calls fixed is not trained."""
 
-    def __init__(self, encoder: nn.Module, dim: int, labels: int, seed: int) -> None:
+    def __init__(self, encoder: nn.Module, card: ModelCard, labels: int, seed: int) -> None:
         super().__init__()
-        self.encoder = encoder.requires_grad_(True)
-        self.head = heads.linear(dim, labels, seed)
+        self.encoder = encoder
+        for name, parameter in encoder.named_parameters():
+            parameter.requires_grad_(not name.startswith(card.fixed))
+        self.head = heads.linear(card.dim, labels, seed)
 
     def forward(self, signal: Tensor, measured: Tensor) -> Tensor:
         """signal (batch, lead, time), measured (batch, lead) -> logits (batch, label)."""
@@ -27,7 +29,7 @@ class Tuning(nn.Module):
 
 
 def freeze_unused(module: Tuning, probe: Batch) -> list[str]:
-    """Freeze what a forward pass with all leads does not use; their names in the encoder.
+    """Freeze what a forward pass with all leads does not use; the names in the encoder of all that is frozen.
 
     In evaluation mode: what chance leaves out of a pass of training (LayerDrop) is used all the same.
     """

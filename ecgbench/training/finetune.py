@@ -85,7 +85,7 @@ class _Asked:
         return key({
             "numerics": NUMERICS, "training": self.training.facts(), "seed": self.seed, "splits": splits,
             "weights": gates.fingerprint(state),
-            "contract": facts(self.fed.contract), "policy": self.fed.policy.name, "groups": facts(self.fed.card)["groups"],
+            "contract": facts(self.fed.contract), "policy": self.fed.policy.name, **{word: facts(self.fed.card)[word] for word in ("groups", "fixed")},
         })  # fmt: skip
 
 
@@ -95,7 +95,7 @@ class _Work:
     def __init__(self, network: nn.Module, asked: _Asked, fabric: Any) -> None:
         self.asked, self.fabric, self.name = asked, fabric, asked.fed.card.title
         learn, check = asked.data
-        self.module = _network.Tuning(network, asked.fed.card.dim, learn.target.shape[1], asked.seed).to(fabric.device)
+        self.module = _network.Tuning(network, asked.fed.card, learn.target.shape[1], asked.seed).to(fabric.device)
         self.identity = asked.identity(self.module.state_dict())
         self.feed = Feed(
             fed=asked.fed, training=asked.training, seed=asked.seed, learn=learn, rank=fabric.global_rank, world=fabric.world_size

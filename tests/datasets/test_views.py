@@ -25,7 +25,7 @@ def view(prepared, contract, records, progress=None) -> View:
 
 
 def _expected(copy: Prepared, record: str) -> np.ndarray:
-    return preprocess.view(copy.recording(record).signal, 500, 100, (0.05, 47))
+    return preprocess.view(copy.recording(record).signal, 500, CONTRACT.preparation)
 
 
 def test_a_view_computes_what_is_asked_and_keeps_it(fake_ptbxl: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -48,7 +48,9 @@ def test_a_view_of_another_rate_or_filter_lies_elsewhere(fake_ptbxl: Path) -> No
     folders = {View(copy, c).folder for c in (CONTRACT, plain, faster)}
     assert len(folders) == 3
     assert View(copy, InputContract(**{**vars(CONTRACT), "normalisation": "none"})).folder in folders
-    np.testing.assert_array_equal(view(copy, plain, []).get("00002"), preprocess.view(copy.recording("00002").signal, 500, 100, None))
+    np.testing.assert_array_equal(
+        view(copy, plain, []).get("00002"), preprocess.view(copy.recording("00002").signal, 500, plain.preparation)
+    )
 
 
 def _fill_slowly(data: Path, started: Path) -> None:
