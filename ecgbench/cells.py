@@ -41,12 +41,18 @@ class Training:
     lr_groups: bool = True
     """`finetune`: False gives every parameter the rate of the head."""
     precision: Precision = "float32"
-    """`finetune`: bf16 autocasts the training step; evaluation stays in float32."""
+    """`finetune`: bf16 autocasts the training step; evaluation stays in float32. `linear`: bf16 autocasts the frozen encoder, where
+    that moves its features by no more than 1 %; the precision that was used is in the key."""
     micro_batch: int | None = None
     """`finetune`: records per forward pass, gradients accumulated over a step; None: the whole batch."""
 
+    @property
+    def of_the_encoder(self) -> Precision:
+        """In which a frozen encoder is asked to compute features."""
+        return self.precision if self.protocol == "linear" else "float32"
+
     def facts(self) -> dict[str, Any]:
-        """What of this can change a fit under its protocol, for keys."""
+        """What of this can change a fit under its protocol, for keys. A frozen encoder's precision is among the facts of its features."""
         found = asdict(self)
         if self.protocol == "linear":
             return {k: v for k, v in found.items() if k not in ("lr_groups", "precision", "micro_batch")}

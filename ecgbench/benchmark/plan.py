@@ -74,7 +74,6 @@ def _only_fine_tuning(training: Training) -> None:
     usual = Training()
     words = {
         f"--micro-batch {training.micro_batch}": training.micro_batch != usual.micro_batch,
-        f"--precision {training.precision}": training.precision != usual.precision,
         "--lr-groups off": training.lr_groups != usual.lr_groups,
     }
     for flag in (f for f, given in words.items() if given):

@@ -145,7 +145,7 @@ class Subject:
         return {
             "source": _source(models.ROOM, self.network.name), **own, "numerics": NUMERICS, "preprocess": preprocess.VERSION,
             "dataset": self.selection.prepared.name, "data": self.selection.prepared.digest, "model": self.network.name,
-            "weights": self.network.sha256, "contract": contract, "precision": "float32", "path": self.path, "policy": policy,
+            "weights": self.network.sha256, "contract": contract, "precision": self.network.precision, "path": self.path, "policy": policy,
             "policy_state": {k: hashlib.sha256(np.ascontiguousarray(v).tobytes()).hexdigest() for k, v in sorted(state.items())},
         }  # fmt: skip
 

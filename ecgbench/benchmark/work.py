@@ -148,7 +148,10 @@ class _Work:
             self.teller.condemn(error)
 
     def _subject(self) -> Subject:
-        built = network.build(self.job.model, self.job.weights, self.job.device)
+        asked = self.plan.training.of_the_encoder
+        built = network.build(self.job.model, self.job.weights, self.job.device, asked)
+        if built.precision != asked:
+            self.teller.note(f"{built.card.title}: features in {asked} are off by more than 1 %; it computes in {built.precision}")
         prepared = prepare(self.job.dataset, self.job.places.data, self.job.places.prepared)
         selection = Selection(prepared, self.plan.limit)
         return Subject(built, built.card.contract(self.plan.fits[0].contract), selection, self.store.path, self.teller)
@@ -216,7 +219,7 @@ class _Work:
         about = {
             **{k: facts(card)[k] for k in ("title", "summary", "paper", "licence", "parameters", "origin", "choices")},
             "weights": subject.network.weights, "weights_sha256": subject.network.sha256, "contract": facts(contract),
-            "windows": subject.windows, "device": self.job.device,
+            "windows": subject.windows, "device": self.job.device, "precision": subject.network.precision,
         }  # fmt: skip
         for policy in dict.fromkeys(c.policy for c in self.cells):
             part = [c for c in self.cells if c.policy == policy]

@@ -111,7 +111,7 @@ class _Trial:
         started = time.perf_counter()
         self.job, self.training, self.tasks = job, job.plan.training, all_tasks()
         self.card, self.census = get(job.dataset).CARD, census(job.dataset, job.places, job.plan.limit)
-        self.net = network.build(job.model, job.weights, job.device)
+        self.net = network.build(job.model, job.weights, job.device, self.training.of_the_encoder)
         self.contract = self.net.card.contract(job.plan.fits[0].contract)
         self.samples = self.contract.preparation.length(round(self.card.fs * self.card.seconds), self.card.fs)
         self.records = self.census.records(self.contract)

@@ -54,7 +54,9 @@ def run(
     train_leads: str = typer.Option(
         None, "--train-leads", help="all: training sees twelve leads. random: 1 to 12 of them, drawn per record and epoch.  (default: all)"
     ),
-    precision: str = typer.Option(None, "--precision", help="Fine-tuning: float32 or bf16; evaluation is float32.  (default: float32)"),
+    precision: str = typer.Option(
+        None, "--precision", help="bf16: of fine-tuning's training step, or of the frozen encoder where that moves no feature by over 1 %."
+    ),
     device: str = typer.Option("auto", "--device", help="auto (a GPU where there is one), cpu, cuda, cuda:1."),
     data: Path = DATA,
     prepared: Path = PREPARED,

@@ -1,6 +1,6 @@
 """A network ready to be measured: built, its weights loaded in full or seeded, frozen, and hashed."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
@@ -8,11 +8,14 @@ from torch import Tensor, nn
 
 from ecgbench import models
 from ecgbench.cards import ModelCard
-from ecgbench.cells import EITHER, RANDOM, RELEASED
+from ecgbench.cells import EITHER, RANDOM, RELEASED, Precision
 from ecgbench.errors import BadSetting
 from ecgbench.models import Features
 from ecgbench.models._weights import digest
-from ecgbench.seeds import seed_of
+from ecgbench.seeds import rng, seed_of
+
+NEAR = 1e-2
+"""Largest change of a feature, of the largest feature, that a lower precision may bring."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,30 +30,51 @@ class Network:
     sha256: str
     """Of the state dict."""
     device: str = "cpu"
+    precision: Precision = "float32"
+    """Of what `encoder` computes."""
 
     @property
     def encoder(self) -> nn.Module:
-        """The module for arrays that are on the CPU."""
-        return self.module if self.device == "cpu" else Placed(self.module, torch.device(self.device))
+        """The module for float32 arrays that are on the CPU."""
+        here = self.device == "cpu" and self.precision == "float32"
+        return self.module if here else Placed(self.module, torch.device(self.device), self.precision)
+
+    def in_precision(self, asked: Precision) -> "Network":
+        """The network that computes in `asked` where that moves no feature by more than `NEAR` of the largest, else as it is.
+
+        Tried on one window of noise with all leads.
+        """
+        rough = replace(self, precision=asked)
+        fed = self.card.contracts[0]
+        noise = 0.3 * rng("precision").standard_normal((1, len(fed.leads), fed.received))
+        given = torch.from_numpy(noise.astype("float32")), torch.ones(1, len(fed.leads), dtype=torch.bool)
+        with torch.inference_mode():
+            exact, near = (n.encoder(*given).pooled for n in (self, rough))
+        return rough if bool((near - exact).abs().max() <= NEAR * exact.abs().max()) else self
 
 
 class Placed(nn.Module):
-    """An encoder on its device for arrays that are on the CPU; it offers no `embed_leads`, every set of leads is a pass."""
+    """An encoder on its device and in its precision, for float32 arrays that are on the CPU.
 
-    def __init__(self, encoder: nn.Module, device: torch.device) -> None:
+    It offers no `embed_leads`: every set of leads is a pass.
+    """
+
+    def __init__(self, encoder: nn.Module, device: torch.device, precision: Precision = "float32") -> None:
         super().__init__()
-        self.encoder, self.device = encoder, device
+        self.encoder, self.device, self.rough = encoder, device, precision == "bf16"
 
     def forward(self, signal: Tensor, measured: Tensor) -> Features:
-        """As the encoder's; the features are on the CPU."""
-        found = self.encoder(signal.to(self.device), measured.to(self.device))
-        return Features(found.sequence, found.pooled.cpu())
+        """As the encoder's; the features are on the CPU, float32."""
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.rough):
+            found = self.encoder(signal.to(self.device), measured.to(self.device))
+        return Features(found.sequence, found.pooled.float().cpu())
 
 
-def build(name: str, weights: str, device: str = "cpu") -> Network:
+def build(name: str, weights: str, device: str = "cpu", precision: Precision = "float32") -> Network:
     """The model called `name` with `weights`: random, released, released_or_random, a name on its card, or a path; on `device`.
 
     Random weights come from a seed of their own and are the same in every run. Weights that do not match raise BadWeights.
+    `precision`: see `Network.in_precision`.
     """
     module = models.get(name)
     if device != "cpu":  # float32 means float32: by default torch lets convolutions round to 10 bits there
@@ -61,7 +85,8 @@ def build(name: str, weights: str, device: str = "cpu") -> Network:
         torch.manual_seed(seed_of("weights", name) % 2**63)
         network = module.build() if weights == RANDOM else module.build(weights=weights)
     network.eval().requires_grad_(False).to(device)
-    return Network(name, module.CARD, network, Path(weights).name, digest(network), device)
+    made = Network(name, module.CARD, network, Path(weights).name, digest(network), device)
+    return made if precision == made.precision else made.in_precision(precision)
 
 
 def _has_released(name: str) -> bool:

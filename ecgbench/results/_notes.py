@@ -134,6 +134,9 @@ def _cells(cells: pd.DataFrame, facts: dict[str, Any]) -> Iterator[str]:
     for (model, leads, policy), part in cells[cells["blind"] > 0].groupby(["model", "leads", "policy"], sort=False):
         name = _title(facts, "models", str(model))
         yield f"{name} at {leads}, policy {policy}: {part['blind'].mean():.0%} of the test windows show it nothing (blind input)."
+    for about in facts["models"].values():
+        if about.get("precision", "float32") != "float32":
+            yield f"{about['title']}: features computed in {about['precision']}, within 1 % of float32."
     for (model, policy), _ in cells.groupby(["model", "policy"], sort=False):
         contract = facts["models"].get(model, {}).get("contract")
         if contract and policy not in (contract["policy"], "native"):

@@ -114,7 +114,7 @@ def test_random_training_leads_give_each_policy_its_own_fit(protocol: str, typed
         (("--protocol", "finetune", "--micro-batch", "0"), "--micro-batch 0: at least 1"),
         (("--cell-timeout", "0"), "--cell-timeout 0: seconds, more than 0"),
         (("--micro-batch", "4"), "--micro-batch 4 is for --protocol finetune"),
-        (("--precision", "bf16"), "--precision bf16 is for --protocol finetune"),
+        (("--precision", "fp16"), "--precision fp16: one of float32, bf16"),
     ],
 )
 def test_bad_words_are_told_in_one_line(

@@ -1,0 +1,63 @@
+"""A network in a lower precision: used where the features stay near, and told apart in keys and notes where they do."""
+
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from ecgbench import models
+from ecgbench.cli import main
+from ecgbench.inference import network
+from ecgbench.inference.network import NEAR, Network, Placed, build
+from ecgbench.models import Features
+from ecgbench.results.study import read
+
+TINY = Path(__file__).parents[1] / "tiny.py"
+
+
+def test_a_network_in_bf16_gives_float32_features_near_its_own() -> None:
+    rough = build("stmem", "random", precision="bf16")
+    assert rough.precision == "bf16"
+    assert isinstance(rough.encoder, Placed)
+    x, measured = torch.from_numpy(network.rng("x").normal(0, 0.3, (1, 12, 600))).float(), torch.ones(1, 12, dtype=torch.bool)
+    with torch.inference_mode():
+        exact, near = rough.module(x, measured).pooled, rough.encoder(x, measured).pooled
+    assert near.dtype == torch.float32
+    assert 0 < float((near - exact).abs().max()) <= NEAR * float(exact.abs().max())
+
+
+class Cancelling(nn.Module):
+    """The small difference of large products: bf16 loses it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(600, 8)
+
+    def forward(self, signal: Tensor, measured: Tensor) -> Features:
+        found = self.linear(signal + 1000) - self.linear(torch.full_like(signal, 1000))
+        return Features(found, found.mean(1))
+
+
+def test_a_network_that_bf16_would_spoil_keeps_to_float32() -> None:
+    tiny = Network("odd", models.get("stmem").CARD, Cancelling().eval().requires_grad_(False), "random", "")
+    assert tiny.in_precision("bf16") is tiny
+
+
+def test_precision_is_part_of_the_key_and_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    words = ["--models", str(TINY), "--tasks", "demo", "--weights", "random", "--limit", "60", "--epochs", "2", "--leads", "12"]
+    scores = {}
+    for precision in ("float32", "bf16"):
+        models.ROOM.forget()
+        out = tmp_path / precision
+        given = ["--in-process", "--prepared", str(tmp_path), "--precision", precision, "--out", str(out)]
+        monkeypatch.setattr(sys, "argv", ["ecgbench", "run", *words, *given])
+        with pytest.raises(SystemExit, match="0"):
+            main()
+        study = read(out)
+        scores[precision] = float(study.main["macro_auroc"].iloc[0])
+        assert any("computed in bf16" in note for note in study.notes) == (precision == "bf16")
+    keys = {next((tmp_path / p / "cells").rglob("DONE")).parent.name for p in scores}
+    assert len(keys) == 2
+    assert scores["bf16"] == pytest.approx(scores["float32"], abs=0.05)
