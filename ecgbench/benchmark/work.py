@@ -217,7 +217,7 @@ class _Work:
         """Tell, before anything is computed, what the cells rest on and where they will lie."""
         card, contract = subject.network.card, subject.contract
         about = {
-            **{k: facts(card)[k] for k in ("title", "summary", "paper", "licence", "parameters", "origin", "choices")},
+            **{k: facts(card)[k] for k in ("title", "summary", "paper", "licence", "parameters", "origin", "objective", "corpora", "choices")},
             "weights": subject.network.weights, "weights_sha256": subject.network.sha256, "contract": facts(contract),
             "windows": subject.windows, "device": self.job.device, "precision": subject.network.precision,
         }  # fmt: skip

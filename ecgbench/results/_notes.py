@@ -11,7 +11,7 @@ from ecgbench.ecg.draw import Count
 from ecgbench.ecg.leads import LEADS
 from ecgbench.results.compare import Row
 
-GRAVE = ("SYNTHETIC DATA", "RANDOM WEIGHTS", "LIMITED", "NOT FINISHED", "INCOMPLETE", "UNEQUAL SEEDS")
+GRAVE = ("SYNTHETIC DATA", "RANDOM WEIGHTS", "SEEN BEFORE", "LIMITED", "NOT FINISHED", "INCOMPLETE", "UNEQUAL SEEDS")
 """A note that begins with one of these and a colon is grave: a page shows it before any number."""
 
 FEW = 5
@@ -39,6 +39,9 @@ def _grave(facts: dict[str, Any], models: Sequence[dict[str, Any]]) -> Iterator[
     if random:
         yield f"RANDOM WEIGHTS: the encoder of {', '.join(random)} is untrained; the scores show the harness, not the published models."
     for d in datasets:
+        met = [m["title"] for m in models if m["weights"] != "random" and d["title"] in m.get("corpora", ())]
+        if met:
+            yield f"SEEN BEFORE: {', '.join(met)} was pre-trained on {d['title']}, perhaps on the very records it is tested on here."
         if d["limit"] is not None and d["records"] < d["records_prepared"]:
             used = f"{d['title']}, --limit {d['limit']}: {d['records']:,} of {d['records_prepared']:,} records were used"
             yield f"LIMITED: {used}; intervals are wide and labels may be undefined."

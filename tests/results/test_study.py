@@ -314,7 +314,21 @@ def test_each_note_is_said_once_and_only_where_it_is_true(tmp_path: Path) -> Non
     assert any(n.startswith("(std)") and "of one fit" in n for n in notes)
     made(tmp_path / "b", planned(["good"], leads="12"))
     alone = read(tmp_path / "b").notes
+    assert not any("SEEN BEFORE" in n for n in notes + alone)
     assert not any("(std)" in n or "Random leads" in n or "Holm" in n for n in alone)
+
+
+def test_a_model_that_was_pre_trained_on_the_tested_data_is_named(tmp_path: Path) -> None:
+    plan = planned(["good", "fair", "weak"]).powered()
+    run = made(tmp_path, plan)
+    told, keys = facts(plan), {c.identity: key({"cell": c.identity}) for c in plan.cells}
+    told["models"]["good"] |= {"weights": "released", "corpora": ["Toy data"]}
+    told["models"]["fair"] |= {"weights": "released", "corpora": ["HEEDB"]}
+    told["models"]["weak"] |= {"corpora": ["Toy data"]}  # random: it has seen nothing
+    run.write_plan(plan, told, keys)
+    assert [n for n in read(run.path).notes if "pre-trained" in n] == [
+        "SEEN BEFORE: Good was pre-trained on Toy data, perhaps on the very records it is tested on here."
+    ]
 
 
 def test_reports_of_a_run_need_no_torch(tmp_path: Path) -> None:
