@@ -11,7 +11,7 @@ from pathlib import Path
 from types import ModuleType
 
 from ecgbench import adapters, datasets, models, reports, suites
-from ecgbench.cards import InputContract
+from ecgbench.cards import InputContract, ModelCard
 from ecgbench.ecg.leads import LEADS
 from ecgbench.room import Room
 
@@ -19,22 +19,48 @@ PAGE = Path(__file__).with_name("lists.md")
 
 
 def model_table() -> str:
-    """What each network is, and what it is fed."""
+    """What each network is, what it was pre-trained on, and what may be done with its weights."""
     rows = []
     for name, module in citizens(models.ROOM):
         card = module.CARD
-        for contract in card.contracts:
-            read = (contract.name, fed(contract), contract.absent, yes(card.native))
-            rows.append((f"`{name}`", card.title, f"{card.parameters:,}", *read, card.licence))
-    return table(("name", "title", "parameters", "contract", "input", "an absent lead is", "any subset natively", "licence"), rows)
+        page = PAGE.parent / "models" / f"{name}.md"
+        told = f"[{card.title}](models/{name}.md)" if page.exists() else card.title
+        corpora = ", ".join(card.corpora) or "none"
+        files = ", ".join(f"`{w.name}`: [{w.file}]({w.url})" for w in card.weights) or "none"
+        size = f"{card.parameters:,}"
+        rows.append((f"`{name}`", told, card.summary, card.objective, size, corpora, ", ".join(met(card)) or "none", files, card.licence))
+    head = ("name", "model", "architecture", "pre-training objective", "parameters", "pre-trained on", "tasks whose data it has met")
+    return table((*head, "checkpoint", "licence"), rows)
+
+
+def met(card: ModelCard) -> list[str]:
+    """Tasks of the datasets that a model was pre-trained on."""
+    own = [module.CARD for _, module in citizens(datasets.ROOM)]
+    return [f"`{task.name}`" for data in own if data.title in card.corpora for task in data.tasks]
+
+
+def contract_table() -> str:
+    """What each network is fed."""
+    rows = []
+    for name, module in citizens(models.ROOM):
+        for contract in module.CARD.contracts:
+            rows.append((f"`{name}`", contract.name, fed(contract), contract.absent, yes(module.CARD.native)))
+    return table(("model", "contract", "input", "an absent lead is", "any subset natively"), rows)
 
 
 def fed(contract: InputContract) -> str:
     """A contract in one line."""
     leads = "12 leads" if contract.leads == LEADS else " ".join(contract.leads)
-    filtered = [f"{contract.filter.low:g}-{contract.filter.high:g} Hz"] if contract.filter else []
-    scaled = [] if contract.normalisation == "none" else [contract.normalisation]
-    return ", ".join([f"{contract.seconds:g} s at {contract.fs:g} Hz", leads, contract.unit, *filtered, *scaled])
+    told = [f"{contract.seconds:g} s at {contract.fs:g} Hz", leads, contract.unit]
+    if contract.filter:
+        told.append(f"{contract.filter.low:g}-{contract.filter.high:g} Hz ({contract.filter.kind}, {PLACES[contract.filter.where]})")
+    told += ["FFT resampling"] if contract.resampler == "fft" else []
+    told += [f"limited to {contract.clip:g} mV"] if contract.clip else []
+    if contract.normalisation != "none":
+        told.append(contract.normalisation + (" of each window" if contract.scope == "window" else ""))
+    told += [f"a window every {contract.stride:g} s"] if contract.stride else []
+    told += [f"leads joined and decimated by {contract.decimate}"] if contract.decimate > 1 else []
+    return ", ".join(told)
 
 
 def choice_lists() -> str:
@@ -88,8 +114,11 @@ def suite_lists() -> str:
     return "\n\n".join(parts)
 
 
+PLACES = {"native": "before resampling", "record": "after resampling", "window": "each window"}
+
 BLOCKS = {
     "models": model_table,
+    "contracts": contract_table,
     "choices": choice_lists,
     "datasets": dataset_table,
     "tasks": task_table,

@@ -1,0 +1,93 @@
+"""Each baseline's forward beside a plain eager reading of its specification (benchmarks/plain/), and in bf16 beside float32.
+
+    python benchmarks/baselines.py                 all of them, one window each (--batch), on the CPU or --device cuda
+    python benchmarks/baselines.py ecgjepa merl    some of them
+
+One process, one thread, the two sides taking turns; medians. A ratio above 1 means that ours is faster. The features of both
+sides must agree, or there is nothing to compare.
+"""
+
+import argparse
+import importlib.util
+import platform
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from ecgbench import models
+from ecgbench.inference.network import build
+
+PLAIN = Path(__file__).with_name("plain")
+TURNS = 9
+"""Timed turns of each side, after one that warms up."""
+
+
+def plain(name: str) -> Callable[[dict[str, Tensor], Tensor], Tensor]:
+    spec = importlib.util.spec_from_file_location(f"plain_{name}", PLAIN / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.features
+
+
+def seconds(sides: dict[str, Callable[[], Tensor]], device: str) -> dict[str, float]:
+    """Median seconds of each side, taking turns."""
+    spent: dict[str, list[float]] = {side: [] for side in sides}
+    for turn in range(1 + TURNS):
+        for side, call in sides.items():
+            started = time.perf_counter()
+            call()
+            if device != "cpu":
+                torch.cuda.synchronize()
+            if turn:
+                spent[side].append(time.perf_counter() - started)
+    return {side: statistics.median(values) for side, values in spent.items()}
+
+
+@torch.inference_mode()
+def measure(name: str, batch: int, device: str) -> str:
+    """One line of Markdown."""
+    network = build(name, "random", device)
+    fed, module = network.card.contract("paper"), network.module
+    x = 0.3 * torch.randn(batch, len(fed.leads), fed.received, generator=torch.Generator().manual_seed(0)).to(device)
+    measured = torch.ones(x.shape[:2], dtype=torch.bool, device=device)
+    state, read = dict(module.state_dict()), plain(name)
+
+    def rough() -> Tensor:
+        with torch.autocast(x.device.type, torch.bfloat16):
+            return module(x, measured).pooled
+
+    ours, theirs, half = module(x, measured).pooled, read(state, x), rough().float()
+    off, moved = (float((side - ours).abs().max() / ours.abs().max()) for side in (theirs, half))
+    if off > 1e-4:
+        sys.exit(f"{name}: the plain reading differs by {off:.1e} of the largest feature")
+    spent = seconds({"ours": lambda: module(x, measured).pooled, "plain": lambda: read(state, x), "bf16": rough}, device)
+    ms = {side: 1000 * value / batch for side, value in spent.items()}
+    told = f"{ms['bf16']:.1f} ms, {ms['ours'] / ms['bf16']:.2f}" + ("" if moved <= 1e-2 else ", **not used**")
+    return f"| {network.card.title} | {ms['ours']:.1f} ms | {ms['plain']:.1f} ms | {ms['plain'] / ms['ours']:.2f} | {told} | {moved:.1e} |"
+
+
+def main() -> None:
+    words = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    words.add_argument("models", nargs="*")
+    words.add_argument("--batch", type=int, default=None, help="windows of one pass; default: 1 on a CPU, 64 on a GPU")
+    words.add_argument("--device", default="cpu")
+    asked = words.parse_args()
+    torch.set_num_threads(1)
+    here = platform.processor() or platform.machine() if asked.device == "cpu" else torch.cuda.get_device_name()
+    print(f"{here}, torch {torch.__version__}, one thread, batch {asked.batch or (1 if asked.device == 'cpu' else 64)}\n")
+    print("| model | ours, a window | plain reading | ratio | bf16, ratio to float32 | largest change of a feature |")
+    print("|---|---|---|---|---|---|", flush=True)
+    known = sorted(p.stem for p in PLAIN.glob("*.py"))
+    for name in map(models.resolve, asked.models or known):
+        print(measure(name, asked.batch or (1 if asked.device == "cpu" else 64), asked.device), flush=True)
+
+
+if __name__ == "__main__":
+    main()
