@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
 
@@ -19,9 +19,10 @@ WANTED = "needs genuine recordings (ECGBENCH_REAL_DATA)"
 
 
 @pytest.fixture(autouse=True)
-def _no_settings_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("ECGBENCH_DATA", raising=False)
-    monkeypatch.delenv("ECGBENCH_PREPARED", raising=False)
+def _no_settings_from_outside(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in ("ECGBENCH_DATA", "ECGBENCH_PREPARED", "ECGBENCH_LOCK"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("ECGBENCH_WEIGHTS", str(tmp_path / ".weights"))
 
 
 @pytest.fixture(scope="session")
@@ -61,6 +62,50 @@ def kill_when() -> Callable[..., None]:
         os.kill(process.pid, signal.SIGKILL)
         process.join()
         assert words[-1].exists()
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def one_thread() -> Iterator[None]:
+    """Small matrices are slower with more threads, and the last bits of a sum depend on their number."""
+    import torch
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture(scope="session")
+def copies(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Prepared copies, shared by all runs of a process."""
+    return tmp_path_factory.mktemp("copies")
+
+
+@pytest.fixture(scope="session")
+def typed(copies: Path) -> Callable[..., int]:
+    """typed(out, *words): `ecgbench run --in-process` of the tiny stranger on 60 records of the demo at twelve leads, with random weights.
+
+    Later words override. Returns the exit code.
+    """
+    from ecgbench import adapters, models
+    from ecgbench.cli import main
+
+    usual = ["--models", str(Path(__file__).with_name("tiny.py")), "--tasks", "demo", "--weights", "random", "--limit", "60"]
+    usual += ["--epochs", "2", "--leads", "12", "--seeds", "1"]
+
+    def run(out: Path, *words: str) -> int:
+        models.ROOM.forget()  # as in a new process
+        adapters.ROOM.forget()
+        was, sys.argv = sys.argv, ["ecgbench", "run", "--in-process", *usual, "--prepared", str(copies), "--out", str(out), *words]
+        try:
+            main()
+        except SystemExit as end:
+            return int(end.code or 0)
+        finally:
+            sys.argv = was
+        return 0
 
     return run
 

@@ -2,49 +2,18 @@
 
 import hashlib
 import json
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pandas as pd
 import pytest
-import torch
 
-from ecgbench import adapters, models
-from ecgbench.cli import main
 from ecgbench.results.study import read
 
-TINY = Path(__file__).parents[1] / "tiny.py"
-USUAL = ("--models", str(TINY), "--tasks", "demo", "--weights", "random", "--limit", "60", "--epochs", "2", "--leads", "12", "--seeds", "1")
 Typed = Callable[..., int]
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _one_thread() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
-
-
-@pytest.fixture(scope="module")
-def typed(tmp_path_factory: pytest.TempPathFactory) -> Typed:
-    """typed(out, *words): `ecgbench run --in-process` with the usual words, later ones overriding; returns the exit code."""
-    copies = tmp_path_factory.mktemp("copies")
-
-    def run(out: Path, *words: str) -> int:
-        models.ROOM.forget()  # as in a new process
-        adapters.ROOM.forget()
-        was, sys.argv = sys.argv, ["ecgbench", "run", "--in-process", *USUAL, "--prepared", str(copies), "--out", str(out), *words]
-        try:
-            main()
-        except SystemExit as end:
-            return int(end.code or 0)
-        finally:
-            sys.argv = was
-        return 0
-
-    return run
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def fits(run: Path) -> list[Path]:

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -17,8 +17,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from ecgbench import adapters, models
-from ecgbench.cli import main
+from ecgbench import models
 from ecgbench.results.study import Study, read
 
 TINY = Path(__file__).parents[1] / "tiny.py"
@@ -54,40 +53,7 @@ def build(weights=None):
 """
 
 Typed = Callable[..., int]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _one_thread() -> Iterator[None]:
-    """Small matrices are slower with more, and the last bits of a sum depend on it."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
-
-
-@pytest.fixture(scope="session")
-def copies(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Prepared copies, shared by all runs."""
-    return tmp_path_factory.mktemp("copies")
-
-
-@pytest.fixture(scope="module")
-def typed(copies: Path) -> Typed:
-    """typed(out, *words): `ecgbench run` with the usual words, later ones overriding; returns the exit code."""
-
-    def run(out: Path, *words: str) -> int:
-        models.ROOM.forget()  # as in a new process
-        adapters.ROOM.forget()
-        sys_argv, sys.argv = sys.argv, ["ecgbench", "run", "--in-process", *USUAL, "--prepared", str(copies), "--out", str(out), *words]
-        try:
-            main()
-        except SystemExit as end:
-            return int(end.code or 0)
-        finally:
-            sys.argv = sys_argv
-        return 0
-
-    return run
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 @pytest.fixture(scope="module")

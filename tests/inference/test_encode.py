@@ -1,4 +1,3 @@
-from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
@@ -63,13 +62,7 @@ class Spy(nn.Module):
         return Features(pooled.unsqueeze(1), pooled)
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _one_thread() -> Iterator[None]:
-    """Small matrices are slower with more, and the last bits of a sum depend on it."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 @pytest.fixture(scope="module")

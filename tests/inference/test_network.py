@@ -1,6 +1,6 @@
 """A network in a lower precision: used where the features stay near, and told apart in keys and notes where they do."""
 
-import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -8,13 +8,10 @@ import torch
 from torch import Tensor, nn
 
 from ecgbench import models
-from ecgbench.cli import main
 from ecgbench.inference import network
 from ecgbench.inference.network import NEAR, Network, Placed, build
 from ecgbench.models import Features
 from ecgbench.results.study import read
-
-TINY = Path(__file__).parents[1] / "tiny.py"
 
 
 def test_a_network_in_bf16_gives_float32_features_near_its_own() -> None:
@@ -45,19 +42,12 @@ def test_a_network_that_bf16_would_spoil_keeps_to_float32() -> None:
     assert tiny.in_precision("bf16") is tiny
 
 
-def test_precision_is_part_of_the_key_and_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    words = ["--models", str(TINY), "--tasks", "demo", "--weights", "random", "--limit", "60", "--epochs", "2", "--leads", "12"]
-    scores = {}
+def test_precision_is_part_of_the_key_and_told(typed: Callable[..., int], tmp_path: Path) -> None:
+    studies = {}
     for precision in ("float32", "bf16"):
-        models.ROOM.forget()
-        out = tmp_path / precision
-        given = ["--in-process", "--prepared", str(tmp_path), "--precision", precision, "--out", str(out)]
-        monkeypatch.setattr(sys, "argv", ["ecgbench", "run", *words, *given])
-        with pytest.raises(SystemExit, match="0"):
-            main()
-        study = read(out)
-        scores[precision] = float(study.main["macro_auroc"].iloc[0])
-        assert any("computed in bf16" in note for note in study.notes) == (precision == "bf16")
-    keys = {next((tmp_path / p / "cells").rglob("DONE")).parent.name for p in scores}
-    assert len(keys) == 2
-    assert scores["bf16"] == pytest.approx(scores["float32"], abs=0.05)
+        assert typed(tmp_path / precision, "--precision", precision) == 0
+        studies[precision] = read(tmp_path / precision)
+        assert any("computed in bf16" in note for note in studies[precision].notes) == (precision == "bf16")
+    assert len({next((tmp_path / p / "cells").rglob("DONE")).parent.name for p in studies}) == 2
+    exact, near = (float(studies[p].main["macro_auroc"].iloc[0]) for p in ("float32", "bf16"))
+    assert near == pytest.approx(exact, abs=0.05)
