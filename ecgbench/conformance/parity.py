@@ -27,7 +27,7 @@ from torch import nn
 
 from ecgbench import models
 from ecgbench.conformance import _rule
-from ecgbench.ecg.leads import LIMB, canonical
+from ecgbench.ecg.leads import LEADS, LIMB, canonical
 from ecgbench.errors import BadSetting, UnknownName
 
 BY_INTENT = {
@@ -196,7 +196,8 @@ class _Computer:
         self.card = module.CARD
         self.leads = list(module.CARD.contracts[0].leads)
         self.length = _described(layout).get("T")
-        self.rows = _described(layout).get("n_leads", len(self.leads))
+        whole = len(LEADS) if "(x[:," in _input_name(layout) else len(self.leads)  # of which a network of fewer leads reads some
+        self.rows = _described(layout).get("n_leads", whole)
         if not isinstance(self.rows, int):
             raise BadSetting(f"input.n_leads of the keys is {self.rows!r}, not a number of leads; give the keys.json of the pack")
         self.input = _input_name(layout)

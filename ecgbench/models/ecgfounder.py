@@ -1,0 +1,252 @@
+"""ECGFounder: a 1-D RegNet-like network of grouped convolutions, trained on 150 labels of 10.7 million ECGs (Li et al., NEJM AI 2025).
+
+A strided stem, then seven stages of bottlenecks: 1x1, a convolution of 16 samples in groups of 16 channels, 1x1, squeeze and excitation.
+The authors switch batch norm and dropout off; the norms' parameters are in their file, so they are here, and nothing reads them.
+State-dict keys are those of the authors' file without `dense.*`, the layer of 150 labels. `ecgfounder1lead` is the same network for lead I.
+
+Arrays inside the network lie as (channel, batch, time): the 1x1 convolutions and the excitation, 110 of 122 MB of weights, are then one
+matrix product each for the whole batch, and their weights are read once for all its windows.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from ecgbench.cards import Filter, InputContract, ModelCard, Weights
+from ecgbench.ecg.leads import LEADS
+from ecgbench.models import _weights
+from ecgbench.models._features import Features
+
+WIDTH = 1024
+STAGES = ((64, 2), (160, 2), (160, 2), (400, 3), (400, 3), (1024, 4), (1024, 4))
+"""Channels and blocks of each stage; the first block of each halves the length."""
+STEM, KERNEL, PER_GROUP = 64, 16, 16
+
+PAPER = (
+    "Li, Aguirre, Moura Junior et al., An Electrocardiogram Foundation Model Built on over 10 Million Recordings, NEJM AI 2025, "
+    "arXiv:2410.04133"
+)
+ORIGIN = "github.com/PKUDigitalHealth/ECGFounder at 04edac7"
+LICENCE = "MIT (code); see the page of the weights for theirs"
+OBJECTIVE = "150 diagnostic labels, supervised"
+REPOSITORY = "https://huggingface.co/PKUDigitalHealth/ECGFounder/resolve/main"
+GROUPS = {
+    "early": ("first_conv.", "first_bn.", "stage_list.0.", "stage_list.1.", "stage_list.2."),
+    "late": tuple(f"stage_list.{i}." for i in range(3, len(STAGES))),
+}
+FILTER = Filter(kind="notch-butterworth-median", low=0.67, high=40, where="record")
+"""The filter of the authors' data set, over the whole record at 500 Hz."""
+CHOICES = {
+    "filter": "upstream: as in the authors' data set; their script for 150 labels on PTB-XL does not filter, and their paper names a third "
+    "pipeline. paper: none, as in the reference benchmark",
+    "standardisation": "upstream: one mean and one population deviation for all samples of the leads that are there. The authors do not "
+    "say what an absent lead is; filled in afterwards, it does not shift the scale of the others",
+    "resampling": "anti-aliased polyphase filter; the authors interpolate linearly where they resample at all",
+    "missing samples": "an error, where the authors and the reference benchmark put 0",
+    "length": "the network takes windows of any length",
+    "initialisation": "torch's defaults for convolutions and linear maps",
+    "sequence": "output of the last block; the pooled feature is its mean over time",
+    "groups": "early: stem, stages 0-2; late: stages 3-6. Batch norms count in them, but no gradient reaches them",
+}
+
+CARD = ModelCard(
+    title="ECGFounder",
+    summary="1-D CNN of grouped convolutions with squeeze and excitation, supervised on 150 labels",
+    paper=PAPER,
+    origin=ORIGIN,
+    licence=LICENCE,
+    parameters=30_665_264,
+    dim=WIDTH,
+    contracts=(
+        InputContract(
+            name="paper",
+            fs=500,
+            seconds=2.5,
+            leads=LEADS,
+            unit="mV",
+            filter=None,
+            normalisation="none",
+            fill="before",
+            policy="zero",
+            absent="0 mV",
+        ),
+        InputContract(
+            name="upstream",
+            fs=500,
+            seconds=10,
+            leads=LEADS,
+            unit="mV",
+            filter=FILTER,
+            normalisation="standardise-record",
+            scope="window",
+            fill="after",
+            policy="zero",
+            absent="0 after the standardisation: the mean of the leads that are there",
+            short="edge",
+        ),
+    ),
+    native=False,
+    groups=GROUPS,
+    weights=(
+        Weights(
+            name="released",
+            url=f"{REPOSITORY}/12_lead_ECGFounder.pth",
+            file="12_lead_ECGFounder.pth",
+            sha256=None,
+            licence=LICENCE,
+            container=("state_dict",),
+            drop=("dense.",),
+        ),
+    ),
+    objective=OBJECTIVE,
+    corpora=("HEEDB",),
+    choices=CHOICES,
+)
+
+
+class SameConv(nn.Module):
+    """A convolution to ceil(time / stride) samples: (channel, batch, time) -> the same layout.
+
+    Zeros are added as TensorFlow's SAME does: of an odd number the extra one stands on the right.
+    """
+
+    def __init__(self, channels: int, out: int, kernel: int, stride: int = 1, groups: int = 1) -> None:
+        super().__init__()
+        self.conv = nn.Conv1d(channels, out, kernel, stride, groups=groups)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The convolved signal, in memory that nobody else holds."""
+        conv = self.conv
+        (kernel,), (stride,), time = conv.kernel_size, conv.stride, x.shape[2]
+        zeros = max(0, (-(-time // stride) - 1) * stride + kernel - time)
+        left, right = zeros // 2, zeros - zeros // 2
+        x = x.transpose(0, 1)
+        if left != right or conv.groups == 1:
+            # the stem always: what conv1d pads itself comes out wrong there under bfloat16 on CPUs with AMX (torch 2.13: 12 inputs,
+            # 16 samples, off by more than the signal)
+            x, left = F.pad(x, (left, right)), 0
+        return F.conv1d(x, conv.weight, conv.bias, stride, left, groups=conv.groups).transpose(0, 1)
+
+
+class Bottleneck(nn.Module):
+    """Swish, 1x1, Swish, grouped convolution, Swish, 1x1, squeeze and excitation; added to the shortcut without an activation."""
+
+    def __init__(self, channels: int, out: int, stride: int, first: bool) -> None:
+        super().__init__()
+        self.stride, self.first = stride, first
+        self.bn1, self.bn2, self.bn3 = nn.BatchNorm1d(channels), nn.BatchNorm1d(out), nn.BatchNorm1d(out)  # in the file, never called
+        self.conv1 = SameConv(channels, out, 1)
+        self.conv2 = SameConv(out, out, KERNEL, stride, groups=out // PER_GROUP)
+        self.conv3 = SameConv(out, out, 1)
+        self.se_fc1, self.se_fc2 = nn.Linear(out, out // 2), nn.Linear(out // 2, out)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(channel, batch, time) -> (out, batch, ceil(time / stride))."""
+        h = x if self.first else F.silu(x)  # the stem's Swish has just been applied to what the first block reads
+        h = _swish(self.conv2(_swish(_mapped(h, self.conv1.conv))))
+        h = _mapped(h, self.conv3.conv)
+        gate = _mapped(_swish(_mapped(h.mean(2), self.se_fc1)), self.se_fc2).sigmoid()[:, :, None]
+        if self.stride == 2:
+            x = halved(x)
+        more = len(h) - len(x)
+        if not more:
+            return torch.addcmul(x, h, gate)
+        out = h * gate
+        out[more // 2 : more // 2 + len(x)] += x  # the channels that the shortcut lacks are 0
+        return out
+
+
+class Stage(nn.Module):
+    """Bottlenecks of one width, the first with stride 2."""
+
+    def __init__(self, channels: int, out: int, blocks: int, first: bool) -> None:
+        super().__init__()
+        self.block_list = nn.ModuleList(
+            Bottleneck(out if i else channels, out, stride=1 if i else 2, first=first and i == 0) for i in range(blocks)
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(channel, batch, time) -> (out, batch, ceil(time / 2))."""
+        for block in self.block_list:
+            x = block(x)
+        return x
+
+
+class Net1D(nn.Module):
+    """The encoder, for `leads` rows of a signal: 1024 features."""
+
+    def __init__(self, leads: int) -> None:
+        super().__init__()
+        self.leads = leads
+        self.first_conv = SameConv(leads, STEM, KERNEL, stride=2)
+        self.first_bn = nn.BatchNorm1d(STEM)  # in the file, never called
+        widths = (STEM, *(width for width, _ in STAGES))
+        self.stage_list = nn.ModuleList(
+            Stage(channels, out, blocks, first=i == 0) for i, (channels, (out, blocks)) in enumerate(zip(widths, STAGES))
+        )
+
+    def forward(self, signal: Tensor, measured: Tensor) -> Features:
+        """Features of a batch of windows: a token for every 256 samples begun.
+
+        signal (batch, lead, time) float32 at 500 Hz, scaled as the contract says, of any length. Every row is read, so
+        `measured` (batch, lead) bool must be all True: ValueError otherwise, and for any other number of leads.
+        """
+        _refuse(signal, measured, self.leads)
+        x = _swish(self.first_conv(signal.transpose(0, 1)))
+        for stage in self.stage_list:
+            x = stage(x)
+        return Features(x.permute(1, 2, 0), x.mean(2).T)
+
+
+def halved(x: Tensor) -> Tensor:
+    """The larger of every two samples along the last axis; an odd last one is compared with 0, which the authors pad with."""
+    time = x.shape[-1]
+    pairs = torch.maximum(x[..., 0 : time - 1 : 2], x[..., 1::2])
+    return torch.cat([pairs, x[..., -1:].clamp_min(0)], -1) if time % 2 else pairs
+
+
+def _mapped(x: Tensor, layer: nn.Conv1d | nn.Linear) -> Tensor:
+    """(channel, ...) -> (out, ...) by a linear layer or a convolution of one sample.
+
+    The weight is the product's left side: for few columns, which are what there is, that is faster than `F.linear`.
+    """
+    bias: Tensor = layer.bias  # type: ignore[assignment]  # every layer here has one
+    return torch.addmm(bias[:, None], layer.weight.flatten(1), x.flatten(1)).view(-1, *x.shape[1:])
+
+
+def _swish(x: Tensor) -> Tensor:
+    """x sigmoid(x) of an array that nobody else holds: in its own memory where no gradient needs it."""
+    return F.silu(x, inplace=not torch.is_grad_enabled())
+
+
+def _refuse(signal: Tensor, measured: Tensor, leads: int) -> None:
+    if signal.ndim != 3 or signal.shape[1] != leads or signal.shape[2] == 0 or measured.shape != signal.shape[:2]:
+        raise ValueError(
+            f"ECGFounder reads signal (batch, {leads}, time) and measured (batch, {leads}), "
+            f"not {tuple(signal.shape)} and {tuple(measured.shape)}"
+        )
+    if not bool(measured.all()):
+        raise ValueError("ECGFounder reads every row of its signal and has no mask: fill absent leads in before, and say they are measured")
+
+
+def build(weights: str | Path | None = None) -> Net1D:
+    """The encoder of 12 leads in torch's training mode, with random weights or those of a file or name (see `_weights.load`)."""
+    network = Net1D(len(LEADS))
+    if weights is not None:
+        _weights.load(network, weights, CARD)
+    return network
+
+
+def parity_key(key: str) -> str | None:
+    """The entry of a parity pack under our name; the layer of 150 labels is no part of the encoder."""
+    return None if key.startswith("dense.") else key
+
+
+def parity_network(keys: Mapping[str, Any]) -> Net1D:
+    """The encoder for as many leads as the stem of a parity pack reads."""
+    stem = next(entry["shape"] for entry in keys["entries"] if entry["key"] == "first_conv.conv.weight")
+    return Net1D(stem[1])

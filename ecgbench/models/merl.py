@@ -1,0 +1,274 @@
+"""MERL: a 1-D ResNet18, trained to match ECGs of MIMIC-IV with their reports and with themselves (Liu et al., ICML 2024).
+
+The ECG encoder `res18_best_encoder.pth` without its `linear`, which its authors never use. There is no max-pool after the stem. Their
+ViT-tiny is here too (`ViTTiny`), for whoever has its weights; the model called `merl` is the ResNet.
+State-dict keys are those of the authors' files.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from ecgbench.cards import InputContract, ModelCard, Weights
+from ecgbench.ecg.leads import LEADS
+from ecgbench.models import _weights
+from ecgbench.models._derived import Derived
+from ecgbench.models._features import Features
+
+WIDTH, STEM = 512, 64
+LAYERS = ((64, 1), (128, 2), (256, 2), (512, 2))
+"""Channels and first stride of each layer of two blocks."""
+VIT_WIDTH, VIT_DEPTH, VIT_HEADS, VIT_HIDDEN = 192, 12, 3, 768
+VIT_PATCH, VIT_TIME = 50, 5000
+MIMIC_ORDER = ("I", "II", "III", "aVR", "aVF", "aVL", "V1", "V2", "V3", "V4", "V5", "V6")
+"""Leads as the files of MIMIC-IV-ECG hold them: aVF before aVL."""
+
+_LICENCE = "MIT (repository); none is stated for the weights"
+
+CARD = ModelCard(
+    title="MERL",
+    summary="1-D ResNet18, pre-trained to align ECGs with their reports",
+    paper=(
+        "Liu, Wan, Ouyang, Shah, Bai and Arcucci, Zero-Shot ECG Classification with Multimodal Learning and Test-time Clinical "
+        "Knowledge Enhancement, ICML 2024, arXiv:2403.06659"
+    ),
+    origin="github.com/cheliu-computation/MERL-ICML2024 at 38799b7",
+    licence=_LICENCE,
+    parameters=3_848_832,
+    dim=WIDTH,
+    contracts=(
+        InputContract(
+            name="paper",
+            fs=500,
+            seconds=2.5,
+            leads=LEADS,
+            unit="mV",
+            filter=None,
+            normalisation="none",
+            fill="before",
+            policy="zero",
+            absent="0 mV",
+        ),
+        InputContract(
+            name="upstream",
+            fs=500,
+            seconds=10,
+            leads=MIMIC_ORDER,
+            unit="mV",
+            filter=None,
+            normalisation="minmax-record",
+            scope="window",
+            fill="after",
+            policy="zero",
+            absent="0 after the scaling: the lowest value of the leads that are there",
+            short="edge",
+        ),
+    ),
+    native=False,
+    groups={"early": ("conv1.", "bn1.", "layer1.", "layer2."), "late": ("layer3.", "layer4.")},
+    weights=(
+        Weights(
+            name="released",
+            url="https://drive.google.com/drive/folders/13wb4DppUciMn-Y_qC2JRWTbZdz3xX0w2",
+            file="res18_best_encoder.pth",
+            # stated by a third party; the authors publish none
+            sha256="38ba669c2cc319670c4172d8c292f123e86b8e7106b1a68bb7e10dd89f09daf5",
+            licence=_LICENCE,
+            drop=("linear.",),
+        ),
+    ),
+    objective="ECG aligned with its report, and with itself under dropout",
+    corpora=("MIMIC-IV-ECG",),
+    choices={
+        "lead order": "upstream: aVF before aVL, as in the files that it was trained on. paper: aVL before aVF, as the reference benchmark "
+        "feeds it, which exchanges the two for this network",
+        "scaling": "upstream: to [0, 1] by the extremes of all leads that are there, without the authors' rounding to 1/1000. The authors "
+        "do not say what an absent lead is; 0 mV before the scaling would be some value between 0 and 1 that differs from record to record",
+        "short records": "upstream: continued by the last samples; the authors keep 5 s of CPSC2018 and append zeros",
+        "missing samples": "an error, where the authors mean to interpolate and the reference benchmark puts 0",
+        "length": "the network takes windows of any length",
+        "initialisation": "torch's defaults for convolutions and batch norms",
+        "sequence": "output of the last block; the pooled feature is its mean over time",
+        "groups": "early: stem, layers 1 and 2; late: layers 3 and 4",
+    },
+)
+
+
+class Block(nn.Module):
+    """Two convolutions of 3 samples, each with batch norm, and the shortcut."""
+
+    def __init__(self, channels: int, out: int, stride: int) -> None:
+        super().__init__()
+        self.conv1, self.bn1 = nn.Conv1d(channels, out, 3, stride, padding=1, bias=False), nn.BatchNorm1d(out)
+        self.conv2, self.bn2 = nn.Conv1d(out, out, 3, padding=1, bias=False), nn.BatchNorm1d(out)
+        self.shortcut = nn.Sequential()
+        if stride > 1 or channels != out:
+            self.shortcut = nn.Sequential(nn.Conv1d(channels, out, 1, stride, bias=False), nn.BatchNorm1d(out))
+        self._folded = tuple(Derived() for _ in range(3))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(batch, channel, time) -> (batch, out, ceil(time / stride)): ReLU of the sum of both branches."""
+        first, second, third = self._folded
+        h = _relu(normed(self.conv1, self.bn1, first, x))
+        h = normed(self.conv2, self.bn2, second, h)
+        if len(self.shortcut):
+            x = normed(self.shortcut[0], self.shortcut[1], third, x)
+        return _relu(h.add_(x))
+
+
+class ResNet18(nn.Module):
+    """The encoder: 12 leads in, 512 features out."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv1, self.bn1 = nn.Conv1d(len(LEADS), STEM, 7, stride=2, padding=3, bias=False), nn.BatchNorm1d(STEM)
+        widths = (STEM, *(width for width, _ in LAYERS))
+        for number, (channels, (out, stride)) in enumerate(zip(widths, LAYERS), 1):
+            self.add_module(f"layer{number}", nn.Sequential(Block(channels, out, stride), Block(out, out, 1)))
+        self._folded = Derived()
+
+    def forward(self, signal: Tensor, measured: Tensor) -> Features:
+        """Features of a batch of windows: a token for every 16 samples begun.
+
+        signal (batch, 12, time) float32 at 500 Hz, scaled and ordered as the contract says, of any length. Every row is read, so
+        `measured` (batch, 12) bool must be all True: ValueError otherwise, and for any other number of leads.
+        """
+        _refuse(signal, measured, "time", signal.ndim == 3 and signal.shape[2] > 0)
+        x = _relu(normed(self.conv1, self.bn1, self._folded, signal))
+        for number in range(1, len(LAYERS) + 1):
+            x = self.get_submodule(f"layer{number}")(x)
+        return Features(x.transpose(1, 2), x.mean(2))
+
+
+def normed(conv: nn.Module, norm: nn.Module, folded: Derived, x: Tensor) -> Tensor:
+    """Batch norm after a convolution without bias, in memory that nobody else holds.
+
+    Where both are frozen and the statistics are not to move, the norm is one more factor of the weights, which `folded` keeps.
+    """
+    assert isinstance(conv, nn.Conv1d)
+    assert isinstance(norm, nn.BatchNorm1d)
+    if torch.is_grad_enabled() or norm.training or conv.weight.requires_grad or norm.weight.requires_grad:
+        out: Tensor = norm(conv(x))
+        return out
+    mean, variance = norm.running_mean, norm.running_var
+    assert mean is not None
+    assert variance is not None
+
+    def fold() -> list[Tensor]:
+        scale = norm.weight * (variance + norm.eps).rsqrt()
+        return [conv.weight * scale[:, None, None], norm.bias - mean * scale]
+
+    weight, bias = folded((conv.weight, norm.weight, norm.bias, mean, variance), fold)
+    return F.conv1d(x, weight, bias, conv.stride, conv.padding)
+
+
+class Attention(nn.Module):
+    """Self-attention of 3 heads of 64 over all tokens: (batch, token, 192) -> the same shape."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.to_qkv = nn.Linear(VIT_WIDTH, 3 * VIT_WIDTH)
+        self.to_out = nn.Sequential(nn.Linear(VIT_WIDTH, VIT_WIDTH))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The attended tokens, before the skip connection."""
+        batch, token, _ = x.shape
+        q, k, v = self.to_qkv(x).view(batch, token, 3, VIT_HEADS, VIT_WIDTH // VIT_HEADS).permute(2, 0, 3, 1, 4)
+        heads = F.scaled_dot_product_attention(q, k, v)
+        out: Tensor = self.to_out(heads.transpose(1, 2).reshape(batch, token, VIT_WIDTH))
+        return out
+
+
+class Mlp(nn.Module):
+    """192 -> 768, exact GELU, 768 -> 192; the gaps in the numbering are the authors' GELU and dropouts."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.net = nn.ModuleDict({"0": nn.Linear(VIT_WIDTH, VIT_HIDDEN), "3": nn.Linear(VIT_HIDDEN, VIT_WIDTH)})
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(batch, token, 192) -> the same shape."""
+        out: Tensor = self.net["3"](F.gelu(self.net["0"](x)))
+        return out
+
+
+class PreNorm(nn.Module):
+    """x + fn(LayerNorm(x))."""
+
+    def __init__(self, fn: nn.Module) -> None:
+        super().__init__()
+        self.norm, self.fn = nn.LayerNorm(VIT_WIDTH), fn
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(batch, token, 192) -> the same shape."""
+        out: Tensor = x + self.fn(self.norm(x))
+        return out
+
+
+class ViTBlock(nn.Module):
+    """Attention, then the MLP."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.attn, self.ff = PreNorm(Attention()), PreNorm(Mlp())
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(batch, token, 192) -> the same shape."""
+        out: Tensor = self.ff(self.attn(x))
+        return out
+
+
+class ViTTiny(nn.Module):
+    """The authors' smaller variant: 100 patches of 0.1 s of all leads, 192 features, windows of 10 s only."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.pos_embedding = nn.Parameter(torch.randn(1, VIT_TIME // VIT_PATCH, VIT_WIDTH))
+        self.to_patch_embedding = nn.Conv1d(len(LEADS), VIT_WIDTH, VIT_PATCH, stride=VIT_PATCH, bias=False)
+        for i in range(VIT_DEPTH):
+            self.add_module(f"block{i}", ViTBlock())
+        self.norm = nn.LayerNorm(VIT_WIDTH)
+
+    def forward(self, signal: Tensor, measured: Tensor) -> Features:
+        """As `ResNet18.forward`, for signal (batch, 12, 5000); the sequence is what the last block gives, without the final LayerNorm."""
+        _refuse(signal, measured, str(VIT_TIME), signal.shape[-1] == VIT_TIME)
+        x = self.to_patch_embedding(signal).transpose(1, 2) + self.pos_embedding
+        for i in range(VIT_DEPTH):
+            x = self.get_submodule(f"block{i}")(x)
+        return Features(x, self.norm(x.mean(1)))
+
+
+def _relu(x: Tensor) -> Tensor:
+    """ReLU of an array that nobody else holds, in its own memory: its gradient needs the result only."""
+    return F.relu(x, inplace=True)
+
+
+def _refuse(signal: Tensor, measured: Tensor, time: str, fits: bool) -> None:
+    if signal.ndim != 3 or signal.shape[1] != len(LEADS) or measured.shape != signal.shape[:2] or not fits:
+        raise ValueError(
+            f"MERL reads signal (batch, 12, {time}) and measured (batch, 12), not {tuple(signal.shape)} and {tuple(measured.shape)}"
+        )
+    if not bool(measured.all()):
+        raise ValueError("MERL reads every row of its signal and has no mask: fill absent leads in before, and say they are measured")
+
+
+def build(weights: str | Path | None = None) -> ResNet18:
+    """The ResNet in torch's training mode, with random weights or those of a file or name (see `_weights.load`)."""
+    network = ResNet18()
+    if weights is not None:
+        _weights.load(network, weights, CARD)
+    return network
+
+
+def parity_key(key: str) -> str | None:
+    """The entry of a parity pack under our name; `linear` is no part of the encoder."""
+    return None if key.startswith("linear.") else key
+
+
+def parity_network(keys: Mapping[str, Any]) -> ResNet18 | ViTTiny:
+    """The variant whose entries a parity pack lists."""
+    return ViTTiny() if any(entry["key"] == "pos_embedding" for entry in keys["entries"]) else ResNet18()
