@@ -98,7 +98,7 @@ class Weights:
     file: str
     """File name as published."""
     sha256: str | None
-    """Pinned hash; None where it has not been seen."""
+    """Pinned hash of the file of weights itself (of the member, where `file` is an archive); None where it has not been seen."""
     licence: str
     container: tuple[str, ...] = ()
     """Keys that lead to the state dict inside the file: ("model",)."""

@@ -23,6 +23,7 @@ from ecgbench.cells import Cell
 from ecgbench.datasets._prepare import prepare
 from ecgbench.errors import BadSetting, BadWeights, EcgbenchError, LeakError, PolicyError, WriteError
 from ecgbench.inference import network
+from ecgbench.models import _released
 from ecgbench.models._weights import digest
 from ecgbench.results import store as stored
 from ecgbench.results.store import Store
@@ -125,6 +126,10 @@ def take_part(job: Job) -> None:
     fit.train(mine._subject(), fitted, mine.tasks[fitted.task][2], job.plan.training, mine.store)
 
 
+_ABOUT = ("title", "summary", "paper", "licence", "parameters", "origin", "objective", "corpora", "choices")
+"""Facts of a card that reports read."""
+
+
 class _Work:
     """The cells of a job, one stage after the other."""
 
@@ -150,6 +155,9 @@ class _Work:
     def _subject(self) -> Subject:
         asked = self.plan.training.of_the_encoder
         built = network.build(self.job.model, self.job.weights, self.job.device, asked)
+        used = built.source["name"], built.source["file"]
+        for layout in (w for w in built.card.weights if w.name in used or w.file in used):
+            _released.tell_terms(self.job.model, layout, self.teller.note)
         if built.precision != asked:
             self.teller.note(f"{built.card.title}: features in {asked} are off by more than 1 %; it computes in {built.precision}")
         prepared = prepare(self.job.dataset, self.job.places.data, self.job.places.prepared)
@@ -217,9 +225,10 @@ class _Work:
         """Tell, before anything is computed, what the cells rest on and where they will lie."""
         card, contract = subject.network.card, subject.contract
         about = {
-            **{k: facts(card)[k] for k in ("title", "summary", "paper", "licence", "parameters", "origin", "objective", "corpora", "choices")},
+            **{k: facts(card)[k] for k in _ABOUT},
             "weights": subject.network.weights, "weights_sha256": subject.network.sha256, "contract": facts(contract),
-            "windows": subject.windows, "device": self.job.device, "precision": subject.network.precision,
+            "weights_source": dict(subject.network.source), "precision": subject.network.precision, "device": self.job.device,
+            "windows": subject.windows,
         }  # fmt: skip
         for policy in dict.fromkeys(c.policy for c in self.cells):
             part = [c for c in self.cells if c.policy == policy]

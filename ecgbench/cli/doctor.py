@@ -93,12 +93,17 @@ def _weights(published: list[Facts]) -> str:
     return "found" if any(w["here"] for w in published) else "not here"
 
 
+def _fetched(name: str, weights: Facts) -> str:
+    which = "" if weights["name"] == "released" else f" --weights {weights['name']}"
+    return f"ecgbench models fetch {name}{which} gets {weights['file']} from {weights['url']}"
+
+
 def _end(found: Facts) -> Iterator[str]:
     yield ""
     for r in found["models"]:
         for w in r.get("weights", []):
             if not w["here"]:
-                yield from _lines("", f"Weights of {r['name']}: get {w['file']} from {w['url']} and pass --weights {r['name']}=PATH", 0)
+                yield from _lines("", f"Weights of {r['name']}: {_fetched(r['name'], w)}", 0)
     for d in found["data"]:
         if d["state"] in ("absent", "downloaded"):
             todo = d["next"] if d["state"] == "absent" else f"{d['name']} is not prepared yet; `ecgbench run` does it, or: {d['next']}"

@@ -1,4 +1,4 @@
-"""`ecgbench models | tasks | adapters | reports`: what there is, as a table or as JSON."""
+"""`ecgbench tasks | adapters | reports`: what there is, as a table or as JSON; `ecgbench models` shows its table with these."""
 
 import json
 from collections.abc import Callable, Iterator, Sequence
@@ -17,23 +17,8 @@ JSON = typer.Option(False, "--json", help="One array of objects instead of a tab
 
 def add(app: typer.Typer) -> None:
     """Add the commands to the program."""
-    for command in (models, tasks, adapters, reports):
+    for command in (tasks, adapters, reports):
         app.command(command.__name__)(command)
-
-
-def models(as_json: bool = JSON) -> None:
-    """Models, how they are fed, and whether they read any subset of leads."""
-    from ecgbench import models as room
-    from ecgbench.cards import ModelCard
-
-    found = []
-    for name, card in _cards(room.ROOM, ModelCard, room.ROOM.card):
-        c = card.contracts[0]
-        found.append({
-            "name": name, "title": card.title, "parameters": card.parameters, "fs": c.fs, "seconds": c.seconds, "leads": len(c.leads),
-            "policy": c.policy, "native": card.native, "released": [w.name for w in card.weights], "licence": card.licence,
-        })  # fmt: skip
-    _show(found, as_json, ("name", "title", "parameters", "fs", "seconds", "leads", "policy", "native"))
 
 
 def tasks(as_json: bool = JSON, data: Path = DATA, prepared: Path = PREPARED) -> None:
@@ -43,7 +28,7 @@ def tasks(as_json: bool = JSON, data: Path = DATA, prepared: Path = PREPARED) ->
     from ecgbench.datasets._prepare import state
 
     found: list[dict[str, Any]] = []
-    for dataset, card in _cards(room.ROOM, DatasetCard, lambda name: room.get(name).CARD):
+    for dataset, card in cards(room.ROOM, DatasetCard, lambda name: room.get(name).CARD):
         where = "broken"
         try:
             where = state(dataset, data, prepared)
@@ -56,7 +41,7 @@ def tasks(as_json: bool = JSON, data: Path = DATA, prepared: Path = PREPARED) ->
             }
             for task in card.tasks
         ]  # fmt: skip
-    _show(found, as_json, ("name", "title", "dataset", "targets", "evaluation_only", "data"))
+    show(found, as_json, ("name", "title", "dataset", "targets", "evaluation_only", "data"))
 
 
 def adapters(as_json: bool = JSON) -> None:
@@ -66,14 +51,14 @@ def adapters(as_json: bool = JSON) -> None:
 
     found = [{"name": n, "summary": summary, "learns": "fit" in defined} for n, (summary, defined) in _citizens(room.ROOM, _told)]
     found.append({"name": NATIVE, "summary": "Native: the network reads the measured leads only; models that can.", "learns": False})
-    _show(found, as_json, ("name", "summary"))
+    show(found, as_json, ("name", "summary"))
 
 
 def reports(as_json: bool = JSON) -> None:
     """Reports that `ecgbench report` draws."""
     from ecgbench import reports as room
 
-    _show([{"name": n, "summary": summary} for n, (summary, _) in _citizens(room.ROOM, _told)], as_json, ("name", "summary"))
+    show([{"name": n, "summary": summary} for n, (summary, _) in _citizens(room.ROOM, _told)], as_json, ("name", "summary"))
 
 
 def _told(room: Room, name: str) -> tuple[str, set[str]]:
@@ -90,7 +75,7 @@ def _first(text: str | None) -> str:
     return (text or "").strip().partition("\n")[0]
 
 
-def _cards(room: Room, kind: type, card: Callable[[str], Any]) -> Iterator[tuple[str, Any]]:
+def cards(room: Room, kind: type, card: Callable[[str], Any]) -> Iterator[tuple[str, Any]]:
     """Names and cards; a stranger whose card is of another kind costs one line on standard error."""
     for name, found in _citizens(room, lambda _, name: card(name)):
         if isinstance(found, kind):
@@ -114,7 +99,8 @@ def _complain(text: str) -> None:
     typer.echo(f"ecgbench: {_plain(' '.join(text.split()))}", err=True)
 
 
-def _show(rows: Sequence[dict[str, Any]], as_json: bool, columns: Sequence[str]) -> None:
+def show(rows: Sequence[dict[str, Any]], as_json: bool, columns: Sequence[str]) -> None:
+    """Print rows as a table of some columns, or all of them as JSON."""
     if as_json:
         typer.echo(json.dumps(rows, indent=1, ensure_ascii=False))
         return

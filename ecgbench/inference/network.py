@@ -1,7 +1,9 @@
 """A network ready to be measured: built, its weights loaded in full or seeded, frozen, and hashed."""
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -11,7 +13,7 @@ from ecgbench.cards import ModelCard
 from ecgbench.cells import EITHER, RANDOM, RELEASED, Precision
 from ecgbench.errors import BadSetting
 from ecgbench.models import Features
-from ecgbench.models._weights import digest
+from ecgbench.models._weights import digest, origin
 from ecgbench.seeds import rng, seed_of
 
 NEAR = 1e-2
@@ -32,6 +34,8 @@ class Network:
     device: str = "cpu"
     precision: Precision = "float32"
     """Of what `encoder` computes."""
+    source: Mapping[str, Any] = field(default_factory=dict)
+    """Where the weights come from: see `_weights.origin`."""
 
     @property
     def encoder(self) -> nn.Module:
@@ -85,7 +89,8 @@ def build(name: str, weights: str, device: str = "cpu", precision: Precision = "
         torch.manual_seed(seed_of("weights", name) % 2**63)
         network = module.build() if weights == RANDOM else module.build(weights=weights)
     network.eval().requires_grad_(False).to(device)
-    made = Network(name, module.CARD, network, Path(weights).name, digest(network), device)
+    source = origin(module.CARD, weights)
+    made = Network(name, module.CARD, network, Path(weights).name, digest(network), device, source=source)
     return made if precision == made.precision else made.in_precision(precision)
 
 

@@ -1,25 +1,22 @@
-"""Weights from a file into a network: every tensor matched in name and shape, or nothing is changed and the run stops."""
+"""Weights into a network: every tensor matched in name and shape, or nothing is changed and the run stops."""
 
 import hashlib
 import os
-import pickle
-import zipfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 from safetensors.torch import load as load_bytes
-from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from ecgbench.cards import ModelCard, Weights
 from ecgbench.errors import BadSetting, BadWeights, UnknownName
-from ecgbench.room import plain
-
-SAFE = (".safetensors",)
-TORCH = (".pth", ".pt", ".ckpt")
+from ecgbench.models import _reading, _released
+from ecgbench.models._reading import SAFE, TORCH
+from ecgbench.models._released import origin as origin
 
 
 @dataclass(frozen=True)
@@ -31,33 +28,51 @@ class _Reading:
     missing: list[str]
     unexpected: list[str]
     wrong: list[str]
+    differing: Sequence[str] = ()
+    """Names that the file spells in two ways with different values."""
 
     @property
     def problems(self) -> int:
-        return len(self.missing) + len(self.unexpected) + len(self.wrong)
+        return len(self.missing) + len(self.unexpected) + len(self.wrong) + len(self.differing)
+
+    @property
+    def whole(self) -> bool:
+        """Whether every tensor of the network is there."""
+        return bool(self.tensors) and not self.missing and not self.wrong
 
 
 def load(network: nn.Module, weights: str | Path, card: ModelCard) -> None:
     """Copy the tensors of a file into `network`; "random" leaves it as it is.
 
-    `weights` is the path of a .safetensors, .pth, .pt or .ckpt file: a plain state dict, or one of the layouts of
-    `card.weights` (container, prefix, entries dropped by name). Nothing in the file is executed. A name instead of a path,
-    or a path without a file, is BadSetting; a file that cannot be read or does not match the whole state dict (buffers too)
-    is BadWeights, and `network` is as before.
+    `weights` is a name on the card, whose file `ecgbench models fetch` has converted, or the path of a .safetensors, .pth, .pt
+    or .ckpt file: a plain state dict, or one of the layouts of `card.weights` (container, prefix, entries dropped by name; a zip
+    archive where the authors publish one). Nothing in a file is executed. A name whose file was not fetched, or a path without
+    a file, is BadSetting; a file that cannot be read, does not match the whole state dict (buffers too), or is not the one that
+    its card or the lock file pins, is BadWeights, and `network` is as before.
     """
-    if weights == "random":
+    if weights == _released.RANDOM:
+        return
+    if isinstance(weights, str) and any(w.name == weights for w in card.weights):
+        network.load_state_dict(_converted(network, weights, card))
         return
     path = _path(weights, card)
-    found = _read(path)
-    layouts = (*card.weights, _plain_layout(card))
-    readings = [_reading(network, found, layout) for layout in layouts]
-    best = min(readings, key=lambda r: r.problems)
+    member = next((w.member for w in card.weights if w.member), "")
+    with _reading.unpacked(path, member) as file:
+        found, _ = matched(network, file, card, (_plain_layout(card), *card.weights))
+        network.load_state_dict(found)
+
+
+def matched(network: nn.Module, path: Path, card: ModelCard, layouts: Sequence[Weights]) -> tuple[dict[str, Tensor], str]:
+    """Tensors of a file under the network's names, all of them, and the name of the layout they were read in; else BadWeights."""
+    found = _reading.read(path)
+    best = min((_read_as(network, found, layout) for layout in layouts), key=lambda r: r.problems)
     if best.problems:
-        raise BadWeights(f"{path} is not a file of weights of {card.title} ({_complaint(best)}); {_where(card)}")
+        guess = _looks_like(network, found, card, layouts)
+        raise BadWeights(f"{path} is not a file of weights of {card.title} ({_complaint(best)}); {guess or _where(card)}")
     unsound = [name for name, t in best.tensors.items() if t.is_floating_point() and not bool(t.isfinite().all())]
     if unsound:
         raise BadWeights(f"{path} holds NaN or infinity in {_some(unsound)}; {_where(card)}")
-    network.load_state_dict(dict(best.tensors))
+    return dict(best.tensors), best.layout
 
 
 def assign(network: nn.Module, content: bytes, source: str) -> None:
@@ -71,33 +86,51 @@ def assign(network: nn.Module, content: bytes, source: str) -> None:
 
 def digest(network: nn.Module) -> str:
     """sha256 (hex) over the names, types, shapes and bytes of the whole state dict, in the order of the names."""
+    return _digest(network.state_dict())
+
+
+def _digest(tensors: Mapping[str, Tensor]) -> str:
     whole = hashlib.sha256()
-    for name, tensor in sorted(network.state_dict().items()):
+    for name, tensor in sorted(tensors.items()):
         whole.update(f"{name}|{tensor.dtype}|{tuple(tensor.shape)}|".encode())
         flat = tensor.detach().cpu().contiguous().reshape(-1)
-        whole.update(memoryview(flat.view(torch.uint8).numpy()))  # bytes: numpy has no bfloat16
+        whole.update(flat.view(torch.uint8).numpy().data)  # bytes: numpy has no bfloat16
     return whole.hexdigest()
+
+
+def _converted(network: nn.Module, name: str, card: ModelCard) -> Mapping[str, Tensor]:
+    """The conversion of the weights called `name`, proved against its record, the card and the lock file."""
+    model = _released.name_of(card)
+    notes, path = _released.record(model, name), _released.converted(model, name)
+    if notes is None:
+        raise _released.not_here(card, model, name)
+    _released.prove(notes["source_sha256"], str(path), _released.layout_of(card, model, name), model, _released.lock_file())
+    found = _reading.read(path)
+    reading = _Reading("state dict", found, *_differences(network, found))
+    again = f"run: ecgbench models fetch {model} --weights {name} --force"
+    if reading.problems:
+        raise BadWeights(f"{path} does not fit {card.title} ({_complaint(reading)}); {again}")
+    if _digest(found) != notes["tensors_sha256"]:
+        raise BadWeights(f"{path} is not as it was converted: its tensors have changed; {again}")
+    return found
 
 
 def _path(weights: str | Path, card: ModelCard) -> Path:
     path = Path(weights).expanduser()
     if isinstance(weights, str) and (weights in _names(card) or not (path.suffix or os.sep in weights or path.exists())):
-        raise _not_here(weights, card)
+        raise _no_name(weights, card)
     if not path.is_file():
         raise BadSetting(f"no file {path} (given as weights of {card.title}); {_where(card)}")
-    if path.suffix not in SAFE + TORCH:
-        raise BadSetting(f"weights {path}: the name of the file must end in {', '.join(SAFE + TORCH)}, which says how it is read")
+    known = SAFE + TORCH + ((".zip",) if any(w.member for w in card.weights) else ())
+    if path.suffix not in known:
+        raise BadSetting(f"weights {path}: the name of the file must end in {', '.join(known)}, which says how it is read")
     return path
 
 
-def _not_here(name: str, card: ModelCard) -> Exception:
-    for w in (w for w in card.weights if w.name == name):
-        return BadSetting(
-            f"the {name} weights of {card.title} ({w.file}) are not on this machine; get them from {w.url} "
-            f"and pass --weights {plain(card.title)}=PATH, or --weights random"
-        )
-    if name == "released":
-        return BadSetting(f"no weights of {card.title} are released; pass --weights {plain(card.title)}=PATH or --weights random")
+def _no_name(name: str, card: ModelCard) -> Exception:
+    if name == _released.RELEASED and not card.weights:
+        model = _released.name_of(card)
+        return BadSetting(f"no weights of {card.title} are released; pass --weights {model}=PATH or --weights random")
     return UnknownName("weights", name, _names(card), f"Or the path of a file ending in {', '.join(SAFE + TORCH)}")
 
 
@@ -110,53 +143,47 @@ def _where(card: ModelCard) -> str:
     return f"{source}; --weights random needs no file"
 
 
-def _read(path: Path) -> Mapping[str, Any]:
-    """The mapping in the file. Pickles are read by torch's restricted reader, which builds tensors and plain containers only."""
-    try:
-        with path.open("rb") as file:
-            head = file.read(512).lstrip().lower()
-    except OSError as error:
-        raise BadSetting(f"cannot read {path} ({error.strerror}); make it readable, or pass another file") from None
-    if head.startswith((b"<", b"version https://git-lfs")):
-        kind = "a web page" if head.startswith(b"<") else "a Git LFS pointer"
-        raise BadWeights(f"{path} is {kind}, not weights; download the file itself and pass its path")
-    try:
-        found = load_file(path) if path.suffix in SAFE else _torch_load(path)
-    except pickle.UnpicklingError:
-        # torch's own message runs over many lines and proposes to read the file without the restriction
-        raise BadWeights(
-            f"{path} is damaged or asks to build more than tensors and plain containers; nothing of it was run. "
-            "Get the file again, or convert its state dict to .safetensors where you trust it"
-        ) from None
-    except Exception as error:  # a damaged pickle can make its reader fail in any way
-        told = str(error).strip().split("\n")[0][:200] or type(error).__name__
-        raise BadWeights(f"{path} cannot be read as weights ({told}); get the file again") from None
-    if not isinstance(found, Mapping):
-        raise BadWeights(f"{path} holds one {type(found).__name__}, not a dict of tensors; pass a file that holds a state dict")
-    return found
+def _looks_like(network: nn.Module, found: Mapping[str, Any], card: ModelCard, tried: Sequence[Weights]) -> str:
+    """Which other weights, of this model or another, are all in a file; "" where none are."""
+    from ecgbench import models
 
-
-def _torch_load(path: Path) -> Any:
-    # mmap: a checkpoint with an optimiser's state is three times its weights, and only these are read
-    return torch.load(path, map_location="cpu", weights_only=True, mmap=zipfile.is_zipfile(path))
+    here = _released.name_of(card)
+    for layout in card.weights:
+        if layout not in tried and _read_as(network, found, layout).whole:
+            return f"it looks like the {layout.name} weights of {card.title}: --weights {layout.name}"
+    for name in models.names():
+        if name == here:
+            continue
+        with suppress(Exception):  # a stranger's network may fail in any way; it is only a guess
+            module = models.get(name)
+            with torch.random.fork_rng(devices=[]), torch.device("meta"):
+                other = module.build()
+            if any(_read_as(other, found, layout).whole for layout in (_plain_layout(module.CARD), *module.CARD.weights)):
+                return f"it looks like weights of {module.CARD.title}: --weights {name}=PATH"
+    return ""
 
 
 def _plain_layout(card: ModelCard) -> Weights:
     return Weights(name="plain state dict", url="", file="", sha256=None, licence=card.licence)
 
 
-def _reading(network: nn.Module, found: Mapping[str, Any], layout: Weights) -> _Reading:
+def _read_as(network: nn.Module, found: Mapping[str, Any], layout: Weights) -> _Reading:
     tensors: dict[str, Tensor] = {}
-    unexpected = []
+    unexpected, differing = [], []
     for key, value in _inside(found, layout).items():
         if _dropped(str(key), layout):
             continue
-        if isinstance(key, str) and isinstance(value, Tensor) and key.startswith(layout.prefix):
-            tensors[key.removeprefix(layout.prefix)] = value
-        else:
+        if not (isinstance(key, str) and isinstance(value, Tensor) and key.startswith(layout.prefix)):
             unexpected.append(str(key))
+            continue
+        name = key.removeprefix(layout.prefix)
+        for theirs, ours in layout.aliases:
+            name = name.replace(theirs, ours)
+        if name in tensors and not torch.equal(tensors[name], value):
+            differing.append(name)
+        tensors[name] = value
     missing, strange, wrong = _differences(network, tensors)
-    return _Reading(layout=layout.name, tensors=tensors, missing=missing, unexpected=unexpected + strange, wrong=wrong)
+    return _Reading(layout.name, tensors, missing, unexpected + strange, wrong, differing)
 
 
 def _differences(network: nn.Module, tensors: Mapping[str, Tensor]) -> tuple[list[str], list[str], list[str]]:
@@ -189,10 +216,13 @@ def _alike(ours: Tensor, theirs: Tensor) -> bool:
 
 
 def _complaint(reading: _Reading) -> str:
-    kinds = {"missing": reading.missing, "unexpected": reading.unexpected, "of the wrong shape or type": reading.wrong}
+    kinds = {
+        "missing": reading.missing, "unexpected": reading.unexpected, "of the wrong shape or type": reading.wrong,
+        "given twice with different values": reading.differing,
+    }  # fmt: skip
     told = [f"{len(names)} {kind}: {_some(names)}" for kind, names in kinds.items() if names]
     return f"read as {reading.layout}: " + "; ".join(told)
 
 
-def _some(names: list[str]) -> str:
+def _some(names: Sequence[str]) -> str:
     return ", ".join(n[:80] for n in names[:3]) + (", ..." if len(names) > 3 else "")

@@ -64,13 +64,12 @@ CARD = ModelCard(
     objective="the encoder's token 14 steps (117 ms) ahead told from 128 others of the same window",
     corpora=("HEEDB",),
     weights=(
-        # sha256 of the member: bc253edc6ac279ce2caec86d3c3a21b740e43735ca03be1dc7c50e630b0ad4cf; of the archive only the MD5 is
-        # known, 7cdd0d54786b4d98248afc6dce63beea
+        # of the archive only the MD5 is known, 7cdd0d54786b4d98248afc6dce63beea
         Weights(
             name="released",
             url="https://figshare.com/ndownloader/files/58173919",
             file="ECG-CPC Checkpoint.zip",
-            sha256=None,
+            sha256="bc253edc6ac279ce2caec86d3c3a21b740e43735ca03be1dc7c50e630b0ad4cf",  # of the member, as a third party states it
             licence="CC BY 4.0",
             container=("state_dict",),
             prefix=_PREFIX,
@@ -79,6 +78,8 @@ CARD = ModelCard(
         ),
     ),
     choices={
+        "resampling": "paper: polyphase over the record; it and the reference benchmark's (resampy on each crop) differ by 0.9 % of the "
+        "signal's rms on 200 PTB-XL records (95th percentile 2.9 %)",
         "initialisation": (
             "HiPPO-LegS states with log-uniform steps from 0.001 to 0.1, phases chosen so that P is real (any other choice is the same "
             "network); normal C and D, uniform maps; torch's default for the convolutions"

@@ -107,9 +107,9 @@ CARD = ModelCard(
     objective="masked patches of all leads reconstructed, lead by lead",
     corpora=("Chapman-Shaoxing", "Ningbo", "CODE-15"),
     choices={
-        "windows": "upstream: three windows of 9 s that begin every 0.5 s of a 10 s record, as the authors evaluate; probabilities averaged",
-        "resampling": "paper: polyphase over the record; the reference benchmark's (resampy on each crop) differ by 0.9 % of the signal's rms "
-        "on 200 PTB-XL records (95th percentile 2.7 %)",
+        "windows": "upstream: three of 9 s that begin every 0.5 s of a 10 s record, as the authors evaluate; probabilities averaged",
+        "resampling": "paper: polyphase over the record; it and the reference benchmark's (resampy on each crop) differ by 0.9 % of the "
+        "signal's rms on 200 PTB-XL records (95th percentile 2.7 %)",
         "initialisation": "random weights: normal of standard deviation 0.02 for linear maps and embeddings, zero biases",
         "sequence": "patch tokens before the final LayerNorm; the pooled feature is the LayerNorm of their mean",
         "groups": "early: patch embedding, SEP, lead embeddings, positions, blocks 0-2; late: the rest",

@@ -85,7 +85,8 @@ class _Asked:
         return key({
             "numerics": NUMERICS, "training": self.training.facts(), "seed": self.seed, "splits": splits,
             "weights": gates.fingerprint(state),
-            "contract": facts(self.fed.contract), "policy": self.fed.policy.name, **{word: facts(self.fed.card)[word] for word in ("groups", "fixed")},
+            "contract": facts(self.fed.contract), "policy": self.fed.policy.name,
+            **{word: facts(self.fed.card)[word] for word in ("groups", "fixed")},
         })  # fmt: skip
 
 

@@ -74,7 +74,7 @@ def test_a_person_reads_a_table_and_what_to_do(fake_ptbxl, tmp_path):
     assert "downloaded" in table
     assert "not here" in table
     for said in (
-        "get w.pt from https://example.org/w and pass --weights known=PATH", "ecgbench data prepare ptbxl --data",
+        "ecgbench models fetch known gets w.pt from https://example.org/w", "ecgbench data prepare ptbxl --data",
         "All that is needed works. Next: ecgbench run",
     ):  # fmt: skip
         assert said in " ".join(rest.split()), rest

@@ -146,8 +146,11 @@ def test_the_file_of_another_model_is_refused(tmp_path: Path) -> None:
 
 def test_a_name_is_not_a_path() -> None:
     network = stmem.build()
-    with pytest.raises(BadSetting, match=r"st_mem_vit_base_full\.pth.*drive\.google.*--weights stmem=PATH, or --weights random"):
+    told = r"run: ecgbench models fetch stmem\. It gets st_mem_vit_base_full\.pth from https://drive\.google.*--weights stmem=PATH, or"
+    with pytest.raises(BadSetting, match=told):
         _weights.load(network, "released", CARD)
+    with pytest.raises(BadSetting, match="run: ecgbench models fetch stmem --weights released-encoder"):
+        _weights.load(network, "released-encoder", CARD)
     with pytest.raises(UnknownName, match="did you mean released"):
         _weights.load(network, "relesed", CARD)
     with pytest.raises(BadSetting, match=r"no file elsewhere/w\.pth"):

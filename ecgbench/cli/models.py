@@ -1,0 +1,146 @@
+"""`ecgbench models`: what there is; `ecgbench models fetch`: the authors' weights into this machine's cache."""
+
+from contextlib import ExitStack
+from pathlib import Path
+
+import typer
+
+from ecgbench.cli.lists import JSON, cards, show
+from ecgbench.errors import BadSetting, EcgbenchError
+
+MEGABYTE = 10**6
+
+
+def add(app: typer.Typer) -> None:
+    """Add the group to the program."""
+    group = typer.Typer(invoke_without_command=True)
+    group.callback()(models)
+    group.command("fetch")(fetch)
+    app.add_typer(group, name="models")
+
+
+def models(context: typer.Context, as_json: bool = JSON) -> None:
+    """List the models: how they are fed, whether they read any subset of leads, whether their weights are here.
+
+    `ecgbench models fetch NAME` gets the weights that a model's authors have published.
+    """
+    if context.invoked_subcommand is not None:
+        return
+    from ecgbench import models as room
+    from ecgbench.cards import ModelCard
+    from ecgbench.models import _released
+
+    found = []
+    for name, card in cards(room.ROOM, ModelCard, room.ROOM.card):
+        c = card.contracts[0]
+        here = [w.name for w in card.weights if _released.is_here(name, w.name)]
+        found.append({
+            "name": name, "title": card.title, "parameters": card.parameters, "fs": c.fs, "seconds": c.seconds, "leads": len(c.leads),
+            "policy": c.policy, "native": card.native, "weights": _where(bool(card.weights), here),
+            "released": [w.name for w in card.weights], "here": here, "licence": card.licence,
+        })  # fmt: skip
+    show(found, as_json, ("name", "title", "parameters", "fs", "seconds", "leads", "policy", "native", "weights"))
+
+
+def fetch(
+    names: list[str] = typer.Argument(..., metavar="NAME...", help="Models, or the word all: every model whose authors publish weights."),
+    weights: str = typer.Option("released", "--weights", "-w", help="Which file, where the authors publish several (see models --json)."),
+    given: Path = typer.Option(None, "--from", metavar="FILE", help="The authors' file that you have already; nothing is downloaded."),
+    lock: Path = typer.Option(
+        None, "--lock", metavar="FILE", envvar="ECGBENCH_LOCK",
+        help="Where hashes that no card knows are pinned on first use.  (default: ecgbench.lock in this folder)",
+    ),
+    force: bool = typer.Option(False, "--force", help="Convert anew what is here already."),
+) -> None:  # fmt: skip
+    """Get authors' weights: download, prove, read without running anything, convert to safetensors in your cache.
+
+    Every tensor of the network must be in the file, under its name and in
+    its shape, or nothing is stored. Then `--weights released` of the other
+    commands loads the conversion, which lies in your cache folder (or in
+    ECGBENCH_WEIGHTS) and never in a repository. What a licence forbids is
+    said once.
+
+    A file that your browser has downloaded is given with --from, or put
+    into the folder that the error names:
+
+      ecgbench models fetch stmem --from ~/Downloads/st_mem_vit_base_full.pth
+
+    Exit 0: all are here; 1: some of several could not be had; 2: bad input,
+    or the only one asked for could not be had.
+    """
+    from ecgbench import models as room
+
+    asked = _asked(names, weights)
+    if given is not None and len(asked) != 1:
+        raise BadSetting(f"--from {given}: one file is the weights of one model, not of {len(asked)}; name one")
+    for name in asked:
+        if not room.ROOM.card(name).weights:
+            raise BadSetting(f"no weights of {room.ROOM.card(name).title} are released; leave out {name}")
+    from ecgbench.models import _convert
+
+    failed = 0
+    for name in asked:
+        try:
+            with _Voice(name) as voice:
+                _convert.fetch(name, weights, given, lock, force, voice)
+        except EcgbenchError as error:
+            if len(asked) == 1:
+                raise
+            failed += 1
+            typer.echo(f"ecgbench: {name}: {' '.join(str(error).split())}", err=True)
+    if failed:
+        typer.echo(f"{len(asked) - failed} of {len(asked)} are here")
+        raise typer.Exit(1)
+
+
+def _asked(names: list[str], weights: str) -> list[str]:
+    from ecgbench import models as room
+
+    if "all" not in names:
+        return list(dict.fromkeys(room.resolve(name) for name in names))
+    if len(names) > 1:
+        raise BadSetting(f"models fetch {' '.join(names)}: all stands alone")
+    found = [name for name in room.names() if room.ROOM.own(name) and any(w.name == weights for w in room.ROOM.card(name).weights)]
+    if not found:
+        raise BadSetting(f"--weights {weights}: no model has weights of that name; see ecgbench models --json")
+    return found
+
+
+def _where(published: bool, here: list[str]) -> str:
+    if not published:
+        return "none released"
+    return "not here" if not here else "here" if here == ["released"] else ", ".join(here)
+
+
+class _Voice:
+    """Says on the screen how one model's weights are obtained."""
+
+    def __init__(self, name: str) -> None:
+        from ecgbench.benchmark.progress import watcher
+
+        self._name, self._watcher, self._stage, self._shown = name, watcher(), ExitStack(), 0
+        self._advance = lambda n: None
+
+    def __enter__(self) -> "_Voice":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stage.close()
+
+    def note(self, text: str) -> None:
+        """One line; a bar that stands ends before it."""
+        self._stage.close()
+        self._watcher.note(text)
+
+    def progress(self, done: int, total: int | None) -> None:
+        """Bytes that are here: a bar or lines of megabytes, where the server says how many there will be."""
+        if not total:
+            return
+        if not self._shown:
+            whole = max(1, total // MEGABYTE)
+            self._advance = self._stage.enter_context(self._watcher.stage(f"download {self._name}", whole, "MB"))
+            self._shown = 1
+        more = done // MEGABYTE - (self._shown - 1)
+        if more > 0:
+            self._advance(more)
+            self._shown += more

@@ -1,0 +1,108 @@
+"""`ecgbench profile`: what models cost at each number of leads."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from ecgbench.ecg.draw import parse_leads
+from ecgbench.errors import BadSetting
+
+if TYPE_CHECKING:
+    from ecgbench.profiling.cost import Manner
+
+LEADS = "1-12"
+
+
+def add(app: typer.Typer) -> None:
+    """Add the command to the program."""
+    app.command("profile")(profile)
+
+
+def profile(
+    models: str = typer.Option(None, "--models", "-m", help="Models, comma-separated; a path enters your own.  (default: all)"),
+    leads: str = typer.Option(None, "--leads", "-l", help=f"Numbers of measured leads: 1,2,12 or 1-12.  (default: {LEADS})"),
+    device: str = typer.Option("auto", "--device", help="auto (a GPU where there is one), cpu, cuda, cuda:1."),
+    batch: int = typer.Option(None, "--batch", help="Windows of a timed pass.  (default: 64 on a GPU, 4 on a CPU)"),
+    no_timing: bool = typer.Option(False, "--no-timing", help="Only count operations and parameters: a matter of seconds."),
+    complexity: bool = typer.Option(False, "--complexity", help="Of LAEF's graph instead: nodes, edges, formulas, time."),
+    to: Path = typer.Option(Path("profile"), "--to", help="Folder for the files."),
+) -> None:
+    """Count operations and measure memory and time of models against the number of measured leads.
+
+    Writes cost.csv (unrounded), cost.md, cost.tex, cost_paper.csv (the paper's figures beside ours), throughput.png and .svg.
+
+    gflop_forward and gflop_backward count all that our networks execute, gflop_forward_paper what the paper's column counts. Weights are
+    random, for no cost depends on them. A network that needs all of its leads is measured once; one that reads any number of them (LAEF)
+    at each, with the median over 1 to 12 in the tables.
+
+    With --complexity: complexity.csv, .md, .png and .svg for L = 1 to 12 leads and windows of 2.5, 5 and 10 s.
+
+    Examples:
+
+      ecgbench profile --no-timing
+
+      ecgbench profile --models laef,stmem --leads 1,2,12 --device cuda --to costs
+
+      ecgbench profile --complexity --to costs
+    """
+    from ecgbench.benchmark.device import choose
+    from ecgbench.profiling.cost import Manner
+
+    if batch is not None and batch < 1:
+        raise BadSetting(f"--batch {batch}: at least one window")
+    if complexity and (models or leads):
+        raise BadSetting(f"--complexity is of LAEF at 1 to 12 leads: leave out {'--models' if models else '--leads'}")
+    if to.exists() and not to.is_dir():
+        raise BadSetting(f"--to {to}: that is a file; name a folder")
+    numbers, names = _numbers(leads or LEADS), _names(models)
+    manner = Manner(choose(device), batch, not no_timing)
+    if complexity:
+        _complexity(manner, to)
+    else:
+        _cost(names, numbers, manner, to)
+
+
+def _cost(names: list[str], leads: list[int], manner: "Manner", to: Path) -> None:
+    from ecgbench.benchmark.progress import watcher
+    from ecgbench.profiling.cost import measure
+    from ecgbench.reports import _cost
+
+    found = measure(names, leads, manner, watcher())
+    for name, reason in found.failed.items():
+        typer.echo(f"failed: {name}: {reason}", err=True)
+    for name, operators in found.unknown.items():
+        typer.echo(f"{name}: no rule counts {', '.join(sorted(operators))}: its totals stay empty", err=True)
+    if found.rows:
+        typer.echo("\n".join(str(path) for path in _cost.draw(_cost.facts(found, leads), to)))
+    if found.failed:
+        raise typer.Exit(1)
+
+
+def _complexity(manner: "Manner", to: Path) -> None:
+    from ecgbench.profiling.cost import ask
+    from ecgbench.reports import _complexity
+
+    typer.echo("measuring LAEF's graph layers at 12 numbers of leads and 3 windows ...", err=True)
+    found = ask("complexity", {"device": manner.device, "batch": manner.windows, "timed": manner.timed})
+    if "error" in found:
+        typer.echo(f"failed: {found['error']}: {found['reason']}", err=True)
+        raise typer.Exit(1)
+    typer.echo("\n".join(str(path) for path in _complexity.draw(found, to)))
+
+
+def _names(models: str | None) -> list[str]:
+    from ecgbench import models as room
+
+    typed = [word.strip() for word in (models or "").split(",") if word.strip()]
+    if models is not None and not typed:
+        raise BadSetting(f"--models {models!r}: no model is named; known: {', '.join(room.names())}")
+    return list(dict.fromkeys(room.resolve(word) for word in typed)) or room.names()
+
+
+def _numbers(text: str) -> list[int]:
+    found = parse_leads(text)
+    named = [str(item) for item in found if not isinstance(item, int)]
+    if named:
+        raise BadSetting(f"--leads {text}: {named[0]} names leads, and the cost depends on their number only; for example --leads 1,2,12")
+    return sorted(item for item in found if isinstance(item, int))

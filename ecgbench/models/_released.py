@@ -1,0 +1,201 @@
+"""Authors' weights on this machine: where their conversions lie, what is known of their origin, and what they must hash to.
+
+`<cache>/<model>/<name>.safetensors` holds the network's tensors as converted from the authors' file, the JSON beside it where they
+come from. A lock file (`ecgbench.lock`, to be committed) pins files whose hash no card knows, from the first time they are used.
+"""
+
+import functools
+import hashlib
+import json
+import os
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import platformdirs
+
+from ecgbench.cards import ModelCard, Weights
+from ecgbench.errors import BadSetting, BadWeights, EcgbenchError, UnknownName, WriteError
+from ecgbench.files import as_json, put
+from ecgbench.room import folder_name, plain
+
+CACHE, LOCK = "ECGBENCH_WEIGHTS", "ECGBENCH_LOCK"
+"""Environment variables that move the cache folder and the lock file."""
+RELEASED, RANDOM = "released", "random"
+Json = dict[str, Any]
+
+
+def cache() -> Path:
+    """The folder of converted weights: ECGBENCH_WEIGHTS, or `weights` in the user's cache folder of ecgbench."""
+    named = os.environ.get(CACHE)
+    return Path(named).expanduser() if named else Path(platformdirs.user_cache_dir("ecgbench")) / "weights"
+
+
+def name_of(card: ModelCard) -> str:
+    """What the model with this card is called on the command line."""
+    from ecgbench.models import ROOM
+
+    for name in ROOM.names():
+        with suppress(EcgbenchError):  # a stranger that cannot be imported is not the one that is being loaded
+            if ROOM.card(name) == card:
+                return name
+    return plain(card.title)
+
+
+def house(model: str) -> Path:
+    """The folder of one model in the cache; a file of its authors that a person puts there is found by `ecgbench models fetch`."""
+    return cache() / folder_name(model)
+
+
+def converted(model: str, name: str) -> Path:
+    """Where the conversion of the weights called `name` lies, or would."""
+    return house(model) / f"{folder_name(name)}.safetensors"
+
+
+def is_here(model: str, name: str) -> bool:
+    """Whether a conversion is here, with its record."""
+    path = converted(model, name)
+    return path.is_file() and path.with_suffix(".json").is_file()
+
+
+def record(model: str, name: str) -> Json | None:
+    """What is known of a conversion that is here: file, url, sha256 of both, licence, date; None where there is none."""
+    if not is_here(model, name):
+        return None
+    path = converted(model, name)
+    notes = path.with_suffix(".json")
+    found = _json(notes, "remove its folder and run: ecgbench models fetch " + model)
+    if not all(isinstance(found.get(k), str) for k in ("file", "source_sha256", "tensors_sha256")):
+        raise BadWeights(f"{notes} does not say where {path.name} comes from; run: ecgbench models fetch {model} --force")
+    return found
+
+
+def layout_of(card: ModelCard, model: str, name: str) -> Weights:
+    """The weights called `name` on the card; BadSetting where it has none at all, UnknownName where it has others."""
+    for weights in card.weights:
+        if weights.name == name:
+            return weights
+    if not card.weights:
+        raise BadSetting(f"no weights of {card.title} are released; pass --weights {model}=PATH or --weights random")
+    raise UnknownName("weights", name, [w.name for w in card.weights])
+
+
+def not_here(card: ModelCard, model: str, name: str) -> BadSetting:
+    """The one message for weights that are not on this machine: the command, the file, where to get it, where to put it."""
+    layout = layout_of(card, model, name)
+    asked = f"ecgbench models fetch {model}" + ("" if name == RELEASED else f" --weights {name}")
+    return BadSetting(
+        f"the {name} weights of {card.title} are not on this machine; run: {asked}. It gets {layout.file} from {layout.url}; "
+        f"where that fails, put the file into {house(model)} and run it again. Or pass --weights {model}=PATH, or --weights random"
+    )
+
+
+@functools.lru_cache(maxsize=64)
+def _hashed(path: Path, size: int, changed: int) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def sha256(path: Path) -> str:
+    """sha256 (hex) of a file; remembered while its size and time of change stay."""
+    state = path.stat()
+    return _hashed(path.resolve(), state.st_size, state.st_mtime_ns)
+
+
+def lock_file(named: Path | None = None) -> Path:
+    """The lock file: as named, or ECGBENCH_LOCK, or ecgbench.lock in the current folder."""
+    return named or Path(os.environ.get(LOCK) or "ecgbench.lock")
+
+
+def locked(path: Path, model: str, name: str) -> Json | None:
+    """What the lock file says of these weights, if anything; BadSetting where it cannot be read as one."""
+    entry = _lock(path).get(model, {}).get(name)
+    if entry is not None and not (isinstance(entry, dict) and isinstance(entry.get("sha256"), str)):
+        raise BadSetting(f"{path}: the entry of {model}, {name} holds no sha256; mend or remove it")
+    return entry
+
+
+def pin(path: Path, model: str, layout: Weights, digest: str, size: int) -> bool:
+    """Write a hash that no card knows into the lock file; False where it stands there already. WriteError names the file."""
+    entries = _lock(path)
+    if entries.get(model, {}).get(layout.name, {}).get("sha256") == digest:
+        return False
+    today = datetime.now(UTC).date().isoformat()
+    entries.setdefault(model, {})[layout.name] = {"file": layout.member or layout.file, "sha256": digest, "bytes": size, "date": today}
+    put(path, as_json(entries))
+    return True
+
+
+def prove(digest: str, source: str, layout: Weights, model: str, lock: Path) -> None:
+    """BadWeights where the hash of a file is not the card's, or, of a file that no card knows, not the lock file's."""
+    if layout.sha256 is not None:
+        if digest != layout.sha256:
+            raise BadWeights(
+                f"{source} is not the authors' {layout.member or layout.file}: its sha256 is {digest}, theirs is {layout.sha256}. "
+                f"Get it again from {layout.url}; to use another file all the same, pass --weights {model}=PATH"
+            )
+        return
+    entry = locked(lock, model, layout.name)
+    if entry is not None and digest != entry["sha256"]:
+        raise BadWeights(
+            f"{source} is not the file that {lock} pins for {model}, {layout.name}: its sha256 is {digest}, not {entry['sha256']}. "
+            f"Get the pinned one, or remove the entry to pin this one with: ecgbench models fetch {model} --force"
+        )
+
+
+def tell_terms(model: str, layout: Weights, tell: Callable[[str], None]) -> None:
+    """Say what the licence forbids, once per machine and weights; where the cache cannot be written, every time."""
+    if not layout.terms:
+        return
+    path, key = cache() / "terms.json", f"{model}/{layout.name}"
+    told: Json = {}
+    with suppress(BadSetting):
+        told = _json(path, "") if path.is_file() else {}
+    if told.get(key) == layout.terms:
+        return
+    tell(f"{layout.member or layout.file} ({layout.licence}): {layout.terms}")
+    with suppress(WriteError):
+        put(path, as_json({**told, key: layout.terms}))
+
+
+def origin(card: ModelCard, weights: str | Path) -> Json:
+    """Where weights come from, for provenance: name, file, sha256 (of the authors' or the user's file), licence, url, tensors_sha256.
+
+    `weights`: "random", a name on the card whose conversion is here (else BadSetting), or a path. Of a path, licence and url are
+    known where its hash is a card's; no folder is told.
+    """
+    if weights == RANDOM:
+        return {"name": RANDOM, "file": None, "sha256": None, "licence": None, "url": None}
+    model = name_of(card)
+    if isinstance(weights, str) and any(w.name == weights for w in card.weights):
+        found = record(model, weights)
+        if found is None:
+            raise not_here(card, model, weights)
+        kept = {k: found.get(k) for k in ("licence", "url", "terms", "tensors_sha256")}
+        return {"name": weights, "file": found["file"], "sha256": found["source_sha256"], **kept}
+    path = Path(weights).expanduser()
+    if not path.is_file():  # a stranger's own word
+        return {"name": str(weights), "file": None, "sha256": None, "licence": None, "url": None}
+    digest = sha256(path)
+    same = next((w for w in card.weights if w.sha256 == digest), None)
+    known: Json = {"licence": None, "url": None} if same is None else {"licence": same.licence, "url": same.url, "terms": same.terms}
+    return {"name": path.name if same is None else same.name, "file": path.name, "sha256": digest, **known}
+
+
+def _lock(path: Path) -> Json:
+    found = _json(path, "mend it, or remove it to pin anew") if path.is_file() else {}
+    if not all(isinstance(entries, dict) for entries in found.values()):
+        raise BadSetting(f"{path} is no lock file of ecgbench; mend it, or remove it to pin anew")
+    return found
+
+
+def _json(path: Path, remedy: str) -> Json:
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise BadSetting(f"{path} cannot be read ({' '.join(str(error).split())[:120]}); {remedy}") from None
+    if not isinstance(found, dict):
+        raise BadSetting(f"{path} holds no JSON object; {remedy}")
+    return found

@@ -1,0 +1,391 @@
+"""HuBERT-ECG BASE: a speech model's network over the twelve leads laid end to end (Coppola et al., 2024). Encoder only, our own code.
+
+The leads of a window become one signal of 6000 samples. Five convolutions cut it into 93 tokens of 0.64 s, some of which
+straddle two leads; a convolution over the tokens tells them their places, and twelve post-norm transformer layers follow.
+The network always reads twelve rows, and knows a lead by its place among them. State-dict keys are those of the released file.
+"""
+
+import math
+from functools import lru_cache
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.nn.utils.parametrizations import weight_norm
+
+from ecgbench.cards import Filter, InputContract, ModelCard, Weights
+from ecgbench.ecg.leads import LEADS
+from ecgbench.models import _weights
+from ecgbench.models._derived import Derived
+from ecgbench.models._features import Features
+
+WIDTH, DEPTH, HEADS, HIDDEN, CHANNELS = 768, 12, 12, 3072, 512
+KERNELS, STRIDES = (10, 3, 3, 2, 2), (4, 2, 2, 2, 2)
+TAPS, GROUPS = 128, 16
+"""Of the convolution over the tokens; its taps stand at -64 to 63 tokens."""
+DROPOUT, LAYERDROP = 0.1, 0.1
+SHORTEST = 82
+"""Samples that one token sees, over all leads."""
+_FEW_ROWS = 200
+"""Rows below which a product on a CPU is faster with the weight as its left factor."""
+
+_LICENCE = "CC BY-NC 4.0"
+_TERMS = "CC BY-NC 4.0: no commercial use"
+_HEADS = ("final_proj.", "label_embedding.")
+_SPELLINGS = (
+    (".conv.weight_g", ".conv.parametrizations.weight.original0"),
+    (".conv.weight_v", ".conv.parametrizations.weight.original1"),
+)
+
+CARD = ModelCard(
+    title="HuBERT-ECG",
+    summary="HuBERT-BASE (transformer over convolutional tokens) on the twelve leads laid end to end at 100 Hz",
+    paper=(
+        "Coppola, Savardi, Massussi, Adamo, Metra and Signoroni, HuBERT-ECG as a self-supervised foundation model for broad and "
+        "scalable cardiac applications, medRxiv 2024, doi 10.1101/2024.11.14.24317328"
+    ),
+    origin="github.com/Edoar-do/HuBERT-ECG at affe1f9",
+    licence=_LICENCE,
+    parameters=92_798_848,
+    dim=WIDTH,
+    contracts=(
+        InputContract(
+            name="paper",
+            fs=100,
+            seconds=5,
+            leads=LEADS,
+            unit="mV",
+            filter=Filter(kind="firwin-filtfilt", low=0.05, high=47.0, where="window"),
+            normalisation="minmax-per-lead",
+            scope="window",
+            fill="before",
+            policy="zero",
+            absent="-1: 0 mV is a constant lead, which the scaling takes for its own minimum",
+        ),
+        InputContract(
+            name="upstream",
+            fs=500,
+            seconds=5,
+            leads=LEADS,
+            unit="mV",
+            filter=Filter(kind="firwin-filtfilt", low=0.05, high=47.0),
+            resampler="fft",
+            normalisation="minmax-per-lead",
+            scope="record",
+            decimate=5,
+            fill="after",
+            policy="zero",
+            absent="0 after the scaling, but for a few samples at its ends that mix with the next leads (all are decimated as one signal)",
+            short="edge",
+        ),
+    ),
+    native=False,
+    objective="predicting the cluster of masked tokens",
+    corpora=(
+        "CODE",
+        "CODE-15",
+        "MIMIC-IV-ECG",
+        "CPSC2018",
+        "CPSC-Extra",
+        "PTB",
+        "PTB-XL",
+        "Georgia",
+        "Chapman-Shaoxing",
+        "Ningbo",
+        "Hefei",
+        "SPH",
+    ),
+    groups={
+        "early": (
+            "masked_spec_embed",
+            "feature_extractor.",
+            "feature_projection.",
+            "encoder.pos_conv_embed.",
+            "encoder.layer_norm.",
+            *(f"encoder.layers.{i}." for i in range(6)),
+        ),
+        "late": tuple(f"encoder.layers.{i}." for i in range(6, DEPTH)),
+    },
+    weights=(
+        Weights(
+            name="released",
+            url="https://huggingface.co/Edoardo-BS/hubert-ecg-base/resolve/main/model.safetensors",
+            file="model.safetensors",
+            sha256="05bc1b1317f8e3063811a03fb840f5bf8a85968191e209c0cfbaa0c52c8aa1ae",
+            licence=_LICENCE,
+            drop=_HEADS,
+            aliases=_SPELLINGS,
+            terms=_TERMS,
+        ),
+        Weights(
+            name="released-ssl",
+            url="https://huggingface.co/Edoardo-BS/HuBERT-ECG-SSL-Pretrained/resolve/main/hubert_ecg_base.pt",
+            file="hubert_ecg_base.pt",
+            sha256=None,
+            licence=_LICENCE,
+            container=("model_state_dict",),
+            drop=_HEADS,
+            aliases=_SPELLINGS,
+            terms=_TERMS,
+        ),
+    ),
+    choices={
+        "initialisation": (
+            "random weights: normal of standard deviation 0.02 for linear maps (the released configuration), Kaiming normal for the "
+            "front end, normal of sqrt(4 / (128 x 768)) for the convolution over tokens, zero biases, the unused mask vector uniform"
+        ),
+        "sequence": "the 93 tokens after the last layer; the pooled feature is their mean",
+        "groups": "the reference benchmark's: late are layers 6-11, early all before; its authors freeze the front end and use one rate",
+        "dropout": "0.1 on hidden states, activations and attention, and LayerDrop 0.1, in training mode: the released configuration",
+        "masking": "none: fine-tuning sets the probability of masked tokens to 0, as its authors do, so the mask vector is never used",
+        "head": "one linear map on the mean, without the dropout of 0.1 that its authors put before it",
+        "resampling": "paper: polyphase over the record; it and the reference benchmark's (resampy on each crop) differ by 2.5 % of the "
+        "signal's rms on 200 PTB-XL records (95th percentile 5.1 %)",
+        "feeding, paper": "filter and scaling see each window at 100 Hz, as in the reference benchmark",
+        "feeding, upstream": "filter first, then resampling: the order of the code since 2025-12-26; the weights are older",
+        "windows": "consecutive ones of 5 s, probabilities averaged; authors: the first 5 s, or the largest over random crops",
+        "records": "CODE-15 is named among the corpora as a part of CODE",
+    },
+)
+
+
+class ConvLayer(nn.Module):
+    """Convolution without bias, exact GELU; the first has a norm per channel over the whole signal between them."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self.conv = nn.Conv1d(CHANNELS if number else 1, CHANNELS, KERNELS[number], STRIDES[number], bias=False)
+        self.layer_norm = None if number else nn.GroupNorm(CHANNELS, CHANNELS)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(batch, channel, time) -> (batch, 512, less time)."""
+        x = self.conv(x)
+        return _gelu(x if self.layer_norm is None else self.layer_norm(x))
+
+
+class FrontEnd(nn.Module):
+    """One signal to tokens: (batch, 1, time) -> (batch, token, 512), a token every 64 samples."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv_layers = nn.ModuleList(ConvLayer(i) for i in range(len(KERNELS)))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The tokens."""
+        for layer in self.conv_layers:
+            x = layer(x)
+        return x.transpose(1, 2)
+
+
+class Projection(nn.Module):
+    """LayerNorm and linear map: (batch, token, 512) -> (batch, token, 768)."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer_norm = nn.LayerNorm(CHANNELS)
+        self.projection = nn.Linear(CHANNELS, WIDTH)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The projected tokens."""
+        out: Tensor = self.projection(self.layer_norm(x))
+        return out
+
+
+class PositionalConv(nn.Module):
+    """What places the tokens: a convolution over them in 16 groups, its weight normalised per tap, then exact GELU.
+
+    The kernel is longer than the sequence, so the convolution is computed from the Fourier transforms of both, which are
+    matrix products here: a fifth of the time on one thread, and the kernel's is kept while the weights are frozen.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        conv = nn.Conv1d(WIDTH, WIDTH, TAPS, padding=TAPS // 2, groups=GROUPS)
+        nn.init.normal_(conv.weight, std=math.sqrt(4 / (TAPS * WIDTH)))
+        nn.init.zeros_(conv.bias)  # type: ignore[arg-type]
+        self.conv = weight_norm(conv, dim=2)
+        self._kernel = Derived()
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(batch, token, 768) -> the same shape, to be added; the convolution's last output of token + 1 is left out."""
+        with torch.autocast(x.device.type, enabled=False):  # half precision would be rounded on the way there and back
+            return _gelu(self._convolved(x.float()))
+
+    def _convolved(self, x: Tensor) -> Tensor:
+        batch, tokens, width = x.shape
+        there, taps, back = transforms(tokens, x.device)
+        size, direction = (self.conv.get_parameter(f"parametrizations.weight.original{i}") for i in range(2))
+        real, imaginary = self._kernel([taps, size, direction], lambda: _spectrum(taps, size, direction))
+        frequencies = len(there) // 2
+        spectrum = (there @ x).view(batch, 2, frequencies, GROUPS, -1).permute(2, 3, 1, 0, 4)  # (frequency, group, part, batch, 48)
+        rows = spectrum.reshape(frequencies * GROUPS, 2 * batch, -1)
+        by_real, by_imaginary = ((rows @ part).view(frequencies, GROUPS, 2, batch, -1) for part in (real, imaginary))
+        product = torch.stack([by_real[:, :, 0] - by_imaginary[:, :, 1], by_imaginary[:, :, 0] + by_real[:, :, 1]])
+        out: Tensor = back @ product.permute(3, 0, 1, 2, 4).reshape(batch, -1, width) + self.conv.bias
+        return out
+
+
+def _spectrum(taps: Tensor, size: Tensor, direction: Tensor) -> list[Tensor]:
+    """Real and imaginary part of the kernel's transform, each (frequency * group, 48 in, 48 out).
+
+    The norm of each tap (over all channels) is divided out inside the transform's matrix instead of in the kernel.
+    """
+    flat = direction.flatten(0, 1)  # (out * in, tap)
+    scaled = taps * (size.view(-1) * flat.square().sum(0).rsqrt())
+    parts = (scaled @ flat.T).view(2, len(taps) // 2 * GROUPS, WIDTH // GROUPS, WIDTH // GROUPS)
+    return [part.transpose(1, 2) for part in parts]
+
+
+@lru_cache(maxsize=8)
+def transforms(tokens: int, device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
+    """Real matrices of the discrete Fourier transform that turns the convolution over `tokens` into products per frequency.
+
+    there (2 F, tokens) of the tokens, taps (2 F, 128) of a kernel (real parts, then imaginary), back (tokens, 2 F) of their
+    product. A period of tokens + 64 is the shortest in which no tap that counts meets a token of the next period.
+    """
+    period = tokens + TAPS // 2
+    with torch.inference_mode(False):
+        frequency = 2 * math.pi / period * torch.arange(period // 2 + 1, dtype=torch.float64)[:, None]
+        at, tap = frequency * torch.arange(tokens), frequency * (torch.arange(TAPS) - TAPS // 2)
+        share = torch.full_like(frequency, 2 / period)  # a frequency stands for its negative too, but for 0 and half the rate
+        share[0] /= 2
+        if period % 2 == 0:
+            share[-1] /= 2
+        there, taps = torch.cat([at.cos(), -at.sin()]), torch.cat([tap.cos(), tap.sin()])
+        back = torch.cat([share * at.cos(), -share * at.sin()]).T.contiguous()
+        return there.float().to(device), taps.float().to(device), back.float().to(device)
+
+
+class Attention(nn.Module):
+    """Self-attention of 12 heads of 64 over all tokens: (batch, token, 768) -> the same shape."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.k_proj = nn.Linear(WIDTH, WIDTH)
+        self.v_proj = nn.Linear(WIDTH, WIDTH)
+        self.q_proj = nn.Linear(WIDTH, WIDTH)
+        self.out_proj = nn.Linear(WIDTH, WIDTH)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The attended tokens, before the skip connection."""
+        maps = (_linear(p, x).unflatten(-1, (HEADS, -1)) for p in (self.q_proj, self.k_proj, self.v_proj))
+        q, k, v = (m.transpose(1, 2).contiguous() for m in maps)  # fused attention wants the channels of a head side by side
+        heads = F.scaled_dot_product_attention(q, k, v, dropout_p=DROPOUT if self.training else 0.0)
+        return _linear(self.out_proj, heads.transpose(1, 2).flatten(2))
+
+
+class FeedForward(nn.Module):
+    """Linear, exact GELU, linear: (batch, token, 768) -> the same shape."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.intermediate_dense = nn.Linear(WIDTH, HIDDEN)
+        self.output_dense = nn.Linear(HIDDEN, WIDTH)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """What is added to x."""
+        hidden = F.dropout(_gelu(_linear(self.intermediate_dense, x)), DROPOUT, self.training)
+        return _linear(self.output_dense, hidden)
+
+
+class Layer(nn.Module):
+    """One post-norm transformer layer: (batch, token, 768) -> the same shape."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.attention = Attention()
+        self.layer_norm = nn.LayerNorm(WIDTH)
+        self.feed_forward = FeedForward()
+        self.final_layer_norm = nn.LayerNorm(WIDTH)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Attention, then feed-forward, each added to its input and normed."""
+        x = self.layer_norm(x + F.dropout(self.attention(x), DROPOUT, self.training))
+        out: Tensor = self.final_layer_norm(x + F.dropout(self.feed_forward(x), DROPOUT, self.training))
+        return out
+
+
+class Encoder(nn.Module):
+    """Positions and twelve layers: (batch, token, 768) -> the same shape."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.pos_conv_embed = PositionalConv()
+        self.layer_norm = nn.LayerNorm(WIDTH)
+        self.layers = nn.ModuleList(Layer() for _ in range(DEPTH))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The tokens after the last layer; in training each layer is left out of a pass with probability 0.1."""
+        x = F.dropout(self.layer_norm(x + self.pos_conv_embed(x)), DROPOUT, self.training)
+        for layer in self.layers:
+            if not self.training or float(torch.rand(())) >= LAYERDROP:
+                x = layer(x)
+        return x
+
+
+class HubertEcg(nn.Module):
+    """The encoder: twelve leads in, 768 features out."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.masked_spec_embed = nn.Parameter(torch.rand(WIDTH))  # stands for masked tokens in pre-training only
+        self.feature_extractor = FrontEnd()
+        self.feature_projection = Projection()
+        self.encoder = Encoder()
+        self._initialise()
+
+    def forward(self, signal: Tensor, measured: Tensor) -> Features:
+        """Features of a batch of windows.
+
+        signal (batch, 12, time) float32 at 100 Hz, each lead scaled to [-1, 1], 500 samples for its authors; measured (batch, 12)
+        all True, since the network reads all its rows. Anything else is a ValueError.
+        """
+        _refuse(signal, measured)
+        tokens = self.feature_extractor(signal.reshape(len(signal), 1, -1))
+        sequence = self.encoder(self.feature_projection(tokens))
+        return Features(sequence, sequence.mean(1))
+
+    def _initialise(self) -> None:
+        for module in self.modules():
+            if isinstance(module, nn.Linear):
+                nn.init.normal_(module.weight, std=0.02)
+                nn.init.zeros_(module.bias)
+            elif isinstance(module, ConvLayer):
+                nn.init.kaiming_normal_(module.conv.weight)
+
+
+def _gelu(x: Tensor) -> Tensor:
+    """Exact GELU of an array that nobody else holds: in its own memory where no gradient needs it."""
+    written: Tensor = F.gelu(x) if torch.is_grad_enabled() else torch.ops.aten.gelu_(x)
+    return written
+
+
+def _linear(layer: nn.Linear, x: Tensor) -> Tensor:
+    """`layer` of x (batch, token, in); without gradients, with few rows and on a CPU the result's memory runs over the tokens first.
+
+    Then the weight is the left factor as it lies in memory: one window takes a seventh less time in these products (MKL).
+    """
+    if torch.is_grad_enabled() or x.device.type != "cpu" or x.shape[:2].numel() >= _FEW_ROWS:
+        out: Tensor = layer(x)
+        return out
+    return torch.addmm(layer.bias.unsqueeze(1), layer.weight, x.flatten(0, 1).T).T.unflatten(0, x.shape[:2])
+
+
+def build(weights: str | Path | None = None) -> HubertEcg:
+    """The encoder in torch's training mode, with random weights or those of a file or name (see `_weights.load`)."""
+    network = HubertEcg()
+    if weights is not None:
+        _weights.load(network, weights, CARD)
+    return network
+
+
+def _refuse(signal: Tensor, measured: Tensor) -> None:
+    if signal.ndim != 3 or signal.shape[1] != len(LEADS) or measured.shape != signal.shape[:2]:
+        raise ValueError(
+            f"HuBERT-ECG reads signal (batch, 12, time) and measured (batch, 12), not {tuple(signal.shape)} and {tuple(measured.shape)}"
+        )
+    if signal.shape[1] * signal.shape[2] < SHORTEST:
+        raise ValueError(f"HuBERT-ECG reads windows of {SHORTEST} samples over all leads or more, not 12 x {signal.shape[2]}")
+    if not bool(measured.all()):
+        raise ValueError("HuBERT-ECG reads all of its 12 rows; fill what was not measured (policy zero) and pass measured all True")

@@ -1,0 +1,76 @@
+"""LAEF's two graph layers against the number of leads L and of segments S: nodes, edges, cost by formula, by count and by the clock."""
+
+from typing import Any
+
+LEADS = range(1, 13)
+SECONDS = (2.5, 5.0, 10.0)
+"""Windows at 100 Hz, which give 9, 20 and 41 segments; the paper's is 5 s."""
+COLUMNS = (
+    "leads", "segments", "seconds", "nodes", "edges_intra", "edges_inter", "edges_directed", "cost_paper", "cost_complete_graph",
+    "flop_message_passing", "flop_per_edge_channel", "flop_maps", "device", "batch", "ms_message_passing", "ms_layers",
+)  # fmt: skip
+"""Columns of complexity.csv. Edges as the paper counts them, undirected (`edges_intra`, `edges_inter`), and as the network has them,
+directed with self-loops. `cost_paper` is L S^2 + S L^2, `cost_complete_graph` (L S)^2, both up to the number of channels. FLOP of one
+window through both layers, the message passing (scores, softmax, sums) apart from the linear maps; milliseconds per window."""
+_BRIEFLY = 0.3
+"""Seconds of timed passes of one point: there are two for each of 36."""
+
+
+def edges(leads: int, segments: int) -> dict[str, int]:
+    """Nodes and edges of one window's graph.
+
+    >>> edges(12, 20)
+    {'nodes': 240, 'edges_intra': 2280, 'edges_inter': 1320, 'edges_directed': 7440}
+    """
+    intra, inter = leads * segments * (segments - 1) // 2, segments * leads * (leads - 1) // 2
+    nodes = leads * segments
+    return {"nodes": nodes, "edges_intra": intra, "edges_inter": inter, "edges_directed": 2 * (intra + inter) + nodes}
+
+
+def measure(device: str, batch: int, timed: bool) -> dict[str, Any]:
+    """`about`, `channels` and `rows` of COLUMNS, by the layers of LAEF with random weights."""
+    import torch
+
+    from ecgbench.models import laef
+    from ecgbench.profiling.trial import about, ready
+
+    ready(device)
+    torch.manual_seed(0)
+    network = laef.build().eval().requires_grad_(False).to(device)
+    rows = []
+    for seconds in SECONDS:
+        segments = network.embed_leads(torch.zeros(1, round(100 * seconds), device=device)).shape[1]
+        rows += [_row(network, leads, segments, device, batch if timed else None) | {"seconds": seconds} for leads in LEADS]
+    named = about(device)
+    return {"about": named, "channels": laef.WIDTH, "rows": [row | {"device": named["device"]} for row in rows]}
+
+
+def _row(network: Any, leads: int, segments: int, device: str, batch: int | None) -> dict[str, Any]:
+    import torch
+
+    from ecgbench.profiling.flop import FlopCounter
+    from ecgbench.profiling.trial import milliseconds
+
+    layers = [block.attention for block in network.blocks]
+    x = torch.randn(batch or 1, leads, segments, network.blocks[0].norm.normalized_shape[0], device=device)
+    with torch.no_grad():
+        maps = [layer.maps(x[:1]) for layer in layers]
+        with FlopCounter() as passing:
+            for layer, given in zip(layers, maps):
+                layer(x[:1], given)
+        with FlopCounter() as mapping:
+            for layer in layers:
+                layer.maps(x[:1])
+    graph = edges(leads, segments)
+    row = {
+        "leads": leads, "segments": segments, **graph, "cost_paper": leads * segments**2 + segments * leads**2,
+        "cost_complete_graph": (leads * segments) ** 2, "flop_message_passing": passing.total, "flop_maps": mapping.total, "batch": batch,
+        "flop_per_edge_channel": passing.total / (len(layers) * graph["edges_directed"] * x.shape[-1]) if passing.total else None,
+        "ms_message_passing": None, "ms_layers": None,
+    }  # fmt: skip
+    if batch is not None:
+        held = [layer.maps(x) for layer in layers]
+        whole = milliseconds(lambda: [layer(x) for layer in layers], device, _BRIEFLY)
+        alone = milliseconds(lambda: [layer(x, given) for layer, given in zip(layers, held)], device, _BRIEFLY)
+        row |= {"ms_layers": whole / batch, "ms_message_passing": alone / batch}
+    return row

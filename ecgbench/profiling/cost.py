@@ -1,0 +1,186 @@
+"""The cost of models against the number of measured leads: which process measures what, and the rows that come of it.
+
+Loads no torch itself. A network that is padded to its own leads costs the same whatever was measured, so it is measured once and
+stands in every row; one that reads any number of leads is measured at each.
+"""
+
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ecgbench import errors, models
+from ecgbench.benchmark.progress import Watcher
+from ecgbench.cards import InputContract, ModelCard
+
+COLUMNS = (
+    "model", "leads", "samples", "device", "batch", "params_backbone_m", "params_with_head_m", "gflop_forward", "gflop_forward_paper",
+    "gflop_backward", "peak_mb", "throughput_samples_s", "latency_ms_sample",
+)  # fmt: skip
+"""Columns of cost.csv. GFLOP of one window; MB of 10^6 bytes for one batch; throughput and latency of that batch."""
+CLASSES = 5
+"""Outputs of the linear head that is part of every count: ECGFM-KED rounds to the paper's 5.423 GFLOP with three or more."""
+CPU_BATCH, GPU_BATCH = 4, 64
+Row = dict[str, Any]
+
+
+@dataclass
+class Costs:
+    """What was measured."""
+
+    rows: list[Row] = field(default_factory=list)
+    """COLUMNS, and `backward_layers`, `backward_layers_dense` for `beside_the_paper`."""
+    titles: dict[str, str] = field(default_factory=dict)
+    any_leads: list[str] = field(default_factory=list)
+    """Models that are measured at each number of leads."""
+    about: dict[str, Any] = field(default_factory=dict)
+    """device (its name, with the threads of a CPU), torch (its version)."""
+    unknown: dict[str, dict[str, int]] = field(default_factory=dict)
+    """Model -> operators without a rule and their calls: its counts are empty."""
+    failed: dict[str, str] = field(default_factory=dict)
+    """Model -> why there are no rows."""
+
+
+@dataclass(frozen=True)
+class Manner:
+    """How it is measured."""
+
+    device: str
+    batch: int | None
+    timed: bool
+
+    @property
+    def windows(self) -> int:
+        """Windows of a timed pass."""
+        return self.batch or (CPU_BATCH if self.device == "cpu" else GPU_BATCH)
+
+
+def measure(names: Sequence[str], leads: Sequence[int], manner: Manner, watcher: Watcher) -> Costs:
+    """Rows for each model (resolved names) at each number of leads; BadSetting for a device or a model that is not there."""
+    paths = {path.stem: str(path) for path in models.ROOM.paths()}
+    jobs = [(name, part) for name in names for part in _parts(name, leads, manner.timed)]
+    found = Costs()
+    with watcher.stage("profile", len(jobs), "measurements") as advance:
+        for name, part in jobs:
+            if name not in found.failed:
+                _add(found, name, leads, _asked(name, paths.get(name, ""), part, manner))
+            advance(1)
+    found.rows.sort(key=lambda row: (names.index(row["model"]), row["leads"]))
+    return found
+
+
+def _parts(name: str, leads: Sequence[int], timed: bool) -> list[list[int]]:
+    """What each process measures: the memory of one number of leads must not be seen by the next."""
+    if contract_of(models.ROOM.card(name)).policy != "native":
+        return [[max(leads)]]
+    return [[n] for n in leads] if timed else [list(leads)]
+
+
+def contract_of(card: ModelCard) -> InputContract:
+    """The contract under which a model is measured: `paper`, or a stranger's first."""
+    return next((c for c in card.contracts if c.name == "paper"), card.contracts[0])
+
+
+def _asked(name: str, path: str, leads: list[int], manner: Manner) -> dict[str, Any]:
+    job = {"model": name, "path": path, "leads": leads, "device": manner.device, "batch": manner.windows, "timed": manner.timed}
+    return ask("model", job)
+
+
+def _add(found: Costs, name: str, leads: Sequence[int], answer: dict[str, Any]) -> None:
+    if "error" in answer:
+        found.rows = [row for row in found.rows if row["model"] != name]
+        found.failed[name] = f"{answer['error']}: {answer['reason']}"
+        return
+    found.titles[name], found.about = answer["title"], answer["about"]
+    if answer["unknown"]:
+        found.unknown[name] = answer["unknown"]
+    if answer["any_leads"]:
+        found.any_leads = list(dict.fromkeys([*found.any_leads, name]))
+        found.rows += [{"model": name, **row} for row in answer["rows"]]
+    else:
+        found.rows += [{"model": name, **answer["rows"][0], "leads": n} for n in leads]
+
+
+def ask(what: str, job: dict[str, Any]) -> dict[str, Any]:
+    """The answer of `trial` in a process of its own, or `error` and `reason`; BadSetting where that is what stopped it."""
+    line = [sys.executable, "-m", "ecgbench.profiling.trial", json.dumps({"what": what, **job})]
+    process = subprocess.Popen(
+        line, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True, text=True
+    )
+    try:
+        told, _ = process.communicate()
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)  # and whatever it started
+        process.wait()
+    try:
+        answer: dict[str, Any] = json.loads(told.splitlines()[-1])
+    except (ValueError, IndexError):
+        memory = " (memory may have run out)" if process.returncode == -signal.SIGKILL else ""
+        return {"error": "DiedError", "reason": f"its process ended with code {process.returncode}{memory}"}
+    if answer.get("error") == "BadSetting":
+        raise errors.named("BadSetting", answer["reason"])
+    return answer
+
+
+RULES = {
+    "backward alone": lambda f, b, dense: b,
+    "2 x forward": lambda f, b, dense: 2 * f,
+    "forward + backward": lambda f, b, dense: f + b,
+    "forward + backward, weight gradients of grouped convolutions counted as of one group": lambda f, b, dense: f + dense,
+}
+"""How a backward figure may have been made of a forward count f, the gradients b of all weights and of every layer's input but the
+signal, and the same by torch's FlopCounterMode; the first that rounds to the printed figure is taken for its rule."""
+PAPER_COLUMNS = (
+    "model", "leads", "samples", "params_printed_m", "params_backbone_m", "params_with_head_m", "params_with_both_heads_m",
+    "gflop_forward_printed", "gflop_forward_paper", "forward_agrees", "gflop_backward_printed", "gflop_backward_alone",
+    "gflop_forward_and_backward", "gflop_forward_and_backward_one_group", "backward_rule", "gflop_backward_by_rule",
+    "peak_mb_printed", "throughput_samples_s_printed", "latency_ms_sample_printed",
+)  # fmt: skip
+"""Columns of cost_paper.csv. `params_with_both_heads_m`: with the reference benchmark's attention-pooling and linear heads."""
+
+
+def beside_the_paper(rows: Iterable[Row]) -> list[Row]:
+    """What the paper's cost table prints beside our counts, for the models and numbers of leads that it has and `rows` too."""
+    mine = {(row["model"], row["leads"]): row for row in rows}
+    made = []
+    with Path(__file__).with_name("paper.csv").open(newline="") as file:
+        for printed in csv.DictReader(file):
+            row = mine.get((printed["model"], int(printed["leads"])))
+            if row is not None and row.get("backward_layers") is not None:
+                made.append(_compared(printed, row))
+    return made
+
+
+def _compared(printed: dict[str, str], row: Row) -> Row:
+    forward, alone, dense = row["gflop_forward_paper"], row["backward_layers"], row["backward_layers_dense"]
+    tried = {rule: value(forward, alone, dense) for rule, value in RULES.items()}
+    rule = next((rule for rule, value in tried.items() if _rounds(value, printed["gflop_backward"])), None)
+    dim = models.ROOM.card(row["model"]).dim
+    pooling = dim + 3 * dim**2 + CLASSES * dim  # a learned query, three maps without biases, one to the classes
+    return {
+        **{name: row[name] for name in ("model", "leads", "samples", "params_backbone_m", "params_with_head_m", "gflop_forward_paper")},
+        "params_printed_m": float(printed["params_m"]), "params_with_both_heads_m": row["params_with_head_m"] + pooling / 1e6,
+        "gflop_forward_printed": float(printed["gflop_forward"]), "forward_agrees": _rounds(forward, printed["gflop_forward"]),
+        "gflop_backward_printed": float(printed["gflop_backward"]), "gflop_backward_alone": alone,
+        "gflop_forward_and_backward": forward + alone, "gflop_forward_and_backward_one_group": forward + dense,
+        "backward_rule": rule or "none of these", "gflop_backward_by_rule": None if rule is None else tried[rule],
+        "peak_mb_printed": float(printed["gpu_mem_mb"]), "throughput_samples_s_printed": float(printed["throughput_samples_s"]),
+        "latency_ms_sample_printed": float(printed["latency_ms_sample"]),
+    }  # fmt: skip
+
+
+def _rounds(value: float, printed: str) -> bool:
+    """Whether a number rounds to what is printed, to as many places.
+
+    >>> _rounds(62.77865, "62.779"), _rounds(1.1446, "1.003")
+    (True, False)
+    """
+    return f"{value:.{len(printed.partition('.')[2])}f}" == printed

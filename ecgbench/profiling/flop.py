@@ -1,0 +1,194 @@
+"""FLOP that a network really executes, counted operator by operator, forward and backward; nothing is silently free.
+
+Rules, a multiply-add being two operations and everything counted from shapes:
+
+- matrix products, convolutions and fused attention: 2 per multiply-add. The two gradients of a convolution cost what its forward costs,
+  whatever its groups (torch's FlopCounterMode counts the weight gradient of a grouped one as if it had one group). The backward of
+  fused attention computes the scores again: five products to the forward's two.
+- Fourier transforms of length N: 5 N log2 N if complex, half of that if one side is real.
+- everything else by the element of the operator's largest array: 1 for an arithmetic operator, an activation, a comparison or a
+  reduction, more for fused ones (`RATES`); kernel size per result for pooling.
+- views, copies, gathers, random numbers and new arrays: nothing.
+- complex numbers: 4 times the products, 2 times everything else (6 per multiplication or division).
+
+An operator without a rule whose result holds floating-point numbers is listed, and the count is then no count.
+"""
+
+import functools
+import math
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+
+_TABLE = """
+0 clone _to_copy copy fill zero where masked_fill positive alias lift_fresh lift_fresh_copy detach _unsafe_view _reshape_alias reshape
+0 contiguous cat stack concat index index_select _unsafe_index gather scatter take masked_select masked_scatter nonzero embedding
+0 slice_backward select_backward diagonal_backward index_select_backward select_scatter slice_scatter diagonal_scatter as_strided_scatter
+0 constant_pad_nd reflection_pad1d replicate_pad1d roll flip repeat repeat_interleave tril triu block_diag complex view_as_complex_copy
+0 view_as_real_copy empty empty_like empty_strided empty_permuted new_empty new_empty_strided new_zeros new_ones new_full zeros zeros_like
+0 ones ones_like full full_like eye arange linspace scalar_tensor rand rand_like randn randn_like randperm bernoulli normal uniform random
+0 exponential _local_scalar_dense item resize set expand_copy permute_copy t_copy _conj_copy resolve_conj resolve_neg _efficientzerotensor
+0 squeeze unsqueeze t transpose
+1 sum nansum mean prod amax amin aminmax max min argmax argmin cumsum cumprod any all glu glu_backward max_pool2d_with_indices_backward
+1 avg_pool2d_backward _adaptive_avg_pool2d _adaptive_avg_pool2d_backward unfold_backward embedding_dense_backward index_add scatter_add
+2 norm linalg_vector_norm native_dropout native_dropout_backward logcumsumexp
+4 var std var_mean std_mean logsumexp _softmax_backward_data _log_softmax_backward_data _native_batch_norm_legit_no_training
+4 _weight_norm_interface
+5 _softmax _log_softmax _safe_softmax
+7 native_layer_norm native_group_norm native_batch_norm _native_batch_norm_legit cudnn_batch_norm _batch_norm_with_update _fused_rms_norm
+8 _weight_norm_interface_backward
+14 native_layer_norm_backward native_group_norm_backward native_batch_norm_backward cudnn_batch_norm_backward batch_norm_backward
+14 _fused_rms_norm_backward
+"""
+RATES = {name: int(rate) for line in _TABLE.strip().splitlines() for rate, *names in [line.split()] for name in names}
+"""FLOP per element of the largest array of an operator and of its in-place form. 0: it moves numbers, chooses among them or makes them up.
+Of a softmax maximum, difference, exponential, sum and quotient; of a norm mean, difference, square, sum, scale and two of its affine map,
+twice that for its gradients; of a variance the first four."""
+
+POOLS = ("max_pool1d", "max_pool2d_with_indices", "max_pool3d_with_indices", "avg_pool1d", "avg_pool2d", "avg_pool3d")
+_KINDS = ("flash_attention", "flash_attention_for_cpu", "efficient_attention", "cudnn_attention", "fused_attention_overrideable")
+ATTENTION = tuple(f"_scaled_dot_product_{kind}" for kind in _KINDS)
+_SOFTMAX = 6
+"""Operations per score of fused attention beside its products: scaling and softmax; twice that backward."""
+
+
+class FlopCounter(TorchDispatchMode):
+    """Counts what runs inside `with FlopCounter() as counter:`; `unknown` are operators that no rule covers, with their calls."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.products = 0
+        """FLOP of matrix products, convolutions and attention products."""
+        self.rest = 0.0
+        """FLOP of everything else."""
+        self.unknown: Counter[str] = Counter()
+
+    @property
+    def total(self) -> float | None:
+        """All FLOP; None where an operator has no rule."""
+        return None if self.unknown else self.products + self.rest
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Run one operator and book it; one that is composed of others (in inference mode they arrive whole) is taken apart."""
+        kwargs = kwargs or {}
+        name = func._schema.name
+        if name not in _RULES and func is not torch.ops.prim.device.default:
+            with self:
+                parts = func.decompose(*args, **kwargs)
+            if parts is not NotImplemented:
+                return parts
+        result = func(*args, **kwargs)
+        self._book(func, name, args, kwargs, result)
+        return result
+
+    def _book(self, func: Any, name: str, args: Any, kwargs: Any, result: Any) -> None:
+        arrays = [*_arrays((args, kwargs)), *_arrays(result)]
+        space, _, plain = name.partition("::")
+        if not any(t.is_floating_point() or t.is_complex() for t in arrays) or func.is_view:
+            return
+        hard = any(t.is_complex() for t in arrays)
+        largest = max(t.numel() for t in arrays)
+        if name in _RULES:
+            products, rest = _RULES[name](args, result)
+            self.products += products * (4 if hard else 1)
+            self.rest += rest
+        elif space == "aten" and (rate := RATES.get(plain, RATES.get(plain.removesuffix("_")))) is not None:
+            self.rest += rate * largest * (2 if hard else 1)
+        elif space == "aten" and _pointwise(plain):
+            multiplied = plain.removesuffix("_") in ("mul", "div", "reciprocal", "addcmul", "pow", "exp")
+            self.rest += largest * (6 if multiplied else 2) if hard else largest
+        elif any(t.is_floating_point() or t.is_complex() for t in _arrays(result)):
+            self.unknown[name] += 1
+
+
+@functools.cache
+def _pointwise(plain: str) -> bool:
+    """Whether torch tags an operator, or the one of which it is the in-place form, as working element by element."""
+    forms = [getattr(torch.ops.aten, name, None) for name in (plain, plain.removesuffix("_"))]
+    return any(torch.Tag.pointwise in getattr(form, overload).tags for form in forms if form is not None for overload in form.overloads())
+
+
+def _arrays(value: Any) -> Iterator[Tensor]:
+    if isinstance(value, Tensor):
+        yield value
+    elif isinstance(value, list | tuple):
+        for part in value:
+            yield from _arrays(part)
+    elif isinstance(value, dict):
+        yield from _arrays(list(value.values()))
+
+
+Rule = Callable[[Any, Any], tuple[int, float]]
+"""(arguments, result) -> FLOP of products, FLOP of the rest."""
+
+
+def _matrix(at: int) -> Rule:
+    """The product of the arguments `at` and `at + 1`; what is added to it stands before them."""
+    return lambda args, result: (2 * args[at].shape[-1] * result.numel(), result.numel() if at else 0.0)
+
+
+def _convolution(args: Any, result: Any) -> tuple[int, float]:
+    x, weight, bias, transposed = args[0], args[1], args[2], args[6]
+    return _moved(x if transposed else result, weight), 0.0 if bias is None else result.numel()
+
+
+def _convolution_backward(args: Any, result: Any) -> tuple[int, float]:
+    grad, x, weight, transposed, (of_input, of_weight, of_bias) = args[0], args[1], args[2], args[7], args[10]
+    once = _moved(x if transposed else grad, weight)
+    return once * (int(of_input) + int(of_weight)), grad.numel() if of_bias else 0.0
+
+
+def _moved(steps: Tensor, weight: Tensor) -> int:
+    """Each weight (the channels of its group only) meets every time step of every window once."""
+    return 2 * steps.shape[0] * math.prod(steps.shape[2:]) * weight.numel()
+
+
+def _attention(args: Any, result: Any) -> tuple[int, float]:
+    q, k, v = args[:3]
+    scores = q.numel() // q.shape[-1] * k.shape[-2]
+    return 2 * scores * (q.shape[-1] + v.shape[-1]), _SOFTMAX * scores
+
+
+def _attention_backward(args: Any, result: Any) -> tuple[int, float]:
+    q, k, v = args[1:4]
+    scores = q.numel() // q.shape[-1] * k.shape[-2]
+    return 2 * scores * (3 * q.shape[-1] + 2 * v.shape[-1]), 2 * _SOFTMAX * scores
+
+
+def _fourier(share: float, whole: Callable[[Any, Any], Tensor]) -> Rule:
+    """`whole`: the array as long as the transform, the real one where one side is real."""
+
+    def rule(args: Any, result: Any) -> tuple[int, float]:
+        array = whole(args, result)
+        return 0, share * 5 * array.numel() * math.log2(math.prod(array.shape[d] for d in args[1]))
+
+    return rule
+
+
+def _pool(args: Any, result: Any) -> tuple[int, float]:
+    out = result[0] if isinstance(result, tuple) else result
+    size = list(args[1])
+    return 0, out.numel() * math.prod(size if len(size) > 1 else size * max(1, out.dim() - 2))
+
+
+def _index_put(args: Any, result: Any) -> tuple[int, float]:
+    return 0, args[2].numel() if len(args) > 3 and args[3] else 0
+
+
+_RULES: dict[str, Rule] = {
+    **{f"aten::{name}": _matrix(0) for name in ("mm", "bmm", "mv", "dot", "vdot")},
+    **{f"aten::{name}": _matrix(1) for name in ("addmm", "baddbmm", "addmv", "addmm_", "baddbmm_", "addmv_")},
+    **{f"aten::{name}": _convolution for name in ("convolution", "_convolution", "convolution_overrideable")},
+    "aten::convolution_backward": _convolution_backward,
+    **{f"aten::{name}": _attention for name in ATTENTION},
+    **{f"aten::{name}_backward": _attention_backward for name in ATTENTION},
+    "aten::_fft_r2c": _fourier(0.5, lambda args, result: args[0]),
+    "aten::_fft_c2r": _fourier(0.5, lambda args, result: result),
+    "aten::_fft_c2c": _fourier(1.0, lambda args, result: result),
+    **{f"aten::{name}": _pool for name in POOLS},
+    **{f"aten::{name}": _index_put for name in ("index_put", "index_put_", "_index_put_impl_")},
+}

@@ -1,0 +1,56 @@
+"""`ecgbench profile` as a person types it."""
+
+import csv
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+TINY = str(Path(__file__).parents[1] / "tiny.py")
+
+
+def profile(*words: str, cwd: Path) -> subprocess.CompletedProcess:
+    code = "import sys; sys.argv[0] = 'ecgbench'; from ecgbench.cli import main; main()"
+    env = {**os.environ, "NO_COLOR": "1", "COLUMNS": "200", "OMP_NUM_THREADS": "1"}
+    return subprocess.run([sys.executable, "-c", code, "profile", *words], cwd=cwd, capture_output=True, text=True, timeout=300, env=env)
+
+
+def test_counts_without_timing(tmp_path: Path) -> None:
+    done = profile("--models", f"{TINY},laef", "--leads", "2,1", "--no-timing", "--device", "cpu", "--to", "out", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert {p.name for p in (tmp_path / "out").iterdir()} == {"cost.csv", "cost.md", "cost.tex", "cost_paper.csv"}
+    rows = list(csv.DictReader((tmp_path / "out/cost.csv").open()))
+    assert list(rows[0]) == [
+        "model", "leads", "samples", "device", "batch", "params_backbone_m", "params_with_head_m", "gflop_forward", "gflop_forward_paper",
+        "gflop_backward", "peak_mb", "throughput_samples_s", "latency_ms_sample",
+    ]  # fmt: skip
+    assert [(r["model"], r["leads"]) for r in rows] == [("tiny", "1"), ("tiny", "2"), ("laef", "1"), ("laef", "2")]
+    assert all(r[name] == "" for r in rows for name in ("batch", "peak_mb", "throughput_samples_s", "latency_ms_sample"))
+    assert float(rows[3]["gflop_forward"]) > 1.9 * float(rows[2]["gflop_forward"])
+    assert rows[0]["gflop_forward"] == rows[1]["gflop_forward"] != ""
+    assert "1 thread" in rows[0]["device"]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--leads", "1,II"), "II names leads"),
+        (("--leads", "13"), "a count of leads is 1 to 12"),
+        (("--models", "leaf"), "did you mean laef"),
+        (("--models", ","), "no model is named"),
+        (("--device", "tpu"), "--device tpu"),
+        (("--device", "cuda:99", "--models", "laef", "--leads", "1"), "CUDA device"),
+        (("--batch", "0"), "--batch 0"),
+        (("--complexity", "--leads", "1"), "leave out --leads"),
+        (("--to", TINY), "is a file"),
+    ],
+)
+def test_bad_input_is_one_line(words: tuple[str, ...], said: str, tmp_path: Path) -> None:
+    done = profile(*words, "--no-timing", cwd=tmp_path)
+    assert done.returncode == 2, done.stderr
+    complaint = [line for line in done.stderr.splitlines() if line.startswith("ecgbench:")]
+    assert len(complaint) == 1
+    assert said in complaint[0]
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,109 @@
+"""Rows of cost.csv: which process measures what, the paper's figures beside ours, strangers that fail, LAEF's graph."""
+
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ecgbench import models
+from ecgbench.models._gatv2 import edges
+from ecgbench.profiling import complexity, cost, layers, trial
+
+TINY = Path(__file__).parents[1] / "tiny.py"
+
+
+class Silent:
+    def note(self, text: str) -> None: ...
+
+    def stage(self, text: str, total: int, unit: str) -> AbstractContextManager[Any]:
+        return nullcontext(lambda n: None)
+
+
+@pytest.fixture(autouse=True)
+def _leave_no_stranger():
+    yield
+    models.ROOM.forget()
+
+
+def row(name: str, leads: int) -> dict[str, Any]:
+    """What `cost.measure` would give for the paper's columns, without a process."""
+    module = models.get(name)
+    card, network = module.CARD, module.build()
+    found = layers.count(name, network, card.dim, card.contracts[0].received, leads)
+    assert found is not None
+    backbone = sum(p.numel() for p in network.parameters()) / 1e6
+    return {
+        "model": name, "leads": leads, "samples": card.contracts[0].received, "params_backbone_m": backbone,
+        "params_with_head_m": backbone + 5 * (card.dim + 1) / 1e6, "gflop_forward_paper": found.forward / 1e9,
+        "backward_layers": found.backward / 1e9, "backward_layers_dense": found.backward_dense / 1e9,
+    }  # fmt: skip
+
+
+def test_how_the_papers_backward_column_came_about() -> None:
+    """Seven baselines: forward and backward together, grouped convolutions over-counted; LAEF at 12 leads: twice the forward."""
+    known = ("ecgfounder", "ecgjepa", "stmem", "merl", "ecgfmked", "hubertecg", "ecgcpc", "laef")
+    rows = [row(name, 12) for name in known] + [row("laef", 1)]
+    found = {(r["model"], r["leads"]): r for r in cost.beside_the_paper(rows)}
+    assert len(found) == len(rows)
+    assert all(r["forward_agrees"] for r in found.values())
+    rules = list(cost.RULES)
+    told = {key: r["backward_rule"] for key, r in found.items()}
+    assert told == {
+        **{(name, 12): "forward + backward" for name in known}, ("ecgfounder", 12): rules[3], ("hubertecg", 12): rules[3],
+        ("laef", 12): "2 x forward", ("laef", 1): "none of these",
+    }  # fmt: skip
+    heads = {name: f"{found[name, 12]['params_with_both_heads_m']:.1f}" for name in ("ecgfounder", "ecgjepa", "merl")}
+    assert heads == {"ecgfounder": "33.8", "ecgjepa": "87.2", "merl": "4.6"}
+
+
+def test_padded_networks_are_measured_once_and_any_leads_each_alone() -> None:
+    assert cost._parts("stmem", [1, 2, 12], timed=True) == [[12]]
+    assert cost._parts("laef", [1, 2, 12], timed=True) == [[1], [2], [12]]
+    assert cost._parts("laef", [1, 2, 12], timed=False) == [[1, 2, 12]]
+
+
+def test_a_stranger_is_measured_and_one_that_fails_costs_itself_only(tmp_path: Path) -> None:
+    broken = tmp_path / "broken.py"
+    broken.write_text(TINY.read_text().replace("x = F.gelu", "raise RuntimeError('no kernel')\n        x = F.gelu"))
+    names = [models.resolve(str(broken)), models.resolve(str(TINY))]
+    found = cost.measure(names, [2, 12], cost.Manner("cpu", 2, timed=True), Silent())
+    assert list(found.failed) == ["broken"]
+    assert "no kernel" in found.failed["broken"]
+    assert [(r["model"], r["leads"], r["samples"], r["batch"]) for r in found.rows] == [("tiny", 2, 250, 2), ("tiny", 12, 250, 2)]
+    first = found.rows[0]
+    steps = (61, 19)
+    linear = 2 * (steps[0] * 24 * 12 * 9 + steps[1] * 48 * 24 * 5 + 96 * 5)
+    assert first["gflop_forward_paper"] == linear / 1e9 < first["gflop_forward"] < 1.1 * linear / 1e9
+    assert linear < 1e9 * first["gflop_backward"] < 2 * linear  # the signal has no gradient
+    assert (first["params_backbone_m"], first["params_with_head_m"]) == pytest.approx((0.008616, 0.009101))
+    assert first["throughput_samples_s"] * first["latency_ms_sample"] == pytest.approx(1000)
+    assert first["latency_ms_sample"] > 0
+    assert "thread" in first["device"]
+    assert first["peak_mb"] is None or 0 < first["peak_mb"] < 500
+
+
+@pytest.mark.parametrize("name", [name for name in models.names() if models.ROOM.own(name)])
+def test_no_operator_of_an_own_model_is_without_a_rule(name: str) -> None:
+    """Forward and backward; and what runs is near what the paper's rule counts, since our networks do nothing essential twice."""
+    found = trial.measure(trial.Job(name, "", (12,), "cpu", 1, timed=False))
+    assert found["unknown"] == {}
+    (got,) = found["rows"]
+    assert 0.9 < got["gflop_forward"] / got["gflop_forward_paper"] < 1.1
+    assert 1.8 < got["gflop_backward"] / got["gflop_forward"] < 2.3
+
+
+def test_edges_are_those_of_the_network() -> None:
+    for leads, segments in ((1, 1), (1, 20), (3, 4), (12, 20)):
+        assert complexity.edges(leads, segments)["edges_directed"] == edges(1, leads, segments).shape[1]
+
+
+def test_counted_message_passing_follows_the_papers_formula() -> None:
+    """L S^2 + S L^2 up to a constant, which a complete graph would miss by far more than what is allowed here."""
+    rows = complexity.measure("cpu", 1, timed=False)["rows"]
+    assert [(r["seconds"], r["segments"]) for r in rows[::12]] == [(2.5, 9), (5.0, 20), (10.0, 41)]
+    per_unit = [r["flop_message_passing"] / r["cost_paper"] for r in rows]
+    assert max(per_unit) / min(per_unit) < 1.25
+    complete = [r["flop_message_passing"] / r["cost_complete_graph"] for r in rows]
+    assert max(complete) / min(complete) > 5
+    assert rows[-1]["ms_layers"] is None

@@ -1,0 +1,90 @@
+"""Files of `ecgbench profile`: what is drawn is the CSV, medians over 1 to 12 leads, padded networks in one line, signs escaped."""
+
+import csv
+import io
+from pathlib import Path
+from typing import Any
+
+from ecgbench.profiling import complexity
+from ecgbench.profiling.cost import Costs
+from ecgbench.reports import _complexity, _cost
+
+
+def row(model: str, leads: int, latency: float | None) -> dict[str, Any]:
+    return {
+        "model": model, "leads": leads, "samples": 500, "device": "Some CPU, 2 threads", "batch": 4 if latency else None,
+        "params_backbone_m": 7.104, "params_with_head_m": 7.107845, "gflop_forward": 0.6 * leads, "gflop_forward_paper": None,
+        "gflop_backward": None if model == "odd_one" else 1.25, "peak_mb": None, "throughput_samples_s": latency and 1000 / latency,
+        "latency_ms_sample": latency,
+    }  # fmt: skip
+
+
+def costs(timed: bool = True) -> Costs:
+    rows = [row("laef", n, 2.0 * n if timed else None) for n in range(1, 13)] + [
+        row("odd_one", n, 8.0 if timed else None) for n in range(1, 13)
+    ]
+    titles = {"laef": "LAEF", "odd_one": "Odd_one & co"}
+    about = {"device": "Some CPU, 2 threads", "torch": "2.9"}
+    return Costs(
+        rows=rows, titles=titles, any_leads=["laef"], about=about, unknown={"odd_one": {"aten::sort": 3}}, failed={"bad": "it | broke"}
+    )
+
+
+def test_tables_round_and_the_csv_does_not(tmp_path: Path) -> None:
+    facts = _cost.facts(costs(), range(1, 13))
+    written = {path.name: path for path in _cost.draw(facts, tmp_path)}
+    assert set(written) == {"cost.csv", "cost.md", "cost.tex", "throughput.png", "throughput.svg"}
+    rows = list(csv.DictReader(io.StringIO(written["cost.csv"].read_text())))
+    assert len(rows) == 24
+    assert rows[0]["params_with_head_m"] == "7.107845"
+    assert (rows[0]["gflop_forward_paper"], rows[12]["gflop_backward"]) == ("", "")
+    page = written["cost.md"].read_text()
+    assert (
+        "| LAEF | median (min–max) | 500 | 7.1 | 7.1 | 3.900 (0.600–7.200) | -- | 1.250 | -- | 77.4 (41.7–500.0) | 13.000 (2.000–24.000) |"
+        in page
+    )
+    assert page.count("Odd\\_one \\& co | 1–12 |") == 1
+    assert "aten::sort (3 calls)" in page
+    assert "it \\| broke" in page
+    tex = written["cost.tex"].read_text()
+    assert r"Odd\_one \& co & 1--12 & 500" in tex
+    assert tex.count("{") - tex.count(r"\{") == tex.count("}") - tex.count(r"\}")
+
+
+def test_the_plot_shows_the_csv_and_is_drawn_only_of_times(tmp_path: Path) -> None:
+    facts = _cost.facts(costs(), range(1, 13))
+    with _cost._figure(facts) as figure:
+        drawn = [(list(line.get_xdata()), list(line.get_ydata())) for line in figure.axes[0].get_lines()]
+        assert [text.get_text() for text in figure.legends[0].get_texts()] == ["LAEF", "Odd_one & co"]
+    assert drawn == [
+        (list(range(1, 13)), [r["throughput_samples_s"] for r in facts["rows"] if r["model"] == name]) for name in ("laef", "odd_one")
+    ]
+    first, second = ([p.read_bytes() for p in _cost.draw(facts, tmp_path / name)] for name in "ab")
+    assert first == second
+    assert not [p for p in _cost.draw(_cost.facts(costs(timed=False), [1]), tmp_path / "c") if p.suffix in (".png", ".svg")]
+
+
+def test_a_single_number_of_leads_has_no_median_and_still_draws(tmp_path: Path) -> None:
+    few = costs()
+    few.rows = [r for r in few.rows if r["leads"] == 12]
+    facts = _cost.facts(few, [12])
+    assert [line["leads"] for line in facts["lines"]] == ["12", "12"]
+    assert {p.name for p in _cost.draw(facts, tmp_path)} >= {"throughput.png"}
+
+
+def test_complexity_files(tmp_path: Path) -> None:
+    rows = [
+        {
+            "leads": n, "segments": s, "seconds": 5.0, **complexity.edges(n, s), "cost_paper": n * s * s + s * n * n, "device": "Some CPU",
+            "batch": None,
+            "cost_complete_graph": (n * s) ** 2, "flop_message_passing": 2e6 * n, "flop_per_edge_channel": 20.0, "flop_maps": 1e7,
+            "ms_message_passing": None, "ms_layers": None,
+        } for s in (9, 20) for n in range(1, 13)
+    ]  # fmt: skip
+    found = {"rows": rows, "channels": 768, "about": {"device": "Some CPU", "torch": "2.9"}}
+    written = {p.name for p in _complexity.draw(found, tmp_path)}
+    assert written == {f"complexity.{kind}" for kind in ("csv", "md", "png", "svg")}
+    page = (tmp_path / "complexity.md").read_text()
+    assert "| 20 | 12 | 240 | 2,280 | 1,320 | 7,440 | 7,680 | 57,600 | 24.00 | 20.0 | 10.0 | -- | -- |" in page
+    assert "= 0.542 of those" in page
+    assert "= 0.361 of those" in page
