@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from ecgbench import models
-from ecgbench.inference.network import build
+from ecgbench.inference.network import Network, build
 
 PLAIN = Path(__file__).with_name("plain")
 TURNS = 9
@@ -50,10 +50,15 @@ def seconds(sides: dict[str, Callable[[], Tensor]], device: str) -> dict[str, fl
     return {side: statistics.median(values) for side, values in spent.items()}
 
 
-@torch.inference_mode()
 def measure(name: str, batch: int, device: str) -> str:
     """One line of Markdown."""
-    network = build(name, "random", device)
+    network = build(name, "random", device)  # not in inference mode: what follows from frozen weights could then not be kept
+    with torch.inference_mode():
+        return _measured(network, batch, device)
+
+
+def _measured(network: Network, batch: int, device: str) -> str:
+    name = network.name
     fed, module = network.card.contract("paper"), network.module
     x = 0.3 * torch.randn(batch, len(fed.leads), fed.received, generator=torch.Generator().manual_seed(0)).to(device)
     measured = torch.ones(x.shape[:2], dtype=torch.bool, device=device)

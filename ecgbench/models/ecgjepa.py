@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from ecgbench.cards import InputContract, ModelCard, Weights
 from ecgbench.models import _weights
+from ecgbench.models._blocks import gelu
 from ecgbench.models._features import Features
 
 LEADS = ("I", "II", "V1", "V2", "V3", "V4", "V5", "V6")
@@ -171,8 +172,7 @@ class Mlp(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """What is added to x."""
-        hidden = self.fc1(x)
-        out: Tensor = self.fc2(F.gelu(hidden) if torch.is_grad_enabled() else torch.ops.aten.gelu_(hidden))
+        out: Tensor = self.fc2(gelu(self.fc1(x)))
         return out
 
 

@@ -17,6 +17,7 @@ from torch.nn.utils.parametrizations import weight_norm
 from ecgbench.cards import Filter, InputContract, ModelCard, Weights
 from ecgbench.ecg.leads import LEADS
 from ecgbench.models import _weights
+from ecgbench.models._blocks import gelu, linear
 from ecgbench.models._derived import Derived
 from ecgbench.models._features import Features
 
@@ -27,8 +28,6 @@ TAPS, GROUPS = 128, 16
 DROPOUT, LAYERDROP = 0.1, 0.1
 SHORTEST = 82
 """Samples that one token sees, over all leads."""
-_FEW_ROWS = 200
-"""Rows below which a product on a CPU is faster with the weight as its left factor."""
 
 _LICENCE = "CC BY-NC 4.0"
 _TERMS = "CC BY-NC 4.0: no commercial use"
@@ -161,7 +160,7 @@ class ConvLayer(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """(batch, channel, time) -> (batch, 512, less time)."""
         x = self.conv(x)
-        return _gelu(x if self.layer_norm is None else self.layer_norm(x))
+        return gelu(x if self.layer_norm is None else self.layer_norm(x))
 
 
 class FrontEnd(nn.Module):
@@ -210,7 +209,7 @@ class PositionalConv(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """(batch, token, 768) -> the same shape, to be added; the convolution's last output of token + 1 is left out."""
         with torch.autocast(x.device.type, enabled=False):  # half precision would be rounded on the way there and back
-            return _gelu(self._convolved(x.float()))
+            return gelu(self._convolved(x.float()))
 
     def _convolved(self, x: Tensor) -> Tensor:
         batch, tokens, width = x.shape
@@ -269,10 +268,10 @@ class Attention(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """The attended tokens, before the skip connection."""
-        maps = (_linear(p, x).unflatten(-1, (HEADS, -1)) for p in (self.q_proj, self.k_proj, self.v_proj))
+        maps = (linear(p, x).unflatten(-1, (HEADS, -1)) for p in (self.q_proj, self.k_proj, self.v_proj))
         q, k, v = (m.transpose(1, 2).contiguous() for m in maps)  # fused attention wants the channels of a head side by side
         heads = F.scaled_dot_product_attention(q, k, v, dropout_p=DROPOUT if self.training else 0.0)
-        return _linear(self.out_proj, heads.transpose(1, 2).flatten(2))
+        return linear(self.out_proj, heads.transpose(1, 2).flatten(2))
 
 
 class FeedForward(nn.Module):
@@ -285,8 +284,8 @@ class FeedForward(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """What is added to x."""
-        hidden = F.dropout(_gelu(_linear(self.intermediate_dense, x)), DROPOUT, self.training)
-        return _linear(self.output_dense, hidden)
+        hidden = F.dropout(gelu(linear(self.intermediate_dense, x)), DROPOUT, self.training)
+        return linear(self.output_dense, hidden)
 
 
 class Layer(nn.Module):
@@ -353,23 +352,6 @@ class HubertEcg(nn.Module):
                 nn.init.zeros_(module.bias)
             elif isinstance(module, ConvLayer):
                 nn.init.kaiming_normal_(module.conv.weight)
-
-
-def _gelu(x: Tensor) -> Tensor:
-    """Exact GELU of an array that nobody else holds: in its own memory where no gradient needs it."""
-    written: Tensor = F.gelu(x) if torch.is_grad_enabled() else torch.ops.aten.gelu_(x)
-    return written
-
-
-def _linear(layer: nn.Linear, x: Tensor) -> Tensor:
-    """`layer` of x (batch, token, in); without gradients, with few rows and on a CPU the result's memory runs over the tokens first.
-
-    Then the weight is the left factor as it lies in memory: one window takes a seventh less time in these products (MKL).
-    """
-    if torch.is_grad_enabled() or x.device.type != "cpu" or x.shape[:2].numel() >= _FEW_ROWS:
-        out: Tensor = layer(x)
-        return out
-    return torch.addmm(layer.bias.unsqueeze(1), layer.weight, x.flatten(0, 1).T).T.unflatten(0, x.shape[:2])
 
 
 def build(weights: str | Path | None = None) -> HubertEcg:

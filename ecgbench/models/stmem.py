@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from ecgbench.cards import Filter, InputContract, ModelCard, Weights
 from ecgbench.ecg.leads import LEADS
 from ecgbench.models import _weights
+from ecgbench.models._blocks import gelu, linear
 from ecgbench.models._features import Features
 
 WIDTH, DEPTH, HEADS, HIDDEN = 768, 12, 12, 3072
@@ -127,11 +128,10 @@ class Attention(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """The attended tokens, before the skip connection."""
-        batch, token, _ = x.shape
-        q, k, v = self.to_qkv(x).view(batch, token, 3, HEADS, WIDTH // HEADS).permute(2, 0, 3, 1, 4)
+        qkv = linear(self.to_qkv, x).unflatten(-1, (3, HEADS, -1)).permute(2, 0, 3, 1, 4)
+        q, k, v = qkv.contiguous()  # fused attention wants the channels of a head side by side
         heads = F.scaled_dot_product_attention(q, k, v)
-        out: Tensor = self.to_out(heads.transpose(1, 2).reshape(batch, token, WIDTH))
-        return out
+        return linear(self.to_out[0], heads.transpose(1, 2).flatten(2))  # type: ignore[arg-type]
 
 
 class Mlp(nn.Module):
@@ -143,8 +143,7 @@ class Mlp(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """(batch, token, 768) -> the same shape, before the skip connection."""
-        out: Tensor = self.net["3"](F.gelu(self.net["0"](x)))
-        return out
+        return linear(self.net["3"], gelu(linear(self.net["0"], x)))  # type: ignore[arg-type]
 
 
 class PreNorm(nn.Module):

@@ -59,6 +59,19 @@ class Small(nn.Module):
         return Features(tokens, self.norm(tokens.mean(1)))
 
 
+class Skipping(Small):
+    """In training each pass leaves its last map out with probability one half, as LayerDrop does; the processes do not agree on it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm = nn.Linear(8, 8)
+
+    def forward(self, signal: Tensor, measured: Tensor) -> Features:
+        found = super().forward(signal, measured)
+        left_out = self.training and float(torch.rand(())) < 0.5
+        return found._replace(pooled=found.sequence.mean(1)) if left_out else found
+
+
 def small(**options: Any) -> Small:
     with torch.random.fork_rng():
         torch.manual_seed(3)
@@ -373,6 +386,8 @@ def several(folder: Path) -> None:
     words = {"log": [[e.loss, e.validation] for e in tuned.log], "devices": tuned.devices, "advanced": sum(counted), "groups": tuned.groups}
     normed = tune(place / "normed", short(epochs=1), small(norm=True), (split(15, 1), nowhere(5, 2))).encoder
     words["normed"] = [normed[f"norm.{k}"].tolist() for k in ("weight", "running_mean", "running_var", "num_batches_tracked")]
+    skipped = tune(place / "skipped", short(), Skipping(), (split(15, 1), nowhere(5, 2))).encoder
+    words["skipped"] = skipped["norm.weight"].tolist()
     states = {k: v.tolist() for k, v in (tuned.encoder | {f"head.{k}": v for k, v in tuned.head.items()}).items()}
     made.write_text(json.dumps(words | {"state": states}))
 
