@@ -10,7 +10,7 @@ from typing import Any, Literal
 from ecgbench.ecg.draw import Count, Draw, Fixed, LeadSetting
 from ecgbench.ecg.leads import LeadSubset
 
-NUMERICS = 2
+NUMERICS = 3
 """Raised by hand when the same settings begin to give other numbers; part of every key."""
 
 PAPER = "paper"
