@@ -77,7 +77,9 @@ def test_self_contained_and_balanced(study):
 
 
 def test_hostile_text_is_text():
-    model = make.model("laef", EVIL, 7_104_000, summary=EVIL, paper=EVIL, contract=make.CONTRACT | {"absent": EVIL})
+    source = {"file": EVIL, "sha256": "cd" * 32, "licence": EVIL, "terms": EVIL}
+    more = {"objective": EVIL, "corpora": [EVIL], "weights_source": source, "contract": make.CONTRACT | {"absent": EVIL}}
+    model = make.model("laef", EVIL, 7_104_000, summary=EVIL, paper=EVIL, **more)
     data = make.dataset(title=EVIL, doi='10.1/"><script>', quarantined=[{"record": EVIL, "reason": EVIL}])
     told = make.PROVENANCE | {"command": EVIL, "packages": {EVIL: EVIL}}
     row = make.row("ptbxl_super", "laef", "1", 0.7, 0.01)
