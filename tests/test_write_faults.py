@@ -97,7 +97,7 @@ CONTRACT = InputContract(
 def test_a_view_keeps_what_was_done_and_can_be_filled_again(fake_ptbxl: Path) -> None:
     copy = prepare("ptbxl", fake_ptbxl, None)
     records = copy.index["record"].tolist()[:6]
-    expected = {r: preprocess.view(copy.recording(r).signal, 500, 100, (0.05, 47)) for r in records}
+    expected = {r: preprocess.view(copy.recording(r).signal, 500, CONTRACT.preparation) for r in records}
     known = {copy.recording(r).signal.tobytes(): made for r, made in expected.items()}  # filtering takes longer than writing
     views = copy.folder / "views"
 

@@ -30,7 +30,7 @@ SHORTEST = 82
 """Samples that one token sees, over all leads."""
 
 _LICENCE = "CC BY-NC 4.0"
-_TERMS = "CC BY-NC 4.0: no commercial use"
+_TERMS = "no commercial use"
 _HEADS = ("final_proj.", "label_embedding.")
 _SPELLINGS = (
     (".conv.weight_g", ".conv.parametrizations.weight.original0"),
