@@ -108,7 +108,7 @@ def check(name: str, pack: Path, keys: Path, seed: str) -> ParityReport:
     problem = _rule.fill(network, layout, seed, module)
     if problem:
         return ParityReport(name, seed, tuple(Row(a, "cannot compute", reason=problem) for a in arrays), problem)
-    computed = _Computer(network.eval(), module, layout, seed)
+    computed = _Computer(network.eval().requires_grad_(False), module, layout, seed)  # frozen: the path that a run takes
     return ParityReport(name, seed, tuple(_row(name, a, values, computed) for a, values in arrays.items()))
 
 

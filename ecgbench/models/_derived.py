@@ -3,14 +3,14 @@
 from collections.abc import Callable, Sequence
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 
 class Derived:
     """Tensors that follow from parameters, computed again when a parameter is another tensor or was written to.
 
     Kept for frozen parameters without gradients only: an optimiser's step, `load_state_dict`, `to` and every in-place
-    operation are noticed. A write through `.data` to a frozen parameter is not.
+    operation that torch counts are noticed (of batch norms see `statistics`). A write through `.data` to a frozen parameter is not.
     """
 
     def __init__(self) -> None:
@@ -31,3 +31,13 @@ class Derived:
         return len(self._seen) == len(parameters) and all(
             p is seen and p.data_ptr() == where and p._version == version for p, (seen, where, version) in zip(parameters, self._seen)
         )
+
+
+def statistics(norm: nn.BatchNorm1d) -> list[Tensor]:
+    """weight, bias, running mean, running variance and number of batches of a batch norm.
+
+    The last one for `Derived`: on a CPU torch moves the statistics without counting it as a change, but it counts the batches.
+    """
+    found = [norm.weight, norm.bias, norm.running_mean, norm.running_var, norm.num_batches_tracked]
+    assert all(isinstance(tensor, Tensor) for tensor in found)
+    return found  # type: ignore[return-value]

@@ -20,8 +20,8 @@ from torch import Tensor, nn
 from ecgbench.cards import InputContract, ModelCard, Weights
 from ecgbench.ecg.leads import LEADS
 from ecgbench.models import _weights
-from ecgbench.models._derived import Derived
-from ecgbench.models._features import Features
+from ecgbench.models._derived import Derived, statistics
+from ecgbench.models._features import Features, demand_all, demand_windows
 
 WIDTH, DEPTH, DROPOUT = 512, 4, 0.2
 STATES = 4
@@ -117,12 +117,17 @@ class ConvLayer(nn.Module):
         weight, bias = self._folded(self._sources(), self._fold)
         return F.linear(x, weight, bias).relu_()
 
+    @property
+    def learning(self) -> bool:
+        """Whether the batch norm goes by the batch."""
+        return bool(self._parts[1].training)
+
     def _sources(self) -> list[Tensor]:
         conv, norm = self._parts
-        return [conv.weight, norm.weight, norm.bias, norm.running_mean, norm.running_var]  # type: ignore[list-item]
+        return [conv.weight, *statistics(norm)]
 
     def _fold(self) -> list[Tensor]:
-        weight, gain, shift, mean, var = self._sources()
+        weight, gain, shift, mean, var, _ = self._sources()
         scale = gain * torch.rsqrt(var + self._parts[1].eps)
         return [weight.flatten(1) * scale[:, None], shift - mean * scale]
 
@@ -227,13 +232,14 @@ class S4(nn.Module):
         return F.glu(self.output_linear["0"](y), dim=-1)
 
     def convolve(self, x: Tensor) -> Tensor:
-        """(batch, token, 512) -> the same shape: y[t] = sum over j <= t of K[j] x[t - j], plus D x[t]. float32 throughout."""
+        """(batch, token, 512) -> the same shape: y[t] = sum over j <= t of K[j] x[t - j], plus D x[t]. Not in half precision."""
         length = x.shape[1]
         if length != self._length:
             self._length, self._spectrum = length, Derived()
         with torch.autocast(x.device.type, enabled=False):
             (spectrum,) = self._spectrum(self._sources(), lambda: [self._transfer(length)])
-            moved = torch.fft.rfft(x.float().transpose(1, 2), n=2 * length)
+            exact = x if x.dtype == torch.float64 else x.float()
+            moved = torch.fft.rfft(exact.transpose(1, 2), n=2 * length)
             moved = moved * spectrum if torch.is_grad_enabled() else moved.mul_(spectrum)
             return torch.fft.irfft(moved, n=2 * length)[..., :length].transpose(1, 2).contiguous()
 
@@ -276,25 +282,17 @@ class Cpc(nn.Module):
         signal (batch, 12, time) float32, mV at 240 Hz, at most 2400 samples; measured (batch, 12) bool, all True: the network reads
         every row. Another shape, a longer window, or a lead that is not measured, is a ValueError.
         """
-        self._refuse(signal, measured)
-        # never in training, where the batch norms look at the whole batch
-        small = signal.device.type == "cpu" and not (self.training or torch.is_grad_enabled())
+        demand_windows("ECG-CPC", signal, measured, len(LEADS))
+        if signal.shape[2] > 2 * LONGEST:
+            raise ValueError(f"ECG-CPC reads at most {2 * LONGEST} samples, for which its kernels were made, not {signal.shape[2]}")
+        demand_all("ECG-CPC", measured)
+        # never where the batch norms look at the whole batch
+        whole = any(isinstance(layer, ConvLayer) and layer.learning for layer in self.modules())
+        small = signal.device.type == "cpu" and not (whole or torch.is_grad_enabled())
         windows = max(1, 2 * _TOKENS_AT_ONCE // signal.shape[2]) if small else len(signal)
         parts = [self.predictor["predictor"](self.encoder["layers"](part)) for part in signal.transpose(1, 2).split(windows)]
         sequence = parts[0] if len(parts) == 1 else torch.cat(parts)
         return Features(sequence, sequence.mean(1))
-
-    def _refuse(self, signal: Tensor, measured: Tensor) -> None:
-        if signal.ndim != 3 or signal.shape[1] != 12 or not signal.shape[2] or measured.shape != signal.shape[:2]:
-            raise ValueError(
-                f"ECG-CPC reads signal (batch, 12, time) and measured (batch, 12), not {tuple(signal.shape)} and {tuple(measured.shape)}"
-            )
-        if signal.shape[2] > 2 * LONGEST:
-            raise ValueError(
-                f"ECG-CPC reads windows of at most {2 * LONGEST} samples, for which its kernels were made, not {signal.shape[2]}"
-            )
-        if not bool(measured.all()):
-            raise ValueError("ECG-CPC reads all twelve leads; fill the absent ones before and call it with measured all True")
 
 
 def legs() -> tuple[Tensor, Tensor, Tensor]:

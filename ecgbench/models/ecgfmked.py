@@ -15,8 +15,8 @@ from torch import Tensor, nn
 from ecgbench.cards import InputContract, ModelCard, Weights
 from ecgbench.ecg.leads import LEADS
 from ecgbench.models import _weights
-from ecgbench.models._derived import Derived
-from ecgbench.models._features import Features
+from ecgbench.models._derived import Derived, statistics
+from ecgbench.models._features import Features, demand_all, demand_windows
 
 WIDTH = 768
 STAGES = ((3, 64, 1), (4, 128, 2), (23, 128, 2), (3, 192, 2))
@@ -123,10 +123,10 @@ class ConvUnit(nn.Module):
 
     def _sources(self) -> list[Tensor]:
         conv, norm = self._parts
-        return [conv.weight, norm.weight, norm.bias, norm.running_mean, norm.running_var]  # type: ignore[list-item]
+        return [conv.weight, *statistics(norm)]
 
     def _fold(self) -> list[Tensor]:
-        weight, gain, shift, mean, var = self._sources()
+        weight, gain, shift, mean, var, _ = self._sources()
         scale = gain * torch.rsqrt(var + self._parts[1].eps)
         return [_laid_out((weight * scale[:, None, None])[:, :, None]), shift - mean * scale]
 
@@ -172,7 +172,8 @@ class Ked(nn.Module):
         signal (batch, 12, time) float32, mV, leads in the order of the contract; measured (batch, 12) bool, all True: the network
         reads every row. Another shape, or a lead that is not measured, is a ValueError.
         """
-        _refuse(signal, measured)
+        demand_windows("ECGFM-KED", signal, measured, len(LEADS))
+        demand_all("ECGFM-KED", measured)
         x = signal[:, :, None]
         x = x if self.training else _laid_out(x)
         for module in self.children():
@@ -199,12 +200,3 @@ def build(weights: str | Path | None = None) -> Ked:
     if weights is not None:
         _weights.load(network, weights, CARD)
     return network
-
-
-def _refuse(signal: Tensor, measured: Tensor) -> None:
-    if signal.ndim != 3 or signal.shape[1] != 12 or not signal.shape[2] or measured.shape != signal.shape[:2]:
-        raise ValueError(
-            f"ECGFM-KED reads signal (batch, 12, time) and measured (batch, 12), not {tuple(signal.shape)} and {tuple(measured.shape)}"
-        )
-    if not bool(measured.all()):
-        raise ValueError("ECGFM-KED reads all twelve leads; fill the absent ones before and call it with measured all True")

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from ecgbench.cards import Filter, InputContract, ModelCard, Weights
 from ecgbench.ecg.leads import LEADS
 from ecgbench.models import _weights
-from ecgbench.models._features import Features
+from ecgbench.models._features import Features, demand_all, demand_windows
 
 WIDTH = 1024
 STAGES = ((64, 2), (160, 2), (160, 2), (400, 3), (400, 3), (1024, 4), (1024, 4))
@@ -195,7 +195,8 @@ class Net1D(nn.Module):
         signal (batch, lead, time) float32 at 500 Hz, scaled as the contract says, of any length. Every row is read, so
         `measured` (batch, lead) bool must be all True: ValueError otherwise, and for any other number of leads.
         """
-        _refuse(signal, measured, self.leads)
+        demand_windows("ECGFounder", signal, measured, self.leads)
+        demand_all("ECGFounder", measured)
         x = _swish(self.first_conv(signal.transpose(0, 1)))
         for stage in self.stage_list:
             x = stage(x)
@@ -221,16 +222,6 @@ def _mapped(x: Tensor, layer: nn.Conv1d | nn.Linear) -> Tensor:
 def _swish(x: Tensor) -> Tensor:
     """x sigmoid(x) of an array that nobody else holds: in its own memory where no gradient needs it."""
     return F.silu(x, inplace=not torch.is_grad_enabled())
-
-
-def _refuse(signal: Tensor, measured: Tensor, leads: int) -> None:
-    if signal.ndim != 3 or signal.shape[1] != leads or signal.shape[2] == 0 or measured.shape != signal.shape[:2]:
-        raise ValueError(
-            f"ECGFounder reads signal (batch, {leads}, time) and measured (batch, {leads}), "
-            f"not {tuple(signal.shape)} and {tuple(measured.shape)}"
-        )
-    if not bool(measured.all()):
-        raise ValueError("ECGFounder reads every row of its signal and has no mask: fill absent leads in before, and say they are measured")
 
 
 def build(weights: str | Path | None = None) -> Net1D:

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from ecgbench.cards import InputContract, ModelCard, Weights
 from ecgbench.models import _weights
 from ecgbench.models._blocks import gelu
-from ecgbench.models._features import Features
+from ecgbench.models._features import Features, demand_some, demand_windows
 
 LEADS = ("I", "II", "V1", "V2", "V3", "V4", "V5", "V6")
 WIDTH, DEPTH, HEADS, HIDDEN = 768, 12, 16, 3072
@@ -224,7 +224,8 @@ class EcgJepa(nn.Module):
         signal (batch, 8, 2500) float32, mV at 250 Hz, leads I, II, V1 to V6; rows that `measured` (batch, 8) bool leaves out are never
         read and may hold NaN. Another shape, or a window without a measured lead, is a ValueError.
         """
-        _refuse(signal, measured)
+        demand_windows("ECG-JEPA", signal, measured, len(LEADS), PATCH * PATCHES)
+        demand_some("ECG-JEPA", measured)
         places = self.pos_embed.view(len(LEADS), PATCHES, WIDTH)
         if bool(measured.all()):
             return self._encode(signal, places[None])
@@ -280,14 +281,3 @@ def build(weights: str | Path | None = None) -> EcgJepa:
     if weights is not None:
         _weights.load(network, weights, CARD)
     return network
-
-
-def _refuse(signal: Tensor, measured: Tensor) -> None:
-    if signal.ndim != 3 or signal.shape[1:] != (len(LEADS), PATCH * PATCHES) or measured.shape != signal.shape[:2]:
-        raise ValueError(
-            f"ECG-JEPA reads signal (batch, 8, {PATCH * PATCHES}), leads {'+'.join(LEADS)}, and measured (batch, 8), "
-            f"not {tuple(signal.shape)} and {tuple(measured.shape)}"
-        )
-    if not bool(measured.any(1).all()):
-        empty = int((~measured.any(1)).nonzero()[0])
-        raise ValueError(f"window {empty} of the batch has no measured lead of {'+'.join(LEADS)}; fill it (policy zero) or leave it out")

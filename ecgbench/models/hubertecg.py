@@ -19,7 +19,7 @@ from ecgbench.ecg.leads import LEADS
 from ecgbench.models import _weights
 from ecgbench.models._blocks import gelu, linear
 from ecgbench.models._derived import Derived
-from ecgbench.models._features import Features
+from ecgbench.models._features import Features, demand_all, demand_windows
 
 WIDTH, DEPTH, HEADS, HIDDEN, CHANNELS = 768, 12, 12, 3072, 512
 KERNELS, STRIDES = (10, 3, 3, 2, 2), (4, 2, 2, 2, 2)
@@ -209,11 +209,11 @@ class PositionalConv(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """(batch, token, 768) -> the same shape, to be added; the convolution's last output of token + 1 is left out."""
         with torch.autocast(x.device.type, enabled=False):  # half precision would be rounded on the way there and back
-            return gelu(self._convolved(x.float()))
+            return gelu(self._convolved(x if x.dtype == torch.float64 else x.float()))
 
     def _convolved(self, x: Tensor) -> Tensor:
         batch, tokens, width = x.shape
-        there, taps, back = transforms(tokens, x.device)
+        there, taps, back = transforms(tokens, x.device, x.dtype)
         size, direction = (self.conv.get_parameter(f"parametrizations.weight.original{i}") for i in range(2))
         real, imaginary = self._kernel([taps, size, direction], lambda: _spectrum(taps, size, direction))
         frequencies = len(there) // 2
@@ -237,7 +237,7 @@ def _spectrum(taps: Tensor, size: Tensor, direction: Tensor) -> list[Tensor]:
 
 
 @lru_cache(maxsize=8)
-def transforms(tokens: int, device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
+def transforms(tokens: int, device: torch.device, exactness: torch.dtype) -> tuple[Tensor, Tensor, Tensor]:
     """Real matrices of the discrete Fourier transform that turns the convolution over `tokens` into products per frequency.
 
     there (2 F, tokens) of the tokens, taps (2 F, 128) of a kernel (real parts, then imaginary), back (tokens, 2 F) of their
@@ -253,7 +253,7 @@ def transforms(tokens: int, device: torch.device) -> tuple[Tensor, Tensor, Tenso
             share[-1] /= 2
         there, taps = torch.cat([at.cos(), -at.sin()]), torch.cat([tap.cos(), tap.sin()])
         back = torch.cat([share * at.cos(), -share * at.sin()]).T.contiguous()
-        return there.float().to(device), taps.float().to(device), back.float().to(device)
+        return there.to(device, exactness), taps.to(device, exactness), back.to(device, exactness)
 
 
 class Attention(nn.Module):
@@ -363,11 +363,7 @@ def build(weights: str | Path | None = None) -> HubertEcg:
 
 
 def _refuse(signal: Tensor, measured: Tensor) -> None:
-    if signal.ndim != 3 or signal.shape[1] != len(LEADS) or measured.shape != signal.shape[:2]:
-        raise ValueError(
-            f"HuBERT-ECG reads signal (batch, 12, time) and measured (batch, 12), not {tuple(signal.shape)} and {tuple(measured.shape)}"
-        )
+    demand_windows("HuBERT-ECG", signal, measured, len(LEADS))
     if signal.shape[1] * signal.shape[2] < SHORTEST:
         raise ValueError(f"HuBERT-ECG reads windows of {SHORTEST} samples over all leads or more, not 12 x {signal.shape[2]}")
-    if not bool(measured.all()):
-        raise ValueError("HuBERT-ECG reads all of its 12 rows; fill what was not measured (policy zero) and pass measured all True")
+    demand_all("HuBERT-ECG", measured)

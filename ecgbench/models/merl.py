@@ -16,8 +16,8 @@ from torch import Tensor, nn
 from ecgbench.cards import InputContract, ModelCard, Weights
 from ecgbench.ecg.leads import LEADS
 from ecgbench.models import _weights
-from ecgbench.models._derived import Derived
-from ecgbench.models._features import Features
+from ecgbench.models._derived import Derived, statistics
+from ecgbench.models._features import Features, demand_all, demand_windows
 
 WIDTH, STEM = 512, 64
 LAYERS = ((64, 1), (128, 2), (256, 2), (512, 2))
@@ -137,7 +137,8 @@ class ResNet18(nn.Module):
         signal (batch, 12, time) float32 at 500 Hz, scaled and ordered as the contract says, of any length. Every row is read, so
         `measured` (batch, 12) bool must be all True: ValueError otherwise, and for any other number of leads.
         """
-        _refuse(signal, measured, "time", signal.ndim == 3 and signal.shape[2] > 0)
+        demand_windows("MERL", signal, measured, len(LEADS))
+        demand_all("MERL", measured)
         x = _relu(normed(self.conv1, self.bn1, self._folded, signal))
         for number in range(1, len(LAYERS) + 1):
             x = self.get_submodule(f"layer{number}")(x)
@@ -154,15 +155,13 @@ def normed(conv: nn.Module, norm: nn.Module, folded: Derived, x: Tensor) -> Tens
     if torch.is_grad_enabled() or norm.training or conv.weight.requires_grad or norm.weight.requires_grad:
         out: Tensor = norm(conv(x))
         return out
-    mean, variance = norm.running_mean, norm.running_var
-    assert mean is not None
-    assert variance is not None
+    gain, shift, mean, variance, batches = statistics(norm)
 
     def fold() -> list[Tensor]:
-        scale = norm.weight * (variance + norm.eps).rsqrt()
-        return [conv.weight * scale[:, None, None], norm.bias - mean * scale]
+        scale = gain * (variance + norm.eps).rsqrt()
+        return [conv.weight * scale[:, None, None], shift - mean * scale]
 
-    weight, bias = folded((conv.weight, norm.weight, norm.bias, mean, variance), fold)
+    weight, bias = folded((conv.weight, gain, shift, mean, variance, batches), fold)
     return F.conv1d(x, weight, bias, conv.stride, conv.padding)
 
 
@@ -235,7 +234,8 @@ class ViTTiny(nn.Module):
 
     def forward(self, signal: Tensor, measured: Tensor) -> Features:
         """As `ResNet18.forward`, for signal (batch, 12, 5000); the sequence is what the last block gives, without the final LayerNorm."""
-        _refuse(signal, measured, str(VIT_TIME), signal.shape[-1] == VIT_TIME)
+        demand_windows("MERL", signal, measured, len(LEADS), VIT_TIME)
+        demand_all("MERL", measured)
         x = self.to_patch_embedding(signal).transpose(1, 2) + self.pos_embedding
         for i in range(VIT_DEPTH):
             x = self.get_submodule(f"block{i}")(x)
@@ -245,15 +245,6 @@ class ViTTiny(nn.Module):
 def _relu(x: Tensor) -> Tensor:
     """ReLU of an array that nobody else holds, in its own memory: its gradient needs the result only."""
     return F.relu(x, inplace=True)
-
-
-def _refuse(signal: Tensor, measured: Tensor, time: str, fits: bool) -> None:
-    if signal.ndim != 3 or signal.shape[1] != len(LEADS) or measured.shape != signal.shape[:2] or not fits:
-        raise ValueError(
-            f"MERL reads signal (batch, 12, {time}) and measured (batch, 12), not {tuple(signal.shape)} and {tuple(measured.shape)}"
-        )
-    if not bool(measured.all()):
-        raise ValueError("MERL reads every row of its signal and has no mask: fill absent leads in before, and say they are measured")
 
 
 def build(weights: str | Path | None = None) -> ResNet18:

@@ -17,7 +17,7 @@ from ecgbench.cards import Filter, InputContract, ModelCard, Weights
 from ecgbench.ecg.leads import LEADS
 from ecgbench.models import _weights
 from ecgbench.models._blocks import gelu, linear
-from ecgbench.models._features import Features
+from ecgbench.models._features import Features, demand_some, demand_windows
 
 WIDTH, DEPTH, HEADS, HIDDEN = 768, 12, 12, 3072
 PATCH = 75
@@ -195,7 +195,7 @@ class StMem(nn.Module):
         signal (batch, 12, time) float32, mV at 250 Hz, time a multiple of 75 and at most 2250; rows that `measured`
         (batch, 12) bool leaves out are never read and may hold NaN. Any other length, or a window without a measured lead, is a ValueError.
         """
-        _refuse_shape(signal, measured)
+        _refuse(signal, measured)
         if bool(measured.all()):
             return self._encode(signal, self._lead_table()[None])
         return self._by_number_of_leads(signal, measured)
@@ -268,13 +268,9 @@ def build(weights: str | Path | None = None) -> StMem:
     return network
 
 
-def _refuse_shape(signal: Tensor, measured: Tensor) -> None:
-    if signal.ndim != 3 or signal.shape[1] != len(LEADS) or measured.shape != signal.shape[:2]:
-        raise ValueError(
-            f"ST-MEM reads signal (batch, 12, time) and measured (batch, 12), not {tuple(signal.shape)} and {tuple(measured.shape)}"
-        )
+def _refuse(signal: Tensor, measured: Tensor) -> None:
+    demand_windows("ST-MEM", signal, measured, len(LEADS))
     time = signal.shape[2]
-    if time == 0 or time % PATCH or time > MOST_PATCHES * PATCH:
+    if time % PATCH or time > MOST_PATCHES * PATCH:
         raise ValueError(f"ST-MEM reads windows of a multiple of {PATCH} samples, at most {MOST_PATCHES * PATCH}, not {time}")
-    if not bool(measured.any(1).all()):
-        raise ValueError(f"window {int((~measured.any(1)).nonzero()[0])} of the batch has no measured lead; ST-MEM needs one")
+    demand_some("ST-MEM", measured)
