@@ -127,7 +127,8 @@ class Plan:
     def shared(self) -> dict[str, Any]:
         """What must agree for two plans to live in one run folder."""
         scoring = {k: v for k, v in asdict(self.scoring).items() if k != "draws"}
-        return {"training": asdict(self.training), "scoring": scoring, "limit": self.limit}
+        contract = self.cells[0].fit.contract if self.cells else None
+        return {"training": asdict(self.training), "scoring": scoring, "limit": self.limit, "contract": contract}
 
     def joined(self, other: "Plan") -> "Plan":
         """This plan with the other's cells added behind its own."""

@@ -66,7 +66,8 @@ def test_joined_plans_hold_every_cell_once_and_keep_the_order() -> None:
         ({"training": Training(epochs=4, lr=1e-4)}, True),
         ({"scoring": replace(PLAN.scoring, draw="record")}, True),
         ({"scoring": replace(PLAN.scoring, draws=8)}, False),
-        ({"name": "x", "suite": None, "cells": ()}, False),
+        ({"name": "x", "suite": None, "cells": PLAN.cells[:1]}, False),
+        ({"cells": tuple(replace(c, fit=replace(c.fit, contract="upstream")) for c in PLAN.cells)}, True),
     ],
 )
 def test_what_two_plans_in_one_folder_must_share(change: dict[str, Any], differs: bool) -> None:

@@ -73,12 +73,16 @@ def adapt(view: np.ndarray, measured: np.ndarray, contract: InputContract, polic
     rows = rows_of(contract.leads)
     hidden = np.where(measured[:, None], view, np.float32(np.nan))
     if policy.fill is None:
+        if not np.isfinite(view[measured]).all():
+            raise PolicyError("a measured lead holds NaN or infinity; a recording must be finite")
         return _record_normalised(hidden[rows], contract), measured[rows]
     filled = np.asarray(policy.fill(hidden, measured, policy.state))
     if filled.shape != view.shape:
         raise PolicyError(f"policy {policy.name!r} made {filled.shape} of a signal of shape {view.shape}; it must keep all twelve rows")
     if not np.isfinite(filled).all() or not np.array_equal(filled[measured], view[measured]):
         raise PolicyError(f"policy {policy.name!r} left a hidden lead unfilled, peeked at one, or altered a measured one")
+    if contract.clip is not None:  # what a policy made of limited leads may exceed the limit
+        filled = filled.clip(-contract.clip, contract.clip)
     blank = np.full(len(rows), contract.fill == "after") & (~measured & ~filled.any(axis=1))[rows]
     signal = _record_normalised(np.where(blank[:, None], np.float32(np.nan), filled[rows]), contract)
     if contract.scope == "record":

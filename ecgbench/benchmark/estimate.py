@@ -98,6 +98,8 @@ def trifling(plan: Plan) -> bool:
 def agreed(found: Estimate, yes: bool, tell: Callable[[str], None]) -> None:
     """Tell the time of a fine-tuning without a GPU; BadSetting where it exceeds an hour and nobody said yes."""
     about = f"fine-tuning without a GPU takes about {duration(found.seconds)} ({found.models()})"
+    failed = [p.job.model for p in found.parts if "failed" in p.answer]
+    about += f", not counting {', '.join(dict.fromkeys(failed))}, whose trial failed" if failed else ""
     if found.seconds > HOUR and not yes:
         raise BadSetting(f"{about}; start it with --yes, make it smaller with --limit N or --epochs N, or run it on a machine with a GPU")
     tell(about)

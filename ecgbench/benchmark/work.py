@@ -154,7 +154,9 @@ class _Work:
 
     def _subject(self) -> Subject:
         asked = self.plan.training.of_the_encoder
-        built = network.build(self.job.model, self.job.weights, self.job.device, asked)
+        built = network.build(self.job.model, self.job.weights, self.job.device)
+        contract = built.card.contract(self.plan.fits[0].contract)
+        built = built.in_precision(asked, contract)
         used = built.source["name"], built.source["file"]
         for layout in (w for w in built.card.weights if w.name in used or w.file in used):
             _released.tell_terms(self.job.model, layout, self.teller.note)
@@ -162,7 +164,7 @@ class _Work:
             self.teller.note(f"{built.card.title}: features in {asked} are off by more than 1 %; it computes in {built.precision}")
         prepared = prepare(self.job.dataset, self.job.places.data, self.job.places.prepared)
         selection = Selection(prepared, self.plan.limit)
-        return Subject(built, built.card.contract(self.plan.fits[0].contract), selection, self.store.path, self.teller)
+        return Subject(built, contract, selection, self.store.path, self.teller)
 
     def _linear(self, subject: Subject, todo: list[Cell]) -> None:
         for trained in dict.fromkeys(c.fit.policy for c in todo):

@@ -111,9 +111,11 @@ class _Trial:
         started = time.perf_counter()
         self.job, self.training, self.tasks = job, job.plan.training, all_tasks()
         self.card, self.census = get(job.dataset).CARD, census(job.dataset, job.places, job.plan.limit)
-        self.net = network.build(job.model, job.weights, job.device, self.training.of_the_encoder)
-        self.contract = self.net.card.contract(job.plan.fits[0].contract)
-        self.samples = self.contract.preparation.length(round(self.card.fs * self.card.seconds), self.card.fs)
+        built = network.build(job.model, job.weights, job.device)
+        self.contract = built.card.contract(job.plan.fits[0].contract)
+        self.net = built.in_precision(self.training.of_the_encoder, self.contract)
+        usual = [(round(self.card.fs * self.card.seconds), self.card.fs), *zip(self.census.index["samples"], self.census.index["fs"])]
+        self.samples = max(self.contract.preparation.length(int(n), fs) for n, fs in dict.fromkeys(usual))
         self.records = self.census.records(self.contract)
         self.cells = [c for c in job.plan.cells if not self._skipped(c)]
         self.fits = list(dict.fromkeys(c.fit for c in self.cells))
@@ -140,7 +142,10 @@ class _Trial:
     def _skipped(self, cell: Cell) -> bool:
         if cell.policy != NATIVE:
             return False
-        return not self.net.card.native or (isinstance(cell.setting, Fixed) and self.contract.refuses(cell.setting.subset) is not None)
+        if isinstance(cell.setting, Fixed):
+            return not self.net.card.native or self.contract.refuses(cell.setting.subset) is not None
+        unseen = len(LEADS) - len(self.contract.leads)
+        return not self.net.card.native or cell.setting.k <= unseen  # of many records some draw none that the network reads
 
     def _prepared(self) -> float:
         """Reading and checking where there is no prepared copy, and the contract's filter and rate."""

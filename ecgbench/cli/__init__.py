@@ -58,7 +58,8 @@ def main() -> None:
 
 
 def _complain(message: str) -> None:
-    print(f"ecgbench: {' '.join(message.split())}", file=sys.stderr)
+    line = "".join(c if c.isprintable() else "?" for c in " ".join(message.split()))  # names in a file may hold what a terminal obeys
+    print(f"ecgbench: {line}", file=sys.stderr)
     sys.exit(2)
 
 

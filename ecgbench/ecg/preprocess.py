@@ -63,8 +63,10 @@ def _resampled(x: np.ndarray, fs: float, prepared: Preparation) -> np.ndarray:
         return x
     from scipy.signal import resample, resample_poly  # half a second to import; names are checked without it
 
+    if not (length := prepared.length(x.shape[-1], fs)):
+        return x[..., :0]
     if prepared.resampler == "fft":
-        out = resample(x, prepared.length(x.shape[-1], fs), axis=-1)
+        out = resample(x, length, axis=-1)
     else:
         # padtype "line": the record goes on along the line through its ends, so an offset does not ring at the edges
         out = resample_poly(x, rate.numerator, rate.denominator, axis=-1, padtype="line")

@@ -4,12 +4,13 @@
 come from. A lock file (`ecgbench.lock`, to be committed) pins files whose hash no card knows, from the first time they are used.
 """
 
+import fcntl
 import functools
 import hashlib
 import json
 import os
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ import platformdirs
 
 from ecgbench.cards import ModelCard, Weights
 from ecgbench.errors import BadSetting, BadWeights, EcgbenchError, UnknownName, WriteError
-from ecgbench.files import as_json, put
+from ecgbench.files import as_json, put, writing
 from ecgbench.room import folder_name, plain
 
 CACHE, LOCK = "ECGBENCH_WEIGHTS", "ECGBENCH_LOCK"
@@ -67,7 +68,8 @@ def record(model: str, name: str) -> Json | None:
     path = converted(model, name)
     notes = path.with_suffix(".json")
     found = _json(notes, "remove its folder and run: ecgbench models fetch " + model)
-    if not all(isinstance(found.get(k), str) for k in ("file", "source_sha256", "tensors_sha256")):
+    kinds = {"file": str, "source_sha256": str, "tensors_sha256": str, "bytes": int}
+    if not all(isinstance(found.get(k), kind) for k, kind in kinds.items()):
         raise BadWeights(f"{notes} does not say where {path.name} comes from; run: ecgbench models fetch {model} --force")
     return found
 
@@ -85,7 +87,10 @@ def layout_of(card: ModelCard, model: str, name: str) -> Weights:
 def not_here(card: ModelCard, model: str, name: str) -> BadSetting:
     """The one message for weights that are not on this machine: the command, the file, where to get it, where to put it."""
     layout = layout_of(card, model, name)
-    asked = f"ecgbench models fetch {model}" + ("" if name == RELEASED else f" --weights {name}")
+    from ecgbench.models import ROOM
+
+    called = next((str(path) for path in ROOM.paths() if path.stem == model), model)  # a stranger is known by its path in another command
+    asked = f"ecgbench models fetch {called}" + ("" if name == RELEASED else f" --weights {name}")
     return BadSetting(
         f"the {name} weights of {card.title} are not on this machine; run: {asked}. It gets {layout.file} from {layout.url}; "
         f"where that fails, put the file into {house(model)} and run it again. Or pass --weights {model}=PATH, or --weights random"
@@ -119,13 +124,27 @@ def locked(path: Path, model: str, name: str) -> Json | None:
 
 def pin(path: Path, model: str, layout: Weights, digest: str, size: int) -> bool:
     """Write a hash that no card knows into the lock file; False where it stands there already. WriteError names the file."""
-    entries = _lock(path)
-    if entries.get(model, {}).get(layout.name, {}).get("sha256") == digest:
-        return False
-    today = datetime.now(UTC).date().isoformat()
-    entries.setdefault(model, {})[layout.name] = {"file": layout.member or layout.file, "sha256": digest, "bytes": size, "date": today}
-    put(path, as_json(entries))
+    with _alone(path):
+        entries = _lock(path)
+        if entries.get(model, {}).get(layout.name, {}).get("sha256") == digest:
+            return False
+        today = datetime.now(UTC).date().isoformat()
+        entries.setdefault(model, {})[layout.name] = {"file": layout.member or layout.file, "sha256": digest, "bytes": size, "date": today}
+        put(path, as_json(entries))
     return True
+
+
+@contextmanager
+def _alone(path: Path) -> Iterator[None]:
+    """One process at a time reads and rewrites `path`; the others wait."""
+    with writing(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        held = os.open(path.parent, os.O_RDONLY)  # the folder: no file is left behind
+    try:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(held)
 
 
 def prove(digest: str, source: str, layout: Weights, model: str, lock: Path) -> None:
@@ -141,7 +160,7 @@ def prove(digest: str, source: str, layout: Weights, model: str, lock: Path) -> 
     if entry is not None and digest != entry["sha256"]:
         raise BadWeights(
             f"{source} is not the file that {lock} pins for {model}, {layout.name}: its sha256 is {digest}, not {entry['sha256']}. "
-            f"Get the pinned one, or remove the entry to pin this one with: ecgbench models fetch {model} --force"
+            "Get the pinned one, or remove the entry and run the same command again to pin this one"
         )
 
 
@@ -151,13 +170,13 @@ def tell_terms(model: str, layout: Weights, tell: Callable[[str], None]) -> None
         return
     path, key = cache() / "terms.json", f"{model}/{layout.name}"
     told: Json = {}
-    with suppress(BadSetting):
-        told = _json(path, "") if path.is_file() else {}
-    if told.get(key) == layout.terms:
-        return
-    tell(f"{layout.member or layout.file} ({layout.licence}): {layout.terms}")
-    with suppress(WriteError):
-        put(path, as_json({**told, key: layout.terms}))
+    with suppress(WriteError), _alone(path):
+        with suppress(BadSetting):
+            told = _json(path, "") if path.is_file() else {}
+        if told.get(key) != layout.terms:
+            put(path, as_json({**told, key: layout.terms}))
+    if told.get(key) != layout.terms:
+        tell(f"{layout.member or layout.file} ({layout.licence}): {layout.terms}")
 
 
 def origin(card: ModelCard, weights: str | Path) -> Json:
@@ -178,7 +197,14 @@ def origin(card: ModelCard, weights: str | Path) -> Json:
     path = Path(weights).expanduser()
     if not path.is_file():  # a stranger's own word
         return {"name": str(weights), "file": None, "sha256": None, "licence": None, "url": None}
-    digest = sha256(path)
+    member = next((w.member for w in card.weights if w.member), "")
+    if member and path.suffix == ".zip":
+        from ecgbench.models import _reading
+
+        with _reading.unpacked(path, member) as file:
+            digest = sha256(file)
+    else:
+        digest = sha256(path)
     same = next((w for w in card.weights if w.sha256 == digest), None)
     known: Json = {"licence": None, "url": None} if same is None else {"licence": same.licence, "url": same.url, "terms": same.terms}
     return {"name": path.name if same is None else same.name, "file": path.name, "sha256": digest, **known}

@@ -69,7 +69,8 @@ def matched(network: nn.Module, path: Path, card: ModelCard, layouts: Sequence[W
     if best.problems:
         guess = _looks_like(network, found, card, layouts)
         raise BadWeights(f"{path} is not a file of weights of {card.title} ({_complaint(best)}); {guess or _where(card)}")
-    unsound = [name for name, t in best.tensors.items() if t.is_floating_point() and not bool(t.isfinite().all())]
+    kinds = {name: t.dtype for name, t in network.state_dict().items()}  # a number of float64 may be none of float32
+    unsound = [name for name, t in best.tensors.items() if t.is_floating_point() and not bool(t.to(kinds[name]).isfinite().all())]
     if unsound:
         raise BadWeights(f"{path} holds NaN or infinity in {_some(unsound)}; {_where(card)}")
     return dict(best.tensors), best.layout
@@ -211,7 +212,7 @@ def _dropped(key: str, layout: Weights) -> bool:
 
 
 def _alike(ours: Tensor, theirs: Tensor) -> bool:
-    stored = theirs.layout == torch.strided and theirs.device.type == "cpu"
+    stored = theirs.layout == torch.strided and theirs.device.type == "cpu" and not theirs.is_nested
     return stored and ours.shape == theirs.shape and ours.is_floating_point() == theirs.is_floating_point()
 
 

@@ -139,13 +139,17 @@ def _cells(cells: pd.DataFrame, facts: dict[str, Any]) -> Iterator[str]:
         yield f"{name} at {leads}, policy {policy}: {part['blind'].mean():.0%} of the test windows show it nothing (blind input)."
     for about in facts["models"].values():
         if about.get("precision", "float32") != "float32":
-            yield f"{about['title']}: features computed in {about['precision']}, within 1 % of float32."
+            limit = "which moved none by over 1 % of the largest on trial recordings"
+            yield f"{about['title']}: features computed in {about['precision']}, {limit}."
     for (model, policy), _ in cells.groupby(["model", "policy"], sort=False):
         contract = facts["models"].get(model, {}).get("contract")
         if contract and policy not in (contract["policy"], "native"):
             name, scaled = _title(facts, "models", str(model)), contract["normalisation"]
-            order = "then" if contract["fill"] == "before" else "after"
-            yield f"{name} under policy {policy}: an absent lead is what the policy fills in, in mV; {order} normalisation {scaled}."
+            told = f"{name} under policy {policy}: an absent lead is what the policy fills in, in mV"
+            if scaled != "none":
+                told += f", normalised with the others ({scaled})"
+                told += "; where it knows nothing, 0 after that" if contract["fill"] == "after" else ""
+            yield told + "."
     for model, part in cells[cells["excluded"] > 0].groupby("model", sort=False):
         left = int(part["excluded"].max())
         name = _title(facts, "models", str(model))

@@ -65,11 +65,10 @@ class Store:
         if ours != theirs:
             differing = ", ".join(k for k in ours if ours[k] != theirs[k])
             raise BadSetting(f"{self.path} holds a run with other settings ({differing}); choose another folder with --out")
-        fed = {f.model: (f.weights, f.contract) for f in old.fits}
-        for f in plan.fits:  # one row of a table is one model: its seeds are averaged, its weights and contracts must not be
-            if fed.get(f.model, (f.weights, f.contract)) != (f.weights, f.contract):
-                was = "weights {}, contract {}".format(*fed[f.model])
-                raise BadSetting(f"{self.path} holds {f.model} with {was}; choose another folder with --out")
+        loaded = {f.model: f.weights for f in old.fits}
+        for f in plan.fits:  # one row of a table is one model: its seeds are averaged, its weights must not be
+            if loaded.get(f.model, f.weights) != f.weights:
+                raise BadSetting(f"{self.path} holds {f.model} with weights {loaded[f.model]}; choose another folder with --out")
         both = plan if set(old.cells) <= set(plan.cells) else old.joined(plan)
         return both.powered(max(plan.scoring.draws, old.scoring.draws))
 

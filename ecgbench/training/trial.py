@@ -79,7 +79,7 @@ def _windows(wanted: Wanted) -> int:
 
 def tuning(network: Network, fed: finetune.Feeding, training: Training, samples: int, labels: int) -> Tuning:
     """Two epochs of four passes over random records of `samples`, the second one timed; nothing of it is kept."""
-    on_gpu, windows = network.device != "cpu", samples // fed.contract.samples
+    on_gpu, windows = network.device != "cpu", fed.contract.windows(samples)
     size = training.micro_batch or training.batch
     size = size if on_gpu else min(size, max(1, int(2 * BUDGET / (8 * 3.5 * _pass(network, fed)))))
     short = replace(training, epochs=2, batch=size if on_gpu else 2 * size, micro_batch=size)

@@ -12,6 +12,7 @@ from ecgbench.adapters._adapt import NATIVE, Policy, adapt, cut
 from ecgbench.cards import Filter, InputContract
 from ecgbench.ecg.leads import ALL, LEADS, LeadSubset
 from ecgbench.ecg.preprocess import view
+from ecgbench.errors import LeakError
 
 GOLDEN = np.load(Path(__file__).parents[1] / "data" / "preproc" / "golden_seed0.npz")
 ZERO = Policy.of("zero", lambda: pytest.fail("it does not learn"))
@@ -125,6 +126,29 @@ def test_windows_are_normalised_one_by_one_without_what_was_not_measured(normali
         np.testing.assert_allclose(window[~subset.mask], 0 if fill == "after" else -low / span, atol=1e-5)
         exact = (there.mean(), there.std()) if normalisation == "standardise-record" else (there.min(), np.ptp(there))
         np.testing.assert_allclose(alone[subset.mask], (there - exact[0]) / exact[1], atol=1e-5)
+
+
+def test_a_limit_holds_for_what_a_policy_makes_of_limited_leads() -> None:
+    fed = InputContract(**{**PLAIN, "clip": 3.0})
+    x = np.zeros((12, 50), np.float32)
+    x[0], x[1] = -3, 3
+    signal, _ = adapt(x, LeadSubset.of("I", "II").mask, fed, Policy.of("einthoven", lambda: pytest.fail("it does not learn")))
+    assert signal[2].max() == 3  # III is 6 mV by Einthoven's law
+
+
+def test_a_measured_lead_that_is_no_number_is_never_taken_for_a_blank_one() -> None:
+    fed = InputContract(**{**PLAIN, "normalisation": "standardise-record", "scope": "window"})
+    x = np.zeros((12, 50), np.float32)
+    x[1] = np.nan
+    for policy in (ZERO, Policy(NATIVE, None)):
+        with pytest.raises(LeakError):
+            adapt(x, LeadSubset.of("I", "II").mask, fed, policy)
+
+
+def test_a_record_of_less_than_one_sample_has_no_window() -> None:
+    for name in ("ecgjepa", "ecgcpc"):
+        fed = contract(name, "upstream")
+        assert fed.windows(view(np.ones((12, 1)), 500, fed.preparation).shape[1]) == (1 if name == "ecgcpc" else 0)
 
 
 def test_a_filter_of_windows_never_meets_a_hidden_lead() -> None:

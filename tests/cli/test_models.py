@@ -125,6 +125,12 @@ def test_wrong_names_are_found_and_help_is_shown_without_torch_or_a_downloader(t
         assert word in told.stdout
 
 
+def test_one_run_folder_holds_one_contract(typed: Callable[..., int], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert typed(tmp_path / "run") == 0
+    assert typed(tmp_path / "run", "--models", "laef", "--contract", "upstream") == 2
+    assert "holds a run with other settings (contract)" in capsys.readouterr().err
+
+
 def test_a_run_tells_once_what_a_licence_forbids_and_stores_where_the_weights_come_from(
     typed: Callable[..., int], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -8,17 +8,17 @@ import torch
 from torch import Tensor, nn
 
 from ecgbench import models
-from ecgbench.inference import network
 from ecgbench.inference.network import NEAR, Network, Placed, build
 from ecgbench.models import Features
 from ecgbench.results.study import read
 
 
 def test_a_network_in_bf16_gives_float32_features_near_its_own() -> None:
-    rough = build("stmem", "random", precision="bf16")
+    card = models.get("stmem").CARD
+    rough = build("stmem", "random").in_precision("bf16", card.contract("paper"))
     assert rough.precision == "bf16"
     assert isinstance(rough.encoder, Placed)
-    x, measured = torch.from_numpy(network.rng("x").normal(0, 0.3, (1, 12, 600))).float(), torch.ones(1, 12, dtype=torch.bool)
+    x, measured = 0.3 * torch.randn(1, 12, 600), torch.ones(1, 12, dtype=torch.bool)
     with torch.inference_mode():
         exact, near = rough.module(x, measured).pooled, rough.encoder(x, measured).pooled
     assert near.dtype == torch.float32
@@ -39,7 +39,7 @@ class Cancelling(nn.Module):
 
 def test_a_network_that_bf16_would_spoil_keeps_to_float32() -> None:
     tiny = Network("odd", models.get("stmem").CARD, Cancelling().eval().requires_grad_(False), "random", "")
-    assert tiny.in_precision("bf16") is tiny
+    assert tiny.in_precision("bf16", tiny.card.contract("paper")) is tiny
 
 
 def test_precision_is_part_of_the_key_and_told(typed: Callable[..., int], tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import json
 import os
 import pathlib
 import pickle
+import resource
 import struct
 import sys
 import types
@@ -309,3 +310,19 @@ def test_a_truncated_lightning_checkpoint_is_refused(part: float, theirs: types.
     path.write_bytes(whole[: int(part * len(whole))])
     with pytest.raises(BadWeights, match=r"[gG]et the file again"):
         _reading.read(path)
+
+
+def test_what_a_file_numbers_costs_no_memory(tmp_path: Path) -> None:
+    """A pickle may put a value at place 2^31 of its memo; a reader that allots the places would fill the machine."""
+    memo = b"r" + struct.pack("<I", 2**31 - 1)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    found = _reading.read(pickled(tmp_path, b"\x80\x02}U\x01a" + memo + b"comegaconf\nX\ns."))
+    assert list(found) == ["a"]
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 200_000
+
+
+def test_safetensors_whose_first_byte_looks_like_a_page(tmp_path: Path) -> None:
+    """Its length comes first: 15,392 bytes of header are a blank and `<`."""
+    content = json.dumps({"w": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}}).encode().ljust(15_392)
+    (tmp_path / "w.safetensors").write_bytes(struct.pack("<Q", len(content)) + content + struct.pack("<f", 1))
+    assert torch.equal(_reading.read(tmp_path / "w.safetensors")["w"], torch.ones(1))

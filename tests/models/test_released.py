@@ -4,6 +4,8 @@ import fcntl
 import hashlib
 import json
 import shutil
+import subprocess
+import sys
 import threading
 import zipfile
 from collections.abc import Iterator
@@ -15,6 +17,7 @@ import torch
 from torch import nn
 
 from ecgbench.errors import BadSetting, BadWeights, UnknownName
+from ecgbench.inference import network
 from ecgbench.models import ROOM, _convert, _released, _weights
 
 SAGE = '''"""Sage: two layers, published by nobody."""
@@ -157,7 +160,7 @@ def test_without_a_network_one_message_says_what_where_and_how(author: Author) -
         "--from FILE",
     ):
         assert word in str(caught.value)
-    with pytest.raises(BadSetting, match="ecgbench models fetch sage"):
+    with pytest.raises(BadSetting, match=rf"run: ecgbench models fetch {author.place}/sage\.py\. "):  # a stranger is known by its path
         author.load()
     assert not author.lock.exists()
 
@@ -271,6 +274,52 @@ def test_archives_that_are_none(author: Author) -> None:
         author.fetch(given=path)
 
 
+@pytest.mark.parametrize("kind", [zipfile.ZIP_DEFLATED, zipfile.ZIP_LZMA])
+def test_a_damaged_archive_is_refused_whatever_its_reader_raises(kind: int, author: Author) -> None:
+    author.model("Sage Checkpoint.zip", member="last.ckpt")
+    path = author.place / "Sage Checkpoint.zip"
+    with zipfile.ZipFile(path, "w", kind) as out:
+        out.writestr("last.ckpt", bytes(range(256)) * 99)
+    content = bytearray(path.read_bytes())
+    content[45:60] = b"\xff" * 15
+    path.write_bytes(content)
+    with pytest.raises(BadWeights, match=r"last\.ckpt cannot be unpacked"):
+        author.fetch(given=path)
+
+
+def test_tensors_that_are_none_of_the_network(author: Author) -> None:
+    """A number of float64 that float32 has not, and tensors without a shape of their own."""
+    state = {f"net.{k}": v for k, v in ROOM.get("sage").build().state_dict().items()}
+    for name, odd, said in (
+        ("net.body.weight", torch.full((4, 4), 1e300, dtype=torch.float64), r"NaN or infinity in body\.weight"),
+        ("net.body.bias", torch.nested.nested_tensor([torch.ones(2), torch.ones(2)]), r"of the wrong shape or type: body\.bias"),
+    ):
+        torch.save({"state_dict": state | {name: odd}}, author.place / "odd.pth")
+        with pytest.raises(BadWeights, match=said):
+            author.fetch(given=author.place / "odd.pth")
+
+
+def test_pins_of_several_commands_are_all_kept(tmp_path: Path) -> None:
+    """As several `ecgbench models fetch` at once write them."""
+    code = "import sys; from pathlib import Path; from ecgbench.cards import Weights; from ecgbench.models import _released\n"
+    code += "for i in range(10): _released.pin(Path(sys.argv[1]), f'{sys.argv[2]}{i}', Weights(name='released', url='', file='w', "
+    code += "sha256=None, licence=''), 'ab', 1)"
+    words = [sys.executable, "-c", code, str(tmp_path / "ecgbench.lock")]
+    running = [subprocess.Popen([*words, name]) for name in "abcd"]
+    assert [process.wait(60) for process in running] == [0] * 4
+    assert len(json.loads((tmp_path / "ecgbench.lock").read_text())) == 40
+
+
+def test_released_or_random_takes_random_weights_only_where_there_are_no_others(author: Author, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert network.build("sage", "released_or_random").weights == "random"
+    author.publish()
+    author.fetch()
+    assert network.build("sage", "released_or_random").weights == "released"
+    author.lock.write_text("{broken")
+    with pytest.raises(BadSetting, match=r"ecgbench\.lock cannot be read"):
+        network.build("sage", "released_or_random")
+
+
 def test_the_origin_for_provenance(author: Author) -> None:
     card, path = ROOM.get("sage").CARD, author.publish()
     with pytest.raises(BadSetting, match="not on this machine"):
@@ -284,3 +333,6 @@ def test_the_origin_for_provenance(author: Author) -> None:
     known = _weights.origin(ROOM.get("sage").CARD, str(path))
     assert (known["name"], known["licence"], known["terms"]) == ("released", "CC BY-NC 4.0", "no commercial use")
     assert _weights.origin(card, "random")["sha256"] is None
+    author.model("Sage Checkpoint.zip", member="last.ckpt", sha256=hash_of(path))
+    zipped = archive(author, ("last.ckpt", path.read_bytes()))
+    assert _weights.origin(ROOM.get("sage").CARD, zipped)["licence"] == "CC BY-NC 4.0"

@@ -167,8 +167,8 @@ def test_plans_are_joined(tmp_path: Path) -> None:
         ({"scoring": Scoring(draw="window")}, "scoring"),
         ({"limit": 60}, "limit"),
         ({"training": Training(lr=0.1), "limit": 60}, "training, limit"),
-        ({"cells": (cell("b", 2, weights="b.safetensors"),)}, "holds b with weights random, contract paper"),
-        ({"cells": (cell("b", 2, contract="upstream"),)}, "holds b with weights random, contract paper"),
+        ({"cells": (cell("b", 2, weights="b.safetensors"),)}, "holds b with weights random"),
+        ({"cells": (cell("a", 2, contract="upstream"),)}, "contract"),
     ],
 )
 def test_other_settings_need_another_folder(changed: dict[str, object], told: str, tmp_path: Path) -> None:
