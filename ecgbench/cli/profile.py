@@ -1,5 +1,9 @@
 """`ecgbench profile`: what models cost at each number of leads."""
 
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,7 +30,7 @@ def profile(
     batch: int = typer.Option(None, "--batch", help="Windows of a timed pass.  (default: 64 on a GPU, 4 on a CPU)"),
     no_timing: bool = typer.Option(False, "--no-timing", help="Only count operations and parameters: a matter of seconds."),
     complexity: bool = typer.Option(False, "--complexity", help="Of LAEF's graph instead: nodes, edges, formulas, time."),
-    to: Path = typer.Option(Path("profile"), "--to", help="Folder for the files."),
+    to: str = typer.Option("profile", "--to", metavar="PATH", help="Folder for the files."),
 ) -> None:
     """Count operations and measure memory and time of models against the number of measured leads.
 
@@ -51,16 +55,41 @@ def profile(
 
     if batch is not None and batch < 1:
         raise BadSetting(f"--batch {batch}: at least one window")
-    if complexity and (models or leads):
-        raise BadSetting(f"--complexity is of LAEF at 1 to 12 leads: leave out {'--models' if models else '--leads'}")
-    if to.exists() and not to.is_dir():
-        raise BadSetting(f"--to {to}: that is a file; name a folder")
-    numbers, names = _numbers(leads or LEADS), _names(models)
+    if complexity and (models is not None or leads is not None):
+        raise BadSetting(f"--complexity is of LAEF at 1 to 12 leads: leave out {'--leads' if models is None else '--models'}")
+    if not to.strip():
+        raise BadSetting("--to '': name a folder, for example --to costs")
+    numbers, names = _numbers(LEADS if leads is None else leads), _names(models)
     manner = Manner(choose(device), batch, not no_timing)
-    if complexity:
-        _complexity(manner, to)
-    else:
-        _cost(names, numbers, manner, to)
+    try:
+        with _folder(Path(to)) as folder:
+            if complexity:
+                _complexity(manner, folder)
+            else:
+                _cost(names, numbers, manner, folder)
+    except KeyboardInterrupt:
+        typer.echo("ecgbench: interrupted; profile writes its files when all is measured, so the same command starts anew", err=True)
+        sys.exit(130)
+
+
+@contextmanager
+def _folder(to: Path) -> Iterator[Path]:
+    """A folder that can be written to, which is tried before anything is measured; what was made for nothing is removed."""
+    from ecgbench.files import writing
+
+    with writing(to):
+        if to.exists() and not to.is_dir():
+            raise BadSetting(f"--to {to}: that is a file; name a folder")
+        made = [folder for folder in (to, *to.parents) if not folder.exists()]
+        to.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=to):
+            pass
+    try:
+        yield to
+    finally:
+        for folder in made:
+            with suppress(OSError):  # it holds what was written
+                folder.rmdir()
 
 
 def _cost(names: list[str], leads: list[int], manner: "Manner", to: Path) -> None:
@@ -73,6 +102,8 @@ def _cost(names: list[str], leads: list[int], manner: "Manner", to: Path) -> Non
         typer.echo(f"failed: {name}: {reason}", err=True)
     for name, operators in found.unknown.items():
         typer.echo(f"{name}: no rule counts {', '.join(sorted(operators))}: its totals stay empty", err=True)
+    for name, reason in found.uncounted.items():
+        typer.echo(f"{name}: no gflop_forward_paper: {reason}", err=True)
     if found.rows:
         typer.echo("\n".join(str(path) for path in _cost.draw(_cost.facts(found, leads), to)))
     if found.failed:
@@ -101,6 +132,8 @@ def _names(models: str | None) -> list[str]:
 
 
 def _numbers(text: str) -> list[int]:
+    if not text.strip():
+        raise BadSetting("--leads '': no number of leads; for example --leads 1,2,12")
     found = parse_leads(text)
     named = [str(item) for item in found if not isinstance(item, int)]
     if named:

@@ -19,6 +19,7 @@ from typing import Any
 from ecgbench import errors, models
 from ecgbench.benchmark.progress import Watcher
 from ecgbench.cards import InputContract, ModelCard
+from ecgbench.ecg.leads import LEADS
 
 COLUMNS = (
     "model", "leads", "samples", "device", "batch", "params_backbone_m", "params_with_head_m", "gflop_forward", "gflop_forward_paper",
@@ -44,6 +45,10 @@ class Costs:
     """device (its name, with the threads of a CPU), torch (its version)."""
     unknown: dict[str, dict[str, int]] = field(default_factory=dict)
     """Model -> operators without a rule and their calls: its counts are empty."""
+    uncounted: dict[str, str] = field(default_factory=dict)
+    """Model -> why the paper's rule does not apply: its gflop_forward_paper is empty."""
+    most: dict[str, int] = field(default_factory=dict)
+    """Model that reads any leads, but fewer than were asked for -> how many: rows end there."""
     failed: dict[str, str] = field(default_factory=dict)
     """Model -> why there are no rows."""
 
@@ -67,6 +72,7 @@ def measure(names: Sequence[str], leads: Sequence[int], manner: Manner, watcher:
     paths = {path.stem: str(path) for path in models.ROOM.paths()}
     jobs = [(name, part) for name in names for part in _parts(name, leads, manner.timed)]
     found = Costs()
+    found.most = {name: top for name in names if (top := _most(name)) < max(leads)}
     with watcher.stage("profile", len(jobs), "measurements") as advance:
         for name, part in jobs:
             if name not in found.failed:
@@ -80,7 +86,14 @@ def _parts(name: str, leads: Sequence[int], timed: bool) -> list[list[int]]:
     """What each process measures: the memory of one number of leads must not be seen by the next."""
     if contract_of(models.ROOM.card(name)).policy != "native":
         return [[max(leads)]]
-    return [[n] for n in leads] if timed else [list(leads)]
+    there = sorted({min(n, _most(name)) for n in leads})
+    return [[n] for n in there] if timed else [there]
+
+
+def _most(name: str) -> int:
+    """Beyond how many measured leads a model costs nothing more."""
+    contract = contract_of(models.ROOM.card(name))
+    return len(contract.leads) if contract.policy == "native" else len(LEADS)
 
 
 def contract_of(card: ModelCard) -> InputContract:
@@ -101,6 +114,8 @@ def _add(found: Costs, name: str, leads: Sequence[int], answer: dict[str, Any]) 
     found.titles[name], found.about = answer["title"], answer["about"]
     if answer["unknown"]:
         found.unknown[name] = answer["unknown"]
+    if answer["uncounted"]:
+        found.uncounted[name] = answer["uncounted"]
     if answer["any_leads"]:
         found.any_leads = list(dict.fromkeys([*found.any_leads, name]))
         found.rows += [{"model": name, **row} for row in answer["rows"]]
@@ -144,36 +159,53 @@ PAPER_COLUMNS = (
     "gflop_forward_and_backward", "gflop_forward_and_backward_one_group", "backward_rule", "gflop_backward_by_rule",
     "peak_mb_printed", "throughput_samples_s_printed", "latency_ms_sample_printed",
 )  # fmt: skip
-"""Columns of cost_paper.csv. `params_with_both_heads_m`: with the reference benchmark's attention-pooling and linear heads."""
+"""Columns of cost_paper.csv; what ends in `_printed` is spelled as the paper prints it. `params_with_both_heads_m`: with the reference
+benchmark's attention-pooling and linear heads."""
 
 
 def beside_the_paper(rows: Iterable[Row]) -> list[Row]:
     """What the paper's cost table prints beside our counts, for the models and numbers of leads that it has and `rows` too."""
     mine = {(row["model"], row["leads"]): row for row in rows}
     made = []
-    with Path(__file__).with_name("paper.csv").open(newline="") as file:
-        for printed in csv.DictReader(file):
-            row = mine.get((printed["model"], int(printed["leads"])))
-            if row is not None and row.get("backward_layers") is not None:
-                made.append(_compared(printed, row))
+    for line in printed():
+        row = mine.get((line["model"], int(line["leads"])))
+        if row is not None and row.get("backward_layers") is not None:
+            made.append(_compared(line, row))
     return made
 
 
-def _compared(printed: dict[str, str], row: Row) -> Row:
+def printed() -> list[dict[str, str]]:
+    """The paper's cost table as it is printed, but the row of LAEF's median over numbers of leads."""
+    with Path(__file__).with_name("paper.csv").open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def reciprocal(line: dict[str, str]) -> tuple[str, bool]:
+    """1000 through a printed throughput, to the places of the printed latency, and whether that is what is printed.
+
+    >>> reciprocal({"throughput_samples_s": "771.2", "latency_ms_sample": "1.297"})
+    ('1.297', True)
+    """
+    latency = line["latency_ms_sample"]
+    value = f"{1000 / float(line['throughput_samples_s']):.{len(latency.partition('.')[2])}f}"
+    return value, value == latency
+
+
+def _compared(line: dict[str, str], row: Row) -> Row:
     forward, alone, dense = row["gflop_forward_paper"], row["backward_layers"], row["backward_layers_dense"]
     tried = {rule: value(forward, alone, dense) for rule, value in RULES.items()}
-    rule = next((rule for rule, value in tried.items() if _rounds(value, printed["gflop_backward"])), None)
+    rule = next((rule for rule, value in tried.items() if _rounds(value, line["gflop_backward"])), None)
     dim = models.ROOM.card(row["model"]).dim
     pooling = dim + 3 * dim**2 + CLASSES * dim  # a learned query, three maps without biases, one to the classes
     return {
         **{name: row[name] for name in ("model", "leads", "samples", "params_backbone_m", "params_with_head_m", "gflop_forward_paper")},
-        "params_printed_m": float(printed["params_m"]), "params_with_both_heads_m": row["params_with_head_m"] + pooling / 1e6,
-        "gflop_forward_printed": float(printed["gflop_forward"]), "forward_agrees": _rounds(forward, printed["gflop_forward"]),
-        "gflop_backward_printed": float(printed["gflop_backward"]), "gflop_backward_alone": alone,
+        "params_printed_m": line["params_m"], "params_with_both_heads_m": row["params_with_head_m"] + pooling / 1e6,
+        "gflop_forward_printed": line["gflop_forward"], "forward_agrees": _rounds(forward, line["gflop_forward"]),
+        "gflop_backward_printed": line["gflop_backward"], "gflop_backward_alone": alone,
         "gflop_forward_and_backward": forward + alone, "gflop_forward_and_backward_one_group": forward + dense,
         "backward_rule": rule or "none of these", "gflop_backward_by_rule": None if rule is None else tried[rule],
-        "peak_mb_printed": float(printed["gpu_mem_mb"]), "throughput_samples_s_printed": float(printed["throughput_samples_s"]),
-        "latency_ms_sample_printed": float(printed["latency_ms_sample"]),
+        "peak_mb_printed": line["gpu_mem_mb"], "throughput_samples_s_printed": line["throughput_samples_s"],
+        "latency_ms_sample_printed": line["latency_ms_sample"],
     }  # fmt: skip
 
 

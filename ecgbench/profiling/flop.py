@@ -7,17 +7,20 @@ Rules, a multiply-add being two operations and everything counted from shapes:
   fused attention computes the scores again: five products to the forward's two.
 - Fourier transforms of length N: 5 N log2 N if complex, half of that if one side is real.
 - everything else by the element of the operator's largest array: 1 for an arithmetic operator, an activation, a comparison or a
-  reduction, more for fused ones (`RATES`); kernel size per result for pooling.
+  reduction, more for fused ones (`RATES`); kernel size per result for pooling; 2 per neighbour and result for interpolation; log2 n for
+  each of n sorted numbers.
 - views, copies, gathers, random numbers and new arrays: nothing.
 - complex numbers: 4 times the products, 2 times everything else (6 per multiplication or division).
 
-An operator without a rule whose result holds floating-point numbers is listed, and the count is then no count.
+An operator without a rule whose result holds floating-point numbers, or which writes them into an argument, is listed, and the count is
+then no count. While it counts, fused and compiled forms of what is made of plain operators are switched off (`plain_kernels`).
 """
 
 import functools
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import torch
@@ -32,28 +35,61 @@ _TABLE = """
 0 view_as_real_copy empty empty_like empty_strided empty_permuted new_empty new_empty_strided new_zeros new_ones new_full zeros zeros_like
 0 ones ones_like full full_like eye arange linspace scalar_tensor rand rand_like randn randn_like randperm bernoulli normal uniform random
 0 exponential _local_scalar_dense item resize set expand_copy permute_copy t_copy _conj_copy resolve_conj resolve_neg _efficientzerotensor
-0 squeeze unsqueeze t transpose
+0 squeeze unsqueeze t transpose alias_copy as_strided_copy detach_copy diagonal_copy narrow_copy select_copy slice_copy split_copy
+0 split_with_sizes_copy squeeze_copy transpose_copy unbind_copy unfold_copy unsqueeze_copy view_copy unsafe_split unsafe_split_with_sizes
+0 unsafe_chunk reflection_pad2d reflection_pad3d replication_pad1d replication_pad2d replication_pad3d pixel_shuffle pixel_unshuffle
+0 channel_shuffle im2col _pack_padded_sequence upsample_nearest1d upsample_nearest2d upsample_nearest3d
 1 sum nansum mean prod amax amin aminmax max min argmax argmin cumsum cumprod any all glu glu_backward max_pool2d_with_indices_backward
+1 adaptive_max_pool2d adaptive_max_pool2d_backward adaptive_max_pool3d adaptive_max_pool3d_backward _adaptive_avg_pool3d
+1 _adaptive_avg_pool3d_backward max_pool3d_with_indices_backward avg_pool3d_backward topk kthvalue median nanmedian cummax cummin
+1 reflection_pad1d_backward reflection_pad2d_backward reflection_pad3d_backward replication_pad1d_backward replication_pad2d_backward
+1 replication_pad3d_backward upsample_nearest1d_backward upsample_nearest2d_backward upsample_nearest3d_backward col2im
+1 elu_backward hardshrink_backward hardsigmoid_backward hardswish_backward hardtanh_backward leaky_relu_backward log_sigmoid_backward
+1 mish_backward softplus_backward softshrink_backward _prelu_kernel rrelu_with_noise rrelu_with_noise_backward
 1 avg_pool2d_backward _adaptive_avg_pool2d _adaptive_avg_pool2d_backward unfold_backward embedding_dense_backward index_add scatter_add
-2 norm linalg_vector_norm native_dropout native_dropout_backward logcumsumexp
+2 _prelu_kernel_backward norm linalg_vector_norm native_dropout native_dropout_backward logcumsumexp
 4 var std var_mean std_mean logsumexp _softmax_backward_data _log_softmax_backward_data _native_batch_norm_legit_no_training
 4 _weight_norm_interface
-5 _softmax _log_softmax _safe_softmax
+5 _thnn_fused_lstm_cell _thnn_fused_gru_cell _softmax _log_softmax _safe_softmax
 7 native_layer_norm native_group_norm native_batch_norm _native_batch_norm_legit cudnn_batch_norm _batch_norm_with_update _fused_rms_norm
 8 _weight_norm_interface_backward
+10 _thnn_fused_lstm_cell_backward _thnn_fused_lstm_cell_backward_impl _thnn_fused_gru_cell_backward
 14 native_layer_norm_backward native_group_norm_backward native_batch_norm_backward cudnn_batch_norm_backward batch_norm_backward
 14 _fused_rms_norm_backward
 """
 RATES = {name: int(rate) for line in _TABLE.strip().splitlines() for rate, *names in [line.split()] for name in names}
 """FLOP per element of the largest array of an operator and of its in-place form. 0: it moves numbers, chooses among them or makes them up.
 Of a softmax maximum, difference, exponential, sum and quotient; of a norm mean, difference, square, sum, scale and two of its affine map,
-twice that for its gradients; of a variance the first four."""
+twice that for its gradients; of a variance the first four; of a recurrent cell, by the gate, sums, biases, activation and its share of
+the new state."""
 
 POOLS = ("max_pool1d", "max_pool2d_with_indices", "max_pool3d_with_indices", "avg_pool1d", "avg_pool2d", "avg_pool3d")
 _KINDS = ("flash_attention", "flash_attention_for_cpu", "efficient_attention", "cudnn_attention", "fused_attention_overrideable")
 ATTENTION = tuple(f"_scaled_dot_product_{kind}" for kind in _KINDS)
 _SOFTMAX = 6
 """Operations per score of fused attention beside its products: scaling and softmax; twice that backward."""
+_NEIGHBOURS = {"upsample_linear1d": 2, "upsample_bilinear2d": 4, "upsample_trilinear3d": 8, "upsample_bicubic2d": 16}
+"""Of which an interpolated number is made."""
+
+
+@contextmanager
+def plain_kernels() -> Iterator[None]:
+    """Recurrent networks, attention and encoder layers, and compiled functions, run as the plain operators that they are made of.
+
+    A network whose gradients are counted must run its forward pass in here too.
+    """
+    mha = torch.backends.mha
+    switches: list[tuple[Callable[[bool], object], bool]] = [(mha.set_fastpath_enabled, mha.get_fastpath_enabled())]
+    switches.append((torch._C._set_mkldnn_enabled, torch._C._get_mkldnn_enabled()))  # backends.mkldnn.flags sets TF32 too, and warns
+    switches.append((torch._C._set_cudnn_enabled, torch._C._get_cudnn_enabled()))
+    try:
+        for switch, _ in switches:
+            switch(False)
+        with torch.compiler.set_stance("force_eager"):
+            yield
+    finally:
+        for switch, before in switches:
+            switch(before)
 
 
 class FlopCounter(TorchDispatchMode):
@@ -66,11 +102,28 @@ class FlopCounter(TorchDispatchMode):
         self.rest = 0.0
         """FLOP of everything else."""
         self.unknown: Counter[str] = Counter()
+        self._plain = ExitStack()
+        self._depth = 0
 
     @property
     def total(self) -> float | None:
         """All FLOP; None where an operator has no rule."""
         return None if self.unknown else self.products + self.rest
+
+    def __enter__(self) -> "FlopCounter":
+        """Begin to count, or go on inside an operator that is taken apart."""
+        if not self._depth:
+            self._plain.enter_context(plain_kernels())
+        self._depth += 1
+        super().__enter__()
+        return self
+
+    def __exit__(self, *raised: Any) -> None:
+        """Stop."""
+        super().__exit__(*raised)
+        self._depth -= 1
+        if not self._depth:
+            self._plain.close()
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Run one operator and book it; one that is composed of others (in inference mode they arrive whole) is taken apart."""
@@ -90,10 +143,12 @@ class FlopCounter(TorchDispatchMode):
         space, _, plain = name.partition("::")
         if not any(t.is_floating_point() or t.is_complex() for t in arrays) or func.is_view:
             return
+        schema = func._schema.arguments
         hard = any(t.is_complex() for t in arrays)
         largest = max(t.numel() for t in arrays)
         if name in _RULES:
-            products, rest = _RULES[name](args, result)
+            given = [*args, *(kwargs.get(part.name, part.default_value) for part in schema[len(args) :])]
+            products, rest = _RULES[name](given, result)
             self.products += products * (4 if hard else 1)
             self.rest += rest
         elif space == "aten" and (rate := RATES.get(plain, RATES.get(plain.removesuffix("_")))) is not None:
@@ -101,7 +156,7 @@ class FlopCounter(TorchDispatchMode):
         elif space == "aten" and _pointwise(plain):
             multiplied = plain.removesuffix("_") in ("mul", "div", "reciprocal", "addcmul", "pow", "exp")
             self.rest += largest * (6 if multiplied else 2) if hard else largest
-        elif any(t.is_floating_point() or t.is_complex() for t in _arrays(result)):
+        elif any(t.is_floating_point() or t.is_complex() for t in _arrays([result, *_written(schema, args, kwargs)])):
             self.unknown[name] += 1
 
 
@@ -110,6 +165,13 @@ def _pointwise(plain: str) -> bool:
     """Whether torch tags an operator, or the one of which it is the in-place form, as working element by element."""
     forms = [getattr(torch.ops.aten, name, None) for name in (plain, plain.removesuffix("_"))]
     return any(torch.Tag.pointwise in getattr(form, overload).tags for form in forms if form is not None for overload in form.overloads())
+
+
+def _written(schema: Any, args: Any, kwargs: Any) -> Iterator[Any]:
+    """Arguments that an operator writes to."""
+    for at, part in enumerate(schema):
+        if part.alias_info is not None and part.alias_info.is_write:
+            yield args[at] if at < len(args) else kwargs.get(part.name)
 
 
 def _arrays(value: Any) -> Iterator[Tensor]:
@@ -123,7 +185,7 @@ def _arrays(value: Any) -> Iterator[Tensor]:
 
 
 Rule = Callable[[Any, Any], tuple[int, float]]
-"""(arguments, result) -> FLOP of products, FLOP of the rest."""
+"""(all arguments of the schema, result) -> FLOP of products, FLOP of the rest."""
 
 
 def _matrix(at: int) -> Rule:
@@ -176,7 +238,41 @@ def _pool(args: Any, result: Any) -> tuple[int, float]:
 
 
 def _index_put(args: Any, result: Any) -> tuple[int, float]:
-    return 0, args[2].numel() if len(args) > 3 and args[3] else 0
+    return 0, args[2].numel() if args[3] else 0
+
+
+def _sum_of_products(args: Any, result: Any) -> tuple[int, float]:
+    """`addbmm`: the products of a batch, summed, and what is added to them."""
+    return 2 * args[1].shape[0] * args[1].shape[-1] * result.numel(), result.numel()
+
+
+def _trilinear(args: Any, result: Any) -> tuple[int, float]:
+    """nn.Bilinear: the first two factors with their common sum, then the third."""
+    factors, spread, summed = args[:3], args[3:6], args[6]
+    shapes = []
+    for factor, dims in zip(factors, spread):
+        shape = list(factor.shape)
+        for d in dims:  # in rising order
+            shape.insert(d, 1)
+        shapes.append(shape)
+    first = torch.broadcast_shapes(*shapes[:2])
+    kept = [1 if d in summed and d in spread[2] else n for d, n in enumerate(first)]
+    return 2 * math.prod(first) + 2 * math.prod(torch.broadcast_shapes(kept, shapes[2])), 0.0
+
+
+def _bag(args: Any, result: Any) -> tuple[int, float]:
+    """Sums of rows of a table, or their gradients: the table or the gradient comes first, then the row numbers."""
+    return 0, args[1].numel() * args[0].shape[-1]
+
+
+def _interpolated(neighbours: int, backward: bool) -> Rule:
+    return lambda args, result: (0, 2 * neighbours * (args[0] if backward else result).numel())
+
+
+def _sort(args: Any, result: Any) -> tuple[int, float]:
+    x = args[0]
+    dim = next(value for value in args[1:] if isinstance(value, int) and not isinstance(value, bool))
+    return 0, x.numel() * math.log2(max(1, x.shape[dim])) if x.dim() else 0.0
 
 
 _RULES: dict[str, Rule] = {
@@ -191,4 +287,11 @@ _RULES: dict[str, Rule] = {
     "aten::_fft_c2c": _fourier(1.0, lambda args, result: result),
     **{f"aten::{name}": _pool for name in POOLS},
     **{f"aten::{name}": _index_put for name in ("index_put", "index_put_", "_index_put_impl_")},
+    **{f"aten::{name}": _sum_of_products for name in ("addbmm", "addbmm_")},
+    **{f"aten::{name}": (lambda args, result: (2 * result.numel(), 0.0)) for name in ("addr", "addr_")},
+    "aten::_trilinear": _trilinear,
+    **{f"aten::{name}": _bag for name in ("_embedding_bag", "_embedding_bag_forward_only", "_embedding_bag_backward")},
+    **{f"aten::{name}": _interpolated(n, backward=False) for name, n in _NEIGHBOURS.items()},
+    **{f"aten::{name}_backward": _interpolated(n, backward=True) for name, n in _NEIGHBOURS.items()},
+    "aten::sort": _sort,
 }

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _NormBase
 from torch.nn.modules.conv import _ConvNd
 
 from ecgbench.profiling.cost import CLASSES
@@ -74,12 +75,24 @@ def count(model: str, network: nn.Module, dim: int, samples: int, leads: int) ->
     return Count(forward + head, backward + 2 * head, dense + 2 * head)
 
 
-def count_modules(network: nn.Module, forward: Callable[[], object]) -> int | None:
+MAPPERS = (nn.Linear, _ConvNd)
+BESIDE = (nn.Embedding, nn.EmbeddingBag, nn.LayerNorm, nn.GroupNorm, nn.RMSNorm, _NormBase)
+"""Modules whose arrays the paper's rule leaves out."""
+
+
+def count_modules(network: nn.Module, forward: Callable[[], object]) -> tuple[int | None, str]:
     """FLOP of the Linear and Conv modules that `forward` calls: the paper's rule for a network whose layers are not declared here.
 
-    None where it does not apply: there are no such modules, or a weight of one is used without calling it (as nn.MultiheadAttention does).
+    None, and the reason in words, where it does not apply: there are no such modules, an array of two or more dimensions is a parameter
+    of none of them (nn.LSTM, a position table), or one is not called, so that its weight may be used without (nn.MultiheadAttention).
     """
-    mappers = [m for m in network.modules() if isinstance(m, nn.Linear | _ConvNd)]
+    mappers = {name: m for name, m in network.named_modules() if isinstance(m, MAPPERS)}
+    if not mappers:
+        return None, "it has no Linear or Conv module"
+    told = {id(p) for m in network.modules() if isinstance(m, (*MAPPERS, *BESIDE)) for p in m.parameters()}
+    for name, parameter in network.named_parameters():
+        if parameter.dim() > 1 and id(parameter) not in told:
+            return None, f"its parameter {name} {tuple(parameter.shape)} is of no Linear, Conv, Embedding or norm module"
     seen: dict[nn.Module, int] = {}
 
     def note(module: nn.Module, given: tuple[Tensor, ...], result: Tensor) -> None:
@@ -87,13 +100,14 @@ def count_modules(network: nn.Module, forward: Callable[[], object]) -> int | No
         steps = given[0] if getattr(module, "transposed", False) else result
         seen[module] = seen.get(module, 0) + 2 * weight.numel() * (steps.numel() // weight.shape[0])
 
-    hooks = [m.register_forward_hook(note) for m in mappers]
+    hooks = [m.register_forward_hook(note) for m in mappers.values()]
     try:
         forward()
     finally:
         for hook in hooks:
             hook.remove()
-    return sum(seen.values()) if mappers and len(seen) == len(mappers) else None
+    missed = next((name for name, m in mappers.items() if m not in seen), None)
+    return (sum(seen.values()), "") if missed is None else (None, f"its module {missed} is never called, though its weight may be used")
 
 
 def _layer(layout: Layout, name: str, weight: Tensor) -> Layer | None:

@@ -45,7 +45,8 @@ class Job:
 
 
 def measure(job: Job) -> dict[str, Any]:
-    """`about`, `title`, `any_leads`, `unknown` and `rows`: the columns of cost.csv but `model`, for each number of leads."""
+    """`rows`: the columns of cost.csv but `model`, for each number of leads; `unknown` (operators) and `uncounted` (why the paper's rule
+    does not apply, or "") for all of them; `about`, `title`, `any_leads`."""
     from ecgbench import models
     from ecgbench.inference.network import build
     from ecgbench.profiling.cost import contract_of
@@ -55,16 +56,16 @@ def measure(job: Job) -> dict[str, Any]:
     before = _held(job.device)
     found = build(job.model, "random", job.device)
     rows: list[dict[str, Any]] = []
-    unknown: dict[str, int] = {}
+    missed: dict[str, Any] = {"unknown": {}, "uncounted": ""}
     for leads in job.leads:
-        row, missed = _row(found, leads, job, before)
+        row, unknown, uncounted = _row(found, leads, job, before)
         rows.append(row)
-        unknown |= missed
+        missed = {"unknown": missed["unknown"] | unknown, "uncounted": missed["uncounted"] or uncounted}
     any_leads = contract_of(found.card).policy == "native"
-    return {"title": found.card.title, "any_leads": any_leads, "rows": rows, "unknown": unknown, "about": about(job.device)}
+    return {"title": found.card.title, "any_leads": any_leads, "rows": rows, "about": about(job.device), **missed}
 
 
-def _row(found: "Network", leads: int, job: Job, before: float | None) -> tuple[dict[str, Any], dict[str, int]]:
+def _row(found: "Network", leads: int, job: Job, before: float | None) -> tuple[dict[str, Any], dict[str, int], str]:
     from ecgbench.profiling.cost import CLASSES, contract_of
 
     contract = contract_of(found.card)
@@ -75,9 +76,10 @@ def _row(found: "Network", leads: int, job: Job, before: float | None) -> tuple[
         spent = milliseconds(lambda: found.module(*x), job.device)
         row |= {"throughput_samples_s": 1000 * job.batch / spent, "latency_ms_sample": spent / job.batch}
     backbone = sum(p.numel() for p in found.module.parameters())
-    counted, unknown = _flop(found, _signal(found, leads, 1, job.device), leads)
+    counted, unknown, uncounted = _flop(found, _signal(found, leads, 1, job.device), leads)
     row |= {"leads": leads, "samples": contract.received, "device": _name(job.device), **counted}
-    return row | {"params_backbone_m": backbone / 1e6, "params_with_head_m": (backbone + CLASSES * (found.card.dim + 1)) / 1e6}, unknown
+    row |= {"params_backbone_m": backbone / 1e6, "params_with_head_m": (backbone + CLASSES * (found.card.dim + 1)) / 1e6}
+    return row, unknown, uncounted
 
 
 def _signal(found: "Network", leads: int, batch: int, device: str) -> "tuple[Tensor, Tensor]":
@@ -95,38 +97,44 @@ def _signal(found: "Network", leads: int, batch: int, device: str) -> "tuple[Ten
     return torch.from_numpy(drawn).float().to(device), measured.to(device)
 
 
-def _flop(found: "Network", x: "tuple[Tensor, Tensor]", leads: int) -> tuple[dict[str, float | None], dict[str, int]]:
-    """GFLOP of one window with a linear head, in evaluation mode, and the operators without a rule."""
+def _flop(found: "Network", x: "tuple[Tensor, Tensor]", leads: int) -> tuple[dict[str, float | None], dict[str, int], str]:
+    """GFLOP of one window with a linear head, in evaluation mode; the operators without a rule; why the paper's rule does not apply."""
     import torch
     from torch import nn
 
     from ecgbench.profiling.cost import CLASSES
-    from ecgbench.profiling.flop import FlopCounter
+    from ecgbench.profiling.flop import FlopCounter, plain_kernels
     from ecgbench.profiling.layers import count, count_modules
 
     card, network = found.card, found.module
     head = nn.Linear(card.dim, CLASSES).to(x[0].device)
 
     def whole() -> Any:
-        return head(network(*x).pooled)
+        out = network(*x)  # Features, or the pooled features alone, of any float type: what `inference.encode` takes
+        return head(getattr(out, "pooled", out).float())
 
-    with torch.no_grad():
+    with torch.no_grad(), plain_kernels():
         whole()  # what a network keeps from its first pass (folded norms, kernels) is no cost of a window
         paper = count(found.name, network, card.dim, x[0].shape[-1], leads)
-        plain = paper.forward if paper else count_modules(nn.ModuleList([network, head]), whole)
+        modules, uncounted = (None, "") if paper else count_modules(network, lambda: network(*x))
+        plain = paper.forward if paper else None if modules is None else modules + 2 * CLASSES * card.dim
         with FlopCounter() as forward:
             whole()
     network.requires_grad_(True)
     for name, parameter in network.named_parameters():
         parameter.requires_grad_(not name.startswith(card.fixed))
     trained = [p for p in [*network.parameters(), *head.parameters()] if p.requires_grad]
-    logits = whole()
+    with plain_kernels():
+        logits = whole()
     with FlopCounter() as backward:
         torch.autograd.grad(logits, trained, torch.ones_like(logits), allow_unused=True)
     network.requires_grad_(False)
-    made = {"gflop_forward": forward.total, "gflop_forward_paper": plain, "gflop_backward": backward.total}
-    extra = {"backward_layers": paper and paper.backward, "backward_layers_dense": paper and paper.backward_dense}
-    return {key: None if n is None else n / 1e9 for key, n in {**made, **extra}.items()}, dict(forward.unknown + backward.unknown)
+    counts = {
+        "gflop_forward": forward.total, "gflop_forward_paper": plain, "gflop_backward": backward.total,
+        "backward_layers": paper.backward if paper else None, "backward_layers_dense": paper.backward_dense if paper else None,
+    }  # fmt: skip
+    unknown = dict(forward.unknown + backward.unknown)
+    return {key: None if n is None else n / 1e9 for key, n in counts.items()}, unknown, uncounted
 
 
 def milliseconds(run: Callable[[], object], device: str, seconds: float = SECONDS) -> float:

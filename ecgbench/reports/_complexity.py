@@ -54,7 +54,10 @@ def _about(found: Fact) -> Iterator[str]:
         f"With L uniform on 1 to 12 the expected edges are E[L]/12 = {intra:.3f} of those at 12 leads within leads, and "
         f"E[L(L-1)]/(12·11) = {inter:.3f} of those between leads."
     )
-    yield "The complete graph of a transformer has (LS)² pairs; the share of it that LAEF's graph has is (LS² + SL²)/(LS)² = 1/L + 1/S."
+    yield (
+        "The complete graph of a transformer has (LS)² pairs. The paper's formula, (LS² + SL²)/(LS)² = 1/L + 1/S, counts self-loops twice "
+        "and exceeds 1 at L = 1; the share of directed edges with loops in the network's graph is 1/L + 1/S - 1/(LS)."
+    )
     yield (
         f"Passing: scores, softmax and sums over neighbours of both layers ({found['channels']} channels), without their linear maps, as "
         "our network executes them. FLOP for each edge and channel hardly depend on L or S where the paper's formula holds; 16 of them are "

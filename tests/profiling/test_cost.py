@@ -83,6 +83,84 @@ def test_a_stranger_is_measured_and_one_that_fails_costs_itself_only(tmp_path: P
     assert first["peak_mb"] is None or 0 < first["peak_mb"] < 500
 
 
+STRANGER = '''"""A stranger."""
+import torch.nn.functional as F
+from torch import nn
+from ecgbench.cards import InputContract, ModelCard
+from ecgbench.ecg.leads import LEADS
+from ecgbench.models import Features
+CARD = ModelCard(title="Stranger", summary="s", paper="none", origin="this", licence="MIT", parameters=0, dim=8, contracts=(InputContract(
+    name="paper", fs=100, seconds=2.5, leads=LEADS, unit="mV", filter=None, normalisation="none", fill="before", policy="zero",
+    absent="0 mV"),), native=False, groups={"early": ("a.",), "late": ("b.",)})
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a, self.b = nn.Linear(12, 8), nn.Linear(8, 8)
+    def forward(self, signal, measured):
+        x = self.b(self.a(signal.transpose(1, 2)))
+        return Features(x, x.mean(1))
+def build(weights=None):
+    return Net()
+'''
+
+
+def stranger(folder: Path, *changes: tuple[str, str]) -> dict[str, Any]:
+    """What `trial` measures of STRANGER with changes."""
+    text = STRANGER
+    for old, new in changes:
+        assert old in text
+        text = text.replace(old, new)
+    path = folder / "stranger.py"
+    path.write_text(text)
+    return trial.measure(trial.Job("stranger", str(path), (12,), "cpu", 1, timed=False))
+
+
+PLAIN = 2 * 250 * (12 * 8 + 8 * 8) + 2 * 8 * 5
+
+
+@pytest.mark.parametrize("returned", ["x.mean(1)", "Features(x.bfloat16(), x.mean(1).bfloat16())", "x.double().mean(1)"])
+def test_a_stranger_that_a_run_accepts_is_measured(returned: str, tmp_path: Path) -> None:
+    """The pooled features alone, or of another float type: as in `inference.encode`."""
+    found = stranger(tmp_path, ("Features(x, x.mean(1))", returned))
+    (got,) = found["rows"]
+    assert got["gflop_forward_paper"] == PLAIN / 1e9 < got["gflop_forward"]
+    assert got["gflop_backward"] > 0
+    assert (found["unknown"], found["uncounted"]) == ({}, "")
+
+
+@pytest.mark.parametrize(
+    ("maps", "run", "said"),
+    [
+        ("nn.LSTM(12, 8, batch_first=True), nn.LayerNorm(8)", "self.b(self.a(signal.transpose(1, 2))[0])", "no Linear or Conv"),
+        ("nn.GRU(12, 8, batch_first=True), nn.Linear(8, 8)", "self.b(self.a(signal.transpose(1, 2))[0])", "a.weight_ih_l0"),
+        ("nn.Bilinear(12, 9, 8), nn.LayerNorm(8)", "self.b(F.conv1d(signal, self.a.weight).transpose(1, 2))", "no Linear or Conv"),
+    ],
+    ids=["lstm", "gru", "functional"],
+)
+def test_the_papers_count_is_never_that_of_the_head_alone(maps: str, run: str, said: str, tmp_path: Path) -> None:
+    found = stranger(tmp_path, ("nn.Linear(12, 8), nn.Linear(8, 8)", maps), ("self.b(self.a(signal.transpose(1, 2)))", run))
+    (got,) = found["rows"]
+    assert got["gflop_forward_paper"] is None
+    assert said in found["uncounted"]
+    assert found["unknown"] == {}
+    assert got["gflop_forward"] > 250 * 2 * 12 * 8 / 1e9
+
+
+def test_a_network_of_any_leads_has_no_rows_beyond_its_own(tmp_path: Path) -> None:
+    path = tmp_path / "eight.py"
+    text = (
+        STRANGER.replace("leads=LEADS", "leads=LEADS[:8]")
+        .replace('policy="zero"', 'policy="native"')
+        .replace("native=False", "native=True")
+    )
+    path.write_text(text.replace("nn.Linear(12, 8)", "nn.Linear(8, 8)"))
+    name = models.resolve(str(path))
+    assert cost._parts(name, [2, 8, 12], timed=True) == [[2], [8]]
+    found = cost.measure([name], [12], cost.Manner("cpu", 1, timed=False), Silent())
+    assert [r["leads"] for r in found.rows] == [8]
+    assert found.most == {"eight": 8}
+
+
 @pytest.mark.parametrize("name", [name for name in models.names() if models.ROOM.own(name)])
 def test_no_operator_of_an_own_model_is_without_a_rule(name: str) -> None:
     """Forward and backward; and what runs is near what the paper's rule counts, since our networks do nothing essential twice."""

@@ -4,7 +4,7 @@ from types import ModuleType
 
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from ecgbench import models
@@ -76,8 +76,41 @@ def test_an_array_that_is_not_declared_is_an_error() -> None:
 def test_modules_of_a_stranger() -> None:
     network = nn.Sequential(nn.Conv1d(4, 8, 3, groups=2), nn.ConvTranspose1d(8, 2, 4, 2), nn.Flatten(), nn.Linear(32, 5))
     expected = 2 * (7 * 8 * 2 * 3 + 7 * 8 * 2 * 4 + 32 * 5)
-    assert layers.count_modules(network, lambda: network(torch.randn(1, 4, 9))) == expected
-    attention = nn.MultiheadAttention(8, 2)  # computes with the weight of its output map without calling it
-    x = torch.randn(3, 1, 8)
-    assert layers.count_modules(attention, lambda: attention(x, x, x)) is None
-    assert layers.count_modules(nn.ReLU(), lambda: None) is None
+    assert layers.count_modules(network, lambda: network(torch.randn(1, 4, 9))) == (expected, "")
+
+
+class Beside(nn.Module):
+    """A called Linear, and something beside it."""
+
+    def __init__(self, **beside: nn.Module | nn.Parameter) -> None:
+        super().__init__()
+        self.called = nn.Linear(8, 8)
+        for name, value in beside.items():
+            setattr(self, name, value)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.called(self.called(x))
+
+
+@pytest.mark.parametrize(
+    ("network", "said"),
+    [
+        (nn.ReLU(), "no Linear or Conv"),
+        (nn.LSTM(8, 8), "no Linear or Conv"),
+        (Beside(cell=nn.GRU(8, 8)), "cell.weight_ih_l0 (24, 8)"),
+        (Beside(kernel=nn.Parameter(torch.randn(8, 8, 3))), "kernel (8, 8, 3)"),
+        (Beside(attention=nn.MultiheadAttention(8, 2)), "attention.in_proj_weight"),
+        (Beside(other=nn.Linear(8, 3)), "other is never called"),  # F.linear(x, other.weight) would look the same
+    ],
+    ids=["nothing", "lstm", "gru", "functional", "attention", "uncalled"],
+)
+def test_the_papers_rule_does_not_apply_and_why(network: nn.Module, said: str) -> None:
+    found, reason = layers.count_modules(network, lambda: network(torch.randn(3, 8)))
+    assert found is None
+    assert said in reason
+
+
+def test_arrays_that_the_papers_rule_leaves_out() -> None:
+    normed = nn.utils.parametrizations.weight_norm(nn.Linear(8, 8))
+    network = Beside(table=nn.Embedding(4, 8), norm=nn.LayerNorm((2, 8)), shift=nn.Parameter(torch.zeros(8)), called=normed)
+    assert layers.count_modules(network, lambda: network(torch.randn(3, 8))) == (2 * 2 * 3 * 8 * 8, "")

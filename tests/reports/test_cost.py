@@ -5,6 +5,8 @@ import io
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from ecgbench.profiling import complexity
 from ecgbench.profiling.cost import Costs
 from ecgbench.reports import _complexity, _cost
@@ -72,6 +74,31 @@ def test_a_single_number_of_leads_has_no_median_and_still_draws(tmp_path: Path) 
     assert {p.name for p in _cost.draw(facts, tmp_path)} >= {"throughput.png"}
 
 
+def test_the_papers_figures_as_it_prints_them_and_what_sets_ours_apart(tmp_path: Path) -> None:
+    found = costs(timed=False)
+    beside = row("laef", 12, None) | {"gflop_forward_paper": 6.867475968, "backward_layers": 13.705, "backward_layers_dense": 13.705}
+    jepa = row("ecgjepa", 12, None) | {"gflop_forward_paper": 73.87669248, "backward_layers": 147.7229, "backward_layers_dense": 147.7229}
+    found.rows = [jepa, beside]
+    found.titles = {"ecgjepa": "ECG-JEPA", "laef": "LAEF"}
+    found.unknown, found.uncounted, found.most = {}, {"laef": "it | has none"}, {"laef": 8}
+    written = {path.name: path.read_text() for path in _cost.draw(_cost.facts(found, [12]), tmp_path)}
+    page, tex = written["cost.md"], written["cost.tex"]
+    assert "| ECG-JEPA | 12 | 73.877 | 73.877 | 221.6 | 147.723 | 221.600 | 221.600 | 87.2 |" in page
+    assert ",221.6," in written["cost_paper.csv"]
+    assert ",0.450" not in written["cost_paper.csv"]
+    for said in (
+        "reciprocal to each other for LAEF at 12 leads (1000/771.2 = 1.297) alone, and not for ECGFounder",
+        "LAEF at 1 lead (1000/9438.2 = 0.106, printed 0.108) and LAEF's median (1000/1723.6 = 0.580, printed 0.687)",
+        "(13.705 against 13.735)", "90.3: with the decoder", "7.1: no heads", "once, in its first pass",
+        "LAEF: no count by the paper's rule, for it \\| has none.", "LAEF reads at most 8 leads", "b: 2 x forward; c: forward + backward;",
+    ):  # fmt: skip
+        assert said in page
+    for line in tex.splitlines():  # a long cell would shrink the table to nothing
+        if line.endswith(r"\\"):
+            assert max(len(cell) for cell in line.split("&")) < 45, line
+    assert "a: backward" not in page
+
+
 def test_complexity_files(tmp_path: Path) -> None:
     rows = [
         {
@@ -88,3 +115,8 @@ def test_complexity_files(tmp_path: Path) -> None:
     assert "| 20 | 12 | 240 | 2,280 | 1,320 | 7,440 | 7,680 | 57,600 | 24.00 | 20.0 | 10.0 | -- | -- |" in page
     assert "= 0.542 of those" in page
     assert "= 0.361 of those" in page
+    assert "1/L + 1/S, counts self-loops twice and exceeds 1 at L = 1" in page
+    assert "network's graph is 1/L + 1/S - 1/(LS)" in page
+    for r in rows:
+        n, s = r["leads"], r["segments"]
+        assert r["edges_directed"] / r["cost_complete_graph"] == pytest.approx(1 / n + 1 / s - 1 / (n * s))
