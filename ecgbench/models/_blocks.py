@@ -1,4 +1,4 @@
-"""Steps that several transformers share, in the form that costs least where no gradient is needed."""
+"""What several transformers share, in the form that costs least where no gradient is needed."""
 
 import torch
 import torch.nn.functional as F
@@ -23,3 +23,61 @@ def linear(layer: nn.Linear, x: Tensor) -> Tensor:
         out: Tensor = layer(x)
         return out
     return torch.addmm(layer.bias.unsqueeze(1), layer.weight, x.flatten(0, 1).T).T.unflatten(0, x.shape[:2])
+
+
+class Attention(nn.Module):
+    """Self-attention over all tokens, without a mask: (batch, token, width) -> the same shape."""
+
+    def __init__(self, width: int, heads: int) -> None:
+        super().__init__()
+        self.to_qkv = nn.Linear(width, 3 * width)
+        self.to_out = nn.Sequential(nn.Linear(width, width))
+        self.heads = heads
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The attended tokens, before the skip connection."""
+        qkv = linear(self.to_qkv, x).unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
+        q, k, v = qkv.contiguous()  # fused attention wants the channels of a head side by side
+        heads = F.scaled_dot_product_attention(q, k, v)
+        return linear(self.to_out[0], heads.transpose(1, 2).flatten(2))  # type: ignore[arg-type]
+
+
+class Mlp(nn.Module):
+    """Linear, exact GELU, linear. The indices 0 and 3 are those of the checkpoints' names."""
+
+    def __init__(self, width: int, hidden: int) -> None:
+        super().__init__()
+        self.net = nn.ModuleDict({"0": nn.Linear(width, hidden), "3": nn.Linear(hidden, width)})
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(batch, token, width) -> the same shape, before the skip connection."""
+        return linear(self.net["3"], gelu(linear(self.net["0"], x)))  # type: ignore[arg-type]
+
+
+class PreNorm(nn.Module):
+    """`fn` of the LayerNormed tokens."""
+
+    def __init__(self, width: int, fn: nn.Module) -> None:
+        super().__init__()
+        self.norm = nn.LayerNorm(width)
+        self.fn = fn
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(batch, token, width) -> the same shape, before the skip connection."""
+        out: Tensor = self.fn(self.norm(x))
+        return out
+
+
+class Block(nn.Module):
+    """One pre-norm block of ST-MEM and of MERL's ViT, under their checkpoints' names: (batch, token, width) -> the same shape."""
+
+    def __init__(self, width: int, heads: int, hidden: int) -> None:
+        super().__init__()
+        self.attn = PreNorm(width, Attention(width, heads))
+        self.ff = PreNorm(width, Mlp(width, hidden))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Attention, then MLP, each added to its input."""
+        x = x + self.attn(x)
+        out: Tensor = x + self.ff(x)
+        return out

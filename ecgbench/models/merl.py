@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from ecgbench.cards import InputContract, ModelCard, Weights
 from ecgbench.ecg.leads import LEADS
-from ecgbench.models import _weights
+from ecgbench.models import _blocks, _weights
 from ecgbench.models._derived import Derived, statistics
 from ecgbench.models._features import Features, demand_all, demand_windows
 
@@ -165,62 +165,6 @@ def normed(conv: nn.Module, norm: nn.Module, folded: Derived, x: Tensor) -> Tens
     return F.conv1d(x, weight, bias, conv.stride, conv.padding)
 
 
-class Attention(nn.Module):
-    """Self-attention of 3 heads of 64 over all tokens: (batch, token, 192) -> the same shape."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.to_qkv = nn.Linear(VIT_WIDTH, 3 * VIT_WIDTH)
-        self.to_out = nn.Sequential(nn.Linear(VIT_WIDTH, VIT_WIDTH))
-
-    def forward(self, x: Tensor) -> Tensor:
-        """The attended tokens, before the skip connection."""
-        batch, token, _ = x.shape
-        q, k, v = self.to_qkv(x).view(batch, token, 3, VIT_HEADS, VIT_WIDTH // VIT_HEADS).permute(2, 0, 3, 1, 4)
-        heads = F.scaled_dot_product_attention(q, k, v)
-        out: Tensor = self.to_out(heads.transpose(1, 2).reshape(batch, token, VIT_WIDTH))
-        return out
-
-
-class Mlp(nn.Module):
-    """192 -> 768, exact GELU, 768 -> 192; the gaps in the numbering are the authors' GELU and dropouts."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.net = nn.ModuleDict({"0": nn.Linear(VIT_WIDTH, VIT_HIDDEN), "3": nn.Linear(VIT_HIDDEN, VIT_WIDTH)})
-
-    def forward(self, x: Tensor) -> Tensor:
-        """(batch, token, 192) -> the same shape."""
-        out: Tensor = self.net["3"](F.gelu(self.net["0"](x)))
-        return out
-
-
-class PreNorm(nn.Module):
-    """x + fn(LayerNorm(x))."""
-
-    def __init__(self, fn: nn.Module) -> None:
-        super().__init__()
-        self.norm, self.fn = nn.LayerNorm(VIT_WIDTH), fn
-
-    def forward(self, x: Tensor) -> Tensor:
-        """(batch, token, 192) -> the same shape."""
-        out: Tensor = x + self.fn(self.norm(x))
-        return out
-
-
-class ViTBlock(nn.Module):
-    """Attention, then the MLP."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.attn, self.ff = PreNorm(Attention()), PreNorm(Mlp())
-
-    def forward(self, x: Tensor) -> Tensor:
-        """(batch, token, 192) -> the same shape."""
-        out: Tensor = self.ff(self.attn(x))
-        return out
-
-
 class ViTTiny(nn.Module):
     """The authors' smaller variant: 100 patches of 0.1 s of all leads, 192 features, windows of 10 s only."""
 
@@ -229,7 +173,7 @@ class ViTTiny(nn.Module):
         self.pos_embedding = nn.Parameter(torch.randn(1, VIT_TIME // VIT_PATCH, VIT_WIDTH))
         self.to_patch_embedding = nn.Conv1d(len(LEADS), VIT_WIDTH, VIT_PATCH, stride=VIT_PATCH, bias=False)
         for i in range(VIT_DEPTH):
-            self.add_module(f"block{i}", ViTBlock())
+            self.add_module(f"block{i}", _blocks.Block(VIT_WIDTH, VIT_HEADS, VIT_HIDDEN))
         self.norm = nn.LayerNorm(VIT_WIDTH)
 
     def forward(self, signal: Tensor, measured: Tensor) -> Features:

@@ -10,13 +10,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ecgbench.cards import Filter, InputContract, ModelCard, Weights
 from ecgbench.ecg.leads import LEADS
 from ecgbench.models import _weights
-from ecgbench.models._blocks import gelu, linear
+from ecgbench.models._blocks import Block
 from ecgbench.models._features import Features, demand_some, demand_windows
 
 WIDTH, DEPTH, HEADS, HIDDEN = 768, 12, 12, 3072
@@ -118,63 +117,6 @@ CARD = ModelCard(
 )
 
 
-class Attention(nn.Module):
-    """Self-attention of 12 heads of 64 over all tokens, without a mask: (batch, token, 768) -> the same shape."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.to_qkv = nn.Linear(WIDTH, 3 * WIDTH)
-        self.to_out = nn.Sequential(nn.Linear(WIDTH, WIDTH))
-
-    def forward(self, x: Tensor) -> Tensor:
-        """The attended tokens, before the skip connection."""
-        qkv = linear(self.to_qkv, x).unflatten(-1, (3, HEADS, -1)).permute(2, 0, 3, 1, 4)
-        q, k, v = qkv.contiguous()  # fused attention wants the channels of a head side by side
-        heads = F.scaled_dot_product_attention(q, k, v)
-        return linear(self.to_out[0], heads.transpose(1, 2).flatten(2))  # type: ignore[arg-type]
-
-
-class Mlp(nn.Module):
-    """Linear, exact GELU, Linear. The indices 0 and 3 are those of the checkpoint's names."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.net = nn.ModuleDict({"0": nn.Linear(WIDTH, HIDDEN), "3": nn.Linear(HIDDEN, WIDTH)})
-
-    def forward(self, x: Tensor) -> Tensor:
-        """(batch, token, 768) -> the same shape, before the skip connection."""
-        return linear(self.net["3"], gelu(linear(self.net["0"], x)))  # type: ignore[arg-type]
-
-
-class PreNorm(nn.Module):
-    """`fn` of the LayerNormed tokens."""
-
-    def __init__(self, fn: nn.Module) -> None:
-        super().__init__()
-        self.norm = nn.LayerNorm(WIDTH)
-        self.fn = fn
-
-    def forward(self, x: Tensor) -> Tensor:
-        """(batch, token, 768) -> the same shape, before the skip connection."""
-        out: Tensor = self.fn(self.norm(x))
-        return out
-
-
-class Block(nn.Module):
-    """One pre-norm transformer block: (batch, token, 768) -> the same shape."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.attn = PreNorm(Attention())
-        self.ff = PreNorm(Mlp())
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Attention, then MLP, each added to its input."""
-        x = x + self.attn(x)
-        out: Tensor = x + self.ff(x)
-        return out
-
-
 class StMem(nn.Module):
     """The encoder: any subset of the twelve leads in, 768 features out."""
 
@@ -185,7 +127,7 @@ class StMem(nn.Module):
         self.lead_embeddings = nn.ParameterList([nn.Parameter(torch.empty(WIDTH)) for _ in LEADS])
         self.to_patch_embedding = nn.ModuleDict({"1": nn.LayerNorm(PATCH), "2": nn.Linear(PATCH, WIDTH), "3": nn.LayerNorm(WIDTH)})
         for i in range(DEPTH):
-            self.add_module(f"block{i}", Block())
+            self.add_module(f"block{i}", Block(WIDTH, HEADS, HIDDEN))
         self.norm = nn.LayerNorm(WIDTH)
         self._initialise()
 
