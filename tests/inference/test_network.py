@@ -1,6 +1,7 @@
 """A network in a lower precision: used where the features stay near, and told apart in keys and notes where they do."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -39,7 +40,16 @@ class Cancelling(nn.Module):
 
 def test_a_network_that_bf16_would_spoil_keeps_to_float32() -> None:
     tiny = Network("odd", models.get("stmem").CARD, Cancelling().eval().requires_grad_(False), "random", "")
-    assert tiny.in_precision("bf16", tiny.card.contract("paper")) is tiny
+    fed = tiny.card.contract("paper")
+    assert tiny.in_precision("bf16", fed) is tiny
+    assert tiny.in_precision("bf16", replace(fed, seconds=60)) is tiny
+
+
+def test_a_network_in_its_own_precision_is_not_tried() -> None:
+    """What a stranger's network would do to a trial, it must not do before its cells."""
+    network = Network("odd", models.get("stmem").CARD, Cancelling().eval(), "random", "")
+    network.module.forward = None  # whatever calls it fails
+    assert network.in_precision("float32", network.card.contract("paper")) is network
 
 
 def test_precision_is_part_of_the_key_and_told(typed: Callable[..., int], tmp_path: Path) -> None:
