@@ -47,11 +47,15 @@ class GATv2(nn.Module):
         target = self.target(x)
         return self.source(x), -target if torch.is_grad_enabled() else target.neg_()
 
-    def forward(self, x: Tensor, maps: tuple[Tensor, Tensor] | None = None) -> Tensor:
-        """(batch, lead, time, dim) -> the same shape; `maps` of x where they are known already."""
+    def forward(self, x: Tensor, maps: tuple[Tensor, Tensor] | None = None, dropped: Tensor | None = None) -> Tensor:
+        """(batch, lead, time, dim) -> the same shape; `maps` of x where they are known already.
+
+        dropped (batch, lead, time, time) bool: edges within leads that are left out, True at [b, l, t, s] where node t does not
+        hear node s; False where t = s.
+        """
         leads, times = x.shape[1:3]
         source, row = maps or self.maps(x)
-        attention = self._attention(source, row)
+        attention = self._attention(source, row, dropped)
         message = source.unflatten(-1, (self.heads, -1))
         total = _weigh(attention[..., :times], message)
         if leads > 1:
@@ -62,7 +66,7 @@ class GATv2(nn.Module):
         kept = torch.is_grad_enabled() or total.dtype != self.bias.dtype
         return total + self.bias if kept else total.add_(self.bias)
 
-    def _attention(self, source: Tensor, row: Tensor) -> Tensor:
+    def _attention(self, source: Tensor, row: Tensor, dropped: Tensor | None = None) -> Tensor:
         """(batch, lead, head, time, time + lead): for each node its share of attention, within its lead and across leads.
 
         The score of source s and target t is needed up to a constant per target, which the softmax cannot see. With
@@ -75,6 +79,8 @@ class GATv2(nn.Module):
             (matrix,) = self._derived([self.vector], lambda: [torch.block_diag(*vector)])
             alone = SLOPE * F.linear(source, matrix)  # (batch, lead, time, head)
             scores = self._pairs(source, row, vector) + alone.transpose(2, 3).unsqueeze(-2)
+            if dropped is not None:
+                scores = scores.masked_fill(dropped.unsqueeze(2), float("-inf"))
             if source.shape[1] > 1:
                 across = self._pairs(source.transpose(1, 2), row.transpose(1, 2), vector) + alone.permute(0, 2, 3, 1).unsqueeze(-2)
                 across.diagonal(dim1=-2, dim2=-1).fill_(float("-inf"))  # it is its own neighbour within the lead already
@@ -124,10 +130,15 @@ class _PairMaximum(torch.autograd.Function):
         """Each pair passes its gradient to the larger of its two values; a tie (a LeakyReLU at 0) goes to the row."""
         column, row, vector = ctx.saved_tensors
         to_column, to_row = torch.empty_like(column), torch.empty_like(row)
+        n, dim = column.shape[2:]
+        pairs = column.new_empty(0)
         for a, b in _chunks(column):
-            larger = column[a, b].unsqueeze(-3) > row[a, b].unsqueeze(-2)
+            # 0 and 1 in the type of the gradient, in memory that every chunk uses again: eight times faster than `where` on a CPU
+            here = len(column[a, b])
+            pairs = pairs if len(pairs) >= here else column.new_empty(here, n, n, dim)
+            larger = torch.gt(column[a, b].unsqueeze(-3), row[a, b].unsqueeze(-2), out=pairs[:here])
             share = grad[a, b].movedim(-3, -1).unsqueeze(-1)  # (..., row, column, head, 1)
-            won = torch.where(larger.unflatten(-1, vector.shape), share, 0.0)
+            won = larger.unflatten(-1, vector.shape).mul_(share)
             to_column[a, b] = won.sum(-4).flatten(-2)
             to_row[a, b] = (share.sum(-3) - won.sum(-3)).flatten(-2)
         flat = vector.flatten()
@@ -157,10 +168,15 @@ class EdgeListGATv2(nn.Module):
             theirs.weight, theirs.bias = ours.weight, ours.bias
         self.conv.att, self.conv.bias = layer.vector, layer.bias
 
-    def forward(self, x: Tensor) -> Tensor:
-        """(batch, lead, time, dim) -> the same shape."""
+    def forward(self, x: Tensor, dropped: Tensor | None = None) -> Tensor:
+        """(batch, lead, time, dim) -> the same shape; dropped as in `GATv2`."""
         batch, leads, times, dim = x.shape
-        result: Tensor = self.conv(x.reshape(-1, dim), edges(batch, leads, times).to(x.device))
+        listed = edges(batch, leads, times).to(x.device)
+        if dropped is not None:
+            source, target = listed
+            within = source // times == target // times
+            listed = listed[:, ~(within & dropped.flatten()[target * times + source % times])]
+        result: Tensor = self.conv(x.reshape(-1, dim), listed)
         return result.view_as(x)
 
 

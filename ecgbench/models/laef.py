@@ -5,7 +5,8 @@ lead and to the nodes of the same time step in the other leads. Nothing encodes 
 permuting the leads leaves the pooled feature unchanged, and a lead that was not measured is simply not there.
 """
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -163,9 +164,12 @@ class Block(nn.Module):
         super().__init__()
         self.attention, self.norm = attention, norm
 
-    def forward(self, x: Tensor, *maps: Tensor) -> Tensor:
-        """(batch, lead, node, 768) -> the same shape; with the attention's maps of x where they are known already."""
-        attended = self.attention(x, maps) if maps else self.attention(x)
+    def forward(self, x: Tensor, *maps: Tensor, dropped: Tensor | None = None) -> Tensor:
+        """(batch, lead, node, 768) -> the same shape; with the attention's maps of x where they are known already.
+
+        dropped (batch, lead, node, node) bool: the edges within leads that are left out, see `GATv2.forward`.
+        """
+        attended = self.attention(x, *([maps] if maps else []), dropped=dropped)
         return F.dropout(gelu(self.norm(x + attended)), DROPOUT, self.training)
 
 
@@ -207,6 +211,34 @@ class Laef(nn.Module):
         """
         counts = _counts(tokens, measured)
         return self._encode(tokens[measured], counts)
+
+    def outputs(self, tokens: Tensor, measured: Tensor, blocks: Sequence[int] = (BLOCKS,), dropped: Tensor | None = None) -> list[Tensor]:
+        """What the asked blocks (1 or 2; 0: the tokens themselves) say of every node, each (measured leads of the whole batch, node, 768).
+
+        tokens of that shape, as `embed_leads(signal[measured])` makes them, some of them perhaps replaced (masked);
+        measured (batch, lead) bool. dropped (measured leads of the whole batch, node, node) bool, for all blocks: edges that
+        are left out, True at [l, t, s] where node t does not hear node s of its lead. Windows with equally many leads are
+        computed together, none is padded, and no block above the highest that is asked. BadSetting: a window without a lead.
+        """
+        counts = _counts(measured, measured)
+        order = counts.repeat_interleave(counts, output_size=len(tokens)).argsort(stable=True)
+        windows = Counter(counts.tolist())
+        sizes = sorted(windows)
+        lengths = [size * windows[size] for size in sizes]
+        # index_select: the gradient of an index sorts and sums on a GPU, and here none occurs twice
+        gone = [None] * len(sizes) if dropped is None else dropped.index_select(0, order).split(lengths)
+        parts = zip(tokens.index_select(0, order).split(lengths), sizes, gone)
+        groups = [self._outputs(x, size, max(blocks), edges) for x, size, edges in parts]
+        back = order.argsort()
+        return [torch.cat([group[block] for group in groups]).index_select(0, back) for block in blocks]
+
+    def _outputs(self, x: Tensor, size: int, last: int, dropped: Tensor | None) -> list[Tensor]:
+        """Tokens and block outputs up to block `last`, (leads, node, 768) each, of windows with `size` leads."""
+        found = [x]
+        edges = None if dropped is None else dropped.unflatten(0, (-1, size))
+        for block in self.blocks[:last]:
+            found.append(block(found[-1].unflatten(0, (-1, size)), dropped=edges).flatten(0, 1))
+        return found
 
     def _encode(self, tokens: Tensor, counts: Tensor) -> Features:
         """tokens (measured leads of the whole batch, node, 768 or 3 * 768), counts (batch,): how many belong to each window."""

@@ -1,0 +1,1 @@
+"""How LAEF is made: descriptors of segments, codebooks of them."""
