@@ -1,6 +1,6 @@
 """Do 95 % intervals hold what they promise? Coverage of a known AUROC, and the family error of comparisons with the best.
 
-`python benchmarks/coverage.py [--simulations 2000] [--seed 0]`. Studies are simulated with several records per patient whose labels and
+`python benchmarks/intervals.py [--simulations 2000] [--seed 0]`. Studies are simulated with several records per patient whose labels and
 scores resemble one another, and go through the functions that score a run. A score is `shift * label + noise` with a standard normal
 noise that a patient's records share in part, so the AUROC over pairs of independent patients is exactly Phi(shift / sqrt(2)), however
 many records a patient has and whichever labels they carry. Printed with the Monte Carlo standard error.

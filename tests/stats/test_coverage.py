@@ -1,4 +1,4 @@
-"""A short version of benchmarks/coverage.py: intervals that cover, a bootstrap that does not, and the error of a family with the best."""
+"""A short version of benchmarks/intervals.py: intervals that cover, a bootstrap that does not, and the error of a family with the best."""
 
 import importlib.util
 from itertools import permutations
@@ -25,7 +25,7 @@ ERROR = 0.0126
 
 @pytest.fixture(scope="module")
 def benchmark() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("coverage_benchmark", Path(__file__).parents[2] / "benchmarks" / "coverage.py")
+    spec = importlib.util.spec_from_file_location("coverage_benchmark", Path(__file__).parents[2] / "benchmarks" / "intervals.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
