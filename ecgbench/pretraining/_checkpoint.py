@@ -1,0 +1,63 @@
+"""The state of a stage after a step, in one safetensors file that is there whole or not at all and trusted only as a whole."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load, save
+from torch import Tensor, nn
+
+from ecgbench.errors import BadSetting, BadWeights
+from ecgbench.files import put
+from ecgbench.pretraining.curve import Point
+from ecgbench.training._checkpoint import kept
+from ecgbench.training.gates import fingerprint
+
+FILE = "checkpoint.safetensors"
+FORMAT = 1
+"""Raised by hand whenever the file, or what a step does, changes."""
+_MOMENTS = ("step", "exp_avg", "exp_avg_sq")
+Facts = dict[str, Any]
+"""Everything that the curve rests on, as plain JSON."""
+
+
+def write(path: Path, facts: Facts, curve: Sequence[Point], module: nn.Module, optimiser: torch.optim.Optimizer) -> None:
+    """Replace the checkpoint by the state after the last point of the curve. WriteError."""
+    tensors = {f"model/{k}": v for k, v in kept(module).items()}
+    for name, p in module.named_parameters():
+        tensors |= {f"{k}/{name}": optimiser.state[p][k].detach().to("cpu", copy=True).contiguous() for k in _MOMENTS}
+    tensors["curve"] = torch.tensor([p.row() for p in curve], dtype=torch.float64)
+    told = {"format": FORMAT, "facts": facts, "step": len(curve), "tensors": fingerprint(tensors)}
+    put(path, save(tensors, {"stage": json.dumps(told, allow_nan=False)}))
+
+
+def read(content: bytes, path: Path, facts: Facts, module: nn.Module, optimiser: torch.optim.Optimizer) -> list[Point]:
+    """Put a checkpoint's state into `module` and `optimiser`; the curve until there.
+
+    BadSetting where it is of a stage with other facts, BadWeights where it is damaged; a checkpoint may be days of work, so
+    that neither is ever overwritten.
+    """
+    mend = "delete it to start anew, or choose another folder"
+    try:
+        tensors = load(content)
+        size = int.from_bytes(content[:8], "little")
+        told = json.loads(json.loads(content[8 : 8 + size])["__metadata__"]["stage"])
+        if told["format"] != FORMAT:
+            raise BadSetting(f"{path} is of another version of ecgbench (format {told['format']}, not {FORMAT}); {mend}")
+        if other := sorted(k for k in {*facts, *told["facts"]} if facts.get(k) != told["facts"].get(k)):
+            raise BadSetting(f"{path} is of another pre-training: it differs in {', '.join(other)}; {mend}")
+        if told["tensors"] != fingerprint(tensors):
+            raise BadWeights(f"{path} has changed since it was written; {mend}")
+        curve = [Point.of(row) for row in tensors["curve"].tolist()]
+        moments: dict[str, dict[str, Tensor]] = {
+            name: {k: tensors[f"{k}/{name}"] for k in _MOMENTS} for name, _ in module.named_parameters()
+        }
+    except (SafetensorError, ValueError, KeyError, TypeError) as error:
+        raise BadWeights(f"{path} cannot be read as a checkpoint ({error}); {mend}") from error
+    module.load_state_dict({k.removeprefix("model/"): v for k, v in tensors.items() if k.startswith("model/")})
+    for name, p in module.named_parameters():
+        optimiser.state[p] = {k: v if k == "step" else v.to(p.device) for k, v in moments[name].items()}
+    return curve

@@ -1,0 +1,152 @@
+"""The curve of a pre-training: a point per step, as it is logged (CSV always, TensorBoard where it is installed) and told."""
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ecgbench.files import lines, put, writing
+
+FILE = "curve.csv"
+RECENT = 100
+"""Steps over which the numbers that a person sees are averaged."""
+
+
+@dataclass(frozen=True)
+class Point:
+    """One step."""
+
+    step: int
+    """Steps made, this one included."""
+    loss: float
+    """Mean cross-entropy over all masked nodes of the batch, summed over codebooks, nats."""
+    accuracy: tuple[float, ...]
+    """Per codebook: share of the masked nodes whose likeliest code is the target."""
+    nodes: int
+    """Masked nodes of the batch."""
+    seconds: float
+    """Wall time of the step in the first process, checkpoints and probes aside."""
+    waiting: float
+    """Of them, spent waiting for data."""
+
+    def row(self) -> list[float]:
+        """Its line in the CSV."""
+        return [self.step, self.loss, *self.accuracy, self.nodes, self.seconds, self.waiting]
+
+    @classmethod
+    def of(cls, row: Sequence[float]) -> "Point":
+        """From `row`."""
+        step, loss, *accuracy, nodes, seconds, waiting = row
+        return cls(int(step), loss, tuple(accuracy), int(nodes), seconds, waiting)
+
+    @property
+    def result(self) -> tuple[int, float, tuple[float, ...], int]:
+        """What does not depend on the clock."""
+        return self.step, self.loss, self.accuracy, self.nodes
+
+
+@dataclass(frozen=True)
+class Report:
+    """Where a stage stands, over its last `RECENT` steps in this process."""
+
+    step: int
+    steps: int
+    loss: float
+    accuracy: tuple[float, ...]
+    rate: float
+    """Records per second, of all processes together."""
+    waiting: float
+    """Share of the time spent waiting for data."""
+    left: float
+    """Seconds until the last step at this pace."""
+
+    def __str__(self) -> str:
+        accuracy = "/".join(f"{a:.3f}" for a in self.accuracy)
+        minutes = round(self.left / 60)
+        left = f"{minutes // 60} h {minutes % 60:02d} min" if minutes >= 60 else f"{minutes} min"
+        return (
+            f"step {self.step}/{self.steps}: loss {self.loss:.4f}, masked accuracy {accuracy}, {self.rate:.0f} records/s, "
+            f"{self.waiting:.0%} of the time waiting for data, {left} left"
+        )
+
+
+Listener = Callable[[Report], None]
+
+
+def paced(note: Callable[[str], None], every: float = 15.0) -> Listener:
+    """A listener that notes the first report, the last one, and one every so many seconds between."""
+    last = float("-inf")
+
+    def listen(report: Report) -> None:
+        nonlocal last
+        if report.step == report.steps or time.monotonic() - last >= every:
+            last = time.monotonic()
+            note(str(report))
+
+    return listen
+
+
+@contextmanager
+def logging(folder: Path, curve: Sequence[Point], told: tuple[int, int, Listener]) -> Iterator[Callable[[Point], None]]:
+    """Logs in `folder` that go on after `curve`, whatever an interrupted run had written behind it.
+
+    told: steps of the stage, records of a step, and who hears of each step. WriteError.
+    """
+    steps, batch, listener = told
+    recent: deque[Point] = deque(maxlen=RECENT)
+    path, board = put(folder / FILE, _table(curve)), _tensorboard(folder, len(curve))
+
+    def log(point: Point) -> None:
+        with writing(path):
+            if not point.step - 1:
+                out.write(lines([_head(point)]))
+            out.write(lines([point.row()]))
+            out.flush()
+        recent.append(point)
+        if board is not None:
+            _draw(board, point, batch)
+        listener(_report(recent, steps, batch))
+
+    try:
+        with path.open("a", encoding="utf-8") as out:
+            yield log
+    finally:
+        if board is not None:
+            board.close()
+
+
+def _table(curve: Sequence[Point]) -> str:
+    return lines([_head(curve[0]), *(p.row() for p in curve)]) if curve else ""
+
+
+def _head(point: Point) -> list[str]:
+    return ["step", "loss", *(f"accuracy_{i + 1}" for i in range(len(point.accuracy))), "nodes", "seconds", "waiting"]
+
+
+def _report(recent: Sequence[Point], steps: int, batch: int) -> Report:
+    n, seconds = len(recent), sum(p.seconds for p in recent)
+    accuracy = tuple(sum(column) / n for column in zip(*(p.accuracy for p in recent)))
+    return Report(
+        recent[-1].step, steps, sum(p.loss for p in recent) / n, accuracy, n * batch / seconds,
+        sum(p.waiting for p in recent) / seconds, (steps - recent[-1].step) * seconds / n,
+    )  # fmt: skip
+
+
+def _tensorboard(folder: Path, done: int) -> Any:
+    """A writer of TensorBoard's event files, None where it is not installed; events behind step `done` are void."""
+    with suppress(ImportError):
+        from torch.utils.tensorboard import SummaryWriter  # an optional program, and seconds to import
+
+        return SummaryWriter(str(folder / "tensorboard"), purge_step=done + 1)
+    return None
+
+
+def _draw(board: Any, point: Point, batch: int) -> None:
+    board.add_scalar("loss", point.loss, point.step)
+    for i, accuracy in enumerate(point.accuracy):
+        board.add_scalar(f"masked accuracy/{i + 1}", accuracy, point.step)
+    board.add_scalar("records per second", batch / point.seconds, point.step)
+    board.add_scalar("waiting", point.waiting / point.seconds, point.step)

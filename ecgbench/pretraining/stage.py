@@ -1,0 +1,261 @@
+"""One stage of LAEF's pre-training: masked node modelling against fixed codes, on one device or several processes of torchrun.
+
+Adam with a constant rate and its coupled weight decay (paper, "Stage 1: pre-training optimization"); no warm-up, no clipping.
+The loss of a step is the mean over all masked nodes of its whole batch, in however many passes and processes it is computed.
+
+    curve = run(STAGES[0], MaskedNodes(laef.build(), [50]), corpus, labeller, Place(folder=Path("stage1"), device="cuda"))
+"""
+
+import math
+import time
+from collections.abc import Callable
+from contextlib import closing, nullcontext
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+import torch
+from torch import Tensor
+
+from ecgbench.cells import Precision
+from ecgbench.errors import BadSetting
+from ecgbench.files import sweep
+from ecgbench.pretraining import _checkpoint, curve, masking
+from ecgbench.pretraining._batches import Batches, Piece
+from ecgbench.pretraining.corpus import Corpus
+from ecgbench.pretraining.curve import Listener, Point
+from ecgbench.pretraining.objective import MaskedNodes
+from ecgbench.seeds import seed_of
+from ecgbench.training import ranks
+from ecgbench.training._device import open_fabric, repeatable
+from ecgbench.training._step import out_of_memory
+from ecgbench.training.gates import GateError, fingerprint
+
+if TYPE_CHECKING:
+    from lightning_fabric import Fabric
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stage:
+    """How a stage is trained. BadSetting where that is impossible."""
+
+    steps: int = 80_000
+    batch: int = 448
+    """Records per step (HuBERT-ECG's); a smaller corpus is one batch, see `records`."""
+    lr: float = 1e-3
+    weight_decay: float = 1e-3
+    """Coupled (added to the gradient) unless `adamw`."""
+    adamw: bool = False
+    precision: Precision = "bf16"
+    """bf16 autocasts the forward pass; weights, optimiser and loss stay in float32, and so does what makes the labels."""
+    ratio: float = masking.MASKED
+    edge_drop: float = 0.0
+    seed: int = 0
+    micro: int | None = None
+    """Records per forward pass; None: each process's share at once. Dropout is drawn per pass: for the same curve on another
+    number of processes, name it."""
+    checkpoint_every: int = 1000
+    probe_every: int = 5000
+
+    def __post_init__(self) -> None:
+        masking.masked_nodes(self.ratio)
+        counts = (self.steps, self.batch, 1 if self.micro is None else self.micro, self.checkpoint_every, self.probe_every)
+        if min(counts) < 1 or not self.lr > 0 or not self.weight_decay >= 0 or not 0 <= self.edge_drop < 1:
+            raise BadSetting(
+                f"a stage of steps={self.steps}, batch={self.batch}, micro={self.micro}, checkpoint_every={self.checkpoint_every}, "
+                f"probe_every={self.probe_every}, lr={self.lr}, weight_decay={self.weight_decay}, edge_drop={self.edge_drop}: "
+                "counts are 1 or more, lr is above 0, weight_decay 0 or more, edge_drop a probability below 1"
+            )
+
+    def records(self, corpus: int) -> int:
+        """Records per step on a corpus of so many: `batch`, or all of them."""
+        return min(self.batch, corpus)
+
+    def facts(self) -> dict[str, object]:
+        """What of this decides the curve up to any step; the rate is constant, so the number of steps does not."""
+        return {k: v for k, v in asdict(self).items() if k not in ("steps", "batch", "micro", "checkpoint_every", "probe_every")}
+
+
+STAGES = (Stage(), Stage(steps=75_000, edge_drop=masking.EDGE_DROP))
+"""The paper's two."""
+
+
+class Labeller(Protocol):
+    """What a stage predicts: the codes of every node of whole windows."""
+
+    @property
+    def digest(self) -> str:
+        """Tells one labeller from another, e.g. from the digests of its codebooks."""
+
+    def __call__(self, signal: Tensor) -> Tensor:
+        """(batch, 12, 500) float32, all leads, on the device that trains -> (codebook, batch, 12, 20) integers there."""
+
+
+def _silent(report: curve.Report) -> None:
+    pass
+
+
+def _unprobed(step: int, model: MaskedNodes) -> None:
+    pass
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Place:
+    """Where a stage runs, where it is kept, and who follows it."""
+
+    folder: Path
+    """Gets checkpoint.safetensors, curve.csv and, if tensorboard is installed, tensorboard/."""
+    device: str = "cpu"
+    """"cpu", "cuda" or "cuda:1"; under torchrun each process has the device of its local rank."""
+    listener: Listener = _silent
+    """Called after each step, in the first process."""
+    probe: Callable[[int, MaskedNodes], None] = _unprobed
+    """Called after every `probe_every` steps and the last one with the steps made and the model in evaluation mode, in every process.
+    It must leave weights alone, and meets a step again that was made after the last checkpoint before an interruption."""
+
+
+def run(stage: Stage, model: MaskedNodes, corpus: Corpus, labeller: Labeller, place: Place) -> list[Point]:
+    """Train `model` in place from where `place.folder` says; the curve from the first step, the model in evaluation mode.
+
+    An interrupted stage goes on from its last checkpoint when it is called as before (the same initial `model` too), with the
+    numbers of an uninterrupted one; a finished one can be prolonged by more `steps`. Under torchrun every process calls this
+    alike and returns the same. LeakError: a record that must not enter training. BadSetting: the folder holds another stage,
+    or memory does not suffice. BadWeights: a damaged checkpoint. GateError: a loss that is not finite. WriteError.
+    """
+    _join()
+    fabric = open_fabric(place.device, stage.precision)
+    share = -(-stage.records(len(corpus)) // fabric.world_size)
+    batches = Batches(
+        corpus=corpus, seed=stage.seed, batch=stage.records(len(corpus)), micro=min(stage.micro or share, stage.records(len(corpus))),
+        ratio=stage.ratio, edge_drop=stage.edge_drop, rank=fabric.global_rank, world=fabric.world_size,
+        pinned=fabric.device.type == "cuda",
+    )  # fmt: skip
+    with repeatable(fabric.device):
+        return _Work(stage, model, batches, labeller, fabric)(place)
+
+
+def _join() -> None:
+    """Processes of torchrun wait for each other as long as a probe in one of them may take, not for the usual minutes."""
+    import torch.distributed as group
+
+    if ranks.world() > 1 and not group.is_initialized():
+        group.init_process_group("cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo", timeout=ranks.PATIENCE)
+
+
+class _Work:
+    """One stage on one device, or one process's part of it."""
+
+    def __init__(self, stage: Stage, model: MaskedNodes, batches: Batches, labeller: Labeller, fabric: "Fabric") -> None:
+        self.stage, self.batches, self.labeller, self.fabric = stage, batches, labeller, fabric
+        self.model = model.to(fabric.device)
+        if fabric.world_size > 1:
+            for tensor in model.state_dict().values():
+                torch.distributed.broadcast(tensor, 0)
+        self.facts: _checkpoint.Facts = {
+            **stage.facts(), "batch": batches.batch, "micro": batches.micro, "corpus": batches.corpus.digest, "labels": labeller.digest,
+            "weights": fingerprint(model.state_dict()),
+        }  # fmt: skip
+        kind = torch.optim.AdamW if stage.adamw else torch.optim.Adam
+        self.optimiser = kind(model.parameters(), lr=stage.lr, weight_decay=stage.weight_decay)
+
+    def __call__(self, place: Place) -> list[Point]:
+        points, steps = self._resume(place.folder), self.stage.steps
+        followed = curve.logging(place.folder, points, (steps, self.batches.batch, place.listener))
+        with (
+            followed if self.fabric.is_global_zero else nullcontext(_unlogged) as log,
+            closing(self.batches.between(len(points), steps)) as coming,
+        ):
+            self.model.train()
+            for step in range(len(points) + 1, steps + 1):
+                began = time.perf_counter()
+                pieces = next(coming)
+                waiting = time.perf_counter() - began
+                loss, accuracy, nodes = self._step(step, pieces)
+                points.append(Point(step, loss, accuracy, nodes, time.perf_counter() - began, waiting))
+                log(points[-1])
+                self._stop_by(step, points, place)
+        self.model.eval()
+        return points
+
+    def _stop_by(self, step: int, points: list[Point], place: Place) -> None:
+        """Probe before the checkpoint: a probe that is cut short is then made again."""
+        last = step == self.stage.steps
+        if last or step % self.stage.probe_every == 0:
+            self.model.eval()
+            place.probe(step, self.model)
+            self.model.train()
+        if self.fabric.is_global_zero and (last or step % self.stage.checkpoint_every == 0):
+            _checkpoint.write(place.folder / _checkpoint.FILE, self.facts, points, self.model, self.optimiser)
+
+    def _resume(self, folder: Path) -> list[Point]:
+        path, content = folder / _checkpoint.FILE, None
+        if self.fabric.is_global_zero:
+            sweep(folder, below=False)
+            content = path.read_bytes() if path.exists() else None
+        content = self.fabric.broadcast(content) if self.fabric.world_size > 1 else content
+        if content is None:
+            return []
+        points = _checkpoint.read(content, path, self.facts, self.model, self.optimiser)
+        if len(points) > self.stage.steps:
+            raise BadSetting(f"{path} has made {len(points)} steps, more than the {self.stage.steps} asked for; choose another folder")
+        return points
+
+    def _step(self, step: int, pieces: list[Piece]) -> tuple[float, tuple[float, ...], int]:
+        """Make one step: loss, accuracy and number of the masked nodes of the whole batch."""
+        self.optimiser.zero_grad(set_to_none=True)
+        books = len(self.model.heads)
+        sums = torch.zeros(2 * books + 1, dtype=torch.float64, device=self.fabric.device)
+        for piece in pieces:
+            sums += self._backward(step, piece.to(self.fabric.device))
+        for p in self.model.parameters():
+            if p.grad is None:  # nothing of this step reached it here
+                p.grad = torch.zeros_like(p)
+        if self.fabric.world_size > 1:
+            self._add_processes(sums)
+        found = sums.tolist()
+        loss, nodes = sum(found[:books]) / found[-1], int(found[-1])
+        if not math.isfinite(loss):
+            raise GateError(
+                f"the pre-training loss is {loss} in step {step}; go on from the last checkpoint in float32, or start with a lower lr"
+            )
+        for p in self.model.parameters():
+            p.grad.div_(nodes)  # type: ignore[union-attr]
+        self.optimiser.step()
+        return loss, tuple(n / nodes for n in found[books:-1]), nodes
+
+    def _backward(self, step: int, piece: Piece) -> Tensor:
+        """Add the gradient of the summed loss of one pass; its sums: entropies, right codes, masked nodes."""
+        targets = self.labeller(piece.signal)
+        _seed(self.fabric.device, seed_of("pre-training dropout", self.stage.seed, step, piece.number) % 2**63)
+        try:
+            with self.fabric.autocast():
+                found = self.model(piece.signal, piece.measured, piece.masked, targets, piece.dropped)
+            found.entropy.sum().backward()
+        except RuntimeError as error:
+            if not out_of_memory(error):
+                raise
+            raise BadSetting(
+                f"memory does not suffice for {len(piece.signal)} records per pass; set micro={len(piece.signal) // 2}"
+            ) from error
+        entropy = found.entropy.detach()
+        return torch.cat([entropy.double(), found.correct.double(), entropy.new_full((1,), found.nodes).double()])
+
+    def _add_processes(self, sums: Tensor) -> None:
+        """Gradients, losses and counts become those of the whole batch, in every process."""
+        gradients = [p.grad for p in self.model.parameters() if p.grad is not None]
+        whole = torch.cat([g.reshape(-1) for g in gradients])
+        for tensor in (sums, whole):
+            torch.distributed.all_reduce(tensor)
+        for g, total in zip(gradients, whole.split([g.numel() for g in gradients])):
+            g.copy_(total.view_as(g))
+
+
+def _unlogged(point: Point) -> None:
+    pass
+
+
+def _seed(device: torch.device, number: int) -> None:
+    torch.default_generator.manual_seed(number)
+    if device.type == "cuda":
+        with torch.cuda.device(device):
+            torch.cuda.manual_seed(number)

@@ -1,0 +1,148 @@
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ecgbench.datasets._prepare import Prepared, prepare
+from ecgbench.datasets._views import View
+from ecgbench.ecg.preprocess import normalise
+from ecgbench.errors import BadSetting, LeakError
+from ecgbench.pretraining._batches import Batches
+from ecgbench.pretraining.corpus import CONTRACT, SAMPLES, Corpus, Guard, Name, gather
+
+FOLDS = {1: 1, 123: 8, 5: 9, 200: 10, 21_837: 3}
+OWN = ("{:05d}", "{}", "records500/00000/{:05d}_hr", "records100/00000/{:05d}_lr.dat", "HR{:05d}")
+CHALLENGE = ("HR{:05d}", "hr{:05d}", "HR{:05d}.mat", "training/ptb-xl/g1/HR{:05d}", "ptb-xl_HR{:05d}_second", "00000/{:05d}_hr", "HR{}")
+
+
+def guard(*extra: Name) -> Guard:
+    """One to which every name that it is asked is of the training split: only the fold can stop it."""
+    training: dict[str, set[str]] = {}
+    for name in extra:
+        training.setdefault(name.dataset, set()).add(name.record)
+    return Guard(training, FOLDS)
+
+
+def spelled(ecg_id: int) -> list[Name]:
+    own = [Name(dataset, s.format(ecg_id)) for dataset in ("ptbxl", "PTB-XL", "challenge2021-ptb-xl") for s in OWN]
+    return own + [Name(dataset, s.format(ecg_id)) for dataset in ("challenge2021", "anything") for s in CHALLENGE]
+
+
+@pytest.mark.parametrize(("ecg_id", "told"), [(5, "fold 9"), (200, "fold 10"), (777, "its fold is not known")])
+def test_no_record_of_the_evaluation_passes_under_any_name(ecg_id: int, told: str) -> None:
+    for name in spelled(ecg_id):
+        with pytest.raises(LeakError, match=told):
+            guard(name)([name])
+    with pytest.raises(LeakError, match=told):
+        guard(*spelled(1), *spelled(ecg_id))([*spelled(1), Name("challenge2021", f"HR{ecg_id:05d}")])
+
+
+def test_training_folds_and_other_datasets_pass() -> None:
+    names = [name for ecg_id in (1, 123, 21_837) for name in spelled(ecg_id)]
+    names += [
+        Name("code15", "5"),
+        Name("challenge2021", "A0005"),
+        Name("challenge2021", "JS00200"),
+        Name("sph", "A00005"),
+        Name("x", "CHR00005"),
+    ]
+    checked = guard(*names)
+    checked(names)
+    checked(names)
+    with pytest.raises(LeakError, match="not of a training split"):
+        checked([Name("code15", "6")])
+    with pytest.raises(LeakError, match="fold is not known"):
+        guard(Name("ptbxl", "first"))([Name("ptbxl", "first")])
+
+
+def noise(name: Name, samples: int = 600) -> np.ndarray:
+    return np.random.default_rng(len(name.record)).uniform(-1, 1, (12, samples))
+
+
+def test_what_was_let_in_is_asked_again_whenever_it_is_cut() -> None:
+    names = [Name("d", "a"), Name("d", "bb")]
+    corpus = Corpus(guard(*names), dict.fromkeys(names, 600), noise)
+    rows = np.array([1, 0])
+    assert corpus.cut(rows, np.array([0, 100])).shape == (2, 12, 500)
+    corpus.names[1] = Name("d", "HR00200")
+    with pytest.raises(LeakError, match="fold 10"):
+        corpus.cut(rows, np.array([0, 100]))
+    read: list[Name] = []
+
+    def reading(name: Name) -> np.ndarray:
+        read.append(name)
+        return noise(name)
+
+    with pytest.raises(LeakError, match="fold 9"):
+        Corpus(guard(*names, Name("d", "HR00005")), dict.fromkeys([*names, Name("d", "HR00005")], 600), reading)
+    assert read == []
+
+
+@pytest.fixture
+def ptbxl(fake_ptbxl: Path, tmp_path: Path) -> Prepared:
+    return prepare("ptbxl", fake_ptbxl, tmp_path / "prepared")
+
+
+def test_gathers_the_training_split_as_the_network_is_fed(ptbxl: Prepared) -> None:
+    told: list[int] = []
+    corpus = gather([ptbxl], Guard.of([ptbxl]), "float32", progress=lambda done, total: told.append(total - done))
+    assert corpus.names == [Name("ptbxl", f"{i:05d}") for i in range(1, 17)]
+    assert told[-1] == 0
+    view = View(ptbxl, CONTRACT)
+    whole = normalise(view.get("00003"), "minmax-per-lead")
+    assert whole.shape == (12, 1000)
+    (window,) = corpus.cut(np.array([2]), np.array([333]))
+    np.testing.assert_array_equal(window, whole[:, 333:833])
+    half = gather([ptbxl], Guard.of([ptbxl]), choose=lambda name: name.record < "00009")
+    assert len(half) == 8
+    np.testing.assert_allclose(half.cut(np.array([2]), np.array([333]))[0], window, atol=2.5e-4)
+    assert len({corpus.digest, half.digest, gather([ptbxl], Guard.of([ptbxl])).digest}) == 3
+
+    spoilt = replace(ptbxl, index=ptbxl.index.assign(split="train"))
+    for how in (Guard.of([spoilt]), Guard.of([spoilt], ptbxl.index)):
+        with pytest.raises(LeakError, match="fold 9"):
+            gather([spoilt], how)
+    with pytest.raises(LeakError, match="not known"):
+        gather([ptbxl], Guard.of([ptbxl], ptbxl.index.iloc[1:]))
+
+
+def test_refuses_what_cannot_be_cut() -> None:
+    names = [Name("d", "a"), Name("d", "bb")]
+    corpus = Corpus(guard(*names), {names[0]: 499, names[1]: 500}, lambda name: noise(name, 500))
+    assert (corpus.names, corpus.short) == ([names[1]], [names[0]])
+    for start in (-1, 1):
+        with pytest.raises(BadSetting, match="outside its recording"):
+            corpus.cut(np.array([0]), np.array([start]))
+    with pytest.raises(BadSetting, match="no recording of at least 5 s"):
+        Corpus(guard(*names), dict.fromkeys(names, 499), noise)
+    for spoilt in (3 * noise(names[0]), noise(names[0]) * np.nan, noise(names[0])[:11], noise(names[0], 601)):
+        with pytest.raises(BadSetting, match="record 'a' of 'd'"):
+            Corpus(guard(*names), {names[0]: 600}, lambda name, given=spoilt: given)  # type: ignore[misc]
+
+
+def test_batches_follow_from_seed_and_step_whoever_makes_them() -> None:
+    """7 recordings in steps of 3, pieces of 2: every one is met once in each pass, and two processes share what one would do."""
+    names = [Name("d", "r" * (i + 1)) for i in range(7)]
+    corpus = Corpus(
+        guard(*names), {name: SAMPLES + 10 * i for i, name in enumerate(names)}, lambda n: noise(n, SAMPLES + 10 * len(n.record) - 10)
+    )
+    how = {"corpus": corpus, "seed": 3, "batch": 3, "micro": 2, "ratio": 0.4, "edge_drop": 0.2}
+    alone = Batches(**how)  # type: ignore[arg-type]
+    met = np.concatenate([alone.rows(step) for step in range(14)])
+    assert (np.sort(met.reshape(6, 7)) == np.arange(7)).all()
+    assert len({tuple(row) for row in met.reshape(6, 7)}) == 6
+    first = [alone.starts(step)[alone.rows(step) == 6] for step in range(2000)]
+    assert set(np.concatenate(first)) == set(range(61))
+
+    made = list(alone.between(0, 5))
+    shares = [list(Batches(**how, rank=r, world=2).between(3, 5)) for r in range(2)]  # type: ignore[arg-type]
+    for step in (3, 4):
+        together = sorted((piece for share in shares for piece in share[step - 3]), key=lambda piece: piece.number)
+        assert [p.number for p in made[step]] == [p.number for p in together] == [0, 1]
+        assert [len(p.signal) for p in together] == [2, 1]
+        for a, b in zip(made[step], together):
+            assert all((x == y).all() for x, y in zip(a[1:], b[1:]))
+    corpus.names[6] = Name("d", "HR00200")
+    with pytest.raises(LeakError):
+        list(alone.between(0, 3))
