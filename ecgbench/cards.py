@@ -87,6 +87,17 @@ class InputContract:
         return f"none of {subset} is among the inputs {'+'.join(self.leads)}"
 
 
+def reference_feeding(*, fs: float, seconds: float, leads: tuple[str, ...]) -> InputContract:
+    """The contract `paper` of a model that the reference benchmark feeds with millivolts as they are, an absent lead being 0 mV.
+
+    It filters and scales nothing for such models (arXiv:2509.25095 and its code at 6367295: no normalisation is passed).
+    """
+    return InputContract(
+        name="paper", fs=fs, seconds=seconds, leads=leads, unit="mV", filter=None, normalisation="none", fill="before", policy="zero",
+        absent="0 mV",
+    )  # fmt: skip
+
+
 @dataclass(frozen=True, kw_only=True)
 class Weights:
     """One published file of weights and how its tensors become the network's."""

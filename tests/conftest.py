@@ -110,6 +110,29 @@ def typed(copies: Path) -> Callable[..., int]:
     return run
 
 
+@pytest.fixture
+def two_processes(tmp_path: Path) -> Callable[[str], None]:
+    """two_processes(__file__): runs `several(tmp_path)` of a test file under torchrun, in two gloo processes of one thread each."""
+
+    def launch(file: str) -> None:
+        script = tmp_path / "script.py"
+        script.write_text(
+            "import importlib.util, pathlib, sys\n"
+            f"spec = importlib.util.spec_from_file_location({Path(file).stem!r}, {file!r})\n"
+            "module = importlib.util.module_from_spec(spec)\n"
+            "spec.loader.exec_module(module)\n"
+            f"module.several(pathlib.Path({str(tmp_path)!r}))\n"
+            "import torch.distributed\n"
+            "torch.distributed.barrier()\n"
+            "torch.distributed.destroy_process_group()\n"  # its threads must not outlive the interpreter
+        )
+        words = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", str(script)]
+        done = subprocess.run(words, capture_output=True, text=True, env=os.environ | {"OMP_NUM_THREADS": "1"}, timeout=300)
+        assert done.returncode == 0, done.stderr
+
+    return launch
+
+
 @pytest.fixture(scope="session")
 def real_data() -> Path:
     """The folder named by ECGBENCH_REAL_DATA."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from safetensors.torch import load as load_bytes
@@ -17,6 +17,8 @@ from ecgbench.errors import BadSetting, BadWeights, UnknownName
 from ecgbench.models import _reading, _released
 from ecgbench.models._reading import SAFE, TORCH
 from ecgbench.models._released import origin as origin
+
+N = TypeVar("N", bound=nn.Module)
 
 
 @dataclass(frozen=True)
@@ -60,6 +62,13 @@ def load(network: nn.Module, weights: str | Path, card: ModelCard) -> None:
     with _reading.unpacked(path, member) as file:
         found, _ = matched(network, file, card, (_plain_layout(card), *card.weights))
         network.load_state_dict(found)
+
+
+def loaded(network: N, weights: str | Path | None, card: ModelCard) -> N:
+    """`network` with the tensors of a file or name (see `load`), or as it is where `weights` is None: what `build` gives."""
+    if weights is not None:
+        load(network, weights, card)
+    return network
 
 
 def matched(network: nn.Module, path: Path, card: ModelCard, layouts: Sequence[Weights]) -> tuple[dict[str, Tensor], str]:

@@ -17,7 +17,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ecgbench.cards import InputContract, ModelCard, Weights
+from ecgbench.cards import ModelCard, Weights, reference_feeding
 from ecgbench.ecg.leads import LEADS
 from ecgbench.models import _weights
 from ecgbench.models._derived import Derived, statistics
@@ -34,18 +34,7 @@ _TOKENS_AT_ONCE = 1200
 _PREFIX, _HEAD = "ts_encoder.", "ts_encoder.head_ssl."
 _LICENCE = "weights CC BY 4.0 (figshare 30192604); the code's repository has no LICENSE file"
 
-_PAPER = InputContract(
-    name="paper",
-    fs=240,
-    seconds=2.5,
-    leads=LEADS,
-    unit="mV",
-    filter=None,
-    normalisation="none",
-    fill="before",
-    policy="zero",
-    absent="0 mV",
-)
+_PAPER = reference_feeding(fs=240, seconds=2.5, leads=LEADS)
 
 CARD = ModelCard(
     title="ECG-CPC",
@@ -328,10 +317,7 @@ def _dropped(x: Tensor, training: bool) -> Tensor:
 
 def build(weights: str | Path | None = None) -> Cpc:
     """The encoder in torch's training mode, with random weights or those of a file or name (see `_weights.load`)."""
-    network = Cpc()
-    if weights is not None:
-        _weights.load(network, weights, CARD)
-    return network
+    return _weights.loaded(Cpc(), weights, CARD)
 
 
 def parity_key(key: str) -> str | None:

@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ecgbench.cards import InputContract, ModelCard, Weights
+from ecgbench.cards import ModelCard, Weights, reference_feeding
 from ecgbench.ecg.leads import LEADS
 from ecgbench.models import _weights
 from ecgbench.models._derived import Derived, statistics
@@ -26,18 +26,7 @@ MIMIC_LEADS = (*LEADS[:4], "aVF", "aVL", *LEADS[6:])
 
 _LICENCE = "none stated: the repository has no LICENSE file; the Zenodo record of the weights states its own"
 
-_PAPER = InputContract(
-    name="paper",
-    fs=500,
-    seconds=10,
-    leads=LEADS,
-    unit="mV",
-    filter=None,
-    normalisation="none",
-    fill="before",
-    policy="zero",
-    absent="0 mV",
-)
+_PAPER = reference_feeding(fs=500, seconds=10, leads=LEADS)
 
 CARD = ModelCard(
     title="ECGFM-KED",
@@ -196,7 +185,4 @@ def _laid_out(x: Tensor) -> Tensor:
 
 def build(weights: str | Path | None = None) -> Ked:
     """The encoder in torch's training mode, with random weights or those of a file or name (see `_weights.load`)."""
-    network = Ked()
-    if weights is not None:
-        _weights.load(network, weights, CARD)
-    return network
+    return _weights.loaded(Ked(), weights, CARD)

@@ -16,7 +16,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ecgbench.cards import Filter, InputContract, ModelCard, Weights
+from ecgbench.cards import Filter, InputContract, ModelCard, Weights, reference_feeding
 from ecgbench.ecg.leads import LEADS
 from ecgbench.models import _weights
 from ecgbench.models._features import Features, demand_all, demand_windows
@@ -62,18 +62,7 @@ CARD = ModelCard(
     parameters=30_665_264,
     dim=WIDTH,
     contracts=(
-        InputContract(
-            name="paper",
-            fs=500,
-            seconds=2.5,
-            leads=LEADS,
-            unit="mV",
-            filter=None,
-            normalisation="none",
-            fill="before",
-            policy="zero",
-            absent="0 mV",
-        ),
+        reference_feeding(fs=500, seconds=2.5, leads=LEADS),
         InputContract(
             name="upstream",
             fs=500,
@@ -226,10 +215,7 @@ def _swish(x: Tensor) -> Tensor:
 
 def build(weights: str | Path | None = None) -> Net1D:
     """The encoder of 12 leads in torch's training mode, with random weights or those of a file or name (see `_weights.load`)."""
-    network = Net1D(len(LEADS))
-    if weights is not None:
-        _weights.load(network, weights, CARD)
-    return network
+    return _weights.loaded(Net1D(len(LEADS)), weights, CARD)
 
 
 def parity_key(key: str) -> str | None:

@@ -31,7 +31,4 @@ CARD = replace(
 
 def build(weights: str | Path | None = None) -> Net1D:
     """The encoder of lead I in torch's training mode, with random weights or those of a file or name (see `_weights.load`)."""
-    network = Net1D(1)
-    if weights is not None:
-        _weights.load(network, weights, CARD)
-    return network
+    return _weights.loaded(Net1D(1), weights, CARD)

@@ -6,6 +6,7 @@ it has no tokens, which is how the authors' code reads subsets. State-dict keys 
 """
 
 import math
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 
@@ -13,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ecgbench.cards import InputContract, ModelCard, Weights
+from ecgbench.cards import ModelCard, Weights, reference_feeding
 from ecgbench.models import _weights
 from ecgbench.models._blocks import gelu
 from ecgbench.models._features import Features, demand_some, demand_windows
@@ -27,6 +28,8 @@ _MANY_LEADS = 6
 
 _LICENCE = "MIT"
 
+_PAPER = replace(reference_feeding(fs=250, seconds=10, leads=LEADS), absent="0 mV; III, aVR, aVL and aVF are never read")
+
 CARD = ModelCard(
     title="ECG-JEPA",
     summary="ViT-B over the 0.2 s patches of 8 leads, attention within a lead and within a time, pre-trained by predicting latents",
@@ -37,34 +40,7 @@ CARD = ModelCard(
     licence=_LICENCE,
     parameters=85_374_720,
     dim=WIDTH,
-    contracts=(
-        InputContract(
-            name="paper",
-            fs=250,
-            seconds=10,
-            leads=LEADS,
-            unit="mV",
-            filter=None,
-            normalisation="none",
-            fill="before",
-            policy="zero",
-            absent="0 mV; III, aVR, aVL and aVF are never read",
-        ),
-        InputContract(
-            name="upstream",
-            fs=250,
-            seconds=10,
-            leads=LEADS,
-            unit="mV",
-            filter=None,
-            resampler="fft",
-            normalisation="none",
-            fill="after",
-            policy="zero",
-            absent="0 mV; III, aVR, aVL and aVF are never read",
-            short="edge",
-        ),
-    ),
+    contracts=(_PAPER, replace(_PAPER, name="upstream", resampler="fft", fill="after", short="edge")),
     native=True,
     objective="predicting the latents of masked stretches of time from the rest",
     corpora=("Chapman-Shaoxing", "Ningbo", "CODE-15"),
@@ -277,7 +253,4 @@ def position_table() -> Tensor:
 
 def build(weights: str | Path | None = None) -> EcgJepa:
     """The encoder in torch's training mode, with random weights or those of a file or name (see `_weights.load`)."""
-    network = EcgJepa()
-    if weights is not None:
-        _weights.load(network, weights, CARD)
-    return network
+    return _weights.loaded(EcgJepa(), weights, CARD)

@@ -356,10 +356,7 @@ class HubertEcg(nn.Module):
 
 def build(weights: str | Path | None = None) -> HubertEcg:
     """The encoder in torch's training mode, with random weights or those of a file or name (see `_weights.load`)."""
-    network = HubertEcg()
-    if weights is not None:
-        _weights.load(network, weights, CARD)
-    return network
+    return _weights.loaded(HubertEcg(), weights, CARD)
 
 
 def _refuse(signal: Tensor, measured: Tensor) -> None:

@@ -278,9 +278,7 @@ def _counts(rows: Tensor, measured: Tensor) -> Tensor:
 def build(weights: str | Path | None = None) -> Laef:
     """LAEF with random weights (torch's generator), or with those of a file (BadSetting, BadWeights: see `_weights.load`)."""
     network = Laef(Embedder(), (Block(GATv2(WIDTH, HEADS, DROPOUT), nn.LayerNorm(WIDTH)) for _ in range(BLOCKS)))
-    if weights is not None:
-        _weights.load(network, weights, CARD)
-    return network
+    return _weights.loaded(network, weights, CARD)
 
 
 def hasten(network: nn.Module, windows: int) -> str:

@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ecgbench.cards import InputContract, ModelCard, Weights
+from ecgbench.cards import InputContract, ModelCard, Weights, reference_feeding
 from ecgbench.ecg.leads import LEADS
 from ecgbench.models import _blocks, _weights
 from ecgbench.models._derived import Derived, statistics
@@ -41,18 +41,7 @@ CARD = ModelCard(
     parameters=3_848_832,
     dim=WIDTH,
     contracts=(
-        InputContract(
-            name="paper",
-            fs=500,
-            seconds=2.5,
-            leads=LEADS,
-            unit="mV",
-            filter=None,
-            normalisation="none",
-            fill="before",
-            policy="zero",
-            absent="0 mV",
-        ),
+        reference_feeding(fs=500, seconds=2.5, leads=LEADS),
         InputContract(
             name="upstream",
             fs=500,
@@ -193,10 +182,7 @@ def _relu(x: Tensor) -> Tensor:
 
 def build(weights: str | Path | None = None) -> ResNet18:
     """The ResNet in torch's training mode, with random weights or those of a file or name (see `_weights.load`)."""
-    network = ResNet18()
-    if weights is not None:
-        _weights.load(network, weights, CARD)
-    return network
+    return _weights.loaded(ResNet18(), weights, CARD)
 
 
 def parity_key(key: str) -> str | None:

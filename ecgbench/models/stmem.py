@@ -12,7 +12,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from ecgbench.cards import Filter, InputContract, ModelCard, Weights
+from ecgbench.cards import Filter, InputContract, ModelCard, Weights, reference_feeding
 from ecgbench.ecg.leads import LEADS
 from ecgbench.models import _weights
 from ecgbench.models._blocks import Block
@@ -48,18 +48,7 @@ CARD = ModelCard(
     parameters=85_150_614,
     dim=WIDTH,
     contracts=(
-        InputContract(
-            name="paper",
-            fs=250,
-            seconds=2.4,
-            leads=LEADS,
-            unit="mV",
-            filter=None,
-            normalisation="none",
-            fill="before",
-            policy="zero",
-            absent="0 mV",
-        ),
+        reference_feeding(fs=250, seconds=2.4, leads=LEADS),
         InputContract(
             name="upstream",
             fs=250,
@@ -204,10 +193,7 @@ def position_table() -> Tensor:
 
 def build(weights: str | Path | None = None) -> StMem:
     """The encoder in torch's training mode, with random weights or those of a file or name (see `_weights.load`)."""
-    network = StMem()
-    if weights is not None:
-        _weights.load(network, weights, CARD)
-    return network
+    return _weights.loaded(StMem(), weights, CARD)
 
 
 def _refuse(signal: Tensor, measured: Tensor) -> None:

@@ -1,7 +1,6 @@
 import csv
 import json
 import os
-import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -282,22 +281,9 @@ def several(folder: Path) -> None:
     (folder / f"rank{rank}.json").write_text(json.dumps({"curve": results(curve), "weights": sums}))
 
 
-def test_two_processes_train_as_one(tmp_path: Path) -> None:
+def test_two_processes_train_as_one(tmp_path: Path, two_processes: Callable[[str], None]) -> None:
     several(tmp_path)
-    script = tmp_path / "script.py"
-    script.write_text(
-        "import importlib.util, pathlib, sys\n"
-        f"spec = importlib.util.spec_from_file_location('test_stage', {__file__!r})\n"
-        "module = importlib.util.module_from_spec(spec)\n"
-        "spec.loader.exec_module(module)\n"
-        f"module.several(pathlib.Path({str(tmp_path)!r}))\n"
-        "import torch.distributed\n"
-        "torch.distributed.barrier()\n"
-        "torch.distributed.destroy_process_group()\n"  # its threads must not outlive the interpreter
-    )
-    launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", str(script)]
-    done = subprocess.run(launch, capture_output=True, text=True, env=os.environ | {"OMP_NUM_THREADS": "1"}, timeout=300)
-    assert done.returncode == 0, done.stderr
+    two_processes(__file__)
     alone, first, second = (json.loads((tmp_path / f"rank{r}.json").read_text()) for r in ("alone", "0", "1"))
     assert first == second
     assert [p[3] for p in first["curve"]] == [p[3] for p in alone["curve"]]
