@@ -5,7 +5,7 @@ import sys
 import typer
 
 from ecgbench import __version__
-from ecgbench.cli import check, data, doctor, lists, models, profile, report, run
+from ecgbench.cli import check, data, doctor, lists, models, pretrain, profile, report, run
 from ecgbench.errors import EcgbenchError
 
 app = typer.Typer(
@@ -16,7 +16,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for group in (run, report, models, lists, data, check, doctor, profile):
+for group in (run, report, models, lists, data, check, doctor, profile, pretrain):
     group.add(app)
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ecgbench.errors import BadSetting
 from ecgbench.files import lines, put, writing
 
 FILE = "curve.csv"
@@ -87,6 +88,39 @@ def paced(note: Callable[[str], None], every: float = 15.0) -> Listener:
             note(str(report))
 
     return listen
+
+
+def both(*listeners: Listener) -> Listener:
+    """A listener that tells several."""
+
+    def listen(report: Report) -> None:
+        for listener in listeners:
+            listener(report)
+
+    return listen
+
+
+@contextmanager
+def wandb(project: str, name: str, digest: str) -> Iterator[Callable[[str], Listener]]:
+    """Weights & Biases: name of a stage -> a listener that logs there, in one run for each digest; BadSetting where it is not installed."""
+    try:
+        import wandb as board  # an optional program
+    except ImportError:
+        raise BadSetting(f"--wandb {project}: Weights & Biases is not installed; pip install wandb, or leave it out") from None
+    run = board.init(project=project, name=name, id=f"{name}-{digest[:12]}", resume="allow", config={"recipe": name, "digest": digest})
+
+    def of(stage: str) -> Listener:
+        def listen(report: Report) -> None:
+            told = {"loss": report.loss, "records per second": report.rate, "waiting": report.waiting, "step": report.step}
+            told |= {f"masked accuracy/{i + 1}": a for i, a in enumerate(report.accuracy)}
+            run.log({f"{stage}/{k}": v for k, v in told.items()})
+
+        return listen
+
+    try:
+        yield of
+    finally:
+        run.finish()
 
 
 @contextmanager

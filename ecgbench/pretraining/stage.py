@@ -122,7 +122,7 @@ def run(stage: Stage, model: MaskedNodes, corpus: Corpus, labeller: Labeller, pl
     alike and returns the same. LeakError: a record that must not enter training. BadSetting: the folder holds another stage,
     or memory does not suffice. BadWeights: a damaged checkpoint. GateError: a loss that is not finite. WriteError.
     """
-    _join()
+    ranks.join()
     fabric = open_fabric(place.device, stage.precision)
     share = -(-stage.records(len(corpus)) // fabric.world_size)
     batches = Batches(
@@ -132,14 +132,6 @@ def run(stage: Stage, model: MaskedNodes, corpus: Corpus, labeller: Labeller, pl
     )  # fmt: skip
     with repeatable(fabric.device):
         return _Work(stage, model, batches, labeller, fabric)(place)
-
-
-def _join() -> None:
-    """Processes of torchrun wait for each other as long as a probe in one of them may take, not for the usual minutes."""
-    import torch.distributed as group
-
-    if ranks.world() > 1 and not group.is_initialized():
-        group.init_process_group("cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo", timeout=ranks.PATIENCE)
 
 
 class _Work:

@@ -23,6 +23,30 @@ def rank() -> int:
     return int(os.environ.get("RANK", "0"))
 
 
+def local() -> int:
+    """Which of the processes on this machine this is."""
+    return int(os.environ.get("LOCAL_RANK", "0"))
+
+
+def join() -> None:
+    """Make the group, where there is none yet; its processes wait for each other as long as work in one of them may take."""
+    import torch
+    import torch.distributed as group
+
+    if world() > 1 and not group.is_initialized():
+        group.init_process_group("cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo", timeout=PATIENCE)
+
+
+def wait() -> None:
+    """Until every process is here."""
+    import torch
+    import torch.distributed as group
+
+    if world() > 1:
+        join()
+        group.all_reduce(torch.zeros(1))
+
+
 def call(message: dict[str, Any] | None) -> None:
     """From the first process to the others: a fit to take part in, or None for the end."""
     if world() > 1:
@@ -48,8 +72,7 @@ def _exchange(content: bytes) -> bytes:
     import torch
     import torch.distributed as group
 
-    if not group.is_initialized():
-        group.init_process_group("cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo", timeout=PATIENCE)
+    join()
     length = torch.tensor([len(content)])
     group.broadcast(length, 0)
     data = torch.zeros(int(length), dtype=torch.uint8)

@@ -1,0 +1,151 @@
+"""`ecgbench pretrain`: make LAEF's weights by a recipe."""
+
+import os
+import sys
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack, nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from ecgbench.cells import Places
+from ecgbench.cli.run import DATA, PREPARED
+from ecgbench.errors import BadSetting
+from ecgbench.room import folder_name
+
+if TYPE_CHECKING:
+    from ecgbench.pretraining.curve import Listener
+
+
+def add(app: typer.Typer) -> None:
+    """Add the command to the program."""
+    app.command("pretrain")(pretrain)
+
+
+def pretrain(
+    recipe: str = typer.Option(..., "--recipe", help="paper, small (one GPU), small-cpu, smoke (the synthetic demo)."),
+    data: Path = DATA,
+    prepared: Path = PREPARED,
+    out: Path = typer.Option(None, "--out", "-o", help="Folder; an interrupted pre-training in it goes on.  (default: runs/pretrain-NAME)"),
+    device: str = typer.Option("auto", "--device", help="auto (a GPU where there is one), cpu, cuda, cuda:1; several by torchrun."),
+    descriptor: str = typer.Option(
+        None, "--descriptor", help="Of segments in stage 1: mfcc-paper, mfcc-ecg, time-frequency, mixed, mixed-ecg."
+    ),
+    codes: str = typer.Option(None, "--codes", metavar="C,...", help="Codes of stage 1; several codebooks are predicted at once: 50,100."),
+    refined: str = typer.Option(None, "--refined", metavar="C,...", help="Codes of stage 2, clustered from nodes of stage 1."),
+    init: str = typer.Option(None, "--init", help="Where stage 2 starts: previous (the checkpoint selected in stage 1) or scratch."),
+    steps: str = typer.Option(None, "--steps", metavar="N,M", help="Steps of both stages; more than before prolong stage 2."),
+    batch: int = typer.Option(None, "--batch", help="Recordings per step; all, where there are fewer."),
+    micro_batch: int = typer.Option(None, "--micro-batch", help="Recordings per pass where a batch does not fit the memory."),
+    masked: float = typer.Option(None, "--masked", help="Share of the nodes of each lead that is hidden."),
+    edge_drop: float = typer.Option(None, "--edge-drop", help="Probability with which stage 2 leaves out an edge within a lead."),
+    lr: float = typer.Option(None, "--lr", help="Learning rate, constant."),
+    weight_decay: float = typer.Option(None, "--weight-decay", help="Added to the gradient (Adam); with --adamw decoupled."),
+    adamw: bool = typer.Option(None, "--adamw", help="AdamW instead of the paper's Adam."),
+    precision: str = typer.Option(None, "--precision", help="bf16 or float32, of the forward pass of training."),
+    checkpoint_every: int = typer.Option(None, "--checkpoint-every", help="Steps between two checkpoints: what a kill may lose."),
+    probe_every: int = typer.Option(None, "--probe-every", help="Steps between two encoders that are kept and measured."),
+    seed: int = typer.Option(None, "--seed", help="Of weights, codebooks, masks and windows."),
+    wandb: str = typer.Option(None, "--wandb", metavar="PROJECT", help="Log to Weights & Biases too (pip install wandb)."),
+    dry_run: bool = typer.Option(False, "--dry-run", help="Only say what the recipe is; nothing is read."),
+) -> None:  # fmt: skip
+    """Pre-train LAEF: codebook of signal descriptors, masked node modelling, codebook of its own nodes, masked node modelling again.
+
+    Recordings of validation and test splits never enter training: PTB-XL's folds 9 and 10 raise an error, under their own or
+    their Challenge names. In each stage encoders are kept every so many steps, and the earliest one that is within 0.001 of the
+    best on the development task (linear probe, validation split) is used.
+
+    Any phase may be interrupted: the same command goes on and ends with the same codebooks and curves. Several GPUs:
+    torchrun --nproc-per-node 4 -m ecgbench pretrain ...
+
+    Examples:
+
+      ecgbench pretrain --recipe smoke                               (shows that everything runs; its weights mean nothing)
+
+      ecgbench pretrain --recipe small --data DIR --out runs/laef    (DIR/ptbxl as published)
+
+      ecgbench run --models laef --weights laef=runs/laef/encoder.safetensors --tasks ptbxl_super --data DIR
+    """
+    from ecgbench.pretraining import recipe as recipes
+
+    words: dict[str, Any] = {
+        "descriptor": descriptor, "codes": _sizes("--codes", codes), "refined": _sizes("--refined", refined), "init": init,
+        "steps": _sizes("--steps", steps), "batch": batch, "micro": micro_batch, "ratio": masked, "edge_drop": edge_drop, "lr": lr,
+        "weight_decay": weight_decay, "adamw": adamw, "precision": precision, "checkpoint_every": checkpoint_every,
+        "probe_every": probe_every, "seed": seed,
+    }  # fmt: skip
+    if words["steps"] is not None and len(words["steps"]) != 2:
+        raise BadSetting(f"--steps {steps}: one number for each stage, for example --steps 800,800")
+    chosen = recipes.get(recipe).changed({k: v for k, v in words.items() if v is not None})
+    if dry_run:
+        typer.echo("\n".join(chosen.lines()))
+        return
+    _make(chosen, Places(data=data, prepared=prepared, out=out or Path("runs") / folder_name(f"pretrain-{recipe}")), device, wandb)
+
+
+def _make(recipe: Any, places: Places, device: str, project: str | None) -> None:
+    from ecgbench.benchmark.device import choose
+    from ecgbench.benchmark.progress import Watcher, watcher
+    from ecgbench.pretraining import curve, ledger, pretrain
+    from ecgbench.pretraining.assemble import assemble
+    from ecgbench.profiling.trial import about
+    from ecgbench.reports import _pretraining
+
+    device = choose(device)
+    first = os.environ.get("RANK", "0") == "0"
+    follower: Watcher = watcher() if first else _Quiet()
+    with ExitStack() as stack:
+        boards = stack.enter_context(curve.wandb(project, recipe.name, recipe.digest)) if project and first else None
+
+        def listener(stage: str) -> "Listener":
+            shown = _shown(stage, follower.note)
+            return shown if boards is None else curve.both(shown, boards(stage))
+
+        data = assemble(recipe, places, follower)
+        site = pretrain.Site(out=places.out, device=device, name=about(device)["device"], watcher=follower, listener=listener)
+        told = pretrain.run(recipe, data, site)
+    if not first:
+        return
+    typer.echo("\n".join(ledger.lines(told["phases"])))
+    drawn = _pretraining.draw(places.out)
+    typer.echo("\n".join(str(path) for path in [places.out / pretrain.ENCODER, *drawn]))
+    typer.echo(f"next: ecgbench run --models laef --weights laef={places.out / pretrain.ENCODER} ...")
+
+
+class _Quiet:
+    """Follows a process that is not the first: shows nothing."""
+
+    def note(self, text: str) -> None:
+        """Nothing."""
+
+    def stage(self, text: str, total: int, unit: str) -> AbstractContextManager[Callable[[int], None]]:
+        """Nothing."""
+        return nullcontext(lambda n: None)
+
+
+def _shown(stage: str, note: Callable[[str], None]) -> "Listener":
+    """One line that is written over on a terminal, else a line every 15 s."""
+    from ecgbench.pretraining.curve import Report, paced
+
+    if not sys.stderr.isatty():
+        return paced(lambda line: note(f"{stage}, {line}"))
+    last = 0.0
+
+    def listen(report: Report) -> None:
+        nonlocal last
+        ends = report.step == report.steps
+        if ends or time.monotonic() - last > 0.3:
+            last = time.monotonic()
+            sys.stderr.write(f"\r\x1b[2K{stage}, {report}" + ("\n" if ends else ""))
+            sys.stderr.flush()
+
+    return listen
+
+
+def _sizes(flag: str, text: str | None) -> tuple[int, ...] | None:
+    try:
+        return None if text is None else tuple(int(word) for word in text.split(","))
+    except ValueError:
+        raise BadSetting(f"{flag} {text}: whole numbers, comma-separated, for example 50,100") from None

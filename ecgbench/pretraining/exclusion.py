@@ -1,0 +1,41 @@
+"""Which recordings of the corpora must stay out of pre-training: those that evaluation may see, under whatever name they come."""
+
+from collections import Counter
+from collections.abc import Sequence
+
+from ecgbench.datasets._prepare import Prepared
+from ecgbench.pretraining.corpus import PTBXL, TRAINING_FOLDS, Name, ecg_id_of, folds_of, is_ptbxl
+
+
+class Exclusion:
+    """Says of each training recording whether it may be used, and counts why others may not.
+
+    Out are recordings of a patient of a validation or test split, recordings of PTB-XL's folds 9 and 10 under the names of another
+    dataset, and those with the very samples of a validation or test recording of any dataset (hash of what is stored). The guard
+    of the corpus still looks at all that are left.
+    """
+
+    def __init__(self, prepared: Sequence[Prepared]) -> None:
+        self.reasons: Counter[str] = Counter()
+        """"id", "patient", "signal" -> recordings left out."""
+        self._facts = {
+            p.name: dict(zip(p.index["record"], zip(p.index["patient"], p.index["sha256"], strict=True), strict=True)) for p in prepared
+        }
+        out = {p.name: p.index[p.index["split"] != "train"] for p in prepared}
+        self._patients = {name: set(rows["patient"]) for name, rows in out.items()}
+        self._signals = {s for rows in out.values() for s in rows["sha256"]}
+        folds = {k: v for p in prepared if p.name == PTBXL for k, v in folds_of(p.index).items()}
+        self._held_out = {ecg_id for ecg_id, fold in folds.items() if fold not in TRAINING_FOLDS}
+
+    def __call__(self, name: Name) -> bool:
+        """Whether a recording may enter pre-training."""
+        reason = self._reason(name, *self._facts[name.dataset][name.record])
+        self.reasons.update([reason] if reason else [])
+        return not reason
+
+    def _reason(self, name: Name, patient: str, sha256: str) -> str:
+        if is_ptbxl(name) and ecg_id_of(name) in self._held_out:
+            return "id"
+        if patient in self._patients[name.dataset]:
+            return "patient"
+        return "signal" if sha256 in self._signals else ""

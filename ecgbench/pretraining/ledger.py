@@ -1,0 +1,71 @@
+"""What the six phases of a pre-training took, beside what the paper's took, and what they would take on its 9.2 million ECGs."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ecgbench.pretraining.stage import STAGES
+
+ECGS = 9_200_000
+"""The paper's corpora; it clusters and describes each once."""
+HOUR = 3600.0
+PAPER = {
+    "stage 1: extraction": 30 * 24 * HOUR,
+    "stage 1: clustering": HOUR,
+    "stage 1: training": 3 * HOUR,
+    "stage 2: extraction": 30 * 24 * HOUR,
+    "stage 2: clustering": 4.5 * HOUR,
+    "stage 2: training": 3 * HOUR,
+}
+"""Seconds (paper, "Computational resources and experiment duration": 1 month, 1 h, 3 h, 1 month, 4.5 h, 3 h)."""
+
+
+@dataclass(frozen=True)
+class Phase:
+    """One phase, measured."""
+
+    name: str
+    """A key of PAPER."""
+    seconds: float
+    records: int
+    """Recordings that went through it, each as often as it did."""
+
+
+def table(phases: Sequence[Phase], device: str) -> list[dict[str, Any]]:
+    """One row per phase: what was measured, the paper's seconds, and the projection to its scale on this device.
+
+    Extraction and clustering grow with the number of recordings: each of the ECGS once, one window of 5 s and 12 leads. Training
+    grows with steps and batch: the paper's 80,000 and 75,000 steps of 448 recordings, in which the labels of each window are made
+    anew, since nothing is stored.
+    """
+    rows = []
+    for phase in phases:
+        stage = STAGES[int(phase.name[len("stage ")]) - 1]
+        records = stage.steps * stage.batch if phase.name.endswith("training") else ECGS
+        rows.append({
+            "phase": phase.name, "seconds": phase.seconds, "records": phase.records, "device": device, "projected_records": records,
+            "projected_seconds": phase.seconds / phase.records * records, "paper_seconds": PAPER[phase.name],
+        })  # fmt: skip
+    return rows
+
+
+def lines(rows: Sequence[dict[str, Any]]) -> list[str]:
+    """The table as a terminal shows it."""
+    shown = [["phase", "here", "recordings", "projected", "paper"]]
+    for row in rows:
+        spent = [told(row[k]) for k in ("seconds", "projected_seconds", "paper_seconds")]
+        shown.append([row["phase"], spent[0], f"{row['records']:,}", *spent[1:]])
+    widths = [max(map(len, column)) for column in zip(*shown)]
+    return ["  ".join(word.ljust(width) for word, width in zip(row, widths)).rstrip() for row in shown]
+
+
+def told(seconds: float) -> str:
+    """A duration for people.
+
+    >>> [told(s) for s in (0.21, 42, 660, 3 * 3600, 30 * 24 * 3600)]
+    ['0.2 s', '42 s', '11 min', '3.0 h', '30 days']
+    """
+    for limit, unit, word in ((10, 1, "{:.1f} s"), (120, 1, "{:.0f} s"), (120 * 60, 60, "{:.0f} min"), (72 * HOUR, HOUR, "{:.1f} h")):
+        if seconds < limit:
+            return word.format(seconds / unit)
+    return f"{seconds / 24 / HOUR:,.0f} days"

@@ -1,0 +1,267 @@
+"""A whole pre-training by a recipe: two codebooks, two stages, two selections. Interrupted anywhere, it goes on from there.
+
+    OUT/recipe.json            every choice, and the hash of what it was made from
+        stage1/codebook.json   what was fitted, how often codes are met, time;  codebook_50.npz, elbow.csv
+               checkpoint.safetensors, curve.csv, tensorboard/   of the loop, see `stage.run`
+               encoders/       kept and measured, see `selection.Kept`
+        stage2/                the same
+        encoder.safetensors    the selected encoder of stage 2, float32: LAEF's weights
+        pretraining.json       how it came about: recipe, data, codebooks, selections, time per phase
+
+Under torchrun every process calls `run` alike; OUT is a folder that all of them see.
+"""
+
+import json
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import save
+from torch import Tensor
+
+from ecgbench import provenance
+from ecgbench.benchmark.progress import Watcher
+from ecgbench.cells import key
+from ecgbench.errors import BadSetting, BadWeights
+from ecgbench.files import as_json, put
+from ecgbench.models import laef
+from ecgbench.pretraining import codebook, descriptors, ledger
+from ecgbench.pretraining.corpus import Corpus
+from ecgbench.pretraining.curve import Listener, Point
+from ecgbench.pretraining.labels import Codes, Describe, Nodes, codebooks
+from ecgbench.pretraining.objective import MaskedNodes
+from ecgbench.pretraining.recipe import Recipe
+from ecgbench.pretraining.selection import Checkpoint, Development, Kept, earliest
+from ecgbench.pretraining.stage import Place
+from ecgbench.pretraining.stage import run as train
+from ecgbench.seeds import seed_of
+from ecgbench.training import ranks
+
+RECIPE, REPORT, ENCODER, BOOKS = "recipe.json", "pretraining.json", "encoder.safetensors", "codebook.json"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Site:
+    """Where a pre-training runs, where it is kept, and who follows it."""
+
+    out: Path
+    device: str
+    """"cpu", "cuda" or "cuda:1"."""
+    name: str
+    """The device in words, for the table of times."""
+    watcher: Watcher
+    listener: Callable[[str], Listener]
+    """Name of a stage -> who hears of its steps."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Data:
+    """What a pre-training sees."""
+
+    corpus: Corpus
+    development: Development
+    prepared: dict[str, str]
+    """Dataset -> digest of its prepared copy."""
+    left_out: dict[str, int]
+    """Why training recordings are not in the corpus -> how many; see `exclusion`."""
+
+
+def run(recipe: Recipe, data: Data, site: Site) -> dict[str, Any]:
+    """Everything that is missing in `site.out`; what pretraining.json says.
+
+    The same recipe and data give the same codebooks and the same curves, however often it was interrupted, on one machine with
+    one number of threads. LeakError: a recording that must not enter training. BadSetting: the folder is of another recipe or
+    other data. BadWeights: a damaged file in it. WriteError.
+    """
+    return _Pretraining(recipe, data, site)()
+
+
+def facts(recipe: Recipe, data: Data) -> dict[str, Any]:
+    """What recipe.json holds: two folders with equal ones hold the same pre-training."""
+    return {"recipe": recipe.facts(), "datasets": data.prepared, "corpus": data.corpus.digest, "left_out": data.left_out}
+
+
+class _Pretraining:
+    """One recipe on one corpus."""
+
+    def __init__(self, recipe: Recipe, data: Data, site: Site) -> None:
+        self.recipe, self.data, self.site, self.first = recipe, data, site, ranks.rank() == 0
+
+    def __call__(self) -> dict[str, Any]:
+        self._claim()
+        first = self._stage(1, descriptors.preset(self.recipe.descriptor), self._new(0))
+        encoder, mask = first.kept.load(first.selected)
+        encoder.to(self._device)
+        start = self._new(1)
+        if self.recipe.init == "previous":
+            start.encoder.load_state_dict(encoder.state_dict())
+            start.mask.data.copy_(mask)
+        second = self._stage(2, Nodes(encoder, self.recipe.block), start)
+        told = self._told((first, second))
+        if self.first:
+            network, _ = second.kept.load(second.selected)
+            put(self.site.out / ENCODER, save(network.state_dict(), {"network": "LAEF", "recipe": self.recipe.digest}))
+            put(self.site.out / REPORT, as_json(told))
+        return told
+
+    @cached_property
+    def _device(self) -> torch.device:
+        kind = self.site.device.partition(":")[0]
+        if kind == "cpu" or ranks.world() == 1:
+            return torch.device(self.site.device)
+        return torch.device(kind, ranks.local())
+
+    def _claim(self) -> None:
+        """The folder is this pre-training's; BadSetting where it is another's."""
+        path, mine = self.site.out / RECIPE, facts(self.recipe, self.data)
+        if path.is_file():
+            other = _json(path)
+            if differing := _differing(other, mine):
+                raise BadSetting(f"{path} is of another pre-training: it differs in {', '.join(differing)}; choose another --out")
+        elif self.first:
+            put(path, as_json(mine))
+        ranks.wait()
+
+    def _new(self, stage: int) -> MaskedNodes:
+        """New weights for a stage."""
+        sizes = (self.recipe.codes, self.recipe.refined)[stage]
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed_of("pre-training weights", self.recipe.seed, stage) % 2**63)
+            return MaskedNodes(laef.build(), sizes)
+
+    def _stage(self, number: int, describe: Describe, model: MaskedNodes) -> "_Stage":
+        recipe, site = self.recipe, self.site
+        name, folder, settings = f"stage {number}", site.out / f"stage{number}", recipe.stages[number - 1]
+        if self.first:
+            self._books(number, describe, folder)
+        ranks.wait()
+        told = _json(folder / BOOKS)
+        books = [codebook.load(folder / f"codebook_{c}.npz") for c in model.codebooks]
+        if [b.digest for b in books] != [told["codebooks"][str(c)]["digest"] for c in model.codebooks]:
+            raise BadWeights(f"codebooks in {folder} are not those that were fitted; remove that folder and run the same command again")
+        kept = Kept(folder, self.data.development, windows=recipe.windows, note=site.watcher.note)
+        place = Place(folder=folder, device=site.device, listener=site.listener(name), probe=kept)
+        site.watcher.note(f"{name}: {settings.steps} steps of {settings.records(len(self.data.corpus))} recordings")
+        points = train(settings, model, self.data.corpus, Codes(describe, books), place)
+        ranks.wait()
+        found = kept.checkpoints()
+        made = _Stage(name, kept, earliest(found), found, points, told)
+        site.watcher.note(f"{name}: checkpoint of step {made.selected.step} selected ({made.selected.score:.4f})")
+        return made
+
+    def _books(self, number: int, describe: Describe, folder: Path) -> None:
+        """Fit the codebooks of a stage, unless they are there."""
+        recipe, corpus = self.recipe, self.data.corpus
+        sizes = (recipe.codes, recipe.refined)[number - 1]
+        path, wanted = folder / BOOKS, key({"description": dict(describe.facts), "codes": sizes, "seed": recipe.seed})
+        if path.is_file() and _json(path)["key"] == wanted:
+            return
+        timed = _Timed(describe, self._device)
+        began = time.perf_counter()
+        every = tuple(sorted({*sizes, *recipe.elbow[number - 1]}))
+        with self.site.watcher.stage(f"stage {number}, codebook", len(corpus), "recordings") as advance:
+            books = codebooks(corpus, timed, every, seed=recipe.seed, device=str(self._device), advance=advance)
+        seconds = time.perf_counter() - began
+        for size in sizes:
+            books[size].save(folder / f"codebook_{size}.npz")
+        found = codebook.elbow(books.values(), map(describe, self.data.development.check.batches(self._device)))
+        put(folder / "elbow.csv", found.to_csv(index=False))
+        rows = found.set_index("codes")
+        told = {
+            str(c): {"digest": books[c].digest, "used": int(rows.used[c]), "perplexity": float(rows.perplexity[c])} for c in sizes
+        }  # fmt: skip
+        vectors = books[sizes[0]].facts["fit"]["vectors"]
+        spent = {"extraction": timed.seconds, "clustering": seconds - timed.seconds, "records": vectors // (12 * 20)}
+        put(path, as_json({"key": wanted, "codebooks": told, "description": dict(describe.facts), "seconds": spent}))
+        for c, one in told.items():
+            self.site.watcher.note(
+                f"stage {number}: {one['used']} of {c} codes used, perplexity {one['perplexity']:.1f} (validation split)"
+            )
+
+    def _told(self, stages: "tuple[_Stage, _Stage]") -> dict[str, Any]:
+        """pretraining.json."""
+        phases = [phase for stage in stages for phase in stage.phases(self.recipe, len(self.data.corpus))]
+        corpus = self.data.corpus
+        return {
+            "recipe": {"name": self.recipe.name, "digest": self.recipe.digest, **self.recipe.facts()},
+            "data": {
+                "datasets": self.data.prepared, "corpus": corpus.digest, "records": len(corpus), "too_short": len(corpus.short),
+                "left_out": self.data.left_out,
+            },
+            "development": {
+                "task": self.data.development.task, "train": len(self.data.development.learn.records),
+                "validation": len(self.data.development.check.records),
+            },
+            "stages": {stage.name: stage.told() for stage in stages},
+            "encoder": stages[1].selected.encoder,
+            "phases": ledger.table(phases, self.site.name),
+            "made_with": provenance.here(),
+        }  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class _Stage:
+    """A finished stage."""
+
+    name: str
+    kept: Kept
+    selected: Checkpoint
+    checkpoints: Sequence[Checkpoint]
+    points: Sequence[Point]
+    books: dict[str, Any]
+
+    def phases(self, recipe: Recipe, records: int) -> list[ledger.Phase]:
+        """Extraction, clustering, training; probes and checkpoints aside."""
+        spent, settings = self.books["seconds"], recipe.stages[int(self.name[-1]) - 1]
+        trained = ledger.Phase(f"{self.name}: training", sum(p.seconds for p in self.points), len(self.points) * settings.records(records))
+        return [*(ledger.Phase(f"{self.name}: {what}", spent[what], spent["records"]) for what in ("extraction", "clustering")), trained]
+
+    def told(self) -> dict[str, Any]:
+        """For pretraining.json."""
+        last = self.points[-1]
+        return {
+            "codebooks": self.books["codebooks"], "description": self.books["description"], "steps": last.step, "loss": last.loss,
+            "accuracy": list(last.accuracy), "selected": asdict(self.selected), "checkpoints": [asdict(c) for c in self.checkpoints],
+            "probing_seconds": sum(c.seconds for c in self.checkpoints),
+        }  # fmt: skip
+
+
+class _Timed:
+    """A description whose time is taken."""
+
+    def __init__(self, describe: Describe, device: torch.device) -> None:
+        self.describe, self.facts, self.device, self.seconds = describe, describe.facts, device, 0.0
+
+    def __call__(self, windows: Tensor) -> Tensor:
+        began = time.perf_counter()
+        found = self.describe(windows)
+        if self.device.type == "cuda":
+            torch.cuda.synchronize(self.device)
+        self.seconds += time.perf_counter() - began
+        return found
+
+
+def _json(path: Path) -> dict[str, Any]:
+    try:
+        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise BadWeights(f"{path} cannot be read; remove its folder and run the same command again, or choose another --out") from error
+    return found
+
+
+def _differing(one: dict[str, Any], other: dict[str, Any]) -> list[str]:
+    """Names of what differs, one level into what is nested; more steps are no difference, a stage can be prolonged."""
+    found = []
+    for k in sorted({*one, *other}):
+        a, b = one.get(k), other.get(k)
+        if isinstance(a, dict) and isinstance(b, dict):
+            found += [f"{k}.{name}" for name in _differing(a, b)]
+        elif k == "stages" and isinstance(a, list) and isinstance(b, list):
+            found += [f"stages.{name}" for x, y in zip(a, b) for name in _differing({**x, "steps": 0}, {**y, "steps": 0})]
+        elif a != b:
+            found.append(k)
+    return found

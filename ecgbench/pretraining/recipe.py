@@ -1,0 +1,160 @@
+"""Recipes: every choice that a pre-training of LAEF rests on, from the corpora to the checkpoint that is kept."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Literal
+
+from ecgbench.cells import key
+from ecgbench.errors import BadSetting, UnknownName
+from ecgbench.pretraining import descriptors
+from ecgbench.pretraining.dynamics import WINDOWS
+from ecgbench.pretraining.stage import STAGES, Stage
+
+Init = Literal["previous", "scratch"]
+CORPORA = ("code", "ikem", "ptbxl", "cpsc2018", "cpsc-extra", "chapman", "georgia", "mimic-iv-ecg", "ningbo", "ptb", "sph")
+"""The paper's eleven (table of datasets, column "SSL PT"): 9.2 million ECGs."""
+SMALL_RATE = 1e-4
+"""Learning rate on small data. At the paper's 1e-3 without warm-up all nodes became equal within 100 steps of 64 recordings and
+told no code from another; docs/performance.md has what was tried."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe:
+    """A pre-training of two stages. BadSetting where it is impossible."""
+
+    name: str
+    summary: str
+    """One line for people."""
+    datasets: tuple[str, ...]
+    """Corpora: the training splits of these datasets, minus what is equal to a validation or test recording of any of them."""
+    task: str
+    """Development task of the selection; its dataset is one of the corpora."""
+    descriptor: str = "mfcc-paper"
+    """A preset of `descriptors`: what segments of the signal are described by in stage 1."""
+    codes: tuple[int, ...] = (50,)
+    """C, one codebook each, all predicted at once."""
+    block: int = 1
+    """Whose nodes the second stage clusters."""
+    refined: tuple[int, ...] = (500,)
+    """C' of stage 2."""
+    init: Init = "previous"
+    """Where stage 2 starts: from the selected checkpoint of stage 1, or from new weights."""
+    stages: tuple[Stage, Stage]
+    elbow: tuple[tuple[int, ...], tuple[int, ...]] = ((10, 30, 50, 70, 100, 200, 300), (100, 500, 1000, 1500))
+    """Sizes of further codebooks per stage, fitted beside those that are used, for the elbow curve only."""
+    probe_records: int | None = None
+    """Training recordings of the development task that a probe sees at most."""
+    windows: int = WINDOWS
+    """For the signs of collapse."""
+    seed: int = 0
+    """Of initial weights, codebooks and the development recordings; masks and windows are drawn by the seeds of the stages."""
+    kept: Literal["float16", "float32"] = "float16"
+    """Type of the recordings in memory."""
+
+    def __post_init__(self) -> None:
+        if self.stages[0].seed == self.stages[1].seed:
+            raise BadSetting(f"recipe {self.name}: both stages have the seed {self.stages[0].seed} and would hide the same nodes")
+        if self.init not in ("previous", "scratch"):
+            raise BadSetting(f"init {self.init}: previous (the checkpoint of stage 1) or scratch")
+        if not self.codes or not self.refined or min(*self.codes, *self.refined) < 2:
+            raise BadSetting(f"codes {self.codes} and {self.refined}: at least one codebook of at least 2 for each stage, for example 50")
+        descriptors.preset(self.descriptor)
+
+    def facts(self) -> dict[str, Any]:
+        """Everything that decides the result, as plain JSON; name and summary do not."""
+        found = {k: v for k, v in asdict(self).items() if k not in ("name", "summary", "stages", "elbow")}
+        stages = [{k: v for k, v in asdict(s).items() if k != "checkpoint_every"} for s in self.stages]
+        plain: dict[str, Any] = json.loads(json.dumps({**found, "stages": stages}))
+        return plain
+
+    @property
+    def digest(self) -> str:
+        """sha256 (hex) of the facts."""
+        return key(self.facts())
+
+    def lines(self) -> list[str]:
+        """The recipe as a terminal shows it."""
+        facts = {k: v for k, v in self.facts().items() if k != "stages"}
+        rows = [("recipe", f"{self.name}: {self.summary}"), *((k, _told(v)) for k, v in facts.items())]
+        for number, stage in enumerate(self.stages, 1):
+            rows += [(f"stage {number}", ", ".join(f"{k}={_told(v)}" for k, v in asdict(stage).items() if v is not None))]
+        return [f"{k:14} {v}" for k, v in [*rows, ("digest", self.digest)]]
+
+    def changed(self, words: Mapping[str, Any]) -> "Recipe":
+        """With other choices: fields of the recipe or of both stages.
+
+        steps: a pair, one for each stage; edge_drop: of stage 2; seed: of everything, the stages' own following from it.
+        """
+        own = {k: v for k, v in words.items() if k in self.__dataclass_fields__}
+        rest = {k: v for k, v in words.items() if k not in own}
+        first, second = self.stages
+        if "steps" in rest:
+            one, two = rest.pop("steps")
+            first, second = replace(first, steps=one), replace(second, steps=two)
+        if "edge_drop" in rest:
+            second = replace(second, edge_drop=rest.pop("edge_drop"))
+        if (seed := own.get("seed")) is not None:
+            first, second = replace(first, seed=2 * seed), replace(second, seed=2 * seed + 1)
+        return replace(self, **own, stages=(replace(first, **rest), replace(second, **rest)))
+
+
+def _told(value: Any) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, tuple | list) else str(value)
+
+
+def _stages(first: int, second: int, **changes: Any) -> tuple[Stage, Stage]:
+    one, two = STAGES
+    return replace(one, steps=first, seed=0, **changes), replace(two, steps=second, seed=1, **changes)
+
+
+RECIPES = {
+    r.name: r
+    for r in (
+        Recipe(
+            name="paper",
+            summary="the paper's eleven corpora, 80,000 and 75,000 steps of 448 recordings",
+            datasets=CORPORA,
+            task="ptbxl_super",
+            stages=_stages(80_000, 75_000),
+        ),
+        Recipe(
+            name="small",
+            summary="the PTB-XL at hand, both stages in some 25 minutes on one H100-class GPU (planned, not measured)",
+            datasets=("ptbxl",),
+            task="ptbxl_super",
+            descriptor="mixed-ecg",
+            stages=_stages(8_000, 8_000, lr=SMALL_RATE, checkpoint_every=500, probe_every=1000),
+        ),
+        Recipe(
+            name="small-cpu",
+            summary="the PTB-XL at hand on a CPU: 600 and 600 steps of 64 recordings",
+            datasets=("ptbxl",),
+            task="ptbxl_super",
+            descriptor="mixed-ecg",
+            stages=_stages(600, 600, batch=64, lr=SMALL_RATE, checkpoint_every=50, probe_every=150),
+            elbow=((10, 30, 50, 70, 100, 200, 300), (100, 500, 1000)),
+            probe_records=800,
+            windows=200,
+        ),
+        Recipe(
+            name="smoke",
+            summary="the synthetic demo, a dozen steps: shows that everything runs",
+            datasets=("demo",),
+            task="demo",
+            codes=(8,),
+            refined=(12,),
+            stages=_stages(6, 4, batch=8, precision="float32", checkpoint_every=2, probe_every=3),
+            elbow=((4, 8, 12), (6, 12, 18)),
+            probe_records=24,
+            windows=12,
+        ),
+    )
+}
+
+
+def get(name: str) -> Recipe:
+    """A recipe by name; UnknownName with the nearest ones."""
+    if name not in RECIPES:
+        raise UnknownName("recipe", name, list(RECIPES))
+    return RECIPES[name]

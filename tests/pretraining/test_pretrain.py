@@ -1,0 +1,159 @@
+"""A whole pre-training on a few waves: interrupted in every phase, in another folder, with other data."""
+
+import csv
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from safetensors.torch import load_file
+
+from ecgbench.errors import BadSetting, BadWeights
+from ecgbench.models import laef
+from ecgbench.models._weights import digest
+from ecgbench.pretraining.corpus import Corpus, Guard, Name
+from ecgbench.pretraining.curve import Listener, Report
+from ecgbench.pretraining.pretrain import Data, Site, run
+from ecgbench.pretraining.recipe import Recipe, get
+from ecgbench.pretraining.selection import Development, Half
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+RECIPE = get("smoke").changed({
+    "steps": (3, 3), "batch": 2, "checkpoint_every": 2, "probe_every": 2, "codes": (3,), "refined": (4,), "elbow": ((2,), ()), "windows": 2,
+})  # fmt: skip
+
+
+class Stop(Exception):
+    """A kill."""
+
+
+def waves(name: Name) -> np.ndarray:
+    draw = np.random.default_rng(int(name.record[1:]))
+    return np.sin(np.linspace(0, draw.uniform(5, 50, (12, 1)), 600, axis=1)[..., 0] + draw.uniform(0, 6, (12, 1)))
+
+
+def half(first: int, records: int) -> Half:
+    names = [Name("demo", f"r{first + i}") for i in range(records)]
+    signal = np.stack([waves(n)[:, :500] for n in names]).astype(np.float32)
+    return Half(records=[n.record for n in names], signal=signal, target=np.eye(2, dtype=np.int8)[np.arange(records) % 2])
+
+
+def data(records: int = 5) -> Data:
+    names = [Name("demo", f"r{i}") for i in range(records)]
+    corpus = Corpus(Guard({"demo": [n.record for n in names]}, {}), dict.fromkeys(names, 600), waves)
+    development = Development(task="waves", learn=half(0, 4), check=half(90, 4))
+    return Data(corpus=corpus, development=development, prepared={"demo": "d"}, left_out={})
+
+
+class Follower:
+    """Says nothing, and stops the work where it is told to."""
+
+    def __init__(self, at: str = "") -> None:
+        self.at, self.said = at, [""]
+
+    def note(self, text: str) -> None:
+        self._meet(text)
+
+    @contextmanager
+    def stage(self, text: str, total: int, unit: str) -> Iterator[Callable[[int], None]]:
+        yield lambda n: self._meet(text)
+
+    def listener(self, name: str) -> Listener:
+        def listen(report: Report) -> None:
+            self._meet(f"{name}, step {report.step}")
+
+        return listen
+
+    def _meet(self, text: str) -> None:
+        self.said.append(text)
+        if self.at and text.startswith(self.at):
+            raise Stop
+
+
+def made(out: Path, at: str = "", recipe: Recipe = RECIPE, found: Data | None = None) -> dict[str, Any]:
+    follower = Follower(at)
+    site = Site(out=out, device="cpu", name="here", watcher=follower, listener=follower.listener)
+    return run(recipe, found or data(), site)
+
+
+def lasting(told: dict[str, Any]) -> Any:
+    """What does not depend on the clock."""
+    told = json.loads(json.dumps(told))
+    del told["phases"]
+    for stage in told["stages"].values():
+        del stage["probing_seconds"]
+        for checkpoint in [stage["selected"], *stage["checkpoints"]]:
+            del checkpoint["seconds"]
+    return told
+
+
+def results(out: Path) -> list[Any]:
+    """Curves and elbows without the clock."""
+    rows = [row[:4] for stage in (1, 2) for row in csv.reader((out / f"stage{stage}" / "curve.csv").open())]
+    return [rows, [(out / f"stage{stage}" / "elbow.csv").read_text() for stage in (1, 2)]]
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
+    out = tmp_path_factory.mktemp("whole")
+    return out, made(out)
+
+
+def test_both_stages_are_told_and_the_encoder_is_the_selected_one(whole: tuple[Path, dict[str, Any]]) -> None:
+    out, told = whole
+    assert json.loads((out / "pretraining.json").read_text()) == json.loads(json.dumps(told))
+    network = laef.build(out / "encoder.safetensors")
+    assert digest(network) == told["encoder"] == told["stages"]["stage 2"]["selected"]["encoder"]
+    scores = {c["step"]: c["score"] for c in told["stages"]["stage 2"]["checkpoints"]}
+    assert list(scores) == [2, 3]
+    assert scores[told["stages"]["stage 2"]["selected"]["step"]] >= max(scores.values()) - 0.001
+    described = told["stages"]["stage 2"]["description"]
+    assert described == {"network": told["stages"]["stage 1"]["selected"]["encoder"], "block": 1}
+    assert [p["phase"] for p in told["phases"]][::3] == ["stage 1: extraction", "stage 2: extraction"]
+    assert all(p["seconds"] > 0 and p["records"] > 0 for p in told["phases"])
+    assert told["recipe"]["digest"] == RECIPE.digest
+    assert told["stages"]["stage 1"]["codebooks"]["3"]["used"] <= 3
+
+
+PHASES = ["stage 1, codebook", "stage 1, step 1", "stage 1, step 3", "checkpoint of step 2", "stage 2, codebook", "stage 2, step 3"]
+
+
+@pytest.mark.parametrize("at", PHASES)
+def test_an_interruption_changes_nothing(tmp_path: Path, whole: tuple[Path, dict[str, Any]], at: str) -> None:
+    with pytest.raises(Stop):
+        made(tmp_path, at)
+    assert not (tmp_path / "pretraining.json").exists()
+    assert lasting(made(tmp_path)) == lasting(whole[1])
+    assert results(tmp_path) == results(whole[0])
+    ours, theirs = (load_file(p / "encoder.safetensors") for p in (tmp_path, whole[0]))
+    assert all(np.array_equal(ours[k], theirs[k]) for k in theirs)
+
+
+def test_stage_2_from_new_weights_starts_elsewhere(tmp_path: Path, whole: tuple[Path, dict[str, Any]]) -> None:
+    scratch = made(tmp_path, recipe=RECIPE.changed({"init": "scratch"}))
+    assert scratch["stages"]["stage 1"]["selected"]["encoder"] == whole[1]["stages"]["stage 1"]["selected"]["encoder"]
+    assert scratch["encoder"] != whole[1]["encoder"]
+
+
+def test_a_folder_is_of_one_recipe_and_one_corpus(whole: tuple[Path, dict[str, Any]]) -> None:
+    out, _ = whole
+    with pytest.raises(BadSetting, match=r"recipe\.refined.*choose another --out"):
+        made(out, recipe=RECIPE.changed({"refined": (5,)}))
+    with pytest.raises(BadSetting, match=r"recipe\.stages\.lr"):
+        made(out, recipe=RECIPE.changed({"lr": 0.5}))
+    with pytest.raises(BadSetting, match="corpus"):
+        made(out, found=data(6))
+
+
+def test_a_changed_codebook_is_found_out(tmp_path: Path) -> None:
+    with pytest.raises(Stop):
+        made(tmp_path, "stage 1, step 1")
+    other = tmp_path / "other"
+    with pytest.raises(Stop):
+        made(other, "stage 1, step 1", recipe=RECIPE.changed({"seed": 5}))
+    (tmp_path / "stage1" / "codebook_3.npz").write_bytes((other / "stage1" / "codebook_3.npz").read_bytes())
+    with pytest.raises(BadWeights, match="not those that were fitted"):
+        made(tmp_path)

@@ -1,0 +1,140 @@
+"""Checkpoints: how they are measured, which one is taken, and that a kept one is the one that was measured."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from ecgbench.datasets import get
+from ecgbench.datasets._prepare import prepare
+from ecgbench.errors import BadSetting, BadWeights
+from ecgbench.models import laef
+from ecgbench.models._weights import digest
+from ecgbench.pretraining.objective import MaskedNodes
+from ecgbench.pretraining.selection import TRAINING, Checkpoint, Development, Half, Kept, earliest, probe
+from ecgbench.training import linear
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+def half(records: int, seed: int, classes: int = 2) -> Half:
+    """Waves whose frequency tells the label."""
+    draw = np.random.default_rng(seed)
+    target = np.arange(records) % classes
+    phase = draw.uniform(0, 6, (records, 12, 1))
+    signal = np.sin(np.linspace(0, 1, 500) * (12 + 50 * target[:, None, None]) + phase)
+    return Half(
+        records=[f"r{seed}-{i}" for i in range(records)],
+        signal=signal.astype(np.float32),
+        target=np.eye(classes, dtype=np.int8)[target],
+    )
+
+
+def development() -> Development:
+    return Development(task="waves", learn=half(20, 1), check=half(8, 2))
+
+
+def masked() -> MaskedNodes:
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        return MaskedNodes(laef.build(), [4]).eval()
+
+
+def checkpoint(step: int, score: float) -> Checkpoint:
+    return Checkpoint(step, score, (), "", 0.0)
+
+
+@pytest.mark.parametrize(
+    ("scores", "step"),
+    [((0.7, 0.8, 0.8005, 0.79), 2), ((0.9, 0.8, 0.7, 0.6), 1), ((0.1, 0.2, 0.3, 0.4), 4), ((0.7, 0.8, 0.802, 0.8015), 3)],
+)
+def test_the_earliest_within_a_thousandth_of_the_best_is_selected(scores: tuple[float, ...], step: int) -> None:
+    found = [checkpoint(i + 1, s) for i, s in enumerate(scores)]
+    assert earliest(found[::-1]).step == step
+
+
+def test_the_probe_is_the_linear_protocol_on_pooled_features() -> None:
+    """Against the network's own pooling, one window per recording."""
+    network, task = masked().encoder, development()
+
+    def split(part: Half) -> linear.Split:
+        with torch.no_grad():
+            pooled = network(torch.from_numpy(part.signal), torch.ones(len(part.records), 12, dtype=torch.bool)).pooled
+        owner = np.arange(len(part.records))
+        return linear.Split(records=part.records, features=pooled.numpy(), owner=owner, target=part.target)
+
+    trained = linear.fit(TRAINING, 0, split(task.learn), split(task.check))
+    assert probe(network, task) == pytest.approx(max(e.validation for e in trained.log), abs=1e-6)
+    assert 0.5 < probe(network, task) <= 1
+
+
+def test_a_validation_split_of_one_class_gives_no_score() -> None:
+    alone = half(3, 2, classes=1)
+    with pytest.raises(BadSetting, match="no label has both values"):
+        probe(masked().encoder, Development(task="waves", learn=half(6, 1, classes=1), check=alone))
+
+
+def test_a_kept_encoder_is_measured_once_and_comes_back_to_the_bit(tmp_path: Path) -> None:
+    said: list[str] = []
+    kept, model = Kept(tmp_path, development(), windows=4, note=said.append), masked()
+    kept(5, model)
+    kept(5, model)
+    assert len(said) == 1
+    assert "step 5" in said[0]
+    (found,) = kept.checkpoints()
+    assert (found.step, len(found.layers)) == (5, 3)
+    assert found == earliest(kept.checkpoints())
+    network, mask = kept.load(found)
+    assert digest(network) == digest(model.encoder) == found.encoder
+    assert torch.equal(mask, model.mask)
+    with torch.no_grad():
+        model.encoder.blocks[1].norm.bias.add_(0.1)  # type: ignore[union-attr, operator]
+    kept(5, model)
+    assert len(said) == 2
+    assert kept.checkpoints()[0].encoder != found.encoder
+
+
+@pytest.mark.parametrize("fault", ["cut", "other", "gone", "json"])
+def test_a_damaged_checkpoint_is_refused(tmp_path: Path, fault: str) -> None:
+    kept, model = Kept(tmp_path, development(), windows=4), masked()
+    kept(5, model)
+    kept(6, model)
+    (found, _), path = kept.checkpoints(), tmp_path / "encoders" / "000005.safetensors"
+    if fault == "cut":
+        path.write_bytes(path.read_bytes()[:-7])
+    elif fault == "other":
+        with torch.no_grad():
+            model.encoder.blocks[1].norm.bias.add_(0.1)  # type: ignore[union-attr, operator]
+        kept(6, model)
+        path.write_bytes((tmp_path / "encoders" / "000006.safetensors").read_bytes())
+    elif fault == "gone":
+        path.unlink()
+    else:
+        path.with_suffix(".json").write_text("{}")
+    with pytest.raises(BadWeights, match=r"000005.*choose another folder"):
+        _ = kept.checkpoints() and kept.load(found)
+
+
+def test_a_development_task_reads_training_and_validation_recordings_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    prepared = prepare("demo", None, tmp_path)
+    read: set[str] = set()
+    original = type(prepared).recording
+
+    def noted(self: Any, record: str) -> Any:
+        read.add(record)
+        return original(self, record)
+
+    monkeypatch.setattr(type(prepared), "recording", noted)
+    (task,) = get("demo").CARD.tasks
+    found = Development.of(prepared, task, records=30, seed=3)
+    splits = prepared.index.set_index("record")["split"]
+    assert {splits[r] for r in found.learn.records} == {"train"}
+    assert len(found.learn.records) == 30
+    assert sorted(found.check.records) == sorted(splits.index[splits == "val"])
+    assert read == {*found.learn.records, *found.check.records}
+    assert found.learn.signal.shape == (30, 12, 500)
+    assert np.abs(found.learn.signal).max() <= 1
+    again, other = (Development.of(prepared, task, records=30, seed=s) for s in (3, 4))
+    assert again.learn.records == found.learn.records != other.learn.records
