@@ -92,6 +92,7 @@ def _make(recipe: Any, places: Places, device: str, project: str | None) -> None
     from ecgbench.pretraining.assemble import assemble
     from ecgbench.profiling.trial import about
     from ecgbench.reports import _pretraining
+    from ecgbench.training import ranks
 
     device = choose(device)
     first = os.environ.get("RANK", "0") == "0"
@@ -105,6 +106,7 @@ def _make(recipe: Any, places: Places, device: str, project: str | None) -> None
 
         data = assemble(recipe, places, follower)
         site = pretrain.Site(out=places.out, device=device, name=about(device)["device"], watcher=follower, listener=listener)
+        stack.callback(ranks.leave)
         told = pretrain.run(recipe, data, site)
     if not first:
         return

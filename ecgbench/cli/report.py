@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from ecgbench.errors import MissingData
+from ecgbench.errors import BadSetting, MissingData
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -21,17 +21,25 @@ def add(app: typer.Typer) -> None:
 
 
 def report(
-    run: Path = typer.Argument(None, help="Run folder.  (default: the newest under runs/)"),
+    run: Path = typer.Argument(None, help="Folder of a run or of a pre-training.  (default: the newest run under runs/)"),
     to: Path = typer.Option(None, "--to", help="Folder for the report.  (default: RUN/report)"),
     only: str = typer.Option(None, "--only", help="Reports to draw, comma-separated; see `ecgbench reports`.  (default: all)"),
 ) -> None:
     """Write index.html, main_table.{csv,md,tex} and lead_curve.{png,svg,csv}.
 
     Reads the run folder only: no model, no dataset, no network. Every number stands in a row of a CSV beside the page.
+    Of a pre-training, finished or not: index.html, dynamics, curve and elbow as .png and .svg, the numbers of dynamics, elbow and
+    phases as .csv.
     """
+    from ecgbench.reports import _pretraining
     from ecgbench.reports._write import order, write
     from ecgbench.results.study import read
 
+    if run and _pretraining.is_one(run):
+        if only:
+            raise BadSetting(f"--only {only}: the report of a pre-training is drawn whole; run: ecgbench report {run}")
+        typer.echo("\n".join(str(path) for path in _pretraining.draw(run, to)))
+        return
     names = order(only.split(",")) if only else None
     place = run or newest(Path("runs"))
     folder = to or place / "report"

@@ -4,8 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ecgbench.pretraining.stage import STAGES
-
 ECGS = 9_200_000
 """The paper's corpora; it clusters and describes each once."""
 HOUR = 3600.0
@@ -17,7 +15,8 @@ PAPER = {
     "stage 2: clustering": 4.5 * HOUR,
     "stage 2: training": 3 * HOUR,
 }
-"""Seconds (paper, "Computational resources and experiment duration": 1 month, 1 h, 3 h, 1 month, 4.5 h, 3 h)."""
+"""Seconds (paper, "Computational resources and experiment duration": 1 month, 1 h, 3 h, 1 month, 4.5 h, 3 h), on
+a DGX A100 of 8 GPUs; how many of them a phase took it does not say."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +37,8 @@ def table(phases: Sequence[Phase], device: str) -> list[dict[str, Any]]:
     grows with steps and batch: the paper's 80,000 and 75,000 steps of 448 recordings, in which the labels of each window are made
     anew, since nothing is stored.
     """
+    from ecgbench.pretraining.stage import STAGES  # with torch, which a report of finished phases does without
+
     rows = []
     for phase in phases:
         stage = STAGES[int(phase.name[len("stage ")]) - 1]
@@ -53,16 +54,16 @@ def lines(rows: Sequence[dict[str, Any]]) -> list[str]:
     """The table as a terminal shows it."""
     shown = [["phase", "here", "recordings", "projected", "paper"]]
     for row in rows:
-        spent = [told(row[k]) for k in ("seconds", "projected_seconds", "paper_seconds")]
+        spent = [duration(row[k]) for k in ("seconds", "projected_seconds", "paper_seconds")]
         shown.append([row["phase"], spent[0], f"{row['records']:,}", *spent[1:]])
     widths = [max(map(len, column)) for column in zip(*shown)]
     return ["  ".join(word.ljust(width) for word, width in zip(row, widths)).rstrip() for row in shown]
 
 
-def told(seconds: float) -> str:
+def duration(seconds: float) -> str:
     """A duration for people.
 
-    >>> [told(s) for s in (0.21, 42, 660, 3 * 3600, 30 * 24 * 3600)]
+    >>> [duration(s) for s in (0.21, 42, 660, 3 * 3600, 30 * 24 * 3600)]
     ['0.2 s', '42 s', '11 min', '3.0 h', '30 days']
     """
     for limit, unit, word in ((10, 1, "{:.1f} s"), (120, 1, "{:.0f} s"), (120 * 60, 60, "{:.0f} min"), (72 * HOUR, HOUR, "{:.1f} h")):

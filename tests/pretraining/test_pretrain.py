@@ -19,6 +19,7 @@ from ecgbench.pretraining.curve import Listener, Report
 from ecgbench.pretraining.pretrain import Data, Site, run
 from ecgbench.pretraining.recipe import Recipe, get
 from ecgbench.pretraining.selection import Development, Half
+from ecgbench.training import ranks
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 RECIPE = get("smoke").changed({
@@ -79,6 +80,13 @@ def made(out: Path, at: str = "", recipe: Recipe = RECIPE, found: Data | None = 
     return run(recipe, found or data(), site)
 
 
+def several(folder: Path) -> None:
+    """In one process, or in each of several."""
+    several = ranks.world() > 1
+    told = made(folder / ("shared" if several else "alone"), recipe=RECIPE.changed({"micro": 1}))
+    (folder / f"rank{ranks.rank() if several else 'alone'}.json").write_text(json.dumps(told))
+
+
 def lasting(told: dict[str, Any]) -> Any:
     """What does not depend on the clock."""
     told = json.loads(json.dumps(told))
@@ -130,6 +138,17 @@ def test_an_interruption_changes_nothing(tmp_path: Path, whole: tuple[Path, dict
     assert results(tmp_path) == results(whole[0])
     ours, theirs = (load_file(p / "encoder.safetensors") for p in (tmp_path, whole[0]))
     assert all(np.array_equal(ours[k], theirs[k]) for k in theirs)
+
+
+def test_two_processes_make_one_pre_training(tmp_path: Path, two_processes: Callable[[str], None]) -> None:
+    several(tmp_path)
+    two_processes(__file__)
+    alone, first, second = (json.loads((tmp_path / f"rank{r}.json").read_text()) for r in ("alone", "0", "1"))
+    assert lasting(first) == lasting(second)
+    assert first["stages"]["stage 1"]["codebooks"] == alone["stages"]["stage 1"]["codebooks"]
+    losses = [[float(r[1]) for r in csv.reader((tmp_path / f / "stage1/curve.csv").open()) if r[0] != "step"] for f in ("alone", "shared")]
+    np.testing.assert_allclose(losses[0], losses[1], atol=1e-5)
+    assert laef.build(tmp_path / "shared" / "encoder.safetensors")
 
 
 def test_stage_2_from_new_weights_starts_elsewhere(tmp_path: Path, whole: tuple[Path, dict[str, Any]]) -> None:

@@ -1,0 +1,123 @@
+"""`ecgbench pretrain` as a person types it."""
+
+import json
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from ecgbench.cli import main
+from ecgbench.models import laef
+from ecgbench.pretraining import assemble
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+Typed = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def pretrain(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Typed:
+    """pretrain(*words): exit code, output, errors."""
+
+    def run(*words: object) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["ecgbench", "pretrain", *map(str, words)])
+        with pytest.raises(SystemExit) as end:
+            main()
+        told = capsys.readouterr()
+        return int(end.value.code or 0), told.out, told.err
+
+    return run
+
+
+def test_smoke_ends_with_weights_a_table_and_a_report(tmp_path: Path, pretrain: Typed, copies: Path) -> None:
+    out = tmp_path / "laef"
+    words = ("--recipe", "smoke", "--steps", "2,2", "--device", "cpu", "--prepared", copies, "--out", out)
+    code, told, said = pretrain(*words)
+    assert code == 0, said
+    assert "120 recordings of demo to train on, 0 left out" in said
+    assert "stage 2, step 2/2: loss" in said
+    assert "records/s" in said
+    lines = told.splitlines()
+    assert lines[0].split() == ["phase", "here", "recordings", "projected", "paper"]
+    assert [line.split("  ")[0] for line in lines[1:7:3]] == ["stage 1: extraction", "stage 2: extraction"]
+    assert str(out / "encoder.safetensors") in lines
+    laef.build(out / "encoder.safetensors")
+    assert (out / "report" / "index.html").is_file()
+    assert {p["device"].rsplit(", ")[-1] for p in json.loads((out / "pretraining.json").read_text())["phases"]} == {"1 thread"}
+
+    before = (out / "encoder.safetensors").read_bytes()
+    assert pretrain(*words)[0] == 0
+    assert (out / "encoder.safetensors").read_bytes() == before
+    code, _, said = pretrain(*words, "--refined", "9")
+    assert (code, "recipe.refined" in said, "choose another --out" in said) == (2, True, True)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--recipe", "smal"), "unknown recipe 'smal'; did you mean small"),
+        (("--recipe", "smoke", "--steps", "5"), "--steps 5: one number for each stage"),
+        (("--recipe", "smoke", "--codes", "5,x"), "--codes 5,x: whole numbers"),
+        (("--recipe", "smoke", "--init", "middle"), "init middle: previous"),
+        (("--recipe", "smoke", "--descriptor", "mfcc"), "unknown descriptor 'mfcc'; did you mean mfcc-ecg"),
+        (("--recipe", "smoke", "--wandb", "mine"), "--wandb mine: Weights & Biases is not installed"),
+        (("--recipe", "paper", "--data", "/nowhere"), "code, ikem, cpsc2018, cpsc-extra"),
+        (("--recipe", "small", "--data", "/nowhere"), "/nowhere"),
+        (("--recipe", "smoke", "--device", "gpu"), "--device gpu: auto, cpu, cuda"),
+    ],
+)
+def test_bad_words_give_one_line(tmp_path: Path, pretrain: Typed, words: tuple[str, ...], said: str) -> None:
+    code, _, told = pretrain(*words, "--out", tmp_path / "out")
+    assert (code, len(told.splitlines())) == (2, 1), told
+    assert said in told
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_recipe_can_be_read_before_it_is_run(pretrain: Typed) -> None:
+    code, told, _ = pretrain("--recipe", "paper", "--dry-run", "--masked", "0.3")
+    assert code == 0
+    for words in ("80000", "75000", "ratio=0.3", "cpsc-extra", "digest"):
+        assert words in told
+
+
+@pytest.mark.parametrize("fold", [9, 10])
+def test_a_recording_of_folds_9_and_10_stops_everything(
+    tmp_path: Path, fake_ptbxl: Path, pretrain: Typed, monkeypatch: pytest.MonkeyPatch, fold: int
+) -> None:
+    """Even where the index calls it a training recording."""
+    original = assemble.prepare
+
+    def tampered(*words: Any) -> Any:
+        found = original(*words)
+        index = found.index.copy()
+        index.loc[index.index[index["fold"] == fold][0], "split"] = "train"
+        index["patient"] = index["record"]
+        return replace(found, index=index)
+
+    monkeypatch.setattr(assemble, "prepare", tampered)
+    out = tmp_path / "out"
+    code, _, said = pretrain("--recipe", "small-cpu", "--device", "cpu", "--data", fake_ptbxl, "--out", out)
+    last = said.splitlines()[-1]
+    assert code == 2
+    assert f"PTB-XL's fold {fold}, which only evaluation may see" in last
+    assert not list(out.glob("**/*.npz"))
+
+
+def test_weights_and_biases_follows_each_step(tmp_path: Path, pretrain: Typed, copies: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    logged: list[dict[str, float]] = []
+    opened: list[dict[str, Any]] = []
+
+    def init(**words: Any) -> Any:
+        opened.append(words)
+        return SimpleNamespace(log=logged.append, finish=lambda: logged.append({"finished": 1}))
+
+    monkeypatch.setitem(sys.modules, "wandb", SimpleNamespace(init=init))
+    words = ("--recipe", "smoke", "--steps", "2,1", "--device", "cpu", "--prepared", copies, "--out", tmp_path / "out", "--wandb", "mine")
+    assert pretrain(*words)[0] == 0
+    assert [(o["project"], o["resume"]) for o in opened] == [("mine", "allow")]
+    assert [log["stage 1/step"] for log in logged[:2]] == [1, 2]
+    assert {"stage 2/loss", "stage 2/masked accuracy/1"} <= set(logged[2])
+    assert logged[-1] == {"finished": 1}

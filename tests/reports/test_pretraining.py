@@ -1,0 +1,187 @@
+"""The report of a pre-training: what is drawn is what was kept, t* is the selection's, and nothing passes for more than it is."""
+
+import csv
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ecgbench.cli.report import report
+from ecgbench.errors import BadSetting, BadWeights, MissingData
+from ecgbench.reports import _pretraining, _pretraining_figures
+
+SCORES = ((0.90, 0.9505, 0.9508, 0.94), (0.95, 0.96))
+"""Of both stages; in the first, the earliest within 0.001 of the best is not the best."""
+STAGE = {"adamw": False, "batch": 64, "edge_drop": 0.0, "lr": 0.001, "micro": None, "probe_every": 100}
+
+
+def kept(step: int, score: float) -> dict[str, Any]:
+    layers = [{"block": b, "entropy": 0.5 - 0.1 * b, "intra": 0.3 + 0.1 * b + step / 1e4, "inter": 0.2} for b in range(3)]
+    return {"step": step, "score": score, "layers": layers, "encoder": "e" * 64, "seconds": 1.5}
+
+
+def make(folder: Path, stages: int = 2, dataset: str = "ptbxl") -> Path:
+    """A pre-training of 400 and 200 steps; pretraining.json only where both stages are there."""
+    recipe = {"datasets": [dataset], "task": "ptbxl_super", "codes": [50], "refined": [100, 500], "seed": 0}
+    recipe |= {"stages": [STAGE | {"steps": 100 * len(scores), "seed": i} for i, scores in enumerate(SCORES)]}
+    told: dict[str, Any] = {"recipe": recipe | {"name": "small", "digest": "a" * 64}, "stages": {}, "made_with": {"version": "0.1.0"}}
+    for number, scores in list(enumerate(SCORES, 1))[:stages]:
+        place, sizes = folder / f"stage{number}", ([50], [100, 500])[number - 1]
+        (place / "encoders").mkdir(parents=True)
+        for i, score in enumerate(scores, 1):
+            (place / f"encoders/{100 * i:06d}.json").write_text(json.dumps(kept(100 * i, score)))
+        marks = ",".join(f"accuracy_{i + 1}" for i in range(len(sizes)))
+        rows = [f"{i},{5 / i},{','.join('0.25' for _ in sizes)},500,0.1,0.0" for i in range(1, 100 * len(scores) + 1)]
+        (place / "curve.csv").write_text("\n".join([f"step,loss,{marks},nodes,seconds,waiting", *rows, ""]))
+        rows = [f"{c},{c - 1},{c / 2},8.5,{1 / c},4800" for c in sorted({30, *sizes})]
+        (place / "elbow.csv").write_text("\n".join(["codes,used,perplexity,sse,inertia,vectors", *rows, ""]))
+        books = {str(c): {"digest": "b" * 64, "used": c - 1, "perplexity": c / 2} for c in sizes}
+        (place / "codebook.json").write_text(json.dumps({"codebooks": books, "description": {"name": "mfcc-paper"}}))
+        told["stages"][f"stage {number}"] = {"steps": 100 * len(scores), "probing_seconds": 4.5}
+    whole: dict[str, Any] = {"datasets": {dataset: "c" * 64}, "corpus": "d" * 64, "left_out": {"patient": 3}}
+    told |= {"data": whole | {"records": 17000, "too_short": 2}, "development": {"task": "ptbxl_super", "train": 800, "validation": 2183}}
+    told["phases"] = [
+        {"phase": f"stage {n}: {what}", "seconds": 0.1 + 0.2, "records": 17000, "device": "GPU <b>&_1", "projected_records": 9200000,
+         "projected_seconds": 7200.0, "paper_seconds": 2592000.0}
+        for n in (1, 2) for what in ("extraction", "clustering", "training")
+    ]  # fmt: skip
+    (folder / "recipe.json").write_text(json.dumps({"recipe": recipe} | whole))
+    if stages == 2:
+        (folder / "pretraining.json").write_text(json.dumps(told))
+    return folder
+
+
+def rows(path: Path) -> list[dict[str, str]]:
+    return list(csv.DictReader(path.open()))
+
+
+class Page(HTMLParser):
+    """Tags and attributes."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.seen: list[tuple[str, dict[str, str | None]]] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.seen.append((tag, dict(attrs)))
+
+
+def test_the_checkpoint_marked_is_the_one_that_is_selected(tmp_path: Path) -> None:
+    from ecgbench.pretraining.selection import MARGIN, Checkpoint, earliest
+
+    assert _pretraining_figures.MARGIN == MARGIN
+    found = _pretraining.facts(make(tmp_path))
+    for stage, scores in zip(found["stages"], SCORES):
+        checkpoints = [Checkpoint(100 * i, score, (), "", 0.0) for i, score in enumerate(scores, 1)]
+        assert stage["selected"]["step"] == earliest(checkpoints).step == 200
+    _pretraining.draw(tmp_path)
+    marked = {(row["stage"], row["step"]) for row in rows(tmp_path / "report/dynamics.csv") if row["selected"] == "true"}
+    assert marked == {("stage 1", "200"), ("stage 2", "200")}
+
+
+def test_figures_show_the_numbers_of_the_tables(tmp_path: Path) -> None:
+    found = _pretraining.facts(make(tmp_path))
+    table = _pretraining._tables(found)
+    with _pretraining_figures.figure(found, "dynamics") as figure:
+        spread, cosine, probe, _, second, _ = figure.axes
+        mine = [row for row in table["dynamics"] if row["stage"] == "stage 1"]
+        for at, layer in enumerate(_pretraining_figures.LAYERS):
+            of = [row for row in mine if row["layer"] == layer]
+            assert list(spread.lines[at].get_ydata()) == [row["entropy"] for row in of]
+            assert list(cosine.lines[2 * at].get_ydata()) == [row["intra"] for row in of]
+            assert list(cosine.lines[2 * at + 1].get_ydata()) == [row["inter"] for row in of]
+        assert list(probe.lines[0].get_ydata()) == [100 * score for score in SCORES[0]]
+        assert [text.get_text() for text in probe.texts] == ["t* = 200"]
+        assert cosine.get_ylim() == second.get_ylim()
+        assert cosine.get_ylim()[0] < 0.2
+    with _pretraining_figures.figure(found, "elbow") as figure:
+        assert list(figure.axes[0].lines[1].get_xdata()) == [50]
+        assert list(figure.axes[2].lines[1].get_xdata()) == [100, 500]
+    with _pretraining_figures.figure(found, "curve") as figure:
+        frequencies = figure.axes[1].lines[2].get_ydata()[0]
+        assert frequencies == pytest.approx(np.log(50) + np.log(250))  # of both codebooks, whose losses are summed
+
+
+def test_a_long_curve_is_thinned_without_hiding_a_peak() -> None:
+    values = np.sin(np.arange(80_000) / 900)
+    values[41_234], values[70_001] = 9, -9
+    steps, drawn = _pretraining_figures._thinned(np.arange(1, 80_001), values)
+    assert len(steps) <= _pretraining_figures.MOST
+    assert {41_235: 9.0, 70_002: -9.0}.items() <= dict(zip(steps.tolist(), drawn.tolist())).items()
+
+
+def test_times_are_exact_in_the_csv_and_stand_beside_what_they_rest_on(tmp_path: Path) -> None:
+    _pretraining.draw(make(tmp_path))
+    assert rows(tmp_path / "report/phases.csv")[0]["seconds"] == "0.30000000000000004"
+    told = (tmp_path / "report/phases.md").read_text()
+    assert "| stage 1: extraction | 0.3 s | 17,000 | 2.0 h | 9,200,000 | 30 days |" in told
+    assert "GPU \\<b\\>\\&\\_1" in told
+    assert "30, 100 and 500 codes" in told
+    tex = (tmp_path / "report/phases.tex").read_text()
+    assert r"\&\_1" in tex
+    assert tex.count("{") - tex.count(r"\{") == tex.count("}") - tex.count(r"\}")
+
+
+def test_the_page_asks_nothing_of_a_network_and_says_whose_weights_these_are(tmp_path: Path) -> None:
+    _pretraining.draw(make(tmp_path / "a"))
+    text = (tmp_path / "a/report/index.html").read_text()
+    page = Page(text)
+    assert not {tag for tag, _ in page.seen} & {"script", "link", "img", "iframe", "b"}
+    assert [a["content"] for tag, a in page.seen if a.get("http-equiv")] == ["default-src 'none'; style-src 'unsafe-inline'"]
+    ids = [a["id"] for _, a in page.seen if "id" in a]
+    assert len(ids) == len(set(ids))
+    used = re.findall(r'(?:href="#|url\(#)([^")]+)', text)
+    assert set(used) <= set(ids)
+    beside = [a["href"] for tag, a in page.seen if tag == "a" and not (a["href"] or "").startswith("#")]
+    assert all((tmp_path / "a/report" / str(name)).is_file() for name in beside)
+    assert _pretraining.OWN.replace("'", "&#39;") in text
+    assert "Synthetic" not in text
+    assert "Not finished" not in text
+    _pretraining.draw(make(tmp_path / "b", dataset="demo"))
+    assert "Synthetic" in (tmp_path / "b/report/index.html").read_text()
+    assert _pretraining.SYNTHETIC in (tmp_path / "b/report/phases.md").read_text()
+    assert {row["data"] for row in rows(tmp_path / "b/report/elbow.csv")} == {"demo (synthetic)"}
+
+
+def test_one_that_is_not_finished_is_drawn_as_far_as_it_is(tmp_path: Path) -> None:
+    folder = make(tmp_path, stages=1)
+    with (folder / "stage1/curve.csv").open("a") as curve:
+        curve.write("401,0.0")  # a kill in the middle of a line
+    for one in sorted(folder.glob("stage1/encoders/*.json"))[1:]:
+        one.unlink()
+    written = {path.name for path in _pretraining.draw(folder)}
+    assert {"dynamics.png", "curve.png", "elbow.png", "index.html"} <= written
+    assert not {"phases.csv", "phases.md"} & written
+    assert len(_pretraining.facts(folder)["stages"][0]["curve"]) == 400
+    assert "400 in stage 1" in (folder / "report/index.html").read_text()
+
+
+def test_weights_of_before_are_not_passed_off_when_a_stage_went_on(tmp_path: Path) -> None:
+    with (make(tmp_path) / "stage2/curve.csv").open("a") as curve:
+        curve.write("201,1.0,0.3,0.3,500,0.1,0.0\n")
+    assert "201 in stage 2" in _pretraining.facts(tmp_path)["open"]
+
+
+def test_nothing_to_draw_and_damaged_files_are_said(tmp_path: Path) -> None:
+    with pytest.raises(MissingData, match="ecgbench pretrain"):
+        _pretraining.draw(tmp_path)
+    (make(tmp_path / "a") / "stage1/codebook.json").write_text("{")
+    with pytest.raises(BadWeights, match=r"stage1/codebook.json cannot be read"):
+        _pretraining.draw(tmp_path / "a")
+    (make(tmp_path / "b") / "stage1/elbow.csv").write_text("codes,used\n30\n")
+    with pytest.raises(BadWeights, match=r"stage1/elbow.csv cannot be read"):
+        _pretraining.draw(tmp_path / "b")
+
+
+def test_the_command_draws_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = make(tmp_path / "a")
+    report(folder, tmp_path / "b", None)
+    assert str(tmp_path / "b/index.html") in capsys.readouterr().out
+    assert not (folder / "report").exists()
+    with pytest.raises(BadSetting, match="--only page"):
+        report(folder, None, "page")
