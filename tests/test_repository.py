@@ -149,9 +149,11 @@ def test_the_command_line_is_loaded_without_torch() -> None:
 
 
 def test_setuptools_packages_are_the_packages_there_are() -> None:
-    """They are named one by one; one that is forgotten is missing from the wheel and nowhere else."""
+    """They are named one by one; one that is forgotten is missing from the wheel and nowhere else. Others are folders beside the code."""
     there = {".".join(p.parent.relative_to(ROOT).parts) for p in PACKAGE.rglob("__init__.py")}
-    assert set(PROJECT["tool"]["setuptools"]["packages"]) == there
+    beside = PROJECT["tool"]["setuptools"]["package-dir"]
+    assert set(PROJECT["tool"]["setuptools"]["packages"]) == there | set(beside)
+    assert all((ROOT / folder).is_dir() for folder in beside.values())
 
 
 def _plain(name: str) -> str:

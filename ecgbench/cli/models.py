@@ -1,4 +1,4 @@
-"""`ecgbench models`: what there is; `ecgbench models fetch`: the authors' weights into this machine's cache."""
+"""`ecgbench models`: what there is; `ecgbench models fetch`: the authors' weights into this machine's cache; `pack`: our own to ship."""
 
 from contextlib import ExitStack
 from pathlib import Path
@@ -16,6 +16,7 @@ def add(app: typer.Typer) -> None:
     group = typer.Typer(invoke_without_command=True)
     group.callback()(models)
     group.command("fetch")(fetch)
+    group.command("pack")(pack)
     app.add_typer(group, name="models")
 
 
@@ -33,7 +34,7 @@ def models(context: typer.Context, as_json: bool = JSON) -> None:
     found = []
     for name, card in cards(room.ROOM, ModelCard, room.ROOM.card):
         c = card.contracts[0]
-        here = [w.name for w in card.weights if _released.is_here(name, w.name)]
+        here = [w.name for w in card.weights if _released.is_here(name, w)]
         found.append({
             "name": name, "title": card.title, "parameters": card.parameters, "fs": c.fs, "seconds": c.seconds, "leads": len(c.leads),
             "policy": c.policy, "native": card.native, "weights": _where(bool(card.weights), here),
@@ -91,6 +92,24 @@ def fetch(
     if failed:
         typer.echo(f"{len(asked) - failed} of {len(asked)} are here")
         raise typer.Exit(1)
+
+
+def pack(
+    run: Path = typer.Argument(..., metavar="RUN", help="Folder of a finished pre-training (ecgbench pretrain --out)."),
+    to: Path = typer.Option(..., "--to", metavar="DIR", help="Folder that receives the files; of the repository: models/laef."),
+) -> None:
+    """Make the files that ship of a pre-training: weights in float16, pretraining.json, curves.
+
+    The encoder must be the one that the folder's pretraining.json tells
+    of. The same pre-training gives the same bytes. The sha256 that is
+    printed belongs on LAEF's card, which proves the file at every load.
+    """
+    from ecgbench.models import _pack
+
+    shipped = _pack.pack(run, to)
+    change = f"rounding moved no value by more than {shipped['largest_change']:.1e}"
+    typer.echo(f"{to / shipped['file']}: {shipped['bytes'] / MEGABYTE:.1f} MB, {shipped['dtype']}; {change}")
+    typer.echo(f"sha256 {shipped['sha256']}")
 
 
 def _asked(names: list[str], weights: str) -> list[str]:

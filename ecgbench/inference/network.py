@@ -117,8 +117,11 @@ def build(name: str, weights: str, device: str = "cpu") -> Network:
 def _has_released(name: str) -> bool:
     """Whether released weights are on this machine; files that are there but cannot be read or do not match still stop the run."""
     module = models.get(name)
-    if models.ROOM.own(name) or any(w.name == RELEASED for w in module.CARD.weights):
-        return _released.is_here(name, RELEASED)
+    released = next((w for w in module.CARD.weights if w.name == RELEASED), None)
+    if released is not None:
+        return _released.is_here(name, released)
+    if models.ROOM.own(name):
+        return False
     try:  # a stranger may keep its weights in its own way
         module.build(weights=RELEASED)
     except BadSetting:

@@ -15,7 +15,7 @@ import ecgbench
 from ecgbench.cards import ModelCard, Weights
 from ecgbench.errors import BadSetting, BadWeights
 from ecgbench.files import as_json, put, writing
-from ecgbench.models import ROOM, _fetch, _reading, _released, _weights
+from ecgbench.models import ROOM, _fetch, _reading, _released, _shipped, _weights
 
 
 class Listener(Protocol):
@@ -34,13 +34,15 @@ def fetch(model: str, name: str, given: Path | None, lock: Path | None, force: b
     given: the authors' file, where a person has it already; else the one they put into the model's folder of the cache, else it
     is downloaded. lock: the lock file (see `_released.lock_file`), which pins the hash of a file whose card does not. force:
     convert anew. BadSetting says what to do where the file cannot be had; BadWeights refuses one that is not the authors' or does
-    not fit, and leaves an earlier conversion as it is.
+    not fit, and leaves an earlier conversion as it is. Weights that are shipped are only proved.
     """
     model = ROOM.resolve(model)
     card = ROOM.card(model)
     layout, pins = _released.layout_of(card, model, name), _released.lock_file(lock)
+    if _shipped.comes_along(layout.url):
+        return _proved(model, layout, given, listener)
     with _alone(model):
-        notes = None if force or given else _released.record(model, name)
+        notes = None if force or given else _released.record(model, layout)
         path = _released.converted(model, name)
         if notes is None:
             _released.tell_terms(model, layout, listener.note)
@@ -54,6 +56,17 @@ def fetch(model: str, name: str, given: Path | None, lock: Path | None, force: b
                 f"no sha256 of {notes['file']} was known; {notes['source_sha256']} is now pinned in {pins}: commit that file, and every "
                 "later copy must match it"
             )
+    return path
+
+
+def _proved(model: str, layout: Weights, given: Path | None, listener: Listener) -> Path:
+    """Where shipped weights lie, once they are proved."""
+    if given is not None:
+        raise BadSetting(f"--from {given}: the {layout.name} weights of {model} come with ecgbench; to use it, --weights {model}=PATH")
+    _shipped.content(layout)
+    path = _shipped.path(layout)
+    assert path is not None
+    listener.note(f"{model}, {layout.name}: shipped with ecgbench, there is nothing to fetch: {path} (licence: {layout.licence})")
     return path
 
 

@@ -48,7 +48,7 @@ def download(url: str, file: str, folder: Path, proved: bool, progress: Progress
     except NotHadError:
         raise
     except Exception as error:  # two libraries and what lies under them may fail in any way
-        raise NotHadError(_reason(error, url)) from None
+        raise NotHadError(reason(error, url)) from None
     if not path.is_file() or not path.stat().st_size:
         raise NotHadError(f"{urlsplit(url).netloc} sent an empty file")
     return path
@@ -97,7 +97,7 @@ def _in_folder(url: str, file: str) -> str:
     return f"https://drive.google.com/uc?id={same[0].id}"
 
 
-def _reason(error: Exception, url: str) -> str:
+def reason(error: Exception, url: str) -> str:
     """Why there is no file, in one line without the libraries' advice."""
     kinds, chain = set[str](), error
     while True:

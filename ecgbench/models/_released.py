@@ -1,7 +1,8 @@
 """Authors' weights on this machine: where their conversions lie, what is known of their origin, and what they must hash to.
 
 `<cache>/<model>/<name>.safetensors` holds the network's tensors as converted from the authors' file, the JSON beside it where they
-come from. A lock file (`ecgbench.lock`, to be committed) pins files whose hash no card knows, from the first time they are used.
+come from; our own are shipped, see `_shipped`. A lock file (`ecgbench.lock`, to be committed) pins files whose hash no card knows,
+from the first time they are used.
 """
 
 import fcntl
@@ -20,6 +21,7 @@ import platformdirs
 from ecgbench.cards import ModelCard, Weights
 from ecgbench.errors import BadSetting, BadWeights, EcgbenchError, UnknownName, WriteError
 from ecgbench.files import as_json, put, writing
+from ecgbench.models import _shipped
 from ecgbench.room import folder_name, plain
 
 CACHE, LOCK = "ECGBENCH_WEIGHTS", "ECGBENCH_LOCK"
@@ -55,17 +57,23 @@ def converted(model: str, name: str) -> Path:
     return house(model) / f"{folder_name(name)}.safetensors"
 
 
-def is_here(model: str, name: str) -> bool:
-    """Whether a conversion is here, with its record."""
-    path = converted(model, name)
+def is_here(model: str, layout: Weights) -> bool:
+    """Whether weights on the card of a model are on this machine: a conversion with its record, or a file that is shipped."""
+    if _shipped.comes_along(layout.url):
+        return _shipped.path(layout) is not None
+    path = converted(model, layout.name)
     return path.is_file() and path.with_suffix(".json").is_file()
 
 
-def record(model: str, name: str) -> Json | None:
-    """What is known of a conversion that is here: file, url, sha256 of both, licence, date; None where there is none."""
-    if not is_here(model, name):
+def record(model: str, layout: Weights) -> Json | None:
+    """What is known of weights that are here: file, url, sha256, licence, and of a conversion its own hash and date; else None."""
+    if not is_here(model, layout):
         return None
-    path = converted(model, name)
+    shipped = _shipped.path(layout) if _shipped.comes_along(layout.url) else None
+    if shipped is not None:
+        told = {"file": layout.file, "url": layout.url, "licence": layout.licence, "terms": layout.terms}
+        return {**told, "source_sha256": sha256(shipped), "bytes": shipped.stat().st_size}
+    path = converted(model, layout.name)
     notes = path.with_suffix(".json")
     found = _json(notes, "remove its folder and run: ecgbench models fetch " + model)
     kinds = {"file": str, "source_sha256": str, "tensors_sha256": str, "bytes": int}
@@ -87,6 +95,8 @@ def layout_of(card: ModelCard, model: str, name: str) -> Weights:
 def not_here(card: ModelCard, model: str, name: str) -> BadSetting:
     """The one message for weights that are not on this machine: the command, the file, where to get it, where to put it."""
     layout = layout_of(card, model, name)
+    if _shipped.comes_along(layout.url):
+        return _shipped.missing(layout)
     from ecgbench.models import ROOM
 
     called = next((str(path) for path in ROOM.paths() if path.stem == model), model)  # a stranger is known by its path in another command
@@ -183,16 +193,16 @@ def origin(card: ModelCard, weights: str | Path) -> Json:
     """Where weights come from, for provenance: name, file, sha256 (of the authors' or the user's file), licence, url, tensors_sha256.
 
     `weights`: "random", a name on the card whose conversion is here (else BadSetting), or a path. Of a path, licence and url are
-    known where its hash is a card's; no folder is told.
+    known where its hash is a card's; no folder is told. tensors_sha256 is that of a conversion.
     """
     if weights == RANDOM:
         return {"name": RANDOM, "file": None, "sha256": None, "licence": None, "url": None}
     model = name_of(card)
     if isinstance(weights, str) and any(w.name == weights for w in card.weights):
-        found = record(model, weights)
+        found = record(model, layout_of(card, model, weights))
         if found is None:
             raise not_here(card, model, weights)
-        kept = {k: found.get(k) for k in ("licence", "url", "terms", "tensors_sha256")}
+        kept: Json = {k: found[k] for k in ("licence", "url", "terms", "tensors_sha256") if k in found}
         return {"name": weights, "file": found["file"], "sha256": found["source_sha256"], **kept}
     path = Path(weights).expanduser()
     if not path.is_file():  # a stranger's own word

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from ecgbench.cards import ModelCard, Weights
 from ecgbench.errors import BadSetting, BadWeights, UnknownName
-from ecgbench.models import _reading, _released
+from ecgbench.models import _reading, _released, _shipped
 from ecgbench.models._reading import SAFE, TORCH
 from ecgbench.models._released import origin as origin
 
@@ -46,16 +46,18 @@ class _Reading:
 def load(network: nn.Module, weights: str | Path, card: ModelCard) -> None:
     """Copy the tensors of a file into `network`; "random" leaves it as it is.
 
-    `weights` is a name on the card, whose file `ecgbench models fetch` has converted, or the path of a .safetensors, .pth, .pt
-    or .ckpt file: a plain state dict, or one of the layouts of `card.weights` (container, prefix, entries dropped by name; a zip
-    archive where the authors publish one). Nothing in a file is executed. A name whose file was not fetched, or a path without
+    `weights` is a name on the card, whose file is shipped or was converted by `ecgbench models fetch`, or the path of a .safetensors,
+    .pth, .pt or .ckpt file: a plain state dict, or one of the layouts of `card.weights` (container, prefix, entries dropped by name;
+    a zip archive where the authors publish one). Nothing in a file is executed. A name whose file was not fetched, or a path without
     a file, is BadSetting; a file that cannot be read, does not match the whole state dict (buffers too), or is not the one that
     its card or the lock file pins, is BadWeights, and `network` is as before.
     """
     if weights == _released.RANDOM:
         return
-    if isinstance(weights, str) and any(w.name == weights for w in card.weights):
-        network.load_state_dict(_converted(network, weights, card))
+    layout = next((w for w in card.weights if w.name == weights), None)
+    if layout is not None:
+        shipped = _shipped.comes_along(layout.url)
+        network.load_state_dict(_shipped_tensors(network, layout) if shipped else _converted(network, layout, card))
         return
     path = _path(weights, card)
     member = next((w.member for w in card.weights if w.member), "")
@@ -108,13 +110,22 @@ def _digest(tensors: Mapping[str, Tensor]) -> str:
     return whole.hexdigest()
 
 
-def _converted(network: nn.Module, name: str, card: ModelCard) -> Mapping[str, Tensor]:
-    """The conversion of the weights called `name`, proved against its record, the card and the lock file."""
-    model = _released.name_of(card)
-    notes, path = _released.record(model, name), _released.converted(model, name)
+def _shipped_tensors(network: nn.Module, layout: Weights) -> Mapping[str, Tensor]:
+    """The tensors of shipped weights, proved against the card; the file may hold fewer digits (float16) than `network` computes with."""
+    found = load_bytes(_shipped.content(layout))
+    reading = _Reading("state dict", found, *_differences(network, found))
+    if reading.problems:
+        raise BadWeights(f"{layout.url} does not fit the network ({_complaint(reading)}); {_shipped.remedy(layout.url)}")
+    return found
+
+
+def _converted(network: nn.Module, layout: Weights, card: ModelCard) -> Mapping[str, Tensor]:
+    """The conversion of an authors' file, proved against its record, the card and the lock file."""
+    model, name = _released.name_of(card), layout.name
+    notes, path = _released.record(model, layout), _released.converted(model, name)
     if notes is None:
         raise _released.not_here(card, model, name)
-    _released.prove(notes["source_sha256"], str(path), _released.layout_of(card, model, name), model, _released.lock_file())
+    _released.prove(notes["source_sha256"], str(path), layout, model, _released.lock_file())
     found = _reading.read(path)
     reading = _Reading("state dict", found, *_differences(network, found))
     again = f"run: ecgbench models fetch {model} --weights {name} --force"
@@ -149,7 +160,10 @@ def _names(card: ModelCard) -> list[str]:
 
 
 def _where(card: ModelCard) -> str:
-    source = f"the authors' file is {card.weights[0].file} at {card.weights[0].url}" if card.weights else "no weights are released"
+    first = card.weights[0] if card.weights else None
+    if first is not None and _shipped.comes_along(first.url):
+        return f"the {first.name} weights come with ecgbench (--weights {first.name}); --weights random needs no file"
+    source = "no weights are released" if first is None else f"the authors' file is {first.file} at {first.url}"
     return f"{source}; --weights random needs no file"
 
 

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from ecgbench.cards import Filter, InputContract, ModelCard
 from ecgbench.ecg.leads import LEADS
 from ecgbench.errors import BadSetting
-from ecgbench.models import _compiled, _weights
+from ecgbench.models import _compiled, _hub, _weights
 from ecgbench.models._derived import Derived
 from ecgbench.models._features import Features
 from ecgbench.models._gatv2 import EdgeListGATv2, GATv2
@@ -259,6 +259,28 @@ class Laef(nn.Module):
             x, maps = block(x, *maps), []
         sequence = x.flatten(1, 2)
         return Features(sequence, sequence.mean(1))
+
+    @staticmethod
+    def from_pretrained(where: str | Path = "released", revision: str | None = None) -> "Laef":
+        """LAEF in evaluation mode with weights from anywhere, float32 whatever the file holds; nothing in a file is executed.
+
+        where: a name on the card ("released", which is shipped), the path of a file, a folder that `save_pretrained` wrote, or a
+        repository of the Hugging Face Hub (owner/name; revision: its branch, tag or commit). BadSetting: not there, or it cannot be
+        had. BadWeights: it does not fit.
+        """
+        known = where in [*(w.name for w in CARD.weights), "released"] or Path(where).expanduser().is_file()
+        return build(where if known else _hub.file(where, revision, CARD)).eval()
+
+    def save_pretrained(self, folder: str | Path) -> None:
+        """Write model.safetensors, config.json and, where none is there, README.md into `folder`. WriteError."""
+        _hub.save_to(Path(folder).expanduser(), self, CARD)
+
+    def push_to_hub(self, repo_id: str, *, private: bool | None = None, token: str | None = None, commit_message: str = "LAEF") -> str:
+        """Write the files of `save_pretrained` into a repository of the Hub (owner/name), made where there is none.
+
+        A model card that stands there stays. Returns the address of the commit. BadSetting: the Hub cannot be reached or refuses.
+        """
+        return _hub.push(repo_id, self, CARD, private=private, token=token, message=commit_message)
 
 
 def _counts(rows: Tensor, measured: Tensor) -> Tensor:

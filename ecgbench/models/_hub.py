@@ -1,0 +1,118 @@
+"""Networks in the layout of the Hugging Face Hub: `model.safetensors`, `config.json` and a model card, in a folder or a repository.
+
+The files are those of huggingface_hub's PyTorchModelHubMixin, but not its code: as a base class it would be imported with every
+network, and where a repository holds no safetensors it reads a pickle.
+"""
+
+import json
+import os
+import re
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import torch
+from safetensors.torch import load, save
+from torch import nn
+
+import ecgbench
+from ecgbench.cards import ModelCard, facts
+from ecgbench.errors import BadSetting, BadWeights
+from ecgbench.files import as_json, put
+from ecgbench.models import _fetch, _shipped
+
+TENSORS, CONFIG, PAGE = "model.safetensors", "config.json", "README.md"
+_REPOSITORY = re.compile(r"\w[\w.-]*/\w[\w.-]*")
+
+
+def file(where: str | Path, revision: str | None, card: ModelCard) -> Path:
+    """The file of tensors for the network with this card: in a folder that `save` wrote, or in a repository of the Hub (owner/name).
+
+    BadSetting: there is none, or it cannot be had. BadWeights: its configuration is of another network.
+    """
+    if Path(where).expanduser().is_dir():
+        found = [Path(where).expanduser() / name for name in (CONFIG, TENSORS)]
+        lacking = [path.name for path in found if not path.is_file()]
+        if lacking:
+            raise BadSetting(f"{where} holds no {lacking[0]}; give a folder that save_pretrained has written")
+    elif _REPOSITORY.fullmatch(str(where)):
+        found = [_downloaded(str(where), name, revision) for name in (CONFIG, TENSORS)]
+    else:
+        raise BadSetting(f"{where} is no folder, and no repository of the Hub (owner/name); give one of them, or a name on the card")
+    config, tensors = found
+    try:
+        network = json.loads(config.read_text(encoding="utf-8"))["network"]
+    except (OSError, ValueError, KeyError, TypeError):
+        raise BadWeights(f"{where}: {CONFIG} names no network; give what save_pretrained or push_to_hub has written") from None
+    if network != card.title:
+        raise BadWeights(f"{where} holds weights of {str(network)[:80]!r}, not of {card.title}; give another folder or repository")
+    return tensors
+
+
+def save_to(folder: Path, network: nn.Module, card: ModelCard) -> None:
+    """Write tensors, configuration and, where none is there, a model card into `folder`. WriteError."""
+    tensors = {name: t.detach().cpu().contiguous().clone() for name, t in network.state_dict().items()}
+    fed = {k: v for k, v in facts(card.contracts[0]).items() if v is not None}
+    config = {"network": card.title, "library": f"ecgbench {ecgbench.__version__}", "parameters": card.parameters, "dim": card.dim}
+    put(folder / CONFIG, as_json({**config, "input": fed}))
+    put(folder / TENSORS, save(tensors, {"format": "pt"}))  # one entry: several would be written in an order of chance
+    if not (folder / PAGE).exists():
+        put(folder / PAGE, _page(tensors, card))
+
+
+def push(repository: str, network: nn.Module, card: ModelCard, *, private: bool | None, token: str | None, message: str) -> str:
+    """Write `network` into a repository of the Hub, made where there is none, and return the address of the commit.
+
+    A model card that stands there already stays. BadSetting: the Hub cannot be reached or refuses.
+    """
+    import huggingface_hub
+
+    with TemporaryDirectory(prefix="ecgbench-") as place:
+        save_to(Path(place), network, card)
+        try:
+            api = huggingface_hub.HfApi(endpoint=_endpoint(), token=token, library_name="ecgbench")
+            name = api.create_repo(repository, private=private, exist_ok=True).repo_id
+            left = [PAGE] if api.file_exists(name, PAGE) else None
+            return str(api.upload_folder(repo_id=name, folder_path=place, commit_message=message, ignore_patterns=left))
+        except Exception as error:  # a library and what lies under it may fail in any way
+            told = _fetch.reason(error, _address(repository))
+            raise BadSetting(f"{repository} could not be written on the Hub ({told}); log in with: hf auth login, and try again") from None
+
+
+def _downloaded(repository: str, name: str, revision: str | None) -> Path:
+    import huggingface_hub
+
+    words: dict[str, Any] = {"revision": revision, "endpoint": _endpoint(), "library_name": "ecgbench"}
+    try:
+        return Path(huggingface_hub.hf_hub_download(repository, name, **words))
+    except Exception as error:  # a library and what lies under it may fail in any way
+        told = _fetch.reason(error, _address(repository))
+        raise BadSetting(
+            f"{repository} is no folder here, and its {name} could not be had from the Hub ({told}); give a folder or another repository"
+        ) from None
+
+
+def _endpoint() -> str | None:
+    return os.environ.get("HF_ENDPOINT") or None
+
+
+def _address(repository: str) -> str:
+    return f"https://huggingface.co/{repository}/resolve/main/{TENSORS}"
+
+
+def _page(tensors: dict[str, torch.Tensor], card: ModelCard) -> str:
+    """The model card: of shipped weights their own; of any others only what is known of them."""
+    for layout in card.weights:
+        path = _shipped.path(layout) if _shipped.comes_along(layout.url) else None
+        if path is not None and path.with_name(PAGE).is_file():
+            ours = load(_shipped.content(layout))
+            if all(name in ours and torch.equal(t, ours[name].to(t.dtype)) for name, t in tensors.items()):
+                return path.with_name(PAGE).read_text(encoding="utf-8")
+    c = card.contracts[0]
+    return (
+        "---\nlibrary_name: ecgbench\ntags:\n- ecg\n- electrocardiogram\n---\n"
+        f"# {card.title}\n\n{card.summary[:1].upper()}{card.summary[1:]}. {card.paper}.\n\n"
+        f"Weights written by ecgbench {ecgbench.__version__}, which knows nothing of their training and has not scored them. Say here on "
+        "which recordings they were trained, how they score, and under which licence they are published.\n\n"
+        f"Input: windows of {c.seconds:g} s at {c.fs:g} Hz in {c.unit}, prepared as `{CONFIG}` says.\n"
+    )
