@@ -18,6 +18,8 @@ PAPER = "paper"
 
 RANDOM, RELEASED, EITHER = "random", "released", "released_or_random"
 """Words of `--weights` that are not a path or a name on the card."""
+NONE = "none"
+"""What results call the weights of a model that has no parameter."""
 
 Protocol = Literal["linear", "finetune"]
 TrainLeads = Literal["all", "random"]

@@ -152,10 +152,7 @@ class SimpleFeatures(nn.Module):
 
 
 def build(weights: str | Path | None = None) -> SimpleFeatures:
-    """The features: this file is all there is, so "released" names what None gives, and a report does not call it random weights.
-
-    BadSetting for weights of any other kind.
-    """
-    if weights not in (None, "released"):
-        raise BadSetting(f"simple features have no weights to take from {str(weights)!r}; pass --weights simple_features=released")
+    """The features; BadSetting for weights, of which there are none."""
+    if weights is not None:
+        raise BadSetting(f"simple features have no weights to take from {str(weights)!r}; leave them out")
     return SimpleFeatures()

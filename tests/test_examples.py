@@ -146,13 +146,14 @@ def test_embedded_once_or_read_each_time_it_is_the_same(simple: ModuleType, sign
         np.testing.assert_array_equal(features, encoder._each(signal, wanted)[leads])
 
 
-def test_it_runs_without_weights_and_is_not_called_random(typed: Callable[..., int], tmp_path: Path) -> None:
-    assert typed(tmp_path / "run", "--models", str(SIMPLE), "--weights", "released_or_random", "--leads", "1,12") == 0
+@pytest.mark.parametrize("weights", ["released_or_random", "random", "released"])
+def test_it_runs_without_weights_and_is_not_called_random(typed: Callable[..., int], tmp_path: Path, weights: str) -> None:
+    assert typed(tmp_path / "run", "--models", str(SIMPLE), "--weights", weights, "--leads", "1,12") == 0
     cells = [json.loads(path.read_text()) for path in (tmp_path / "run" / "cells").rglob("*.json")]
     assert cells
-    assert {cell["weights"] for cell in cells} == {"released"}
+    assert {cell["weights"] for cell in cells} == {"none"}
 
 
 def test_weights_from_elsewhere_are_refused(simple: ModuleType) -> None:
-    with pytest.raises(BadSetting, match="simple_features=released"):
+    with pytest.raises(BadSetting, match="leave them out"):
         simple.build(weights="some.pth")

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from ecgbench import models
 from ecgbench.adapters._adapt import Policy, TrainingSplit
 from ecgbench.cards import InputContract, ModelCard
-from ecgbench.cells import EITHER, RANDOM, RELEASED, Precision
+from ecgbench.cells import EITHER, NONE, RANDOM, RELEASED, Precision
 from ecgbench.datasets import demo
 from ecgbench.ecg.leads import ALL, LeadSubset
 from ecgbench.ecg.preprocess import view
@@ -99,9 +99,12 @@ class Placed(nn.Module):
 def build(name: str, weights: str, device: str = "cpu") -> Network:
     """The model called `name` with `weights`: random, released, released_or_random, a name on its card, or a path; on `device`.
 
-    Random weights come from a seed of their own and are the same in every run. Weights that do not match raise BadWeights.
+    Random weights come from a seed of their own and are the same in every run. Weights that do not match raise BadWeights. A model
+    without a parameter has none, whatever is asked for.
     """
     module = models.get(name)
+    if not module.CARD.parameters:
+        weights = RANDOM
     if device != "cpu":  # float32 means float32: by default torch lets convolutions round to 10 bits there
         torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
     if weights == EITHER:
@@ -110,8 +113,8 @@ def build(name: str, weights: str, device: str = "cpu") -> Network:
         torch.manual_seed(seed_of("weights", name) % 2**63)
         network = module.build() if weights == RANDOM else module.build(weights=weights)
     network.eval().requires_grad_(False).to(device)
-    source = origin(module.CARD, weights)
-    return Network(name, module.CARD, network, Path(weights).name, digest(network), device, source=source)
+    source, called = origin(module.CARD, weights), Path(weights).name if module.CARD.parameters else NONE
+    return Network(name, module.CARD, network, called, digest(network), device, source={**source, "name": source["name"] and called})
 
 
 def _has_released(name: str) -> bool:
