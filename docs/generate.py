@@ -26,7 +26,7 @@ def model_table() -> str:
         page = PAGE.parent / "models" / f"{name}.md"
         told = f"[{card.title}](models/{name}.md)" if page.exists() else card.title
         corpora = ", ".join(card.corpora) or "none"
-        files = ", ".join(f"`{w.name}`: [{w.file}]({w.url})" for w in card.weights) or "none"
+        files = ", ".join(f"`{w.name}`: [{w.file}]({w.url if '://' in w.url else '../' + w.url})" for w in card.weights) or "none"
         size = f"{card.parameters:,}"
         rows.append((f"`{name}`", told, card.summary, card.objective, size, corpora, ", ".join(met(card)) or "none", files, card.licence))
     head = ("name", "model", "architecture", "pre-training objective", "parameters", "pre-trained on", "tasks whose data it has met")
@@ -36,7 +36,7 @@ def model_table() -> str:
 def met(card: ModelCard) -> list[str]:
     """Tasks of the datasets that a model was pre-trained on."""
     own = [module.CARD for _, module in citizens(datasets.ROOM)]
-    return [f"`{task.name}`" for data in own if data.title in card.corpora for task in data.tasks]
+    return [f"`{task.name}`" for data in own if any(c.partition(" (")[0] == data.title for c in card.corpora) for task in data.tasks]
 
 
 def contract_table() -> str:

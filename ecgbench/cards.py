@@ -154,7 +154,8 @@ class ModelCard:
     objective: str = ""
     """What it was pre-trained to do, in a few words."""
     corpora: tuple[str, ...] = ()
-    """Collections it was pre-trained on, by the title of their dataset card where there is one: "PTB-XL"."""
+    """Collections it was pre-trained on, by the title of their dataset card where there is one: "PTB-XL"; "PTB-XL (folds 1-8)" where it
+    has met none of the rest."""
     choices: Mapping[str, str] = field(default_factory=dict)
     """What the paper leaves open and we decided: name -> sentence."""
 

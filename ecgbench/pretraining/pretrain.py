@@ -118,13 +118,11 @@ class _Pretraining:
     def _claim(self) -> None:
         """The folder is this pre-training's; BadSetting where it is another's."""
         path, mine = self.site.out / RECIPE, facts(self.recipe, self.data)
-        if path.is_file():
-            other = _json(path)
-            if differing := _differing(other, mine):
-                raise BadSetting(f"{path} is of another pre-training: it differs in {', '.join(differing)}; choose another --out")
-        elif self.first:
-            put(path, as_json(mine))
+        if path.is_file() and (differing := _differing(_json(path), mine)):
+            raise BadSetting(f"{path} is of another pre-training: it differs in {', '.join(differing)}; choose another --out")
         ranks.wait()
+        if self.first:
+            put(path, as_json(mine))
 
     def _new(self, stage: int) -> MaskedNodes:
         """New weights for a stage."""
@@ -158,7 +156,9 @@ class _Pretraining:
         recipe, corpus = self.recipe, self.data.corpus
         sizes = (recipe.codes, recipe.refined)[number - 1]
         path, wanted = folder / BOOKS, key({"description": dict(describe.facts), "codes": sizes, "seed": recipe.seed})
-        if path.is_file() and _json(path)["key"] == wanted:
+        if path.is_file():
+            if _json(path)["key"] != wanted:
+                raise BadSetting(f"{folder} rests on another checkpoint of stage 1; remove that folder, or choose another --out")
             return
         timed = _Timed(describe, self._device)
         began = time.perf_counter()

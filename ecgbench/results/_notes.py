@@ -39,9 +39,13 @@ def _grave(facts: dict[str, Any], models: Sequence[dict[str, Any]]) -> Iterator[
     if random:
         yield f"RANDOM WEIGHTS: the encoder of {', '.join(random)} is untrained; the scores show the harness, not the published models."
     for d in datasets:
-        met = [m["title"] for m in models if m["weights"] != "random" and d["title"] in m.get("corpora", ())]
+        trained = [m for m in models if m["weights"] != "random"]
+        met = [m["title"] for m in trained if d["title"] in m.get("corpora", ())]
         if met:
             yield f"SEEN BEFORE: {', '.join(met)} was pre-trained on {d['title']}, perhaps on the very records it is tested on here."
+        for m in trained:
+            for part in (c for c in m.get("corpora", ()) if c.startswith(f"{d['title']} (")):
+                yield f"SEEN IN PART: {m['title']} was pre-trained on {part}, the source of the records it is tested on here."
         if d["limit"] is not None and d["records"] < d["records_prepared"]:
             used = f"{d['title']}, --limit {d['limit']}: {d['records']:,} of {d['records_prepared']:,} records were used"
             yield f"LIMITED: {used}; intervals are wide and labels may be undefined."

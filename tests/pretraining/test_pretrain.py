@@ -126,18 +126,33 @@ def test_both_stages_are_told_and_the_encoder_is_the_selected_one(whole: tuple[P
     assert told["stages"]["stage 1"]["codebooks"]["3"]["used"] <= 3
 
 
-PHASES = ["stage 1, codebook", "stage 1, step 1", "stage 1, step 3", "checkpoint of step 2", "stage 2, codebook", "stage 2, step 3"]
+PHASES = ("stage 1, codebook", "stage 1, step 1", "checkpoint of step 2", "stage 1, step 3", "stage 2, codebook", "stage 2, step 3")
 
 
-@pytest.mark.parametrize("at", PHASES)
-def test_an_interruption_changes_nothing(tmp_path: Path, whole: tuple[Path, dict[str, Any]], at: str) -> None:
-    with pytest.raises(Stop):
-        made(tmp_path, at)
-    assert not (tmp_path / "pretraining.json").exists()
+def test_an_interruption_in_every_phase_changes_nothing(tmp_path: Path, whole: tuple[Path, dict[str, Any]]) -> None:
+    for at in PHASES:
+        with pytest.raises(Stop):
+            made(tmp_path, at)
+        assert not (tmp_path / "pretraining.json").exists()
     assert lasting(made(tmp_path)) == lasting(whole[1])
     assert results(tmp_path) == results(whole[0])
     ours, theirs = (load_file(p / "encoder.safetensors") for p in (tmp_path, whole[0]))
     assert all(np.array_equal(ours[k], theirs[k]) for k in theirs)
+
+
+def test_more_steps_prolong_stage_2_and_not_stage_1(tmp_path: Path) -> None:
+    short = made(tmp_path)
+    longer = made(tmp_path, recipe=RECIPE.changed({"steps": (3, 4)}))
+    assert [c["step"] for c in longer["stages"]["stage 2"]["checkpoints"]] == [2, 3, 4]
+    assert longer["stages"]["stage 1"]["checkpoints"] == short["stages"]["stage 1"]["checkpoints"]
+    assert json.loads((tmp_path / "recipe.json").read_text())["recipe"]["stages"][1]["steps"] == 4
+    kept = {p: p.read_bytes() for p in (tmp_path / "stage2").glob("codebook*")}
+    (tmp_path / "stage1" / "encoders" / "000003.json").write_text(
+        (tmp_path / "stage1" / "encoders" / "000003.json").read_text().replace('"score": ', '"score": 1')
+    )
+    with pytest.raises(BadSetting, match="rests on another checkpoint of stage 1"):
+        made(tmp_path, recipe=RECIPE.changed({"steps": (3, 4)}))
+    assert {p: p.read_bytes() for p in kept} == kept
 
 
 def test_two_processes_make_one_pre_training(tmp_path: Path, two_processes: Callable[[str], None]) -> None:
