@@ -1,6 +1,5 @@
 """`ecgbench pretrain`: make LAEF's weights by a recipe."""
 
-import os
 import sys
 import time
 from collections.abc import Callable
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from ecgbench.cells import Places
+from ecgbench.cells import Places, key
 from ecgbench.cli.run import DATA, PREPARED
 from ecgbench.errors import BadSetting
 from ecgbench.room import folder_name
@@ -90,22 +89,24 @@ def _make(recipe: Any, places: Places, device: str, project: str | None) -> None
     from ecgbench.benchmark.progress import Watcher, watcher
     from ecgbench.pretraining import curve, ledger, pretrain
     from ecgbench.pretraining.assemble import assemble
-    from ecgbench.profiling.trial import about
+    from ecgbench.profiling.trial import about, ready
     from ecgbench.reports import _pretraining
     from ecgbench.training import ranks
 
-    device = choose(device)
-    first = os.environ.get("RANK", "0") == "0"
+    device, first = choose(device), ranks.rank() == 0
+    ready(device)
+    name = about(device)["device"] + (f", {ranks.world()} processes" if ranks.world() > 1 else "")
     follower: Watcher = watcher() if first else _Quiet()
     with ExitStack() as stack:
-        boards = stack.enter_context(curve.wandb(project, recipe.name, recipe.digest)) if project and first else None
+        data = assemble(recipe, places, follower)
+        of_all = key({**pretrain.facts(recipe, data), "out": str(places.out)})
+        boards = stack.enter_context(curve.wandb(project, recipe.name, of_all)) if project and first else None
 
         def listener(stage: str) -> "Listener":
             shown = _shown(stage, follower.note)
             return shown if boards is None else curve.both(shown, boards(stage))
 
-        data = assemble(recipe, places, follower)
-        site = pretrain.Site(out=places.out, device=device, name=about(device)["device"], watcher=follower, listener=listener)
+        site = pretrain.Site(out=places.out, device=device, name=name, watcher=follower, listener=listener)
         stack.callback(ranks.leave)
         told = pretrain.run(recipe, data, site)
     if not first:

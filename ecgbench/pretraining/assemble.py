@@ -1,12 +1,17 @@
 """From datasets on disk to what a recipe trains on: corpora without what evaluation may see, and the development task."""
 
+from collections.abc import Sequence
+from contextlib import suppress
+
+import pandas as pd
+
 from ecgbench import datasets
 from ecgbench.benchmark.plan import all_tasks
 from ecgbench.benchmark.progress import Watcher, paced
 from ecgbench.cells import Places
-from ecgbench.datasets._prepare import prepare
-from ecgbench.errors import BadSetting, UnknownName
-from ecgbench.pretraining.corpus import Guard, Name, gather
+from ecgbench.datasets._prepare import Prepared, find, prepare
+from ecgbench.errors import BadRecord, BadSetting, MissingData, UnknownName
+from ecgbench.pretraining.corpus import PTBXL, Guard, Name, gather
 from ecgbench.pretraining.exclusion import Exclusion
 from ecgbench.pretraining.pretrain import Data
 from ecgbench.pretraining.recipe import Recipe
@@ -15,6 +20,8 @@ from ecgbench.pretraining.selection import Development
 
 def assemble(recipe: Recipe, places: Places, watcher: Watcher) -> Data:
     """Prepare, leave out, and read the corpora of a recipe; what is prepared already is not prepared again.
+
+    Left out is what evaluation may see (`Exclusion`) of the corpora and of every other dataset that is prepared here.
 
     BadSetting: a corpus that no loader reads, a development task of another dataset. MissingData: a dataset that is not under
     `places.data`. LeakError: a recording that must not enter training.
@@ -26,19 +33,36 @@ def assemble(recipe: Recipe, places: Places, watcher: Watcher) -> Data:
     if owner not in names:
         raise BadSetting(f"the development task {task.name} is of {owner}, which recipe {recipe.name} does not read; choose one of its own")
     prepared = [prepare(n, places.data, places.prepared, paced(f"prepare {n}", watcher.note)) for n in names]
-    exclusion = Exclusion(prepared)
+    beside = _beside(names, places)
+    exclusion = Exclusion([*prepared, *beside])
     chosen: dict[Name, bool] = {}
 
     def choose(name: Name) -> bool:
         return chosen.setdefault(name, exclusion(name))
 
-    corpus = gather(prepared, Guard.of(prepared), recipe.kept, choose, paced("read the corpora", watcher.note))
+    guard = Guard.of(prepared, _ptbxl([*prepared, *beside]))
+    corpus = gather(prepared, guard, recipe.kept, choose, paced("read the corpora", watcher.note))
     short = len(corpus.short)
     left_out = len(chosen) - len(corpus) - short
     watcher.note(f"{len(corpus)} recordings of {', '.join(names)} to train on, {left_out} left out, {short} too short")
     home = prepared[names.index(owner)]
     development = Development.of(home, task, recipe.probe_records, recipe.seed)
     return Data(corpus=corpus, development=development, prepared={p.name: p.digest for p in prepared}, left_out=dict(exclusion.reasons))
+
+
+def _beside(names: Sequence[str], places: Places) -> list[Prepared]:
+    """Prepared datasets that are no corpora: what evaluation sees of them must not come under another name."""
+    found = []
+    for name in datasets.names():
+        with suppress(MissingData, BadRecord, BadSetting):
+            if name not in names:
+                found.append(find(name, places.data, places.prepared))
+    return found
+
+
+def _ptbxl(prepared: Sequence[Prepared]) -> pd.DataFrame | None:
+    """The index of PTB-XL, where it is prepared."""
+    return next((p.index for p in prepared if p.name == PTBXL), None)
 
 
 def _loader(recipe: Recipe, name: str) -> str:

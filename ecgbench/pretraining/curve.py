@@ -100,9 +100,22 @@ def both(*listeners: Listener) -> Listener:
     return listen
 
 
+def once(listener: Listener) -> Listener:
+    """A listener that hears of the first report only."""
+    heard = False
+
+    def listen(report: Report) -> None:
+        nonlocal heard
+        if not heard:
+            heard = True
+            listener(report)
+
+    return listen
+
+
 @contextmanager
 def wandb(project: str, name: str, digest: str) -> Iterator[Callable[[str], Listener]]:
-    """Weights & Biases: name of a stage -> a listener that logs there, in one run for each digest; BadSetting where it is not installed."""
+    """Weights & Biases: name of a stage -> a listener that logs there, in one run per digest; BadSetting where it is not installed."""
     try:
         import wandb as board  # an optional program
     except ImportError:
@@ -110,6 +123,8 @@ def wandb(project: str, name: str, digest: str) -> Iterator[Callable[[str], List
     run = board.init(project=project, name=name, id=f"{name}-{digest[:12]}", resume="allow", config={"recipe": name, "digest": digest})
 
     def of(stage: str) -> Listener:
+        run.define_metric(f"{stage}/*", step_metric=f"{stage}/step")  # a resumed run tells some steps again
+
         def listen(report: Report) -> None:
             told = {"loss": report.loss, "records per second": report.rate, "waiting": report.waiting, "step": report.step}
             told |= {f"masked accuracy/{i + 1}": a for i, a in enumerate(report.accuracy)}

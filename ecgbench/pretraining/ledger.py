@@ -28,10 +28,12 @@ class Phase:
     seconds: float
     records: int
     """Recordings that went through it, each as often as it did."""
+    device: str
+    """On which, in words; several where it was interrupted and went on elsewhere."""
 
 
-def table(phases: Sequence[Phase], device: str) -> list[dict[str, Any]]:
-    """One row per phase: what was measured, the paper's seconds, and the projection to its scale on this device.
+def table(phases: Sequence[Phase]) -> list[dict[str, Any]]:
+    """One row per phase: what was measured, the paper's seconds, and the projection to its scale on the same device.
 
     Extraction and clustering grow with the number of recordings: each of the ECGS once, one window of 5 s and 12 leads. Training
     grows with steps and batch: the paper's 80,000 and 75,000 steps of 448 recordings, in which the labels of each window are made
@@ -44,7 +46,7 @@ def table(phases: Sequence[Phase], device: str) -> list[dict[str, Any]]:
         stage = STAGES[int(phase.name[len("stage ")]) - 1]
         records = stage.steps * stage.batch if phase.name.endswith("training") else ECGS
         rows.append({
-            "phase": phase.name, "seconds": phase.seconds, "records": phase.records, "device": device, "projected_records": records,
+            "phase": phase.name, "seconds": phase.seconds, "records": phase.records, "device": phase.device, "projected_records": records,
             "projected_seconds": phase.seconds / phase.records * records, "paper_seconds": PAPER[phase.name],
         })  # fmt: skip
     return rows

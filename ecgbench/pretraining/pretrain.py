@@ -11,9 +11,9 @@
 Under torchrun every process calls `run` alike; OUT is a folder that all of them see.
 """
 
-import json
 import time
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
@@ -26,13 +26,15 @@ from torch import Tensor
 from ecgbench import provenance
 from ecgbench.benchmark.progress import Watcher
 from ecgbench.cells import key
+from ecgbench.ecg.leads import LEADS
 from ecgbench.errors import BadSetting, BadWeights
 from ecgbench.files import as_json, put
 from ecgbench.models import laef
-from ecgbench.pretraining import codebook, descriptors, ledger
+from ecgbench.pretraining import _folder, codebook, descriptors, ledger
 from ecgbench.pretraining.corpus import Corpus
-from ecgbench.pretraining.curve import Listener, Point
-from ecgbench.pretraining.labels import Codes, Describe, Nodes, codebooks
+from ecgbench.pretraining.curve import Listener, Point, Report, both, once
+from ecgbench.pretraining.labels import RECORDS, Codes, Describe, Nodes, codebooks
+from ecgbench.pretraining.masking import NODES
 from ecgbench.pretraining.objective import MaskedNodes
 from ecgbench.pretraining.recipe import Recipe
 from ecgbench.pretraining.selection import Checkpoint, Development, Kept, earliest
@@ -41,7 +43,7 @@ from ecgbench.pretraining.stage import run as train
 from ecgbench.seeds import seed_of
 from ecgbench.training import ranks
 
-RECIPE, REPORT, ENCODER, BOOKS = "recipe.json", "pretraining.json", "encoder.safetensors", "codebook.json"
+REPORT, ENCODER, BOOKS, DEVICES = "pretraining.json", "encoder.safetensors", "codebook.json", "devices.json"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -92,7 +94,17 @@ class _Pretraining:
         self.recipe, self.data, self.site, self.first = recipe, data, site, ranks.rank() == 0
 
     def __call__(self) -> dict[str, Any]:
-        self._claim()
+        self._demand()
+        with _folder.alone(self.site.out) if self.first else nullcontext():
+            return self._made()
+
+    def _made(self) -> dict[str, Any]:
+        mine = facts(self.recipe, self.data)
+        _folder.demand(self.site.out, mine)
+        ranks.wait()
+        if self.first:
+            _folder.claim(self.site.out, mine)
+        ranks.wait()
         first = self._stage(1, descriptors.preset(self.recipe.descriptor), self._new(0))
         encoder, mask = first.kept.load(first.selected)
         encoder.to(self._device)
@@ -104,9 +116,24 @@ class _Pretraining:
         told = self._told((first, second))
         if self.first:
             network, _ = second.kept.load(second.selected)
-            put(self.site.out / ENCODER, save(network.state_dict(), {"network": "LAEF", "recipe": self.recipe.digest}))
+            # one entry: safetensors writes several in an order of chance
+            put(self.site.out / ENCODER, save(network.state_dict(), {"recipe": self.recipe.digest}))
+            put(self.site.out / _folder.RECIPE, as_json(mine))
             put(self.site.out / REPORT, as_json(told))
         return told
+
+    def _demand(self) -> None:
+        """BadSetting where the first batch of a clustering has too few segments for a codebook: stage 1 is not to be lost by it."""
+        most = max(*self.recipe.codes, *self.recipe.refined)
+        if most > self._segments:
+            raise BadSetting(
+                f"a codebook of {most} codes from {len(self.data.corpus)} recordings: the first batch of the clustering has "
+                f"{self._segments} segments; take fewer codes (--codes, --refined)"
+            )
+
+    @property
+    def _segments(self) -> int:
+        return min(RECORDS, len(self.data.corpus)) * len(LEADS) * NODES
 
     @cached_property
     def _device(self) -> torch.device:
@@ -114,15 +141,6 @@ class _Pretraining:
         if kind == "cpu" or ranks.world() == 1:
             return torch.device(self.site.device)
         return torch.device(kind, ranks.local())
-
-    def _claim(self) -> None:
-        """The folder is this pre-training's; BadSetting where it is another's."""
-        path, mine = self.site.out / RECIPE, facts(self.recipe, self.data)
-        if path.is_file() and (differing := _differing(_json(path), mine)):
-            raise BadSetting(f"{path} is of another pre-training: it differs in {', '.join(differing)}; choose another --out")
-        ranks.wait()
-        if self.first:
-            put(path, as_json(mine))
 
     def _new(self, stage: int) -> MaskedNodes:
         """New weights for a stage."""
@@ -137,19 +155,30 @@ class _Pretraining:
         if self.first:
             self._books(number, describe, folder)
         ranks.wait()
-        told = _json(folder / BOOKS)
+        told = _folder.read(folder / BOOKS)
         books = [codebook.load(folder / f"codebook_{c}.npz") for c in model.codebooks]
         if [b.digest for b in books] != [told["codebooks"][str(c)]["digest"] for c in model.codebooks]:
             raise BadWeights(f"codebooks in {folder} are not those that were fitted; remove that folder and run the same command again")
         kept = Kept(folder, self.data.development, windows=recipe.windows, note=site.watcher.note)
-        place = Place(folder=folder, device=site.device, listener=site.listener(name), probe=kept)
+        place = Place(folder=folder, device=site.device, listener=both(once(self._noting(folder)), site.listener(name)), probe=kept)
         site.watcher.note(f"{name}: {settings.steps} steps of {settings.records(len(self.data.corpus))} recordings")
         points = train(settings, model, self.data.corpus, Codes(describe, books), place)
         ranks.wait()
-        found = kept.checkpoints()
-        made = _Stage(name, kept, earliest(found), found, points, told)
+        found = [c for c in kept.checkpoints() if settings.probed(c.step)]  # not those of a schedule that was given up
+        made = _Stage(name, kept, earliest(found), found, points, told, " + ".join(_folder.read(folder / DEVICES)))
         site.watcher.note(f"{name}: checkpoint of step {made.selected.step} selected ({made.selected.score:.4f})")
         return made
+
+    def _noting(self, folder: Path) -> Listener:
+        """Keeps the names of the devices on which steps of a stage were made."""
+        path = folder / DEVICES
+
+        def listen(report: Report) -> None:
+            used = _folder.read(path) if path.is_file() else []
+            if self.first and self.site.name not in used:
+                put(path, as_json([*used, self.site.name]))
+
+        return listen
 
     def _books(self, number: int, describe: Describe, folder: Path) -> None:
         """Fit the codebooks of a stage, unless they are there."""
@@ -157,12 +186,12 @@ class _Pretraining:
         sizes = (recipe.codes, recipe.refined)[number - 1]
         path, wanted = folder / BOOKS, key({"description": dict(describe.facts), "codes": sizes, "seed": recipe.seed})
         if path.is_file():
-            if _json(path)["key"] != wanted:
+            if _folder.read(path)["key"] != wanted:
                 raise BadSetting(f"{folder} rests on another checkpoint of stage 1; remove that folder, or choose another --out")
             return
         timed = _Timed(describe, self._device)
         began = time.perf_counter()
-        every = tuple(sorted({*sizes, *recipe.elbow[number - 1]}))
+        every = tuple(sorted({*sizes, *(size for size in recipe.elbow[number - 1] if size <= self._segments)}))
         with self.site.watcher.stage(f"stage {number}, codebook", len(corpus), "recordings") as advance:
             books = codebooks(corpus, timed, every, seed=recipe.seed, device=str(self._device), advance=advance)
         seconds = time.perf_counter() - began
@@ -175,8 +204,9 @@ class _Pretraining:
             str(c): {"digest": books[c].digest, "used": int(rows.used[c]), "perplexity": float(rows.perplexity[c])} for c in sizes
         }  # fmt: skip
         vectors = books[sizes[0]].facts["fit"]["vectors"]
-        spent = {"extraction": timed.seconds, "clustering": seconds - timed.seconds, "records": vectors // (12 * 20)}
-        put(path, as_json({"key": wanted, "codebooks": told, "description": dict(describe.facts), "seconds": spent}))
+        spent = {"extraction": timed.seconds, "clustering": seconds - timed.seconds, "records": vectors // (len(LEADS) * NODES)}
+        made = {"key": wanted, "codebooks": told, "description": dict(describe.facts), "seconds": spent, "device": self.site.name}
+        put(path, as_json(made))
         for c, one in told.items():
             self.site.watcher.note(
                 f"stage {number}: {one['used']} of {c} codes used, perplexity {one['perplexity']:.1f} (validation split)"
@@ -198,7 +228,7 @@ class _Pretraining:
             },
             "stages": {stage.name: stage.told() for stage in stages},
             "encoder": stages[1].selected.encoder,
-            "phases": ledger.table(phases, self.site.name),
+            "phases": ledger.table(phases),
             "made_with": provenance.here(),
         }  # fmt: skip
 
@@ -213,12 +243,14 @@ class _Stage:
     checkpoints: Sequence[Checkpoint]
     points: Sequence[Point]
     books: dict[str, Any]
+    devices: str
 
     def phases(self, recipe: Recipe, records: int) -> list[ledger.Phase]:
         """Extraction, clustering, training; probes and checkpoints aside."""
         spent, settings = self.books["seconds"], recipe.stages[int(self.name[-1]) - 1]
-        trained = ledger.Phase(f"{self.name}: training", sum(p.seconds for p in self.points), len(self.points) * settings.records(records))
-        return [*(ledger.Phase(f"{self.name}: {what}", spent[what], spent["records"]) for what in ("extraction", "clustering")), trained]
+        trained = (sum(p.seconds for p in self.points), len(self.points) * settings.records(records), self.devices)
+        made = [ledger.Phase(f"{self.name}: {w}", spent[w], spent["records"], self.books["device"]) for w in ("extraction", "clustering")]
+        return [*made, ledger.Phase(f"{self.name}: training", *trained)]
 
     def told(self) -> dict[str, Any]:
         """For pretraining.json."""
@@ -243,25 +275,3 @@ class _Timed:
             torch.cuda.synchronize(self.device)
         self.seconds += time.perf_counter() - began
         return found
-
-
-def _json(path: Path) -> dict[str, Any]:
-    try:
-        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise BadWeights(f"{path} cannot be read; remove its folder and run the same command again, or choose another --out") from error
-    return found
-
-
-def _differing(one: dict[str, Any], other: dict[str, Any]) -> list[str]:
-    """Names of what differs, one level into what is nested; more steps are no difference, a stage can be prolonged."""
-    found = []
-    for k in sorted({*one, *other}):
-        a, b = one.get(k), other.get(k)
-        if isinstance(a, dict) and isinstance(b, dict):
-            found += [f"{k}.{name}" for name in _differing(a, b)]
-        elif k == "stages" and isinstance(a, list) and isinstance(b, list):
-            found += [f"stages.{name}" for x, y in zip(a, b) for name in _differing({**x, "steps": 0}, {**y, "steps": 0})]
-        elif a != b:
-            found.append(k)
-    return found

@@ -16,7 +16,7 @@ CORPORA = ("code", "ikem", "ptbxl", "cpsc2018", "cpsc-extra", "chapman", "georgi
 """The paper's eleven (table of datasets, column "SSL PT"): 9.2 million ECGs."""
 SMALL_RATE = 1e-4
 """Learning rate on small data. At the paper's 1e-3 without warm-up all nodes became equal within 100 steps of 64 recordings and
-told no code from another; docs/performance.md has what was tried."""
+told no code from another; docs/pretraining.md has what was tried."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,11 +128,11 @@ RECIPES = {
         ),
         Recipe(
             name="small-cpu",
-            summary="the PTB-XL at hand on a CPU: 600 and 600 steps of 64 recordings",
+            summary="the PTB-XL at hand on a CPU: 600 and 300 steps of 64 recordings",
             datasets=("ptbxl",),
             task="ptbxl_super",
             descriptor="mixed-ecg",
-            stages=_stages(600, 600, batch=64, lr=SMALL_RATE, checkpoint_every=50, probe_every=150),
+            stages=_stages(600, 300, batch=64, lr=SMALL_RATE, checkpoint_every=50, probe_every=150),
             elbow=((10, 30, 50, 70, 100, 200, 300), (100, 500, 1000)),
             probe_records=800,
             windows=200,

@@ -5,6 +5,7 @@ leads, beside two signs of collapse (paper, "Transfer-guided refinement" and "Tr
 The task's own training and validation recordings serve; its test recordings are never read.
 """
 
+import hashlib
 import json
 import math
 import time
@@ -92,6 +93,8 @@ class Checkpoint:
     """Embedder and blocks."""
     encoder: str
     """Digest of its tensors."""
+    mask: str
+    """sha256 of the mask vector, which a second stage may start from."""
     seconds: float
     """Wall time of these measurements."""
 
@@ -134,14 +137,14 @@ class Kept:
         if ranks.rank():  # the first process measures, the others wait for it in their next step
             return
         encoder, found = model.encoder, self._read(step)
-        if found is not None and found.encoder == digest(encoder):
+        if found is not None and (found.encoder, found.mask) == (digest(encoder), _hash(model.mask)):
             return
         path, began = self._path(step), time.perf_counter()
         kept = {**encoder.state_dict(), MASK: model.mask}
         put(path, save({k: v.detach().cpu().contiguous() for k, v in kept.items()}))
         score = probe(encoder, self.development)
         layers = dynamics.measure(encoder, self.development.learn.batches(_device(encoder), self.windows))
-        made = Checkpoint(step, score, tuple(layers), digest(encoder), time.perf_counter() - began)
+        made = Checkpoint(step, score, tuple(layers), digest(encoder), _hash(model.mask), time.perf_counter() - began)
         put(path.with_suffix(".json"), as_json(asdict(made)))
         self.note(f"checkpoint of step {step}: {score:.4f} on {self.development.task} (linear probe, validation split)")
 
@@ -164,7 +167,7 @@ class Kept:
             network.load_state_dict(kept)
         except (OSError, SafetensorError, RuntimeError, KeyError) as error:
             raise BadWeights(f"{path} cannot be read as an encoder of LAEF; {_MEND}") from error
-        if digest(network) != checkpoint.encoder:
+        if (digest(network), _hash(mask)) != (checkpoint.encoder, checkpoint.mask):
             raise BadWeights(f"{path} is not the encoder that was measured at step {checkpoint.step}; {_MEND}")
         return network.eval(), mask
 
@@ -197,6 +200,10 @@ def _half(view: View, task: Task, split: str, records: int | None, seed: int) ->
     view.fill(names)
     windows = [normalise(view.get(name), CONTRACT.normalisation)[:, :SAMPLES] for name in names]
     return Half(records=names, signal=np.stack(windows).astype(np.float32), target=rows[list(task.columns)].to_numpy(np.int8))
+
+
+def _hash(vector: Tensor) -> str:
+    return hashlib.sha256(vector.detach().cpu().numpy().tobytes()).hexdigest()
 
 
 def _device(encoder: Laef) -> torch.device:

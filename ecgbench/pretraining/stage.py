@@ -60,12 +60,19 @@ class Stage:
     def __post_init__(self) -> None:
         masking.masked_nodes(self.ratio)
         counts = (self.steps, self.batch, 1 if self.micro is None else self.micro, self.checkpoint_every, self.probe_every)
-        if min(counts) < 1 or not self.lr > 0 or not self.weight_decay >= 0 or not 0 <= self.edge_drop < 1:
+        if self.precision not in ("bf16", "float32"):
+            raise BadSetting(f"a stage in precision {self.precision}: bf16 or float32")
+        sound = 0 < self.lr < math.inf and 0 <= self.weight_decay < math.inf and 0 <= self.edge_drop < 1
+        if min(counts) < 1 or not sound:
             raise BadSetting(
                 f"a stage of steps={self.steps}, batch={self.batch}, micro={self.micro}, checkpoint_every={self.checkpoint_every}, "
                 f"probe_every={self.probe_every}, lr={self.lr}, weight_decay={self.weight_decay}, edge_drop={self.edge_drop}: "
                 "counts are 1 or more, lr is above 0, weight_decay 0 or more, edge_drop a probability below 1"
             )
+
+    def probed(self, step: int) -> bool:
+        """Whether the probe is called after so many steps."""
+        return 0 < step <= self.steps and (step == self.steps or step % self.probe_every == 0)
 
     def records(self, corpus: int) -> int:
         """Records per step on a corpus of so many: `batch`, or all of them."""
@@ -172,7 +179,7 @@ class _Work:
     def _stop_by(self, step: int, points: list[Point], place: Place) -> None:
         """Probe before the checkpoint: a probe that is cut short is then made again."""
         last = step == self.stage.steps
-        if last or step % self.stage.probe_every == 0:
+        if self.stage.probed(step):
             self.model.eval()
             place.probe(step, self.model)
             self.model.train()
@@ -207,9 +214,7 @@ class _Work:
         found = sums.tolist()
         loss, nodes = sum(found[:books]) / found[-1], int(found[-1])
         if not math.isfinite(loss):
-            raise GateError(
-                f"the pre-training loss is {loss} in step {step}; go on from the last checkpoint in float32, or start with a lower lr"
-            )
+            raise GateError(f"the pre-training loss is {loss} in step {step}; start anew in another folder, with a lower lr or in float32")
         for p in self.model.parameters():
             p.grad.div_(nodes)  # type: ignore[union-attr]
         self.optimiser.step()
@@ -227,7 +232,8 @@ class _Work:
             if not out_of_memory(error):
                 raise
             raise BadSetting(
-                f"memory does not suffice for {len(piece.signal)} records per pass; set micro={len(piece.signal) // 2}"
+                f"memory does not suffice for {len(piece.signal)} records per pass; set micro={max(1, len(piece.signal) // 2)} "
+                "(--micro-batch)"
             ) from error
         entropy = found.entropy.detach()
         return torch.cat([entropy.double(), found.correct.double(), entropy.new_full((1,), found.nodes).double()])

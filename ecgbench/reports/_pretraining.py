@@ -58,6 +58,9 @@ def facts(folder: Path) -> dict[str, Any]:
     reached = {stage["name"]: len(stage["curve"]) for stage in stages}
     rest = " and makes encoder and times anew" if told else ""
     more = f"Steps so far: {', '.join(f'{n:,} in {name}' for name, n in reached.items())}. The same command goes on{rest}."
+    starts = [stages[0]["selected"], stages[-1]["books"]]
+    if len(stages) == 2 and all(starts) and starts[1]["description"].get("network") not in (None, starts[0]["encoder"]):
+        more += " But stage 2 is of another checkpoint than the one that stage 1 now selects: remove its folder first."
     whole = told and all(told["stages"][name]["steps"] == steps for name, steps in reached.items())
     return {
         "recipe": recipe, "told": told, "stages": stages, "phases": told.get("phases", []), "corpora": told.get("data") or claimed,
@@ -67,7 +70,9 @@ def facts(folder: Path) -> dict[str, Any]:
 
 
 def _stage(folder: Path, recipe: Fact, number: int) -> dict[str, Any]:
+    last, every = (recipe["stages"][number - 1][k] for k in ("steps", "probe_every"))
     kept = sorted((_read(path, json.loads) for path in folder.glob("encoders/*.json")), key=lambda one: one["step"])
+    kept = [one for one in kept if one["step"] == last or (one["step"] < last and one["step"] % every == 0)]  # as `Stage.probed` says
     best = max((one["score"] for one in kept), default=0.0)
     return {
         "name": f"stage {number}", "sizes": recipe[("codes", "refined")[number - 1]], "checkpoints": kept, "best": best,
@@ -122,7 +127,7 @@ def _notes(found: Fact) -> list[str]:
     aside = sum(stage["probing_seconds"] for stage in found["told"]["stages"].values())
     trained = _form.enumerated([f"{row['projected_records']:,}" for row in rows if row["phase"].endswith("training")])
     return [
-        f"Here: {rows[0]['device']}. Data: {found['data']}.",
+        f"Here: {'; '.join(dict.fromkeys(row['device'] for row in rows))}. Data: {found['data']}.",
         "Projected: the paper's amount of work on the device of this pre-training, at the seconds per recording measured here. Extraction "
         f"and clustering meet each of the paper's {rows[0]['projected_records']:,} ECGs once, one window of 5 s and 12 leads. Training "
         f"meets {trained} recordings, all steps of the paper's two stages, and makes the labels of each window anew, for none are stored.",

@@ -7,8 +7,8 @@ from ecgbench.pretraining.ledger import ECGS, PAPER, Phase, lines, table
 
 
 def test_projection_scales_by_recordings_and_training_by_the_papers_steps() -> None:
-    phases = [Phase(name, 60.0, 600) for name in PAPER]
-    rows = table(phases, "a machine")
+    phases = [Phase(name, 60.0, 600, "a machine") for name in PAPER]
+    rows = table(phases)
     found = pd.DataFrame(rows).set_index("phase")
     assert found.projected_seconds["stage 1: extraction"] == pytest.approx(ECGS / 10)
     assert found.projected_seconds["stage 1: training"] == pytest.approx(80_000 * 448 / 10)

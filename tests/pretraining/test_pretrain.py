@@ -14,8 +14,10 @@ from safetensors.torch import load_file
 from ecgbench.errors import BadSetting, BadWeights
 from ecgbench.models import laef
 from ecgbench.models._weights import digest
+from ecgbench.pretraining import _folder, selection
 from ecgbench.pretraining.corpus import Corpus, Guard, Name
 from ecgbench.pretraining.curve import Listener, Report
+from ecgbench.pretraining.objective import MaskedNodes
 from ecgbench.pretraining.pretrain import Data, Site, run
 from ecgbench.pretraining.recipe import Recipe, get
 from ecgbench.pretraining.selection import Development, Half
@@ -140,19 +142,54 @@ def test_an_interruption_in_every_phase_changes_nothing(tmp_path: Path, whole: t
     assert all(np.array_equal(ours[k], theirs[k]) for k in theirs)
 
 
-def test_more_steps_prolong_stage_2_and_not_stage_1(tmp_path: Path) -> None:
-    short = made(tmp_path)
-    longer = made(tmp_path, recipe=RECIPE.changed({"steps": (3, 4)}))
-    assert [c["step"] for c in longer["stages"]["stage 2"]["checkpoints"]] == [2, 3, 4]
-    assert longer["stages"]["stage 1"]["checkpoints"] == short["stages"]["stage 1"]["checkpoints"]
-    assert json.loads((tmp_path / "recipe.json").read_text())["recipe"]["stages"][1]["steps"] == 4
-    kept = {p: p.read_bytes() for p in (tmp_path / "stage2").glob("codebook*")}
-    (tmp_path / "stage1" / "encoders" / "000003.json").write_text(
-        (tmp_path / "stage1" / "encoders" / "000003.json").read_text().replace('"score": ', '"score": 1')
-    )
+@pytest.fixture
+def scores(monkeypatch: pytest.MonkeyPatch) -> dict[int, float]:
+    """Probe scores by step, instead of probes."""
+    given = {1: 0.5, 2: 0.8, 3: 0.7, 4: 0.8004, 5: 0.8005}
+    keep = selection.Kept.__call__
+
+    def called(self: selection.Kept, step: int, model: MaskedNodes) -> None:
+        monkeypatch.setattr(selection, "probe", lambda *_: given[step])
+        keep(self, step, model)
+
+    monkeypatch.setattr(selection.Kept, "__call__", called)
+    return given
+
+
+def test_the_selected_checkpoint_is_where_stage_2_starts_and_what_comes_out(tmp_path: Path, scores: dict[int, float]) -> None:
+    told = made(tmp_path, recipe=RECIPE.changed({"steps": (4, 3), "probe_every": 1}))
+    first, second = told["stages"].values()
+    assert [c["step"] for c in first["checkpoints"]] == [1, 2, 3, 4]
+    assert (first["selected"]["step"], second["selected"]["step"]) == (2, 2)
+    assert second["description"]["network"] == first["selected"]["encoder"]
+    assert digest(laef.build(tmp_path / "encoder.safetensors")) == second["selected"]["encoder"] == second["checkpoints"][1]["encoder"]
+
+
+def test_more_steps_prolong_stage_2_to_what_it_would_have_been(tmp_path: Path, scores: dict[int, float]) -> None:
+    made(tmp_path / "a")
+    longer = RECIPE.changed({"steps": (3, 5)})
+    assert lasting(made(tmp_path / "a", recipe=longer)) == lasting(made(tmp_path / "b", recipe=longer))
+    assert json.loads((tmp_path / "a" / "recipe.json").read_text())["recipe"]["stages"][1]["steps"] == 5
+    assert results(tmp_path / "a") == results(tmp_path / "b")
+    kept = {p: p.read_bytes() for p in (tmp_path / "a" / "stage2").glob("codebook*")}
+    scores[4] = 0.9
     with pytest.raises(BadSetting, match="rests on another checkpoint of stage 1"):
-        made(tmp_path, recipe=RECIPE.changed({"steps": (3, 4)}))
+        made(tmp_path / "a", recipe=RECIPE.changed({"steps": (4, 5)}))
     assert {p: p.read_bytes() for p in kept} == kept
+    assert json.loads((tmp_path / "a" / "recipe.json").read_text())["recipe"]["stages"][0]["steps"] == 3
+
+
+def test_a_schedule_that_was_given_up_is_not_selected_from(tmp_path: Path, scores: dict[int, float]) -> None:
+    scores[2], scores[3] = 0.1, 0.2
+    with pytest.raises(Stop):
+        made(tmp_path, "stage 1, step 5", recipe=RECIPE.changed({"steps": (6, 3), "checkpoint_every": 6, "probe_every": 2}))
+    told = made(tmp_path, recipe=RECIPE.changed({"steps": (3, 3), "probe_every": 2}))
+    assert [c["step"] for c in told["stages"]["stage 1"]["checkpoints"]] == [2, 3]
+
+
+def test_one_pre_training_at_a_time(tmp_path: Path) -> None:
+    with _folder.alone(tmp_path), pytest.raises(BadSetting, match="another pre-training is at work"):
+        made(tmp_path)
 
 
 def test_two_processes_make_one_pre_training(tmp_path: Path, two_processes: Callable[[str], None]) -> None:
@@ -176,7 +213,7 @@ def test_a_folder_is_of_one_recipe_and_one_corpus(whole: tuple[Path, dict[str, A
     out, _ = whole
     with pytest.raises(BadSetting, match=r"recipe\.refined.*choose another --out"):
         made(out, recipe=RECIPE.changed({"refined": (5,)}))
-    with pytest.raises(BadSetting, match=r"recipe\.stages\.lr"):
+    with pytest.raises(BadSetting, match=r"recipe\.stages\.1\.lr, recipe\.stages\.2\.lr"):
         made(out, recipe=RECIPE.changed({"lr": 0.5}))
     with pytest.raises(BadSetting, match="corpus"):
         made(out, found=data(6))

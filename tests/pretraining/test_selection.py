@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 
 from ecgbench.datasets import get
 from ecgbench.datasets._prepare import prepare
@@ -43,7 +44,7 @@ def masked() -> MaskedNodes:
 
 
 def checkpoint(step: int, score: float) -> Checkpoint:
-    return Checkpoint(step, score, (), "", 0.0)
+    return Checkpoint(step, score, (), "", "", 0.0)
 
 
 @pytest.mark.parametrize(
@@ -96,7 +97,7 @@ def test_a_kept_encoder_is_measured_once_and_comes_back_to_the_bit(tmp_path: Pat
     assert kept.checkpoints()[0].encoder != found.encoder
 
 
-@pytest.mark.parametrize("fault", ["cut", "other", "gone", "json"])
+@pytest.mark.parametrize("fault", ["cut", "other", "mask", "gone", "json"])
 def test_a_damaged_checkpoint_is_refused(tmp_path: Path, fault: str) -> None:
     kept, model = Kept(tmp_path, development(), windows=4), masked()
     kept(5, model)
@@ -111,6 +112,9 @@ def test_a_damaged_checkpoint_is_refused(tmp_path: Path, fault: str) -> None:
         path.write_bytes((tmp_path / "encoders" / "000006.safetensors").read_bytes())
     elif fault == "gone":
         path.unlink()
+    elif fault == "mask":
+        tensors = load_file(path)
+        save_file(tensors | {"mask": tensors["mask"] + 1}, path)
     else:
         path.with_suffix(".json").write_text("{}")
     with pytest.raises(BadWeights, match=r"000005.*choose another folder"):

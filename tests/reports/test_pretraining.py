@@ -77,7 +77,7 @@ def test_the_checkpoint_marked_is_the_one_that_is_selected(tmp_path: Path) -> No
     assert _pretraining_figures.MARGIN == MARGIN
     found = _pretraining.facts(make(tmp_path))
     for stage, scores in zip(found["stages"], SCORES):
-        checkpoints = [Checkpoint(100 * i, score, (), "", 0.0) for i, score in enumerate(scores, 1)]
+        checkpoints = [Checkpoint(100 * i, score, (), "", "", 0.0) for i, score in enumerate(scores, 1)]
         assert stage["selected"]["step"] == earliest(checkpoints).step == 200
     _pretraining.draw(tmp_path)
     marked = {(row["stage"], row["step"]) for row in rows(tmp_path / "report/dynamics.csv") if row["selected"] == "true"}

@@ -1,0 +1,65 @@
+"""The folder of a pre-training: one recipe, one corpus, one process at a time."""
+
+import fcntl
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from ecgbench.errors import BadSetting, BadWeights
+from ecgbench.files import as_json, put, sweep, writing
+
+RECIPE = "recipe.json"
+
+
+def demand(out: Path, mine: dict[str, Any]) -> None:
+    """BadSetting where `out` holds a pre-training that differs from `mine` in more than its number of steps."""
+    path = out / RECIPE
+    if path.is_file() and (differing := _differing(read(path), mine)):
+        raise BadSetting(f"{path} is of another pre-training: it differs in {', '.join(differing)}; choose another --out")
+
+
+def claim(out: Path, mine: dict[str, Any]) -> None:
+    """Write down whose folder it is, and remove what dead writers left in it."""
+    sweep(out)
+    if not (out / RECIPE).is_file():
+        put(out / RECIPE, as_json(mine))
+
+
+@contextmanager
+def alone(out: Path) -> Iterator[None]:
+    """One pre-training at a time in a folder; the lock dies with its process. BadSetting where another is at work."""
+    with writing(out):
+        out.mkdir(parents=True, exist_ok=True)
+        lock = (out / ".lock").open("w")
+    with lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise BadSetting(f"another pre-training is at work in {out}; wait for it, or choose another --out") from None
+        yield
+
+
+def read(path: Path) -> Any:
+    """A JSON file of the folder; BadWeights where it is damaged."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise BadWeights(f"{path} cannot be read; remove its folder and run the same command again, or choose another --out") from error
+    return found
+
+
+def _differing(one: dict[str, Any], other: dict[str, Any]) -> list[str]:
+    """Names of what differs; more steps are none, for a stage can be prolonged, and recordings per pass its checkpoint compares."""
+    found = []
+    for k in sorted({*one, *other}):
+        a, b = one.get(k), other.get(k)
+        if isinstance(a, dict) and isinstance(b, dict):
+            found += [f"{k}.{name}" for name in _differing(a, b)]
+        elif k == "stages" and isinstance(a, list) and isinstance(b, list):
+            free = {"steps": 0, "micro": 0}
+            found += [f"stages.{i}.{name}" for i, (x, y) in enumerate(zip(a, b), 1) for name in _differing({**x, **free}, {**y, **free})]
+        elif a != b:
+            found.append(k)
+    return found
