@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
-from ecgbench.errors import WriteError
+from ecgbench.errors import BadSetting, WriteError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -78,6 +78,20 @@ def sweep(folder: Path, below: bool = True) -> None:
             with suppress(OSError), left.open("rb") as file:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 left.unlink(missing_ok=True)
+
+
+@contextmanager
+def alone(folder: Path, otherwise: str) -> Iterator[None]:
+    """One process at a time in a folder, which is made; BadSetting(otherwise) where another is there. The lock dies with its process."""
+    with writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = (folder / ".lock").open("w")
+    with lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise BadSetting(otherwise) from None
+        yield
 
 
 @contextmanager

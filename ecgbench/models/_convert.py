@@ -1,9 +1,7 @@
 """An authors' file into the cache: obtained, proved, read, matched, stored as safetensors with a record of where it comes from."""
 
-import fcntl
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
@@ -14,7 +12,7 @@ from safetensors.torch import save
 import ecgbench
 from ecgbench.cards import ModelCard, Weights
 from ecgbench.errors import BadSetting, BadWeights
-from ecgbench.files import as_json, put, writing
+from ecgbench.files import alone, as_json, put, writing
 from ecgbench.models import ROOM, _fetch, _reading, _released, _shipped, _weights
 
 
@@ -132,16 +130,6 @@ def _stored(card: ModelCard, layout: Weights, model: str, source: Path, pins: Pa
     return notes
 
 
-@contextmanager
-def _alone(model: str) -> Iterator[None]:
+def _alone(model: str) -> AbstractContextManager[None]:
     """Two commands that fetch one model would write into one download."""
-    place = _released.house(model)
-    with writing(place):
-        place.mkdir(parents=True, exist_ok=True)
-        held = (place / ".lock").open("w")
-    with held:
-        try:
-            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise BadSetting(f"another command is fetching weights of {model}; wait for it, then run this one again") from None
-        yield
+    return alone(_released.house(model), f"another command is fetching weights of {model}; wait for it, then run this one again")

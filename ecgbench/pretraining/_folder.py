@@ -1,14 +1,13 @@
 """The folder of a pre-training: one recipe, one corpus, one process at a time."""
 
-import fcntl
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
+from ecgbench import files
 from ecgbench.errors import BadSetting, BadWeights
-from ecgbench.files import as_json, put, sweep, writing
+from ecgbench.files import as_json, put, sweep
 
 RECIPE = "recipe.json"
 
@@ -27,18 +26,9 @@ def claim(out: Path, mine: dict[str, Any]) -> None:
         put(out / RECIPE, as_json(mine))
 
 
-@contextmanager
-def alone(out: Path) -> Iterator[None]:
-    """One pre-training at a time in a folder; the lock dies with its process. BadSetting where another is at work."""
-    with writing(out):
-        out.mkdir(parents=True, exist_ok=True)
-        lock = (out / ".lock").open("w")
-    with lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise BadSetting(f"another pre-training is at work in {out}; wait for it, or choose another --out") from None
-        yield
+def alone(out: Path) -> AbstractContextManager[None]:
+    """One pre-training at a time in a folder; BadSetting where another is at work."""
+    return files.alone(out, f"another pre-training is at work in {out}; wait for it, or choose another --out")
 
 
 def read(path: Path) -> Any:
