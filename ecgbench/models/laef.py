@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ecgbench.cards import Filter, InputContract, ModelCard
+from ecgbench.cards import Filter, InputContract, ModelCard, Weights
 from ecgbench.ecg.leads import LEADS
 from ecgbench.errors import BadSetting
 from ecgbench.models import _compiled, _hub, _weights
@@ -56,7 +56,17 @@ CARD = ModelCard(
     contracts=(_FED, replace(_FED, name="upstream", fill="after", short="edge")),
     native=True,
     groups={"early": ("embedder.",), "late": ("blocks.",)},
+    weights=(
+        Weights(
+            name="released",
+            file="laef.safetensors",
+            url="models/laef/laef.safetensors",
+            sha256="9609c3599319b4ea4b03bf7db839c02b0b9d0409f1494d9604d058cec9db76d6",
+            licence="MIT; trained by this project on recordings of PTB-XL (CC BY 4.0); not the paper's checkpoint",
+        ),
+    ),
     objective="codes of masked nodes, first of signal descriptors and then of its own features",
+    corpora=("PTB-XL (folds 1-8)",),
     choices={
         "upstream": "as `paper`, which is its authors'; only a padded LAEF sees a difference (an absent lead is 0 instead of -1)",
         "scaling": "each lead to [-1, 1] by its own extremes over the whole record, before windows are cut; a constant lead becomes -1",

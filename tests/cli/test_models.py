@@ -88,7 +88,6 @@ def test_what_cannot_be_had_is_one_line_and_the_rest_is_fetched(place: Path) -> 
     ("words", "says"),
     [
         (("stmen",), "did you mean stmem?"),
-        (("laef",), "no weights of LAEF are released; leave out laef"),
         (("all", "stmem"), "all stands alone"),
         (("all", "--weights", "x"), "no model has weights of that name"),
         (("stmem", "laef", "--from", "x.pth"), "name one"),
@@ -112,7 +111,7 @@ def test_the_list_says_what_is_here(tmp_path: Path) -> None:
     rows = {row["name"]: row for row in json.loads(done.stdout)}
     assert rows["stmem"]["here"] == ["released-encoder"]
     assert rows["stmem"]["weights"] == "released-encoder"
-    assert rows["laef"]["weights"] == "none released"
+    assert rows["laef"]["weights"] == "here"
     assert "weights" in ecgbench("models", cwd=tmp_path).stdout.splitlines()[0].split()
 
 
