@@ -16,6 +16,9 @@ MANY = 3
 Standing = list[tuple[Fact, Fact]]
 """(column, cell) of one task and setting, the highest score first."""
 
+LEVEL = 0.05
+"""Of p after Holm."""
+
 
 def findings(table: Fact, kept: Sequence[Fact], compared: Sequence[Fact], gaps: Sequence[Fact]) -> list[str]:
     """What the rows say, in sentences; at 12 leads first, then from the fewest random leads."""
@@ -101,10 +104,18 @@ def _gap(task: Fact, leads: str, trained: Standing, compared: Sequence[Fact]) ->
     test = _test(task, leads, (first, second), compared)
     gap = test["difference"] if test else top["macro_auroc"] - following["macro_auroc"]
     said = f"{first['label']} is best with {_form.points(top['macro_auroc'])}, {_form.points(gap)} points above {second['label']}"
-    if test is None or test["worse"] is None:
+    if test is None or (beyond := _beyond(test)) is None:
         return f"{said}; not tested."
     p = f" (p = {_form.chance(test['p_holm'])} after Holm)" if test["p_holm"] is not None else ""
-    return f"{said}, a difference that {'is larger than chance explains' if test['worse'] else 'could be chance'}{p}."
+    return f"{said}, a difference that {'is larger than chance explains' if beyond else 'could be chance'}{p}."
+
+
+def _beyond(test: Fact) -> bool | None:
+    """Whether a difference is larger than chance explains, p after Holm below 0.05: a sentence is picked from many comparisons.
+
+    None where it was not tested. The asterisk of the table follows the paper's rule instead, each interval by itself.
+    """
+    return None if test["worse"] is None else test["worse"] if test["p_holm"] is None else test["p_holm"] < LEVEL
 
 
 def _test(task: Fact, leads: str, pair: tuple[Fact, Fact], compared: Sequence[Fact]) -> Fact | None:
@@ -132,7 +143,7 @@ def _tally(where: tuple[Fact, Sequence[Fact]], leads: str, compared: Sequence[Fa
         contests += 1
         best = [head for head, cell in trained if cell["macro_auroc"] == trained[0][1]["macro_auroc"]]
         tests = [_test(task, leads, (best[0], head), compared) for head, _ in trained[1:]]
-        clear = all(test is not None and bool(test["worse"]) for test in tests)
+        clear = all(test is not None and bool(_beyond(test)) for test in tests)
         for head in best:
             wins.setdefault(head["label"], []).append(clear)
     ordered = sorted(wins.items(), key=lambda item: -len(item[1]))

@@ -2,8 +2,8 @@
 
 Run:      ecgbench run --models laef,stmem --leads 1,2,12
 Takes:    about 2 min on two cores (Xeon with AVX-512), nearly all of it ST-MEM
-Expect:   a table and a curve whose numbers mean nothing about patients: the recordings are generated and, until released
-          weights are on the machine, the encoders are random
+Expect:   a table and a curve whose numbers mean nothing about patients: the recordings are generated, LAEF has the weights of this
+          project, and ST-MEM random ones until its authors' are on the machine
 """
 
 from ecgbench.cells import Asked
