@@ -1,8 +1,8 @@
-"""What the shipped weights of LAEF score on genuine PTB-XL: `python benchmarks/laef_scores.py RUN [RUN ...] --to models/laef`.
+"""What the shipped weights of LAEF score on genuine PTB-XL: `python benchmarks/laef_scores.py RUN [RUN ...] --to out`.
 
 Each RUN is a folder of `ecgbench run` that holds LAEF (`laef`) and the same network untrained (`untrained_laef`, examples/); the commands
-stand in models/laef/README.md. Writes scores.csv and prints the tables of the model card: per task and number of leads both scores, the
-difference over shared draws of patients with its 95 % interval, and p after Holm's correction over the numbers of leads.
+stand in models/laef/README.md. Writes scores.csv and differences.csv and prints the tables of the model card: per task and number of leads
+both scores, the difference over shared draws of patients with its 95 % interval, and p after Holm's correction over the numbers of leads.
 """
 
 import argparse
@@ -35,12 +35,13 @@ COLUMNS = (
 
 
 def main() -> None:
-    """Read the runs, write scores.csv, print tables."""
+    """Read the runs, write scores.csv and differences.csv, print tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("runs", nargs="+", type=Path)
     parser.add_argument("--to", type=Path, required=True)
     asked = parser.parse_args()
     scores, differences = zip(*(read(run) for run in asked.runs))
+    asked.to.mkdir(parents=True, exist_ok=True)
     whole = pd.concat(differences, ignore_index=True)
     pd.concat(scores, ignore_index=True).to_csv(asked.to / "scores.csv", index=False)
     whole.to_csv(asked.to / "differences.csv", index=False)

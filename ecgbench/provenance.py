@@ -42,7 +42,8 @@ def here() -> dict[str, Any]:
 
 def command() -> str:
     """The command line as typed, with the program's name instead of its path."""
-    return shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]])
+    called = Path(sys.argv[0]).name
+    return shlex.join(["ecgbench" if called == "__main__.py" else called, *sys.argv[1:]])
 
 
 def _git(folder: Path, *words: str) -> str | None:

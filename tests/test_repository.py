@@ -16,7 +16,8 @@ import ecgbench
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "ecgbench"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
-DOCS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
+DOCS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]
+DOCS += [page for folder in ("docs", "models") for page in sorted((ROOT / folder).rglob("*.md"))]
 
 FLOORS = (
     {"room", "declared", "seeds", "errors", "provenance", "files", "stats"},

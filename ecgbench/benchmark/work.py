@@ -19,7 +19,7 @@ from ecgbench.benchmark.plan import all_tasks
 from ecgbench.benchmark.selection import Selection
 from ecgbench.benchmark.subject import Subject
 from ecgbench.cards import facts
-from ecgbench.cells import Cell
+from ecgbench.cells import RELEASED, Cell
 from ecgbench.datasets._prepare import prepare
 from ecgbench.errors import BadSetting, BadWeights, EcgbenchError, LeakError, PolicyError, WriteError
 from ecgbench.inference import network
@@ -232,6 +232,8 @@ class _Work:
             "weights_source": dict(subject.network.source), "precision": subject.network.precision, "device": self.job.device,
             "windows": subject.windows,
         }  # fmt: skip
+        if about["weights_source"].get("name") not in {RELEASED, *(w.name for w in card.weights)}:
+            about["corpora"] = []  # a file of the user's own: what it has met is not known
         for policy in dict.fromkeys(c.policy for c in self.cells):
             part = [c for c in self.cells if c.policy == policy]
             with self._at_the_cost_of(part):

@@ -100,10 +100,10 @@ def build(name: str, weights: str, device: str = "cpu") -> Network:
     """The model called `name` with `weights`: random, released, released_or_random, a name on its card, or a path; on `device`.
 
     Random weights come from a seed of their own and are the same in every run. Weights that do not match raise BadWeights. A model
-    without a parameter has none, whatever is asked for.
+    without a parameter has none, whichever of these words is asked for.
     """
     module = models.get(name)
-    if not module.CARD.parameters:
+    if not module.CARD.parameters and weights in (RELEASED, EITHER):
         weights = RANDOM
     if device != "cpu":  # float32 means float32: by default torch lets convolutions round to 10 bits there
         torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False

@@ -16,12 +16,13 @@ from safetensors.torch import load, save
 from torch import nn
 
 import ecgbench
-from ecgbench.cards import ModelCard, facts
+from ecgbench.cards import ModelCard, Weights, facts
 from ecgbench.errors import BadSetting, BadWeights
 from ecgbench.files import as_json, put
 from ecgbench.models import _fetch, _shipped
 
 TENSORS, CONFIG, PAGE = "model.safetensors", "config.json", "README.md"
+_WRITTEN = "<!-- written by ecgbench: replaced when weights are saved again; remove this line to keep your own words -->"
 _REPOSITORY = re.compile(r"\w[\w.-]*/\w[\w.-]*")
 
 
@@ -50,20 +51,20 @@ def file(where: str | Path, revision: str | None, card: ModelCard) -> Path:
 
 
 def save_to(folder: Path, network: nn.Module, card: ModelCard) -> None:
-    """Write tensors, configuration and, where none is there, a model card into `folder`. WriteError."""
+    """Write tensors, configuration and a model card into `folder`; a card that a person wrote stays. WriteError."""
     tensors = {name: t.detach().cpu().contiguous().clone() for name, t in network.state_dict().items()}
     fed = {k: v for k, v in facts(card.contracts[0]).items() if v is not None}
     config = {"network": card.title, "library": f"ecgbench {ecgbench.__version__}", "parameters": card.parameters, "dim": card.dim}
     put(folder / CONFIG, as_json({**config, "input": fed}))
     put(folder / TENSORS, save(tensors, {"format": "pt"}))  # one entry: several would be written in an order of chance
-    if not (folder / PAGE).exists():
+    if not (folder / PAGE).exists() or _is_ours(_text(folder / PAGE)):
         put(folder / PAGE, _page(tensors, card))
 
 
 def push(repository: str, network: nn.Module, card: ModelCard, *, private: bool | None, token: str | None, message: str) -> str:
     """Write `network` into a repository of the Hub, made where there is none, and return the address of the commit.
 
-    A model card that stands there already stays. BadSetting: the Hub cannot be reached or refuses.
+    A model card that a person wrote stays. BadSetting: the Hub cannot be reached or refuses.
     """
     import huggingface_hub
 
@@ -72,7 +73,7 @@ def push(repository: str, network: nn.Module, card: ModelCard, *, private: bool 
         try:
             api = huggingface_hub.HfApi(endpoint=_endpoint(), token=token, library_name="ecgbench")
             name = api.create_repo(repository, private=private, exist_ok=True).repo_id
-            left = [PAGE] if api.file_exists(name, PAGE) else None
+            left = [PAGE] if api.file_exists(name, PAGE) and not _is_ours(_text(_downloaded(name, PAGE, None))) else None
             return str(api.upload_folder(repo_id=name, folder_path=place, commit_message=message, ignore_patterns=left))
         except Exception as error:  # a library and what lies under it may fail in any way
             told = _fetch.reason(error, _address(repository))
@@ -101,18 +102,37 @@ def _address(repository: str) -> str:
 
 
 def _page(tensors: dict[str, torch.Tensor], card: ModelCard) -> str:
-    """The model card: of shipped weights their own; of any others only what is known of them."""
-    for layout in card.weights:
-        path = _shipped.path(layout) if _shipped.comes_along(layout.url) else None
-        if path is not None and path.with_name(PAGE).is_file():
-            ours = load(_shipped.content(layout))
-            if all(name in ours and torch.equal(t, ours[name].to(t.dtype)) for name, t in tensors.items()):
-                return path.with_name(PAGE).read_text(encoding="utf-8")
-    c = card.contracts[0]
-    return (
-        "---\nlibrary_name: ecgbench\ntags:\n- ecg\n- electrocardiogram\n---\n"
-        f"# {card.title}\n\n{card.summary[:1].upper()}{card.summary[1:]}. {card.paper}.\n\n"
+    """The model card, as far as anything is known: whose weights these are, where they are the shipped ones."""
+    c, own = card.contracts[0], next((w for w in card.weights if _is_shipped(tensors, w)), None)
+    told = (
         f"Weights written by ecgbench {ecgbench.__version__}, which knows nothing of their training and has not scored them. Say here on "
-        "which recordings they were trained, how they score, and under which licence they are published.\n\n"
+        "which recordings they were trained, how they score, and under which licence they are published."
+        if own is None
+        else f"The weights that come with ecgbench {ecgbench.__version__} as {own.url} (sha256 {own.sha256}), here in float32. Licence: "
+        f"{own.licence}. Pre-trained on: {', '.join(card.corpora)}. What they score is told by {PAGE} beside that file."
+    )
+    return (
+        f"---\nlibrary_name: ecgbench\ntags:\n- ecg\n- electrocardiogram\n---\n{_WRITTEN}\n"
+        f"# {card.title}\n\n{card.summary[:1].upper()}{card.summary[1:]}. {card.paper}.\n\n{told}\n\n"
         f"Input: windows of {c.seconds:g} s at {c.fs:g} Hz in {c.unit}, prepared as `{CONFIG}` says.\n"
     )
+
+
+def _is_shipped(tensors: dict[str, torch.Tensor], layout: Weights) -> bool:
+    """Whether these are the very weights of a file that is shipped, and whole; a damaged one says nothing of others."""
+    if not _shipped.comes_along(layout.url):
+        return False
+    try:
+        ours = load(_shipped.content(layout))
+    except (BadSetting, BadWeights):
+        return False
+    return all(name in ours and torch.equal(t, ours[name].to(t.dtype)) for name, t in tensors.items())
+
+
+def _text(path: Path) -> str:
+    return path.read_text(encoding="utf-8", errors="replace")
+
+
+def _is_ours(page: str) -> bool:
+    """Whether a model card was written here, and not by a person."""
+    return _WRITTEN in page

@@ -95,7 +95,8 @@ def _winner(where: tuple[Fact, Fact], leads: str, compared: Sequence[Fact]) -> s
         return f"{said}{best[0]} has macro AUROC {_form.points(top)}.{reference}"
     if len(best) > 1:
         return f"{said}{_form.enumerated(best)} are equal at {_form.points(top)}.{reference}"
-    return f"{said}{_gap(task, leads, trained, compared)}{reference}"
+    gap = _gap(task, leads, trained, compared)
+    return f"{said}{gap.replace(' is best with', ' is best of the trained with', 1) if untrained else gap}{reference}"
 
 
 def _gap(task: Fact, leads: str, trained: Standing, compared: Sequence[Fact]) -> str:

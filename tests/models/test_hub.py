@@ -127,18 +127,22 @@ def test_what_cannot_be_had_is_one_line(network: Laef, hub: Path, tmp_path: Path
         network.push_to_hub("ecgbench/laef")
 
 
-def test_the_card_of_the_shipped_weights_goes_with_no_others(network: Laef, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_shipped_weights_are_named_and_no_others(network: Laef, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "models" / "laef" / "laef.safetensors"
     path.parent.mkdir(parents=True)
     save_file({name: t.half() for name, t in network.state_dict().items()}, path)
-    (path.parent / "README.md").write_text("AUROC of the shipped file")
     told = Weights(name="released", url="models/laef/laef.safetensors", file=path.name, licence="MIT", sha256=hash_of(path))
     monkeypatch.setattr(laef, "CARD", replace(laef.CARD, weights=(told,)))
     monkeypatch.setattr(_shipped, "PLACES", (tmp_path / "models",))
-    Laef.from_pretrained().save_pretrained(tmp_path / "same")
-    network.save_pretrained(tmp_path / "other")
-    assert (tmp_path / "same" / "README.md").read_text() == "AUROC of the shipped file"
-    assert "has not scored them" in (tmp_path / "other" / "README.md").read_text()
+    page = tmp_path / "mine" / "README.md"
+    shipped = Laef.from_pretrained()
+    shipped.save_pretrained(page.parent)
+    assert f"models/laef/laef.safetensors (sha256 {told.sha256}), here in float32" in page.read_text()
+    network.save_pretrained(page.parent)
+    assert "has not scored them" in page.read_text()
+    path.write_bytes(b"damaged")
+    shipped.save_pretrained(page.parent)
+    assert "has not scored them" in page.read_text()
 
 
 def hash_of(path: Path) -> str:

@@ -1,5 +1,6 @@
 """Weights that come with the package: found in a checkout and in a wheel without a network, proved, and in float32 at load."""
 
+import csv
 import hashlib
 import json
 import os
@@ -133,7 +134,23 @@ def test_what_is_shipped_is_whole() -> None:
             path = ROOT / layout.url
             content = _shipped.content(layout)
             assert content == path.read_bytes()
-            assert len(content) < 20_000_000
-            assert json.loads((path.parent / "pretraining.json").read_text())["shipped"]["sha256"] == layout.sha256
-            assert (path.parent / "README.md").is_file()
+            assert len(content) <= 15_000_000
+            told = json.loads((path.parent / "pretraining.json").read_text())
+            assert told["shipped"]["sha256"] == layout.sha256
+            assert told["shipped"]["tensors"] == _weights.digest(ROOM.get(name).build(layout.name))
+            page = (path.parent / "README.md").read_text()
+            assert layout.sha256 in page
+            assert told["recipe"]["digest"] in page
             assert card.corpora, "or the list of models would say that it has met no data"
+
+
+def test_the_card_tells_the_scores_that_were_measured() -> None:
+    """Each row of the tables of differences stands in LAEF's card as the CSV has it."""
+    folder = ROOT / "models" / "laef"
+    page = (folder / "README.md").read_text()
+    rows = list(csv.DictReader((folder / "differences.csv").open()))
+    assert len(rows) == 12
+    for row in rows:
+        ours, other, gap, low, high = (100 * float(row[k]) for k in ("laef", "untrained", "difference", "low", "high"))
+        told = f"| {row['leads']} | {ours:.1f} | {other:.1f} | {gap:+.1f} [{low:+.1f}, {high:+.1f}] | {float(row['p_holm']):.3f} |"
+        assert told in page, told

@@ -137,8 +137,8 @@ def test_comparisons_are_those_of_the_study():
     study = make.two_models()
     text = read(study).text
     assert len(page.facts(study)["comparisons"]) == len(study.comparisons) == 6
-    assert "1 ST-MEM LAEF +15.0 [+14.0, +16.0] 0.002 0.002 190 significantly" in text
-    assert "12 LAEF ST-MEM +0.3 [−99.7, +100.3] 0.410 0.410 190 not significantly" in text
+    assert "1 ST-MEM LAEF +15.0 [+14.0, +16.0] 0.002 0.002 190 yes" in text
+    assert "12 LAEF ST-MEM +0.3 [−99.7, +100.3] 0.410 0.410 190 no" in text
 
 
 def test_many_tasks_are_counted():
