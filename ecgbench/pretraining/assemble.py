@@ -26,7 +26,8 @@ def assemble(recipe: Recipe, places: Places, watcher: Watcher) -> Data:
     BadSetting: a corpus that no loader reads, a development task of another dataset. MissingData: a dataset that is not under
     `places.data`. LeakError: a recording that must not enter training.
     """
-    names = [_loader(recipe, name) for name in recipe.datasets]
+    names = list(recipe.datasets)
+    _demand_loaders(recipe)
     if recipe.task not in all_tasks():
         raise UnknownName("task", recipe.task, list(all_tasks()), "List them: ecgbench tasks")
     owner, _, task = all_tasks()[recipe.task]
@@ -65,7 +66,7 @@ def _ptbxl(prepared: Sequence[Prepared]) -> pd.DataFrame | None:
     return next((p.index for p in prepared if p.name == PTBXL), None)
 
 
-def _loader(recipe: Recipe, name: str) -> str:
+def _demand_loaders(recipe: Recipe) -> None:
     known = set(datasets.names())
     lost = [n for n in recipe.datasets if n not in known]
     if lost:
@@ -73,4 +74,3 @@ def _loader(recipe: Recipe, name: str) -> str:
             f"recipe {recipe.name} reads {len(recipe.datasets)} corpora, and for {', '.join(lost)} there is no loader yet; "
             "register them as data sets of a plug-in, or run: ecgbench pretrain --recipe small"
         )
-    return name

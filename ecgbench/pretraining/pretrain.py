@@ -115,6 +115,7 @@ class _Pretraining:
         second = self._stage(2, Nodes(encoder, self.recipe.block), start)
         told = self._told((first, second))
         if self.first:
+            told = _folder.unless_equal(self.site.out / REPORT, told)
             network, _ = second.kept.load(second.selected)
             # one entry: safetensors writes several in an order of chance
             put(self.site.out / ENCODER, save(network.state_dict(), {"recipe": self.recipe.digest}))

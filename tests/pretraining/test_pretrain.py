@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from safetensors.torch import load_file
 
+from ecgbench import provenance
 from ecgbench.errors import BadSetting, BadWeights
 from ecgbench.models import laef
 from ecgbench.models._weights import digest
@@ -207,6 +208,14 @@ def test_stage_2_from_new_weights_starts_elsewhere(tmp_path: Path, whole: tuple[
     scratch = made(tmp_path, recipe=RECIPE.changed({"init": "scratch"}))
     assert scratch["stages"]["stage 1"]["selected"]["encoder"] == whole[1]["stages"]["stage 1"]["selected"]["encoder"]
     assert scratch["encoder"] != whole[1]["encoder"]
+
+
+def test_a_finished_one_keeps_by_what_it_was_made(whole: tuple[Path, dict[str, Any]], monkeypatch: pytest.MonkeyPatch) -> None:
+    out, told = whole
+    files = {p: p.read_bytes() for p in out.rglob("*") if p.is_file()}
+    monkeypatch.setattr(provenance, "here", lambda: {"commit": "another"})
+    assert made(out) == told
+    assert {p: p.read_bytes() for p in out.rglob("*") if p.is_file()} == files
 
 
 def test_a_folder_is_of_one_recipe_and_one_corpus(whole: tuple[Path, dict[str, Any]]) -> None:

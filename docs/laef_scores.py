@@ -1,4 +1,4 @@
-"""What the shipped weights of LAEF score on genuine PTB-XL: `python benchmarks/laef_scores.py RUN [RUN ...] --to out`.
+"""What the shipped weights of LAEF score on genuine PTB-XL: `python docs/laef_scores.py RUN [RUN ...] --to out`.
 
 Each RUN is a folder of `ecgbench run` that holds LAEF (`laef`) and the same network untrained (`untrained_laef`, examples/); the commands
 stand in models/laef/README.md. Writes scores.csv and differences.csv and prints the tables of the model card: per task and number of leads
