@@ -154,6 +154,7 @@ def test_it_runs_without_weights_and_is_not_called_random(typed: Callable[..., i
     assert {cell["weights"] for cell in cells} == {"none"}
 
 
-def test_weights_from_elsewhere_are_refused(simple: ModuleType) -> None:
+def test_weights_from_elsewhere_are_refused(simple: ModuleType, typed: Callable[..., int], tmp_path: Path) -> None:
+    assert typed(tmp_path / "run", "--models", str(SIMPLE), "--weights", "simple_features=some.pth", "--leads", "12") == 2
     with pytest.raises(BadSetting, match="leave them out"):
         simple.build(weights="some.pth")

@@ -95,16 +95,16 @@ def _winner(where: tuple[Fact, Fact], leads: str, compared: Sequence[Fact]) -> s
         return f"{said}{best[0]} has macro AUROC {_form.points(top)}.{reference}"
     if len(best) > 1:
         return f"{said}{_form.enumerated(best)} are equal at {_form.points(top)}.{reference}"
-    gap = _gap(task, leads, trained, compared)
-    return f"{said}{gap.replace(' is best with', ' is best of the trained with', 1) if untrained else gap}{reference}"
+    best_of = "best of the trained" if untrained else "best"
+    return f"{said}{_gap(task, leads, trained, compared, best_of)}{reference}"
 
 
-def _gap(task: Fact, leads: str, trained: Standing, compared: Sequence[Fact]) -> str:
+def _gap(task: Fact, leads: str, trained: Standing, compared: Sequence[Fact], best_of: str) -> str:
     """The best, and how far it stands above the second."""
     (first, top), (second, following) = trained[:2]
     test = _test(task, leads, (first, second), compared)
     gap = test["difference"] if test else top["macro_auroc"] - following["macro_auroc"]
-    said = f"{first['label']} is best with {_form.points(top['macro_auroc'])}, {_form.points(gap)} points above {second['label']}"
+    said = f"{first['label']} is {best_of} with {_form.points(top['macro_auroc'])}, {_form.points(gap)} points above {second['label']}"
     if test is None or (beyond := _beyond(test)) is None:
         return f"{said}; not tested."
     p = f" (p = {_form.chance(test['p_holm'])} after Holm)" if test["p_holm"] is not None else ""

@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -154,3 +155,12 @@ def test_the_card_tells_the_scores_that_were_measured() -> None:
         ours, other, gap, low, high = (100 * float(row[k]) for k in ("laef", "untrained", "difference", "low", "high"))
         told = f"| {row['leads']} | {ours:.1f} | {other:.1f} | {gap:+.1f} [{low:+.1f}, {high:+.1f}] | {float(row['p_holm']):.3f} |"
         assert told in page, told
+
+
+@pytest.mark.parametrize("own", [False, True])
+def test_what_a_file_of_ones_own_has_met_is_not_told(own: bool, typed: Callable[..., int], tmp_path: Path) -> None:
+    save_file(laef.build().state_dict(), tmp_path / "mine.safetensors")
+    weights = f"laef={tmp_path / 'mine.safetensors'}" if own else "laef=released"
+    assert typed(tmp_path / "run", "--models", "laef", "--weights", weights, "--limit", "12") == 0
+    told = json.loads((tmp_path / "run" / "plan.json").read_text())["facts"]["models"]["laef"]
+    assert told["corpora"] == ([] if own else ["PTB-XL (folds 1-8)"])

@@ -106,6 +106,16 @@ def test_findings_say_what_the_rows_say():
     assert page.facts(make.build(untested))["findings"] == ["12 leads: LAEF is best with 90.0, 10.0 points above ST-MEM; not tested."]
 
 
+@pytest.mark.parametrize(("p_holm", "said"), [(0.06, "could be chance"), (0.04, "is larger than chance explains")])
+def test_a_sentence_follows_p_after_holm_and_says_among_whom(p_holm: float, said: str) -> None:
+    """The interval of the difference excludes 0 in both."""
+    rows = [make.row("ptbxl_super", "laef", "12", 0.9, best=True), make.row("ptbxl_super", "merl", "12", 0.8, p=0.03, p_holm=p_holm)]
+    rows.append(make.row("ptbxl_super", "stmem", "12", 0.7, p=0.002, p_holm=0.006, weights="random"))
+    (found,) = page.facts(make.build(rows))["findings"]
+    assert found.startswith("12 leads: LAEF is best of the trained with 90.0, 10.0 points above merl, a difference that " + said), found
+    assert found.endswith("Untrained, for reference: ST-MEM 70.0."), found
+
+
 def test_untrained_encoders_and_synthetic_data_win_nothing():
     rows = [make.row("demo", name, "12", auroc, weights="random") for name, auroc in (("laef", 0.9), ("stmem", 0.8))]
     rows[0]["best"], rows[1]["p"] = True, 0.002
