@@ -193,7 +193,8 @@ def origin(card: ModelCard, weights: str | Path) -> Json:
     """Where weights come from, for provenance: name, file, sha256 (of the authors' or the user's file), licence, url, tensors_sha256.
 
     `weights`: "random", a name on the card whose conversion is here (else BadSetting), or a path. Of a path, licence and url are
-    known where its hash is a card's; no folder is told. tensors_sha256 is that of a conversion.
+    known where its hash is a card's; no folder is told. tensors_sha256 is that of a conversion, own: True of
+    weights that this project trained and ships.
     """
     if weights == RANDOM:
         return {"name": RANDOM, "file": None, "sha256": None, "licence": None, "url": None}
@@ -203,7 +204,8 @@ def origin(card: ModelCard, weights: str | Path) -> Json:
         if found is None:
             raise not_here(card, model, weights)
         kept: Json = {k: found[k] for k in ("licence", "url", "terms", "tensors_sha256") if k in found}
-        return {"name": weights, "file": found["file"], "sha256": found["source_sha256"], **kept}
+        own = {"own": True} if _shipped.comes_along(found.get("url") or "") else {}
+        return {"name": weights, "file": found["file"], "sha256": found["source_sha256"], **kept, **own}
     path = Path(weights).expanduser()
     if not path.is_file():  # a stranger's own word
         return {"name": str(weights), "file": None, "sha256": None, "licence": None, "url": None}

@@ -66,6 +66,8 @@ def columns(study: Study) -> list[dict[str, Any]]:
     for model, policy in pairs:
         title = known.get(model, {}).get("title", model)
         label = f"{title} {policy}" if model in several else title
+        if (known.get(model, {}).get("weights_source") or {}).get("own"):
+            label += " (own weights)"
         parameters = plain(known.get(model, {}).get("parameters"))
         made.append(
             {

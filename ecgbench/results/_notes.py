@@ -11,7 +11,7 @@ from ecgbench.ecg.draw import Count
 from ecgbench.ecg.leads import LEADS
 from ecgbench.results.compare import Row
 
-GRAVE = ("SYNTHETIC DATA", "RANDOM WEIGHTS", "SEEN BEFORE", "LIMITED", "NOT FINISHED", "INCOMPLETE", "UNEQUAL SEEDS")
+GRAVE = ("SYNTHETIC DATA", "RANDOM WEIGHTS", "OWN WEIGHTS", "SEEN BEFORE", "LIMITED", "NOT FINISHED", "INCOMPLETE", "UNEQUAL SEEDS")
 """A note that begins with one of these and a colon is grave: a page shows it before any number."""
 
 FEW = 5
@@ -38,6 +38,10 @@ def _grave(facts: dict[str, Any], models: Sequence[dict[str, Any]]) -> Iterator[
     random = [m["title"] for m in models if m["weights"] == "random"]
     if random:
         yield f"RANDOM WEIGHTS: the encoder of {', '.join(random)} is untrained; the scores show the harness, not the published models."
+    for m in models:
+        source = m.get("weights_source") or {}
+        if source.get("own"):
+            yield f"OWN WEIGHTS: those of {m['title']} come with ecgbench, not from its authors: {source['licence']}."
     for d in datasets:
         trained = [m for m in models if m["weights"] != "random"]
         met = [m["title"] for m in trained if d["title"] in m.get("corpora", ())]

@@ -106,6 +106,12 @@ def test_findings_say_what_the_rows_say():
     assert page.facts(make.build(untested))["findings"] == ["12 leads: LAEF is best with 90.0, 10.0 points above ST-MEM; not tested."]
 
 
+def test_weights_of_our_own_are_called_so_wherever_a_number_is_shown():
+    study = make.two_models()
+    study.models[0]["weights_source"] = {"own": True, "file": "laef.safetensors"}
+    assert {head["label"] for head in page.facts(study)["table"]["columns"]} == {"LAEF (own weights)", "ST-MEM"}
+
+
 @pytest.mark.parametrize(("p_holm", "said"), [(0.06, "could be chance"), (0.04, "is larger than chance explains")])
 def test_a_sentence_follows_p_after_holm_and_says_among_whom(p_holm: float, said: str) -> None:
     """The interval of the difference excludes 0 in both."""

@@ -325,7 +325,9 @@ def test_a_model_that_was_pre_trained_on_the_tested_data_is_named(tmp_path: Path
     told["models"]["good"] |= {"weights": "released", "corpora": ["Toy data"]}
     told["models"]["fair"] |= {"weights": "released", "corpora": ["HEEDB", "Toy data (folds 1-8)"]}
     told["models"]["weak"] |= {"corpora": ["Toy data"]}  # random: it has seen nothing
+    told["models"]["good"]["weights_source"] = {"own": True, "licence": "MIT; trained here"}
     run.write_plan(plan, told, keys)
+    assert "OWN WEIGHTS: those of Good come with ecgbench, not from its authors: MIT; trained here." in read(run.path).notes
     assert [n for n in read(run.path).notes if "pre-trained" in n] == [
         "SEEN BEFORE: Good was pre-trained on Toy data, perhaps on the very records it is tested on here.",
         "SEEN IN PART: Fair was pre-trained on Toy data (folds 1-8), the source of the records it is tested on here.",
