@@ -49,7 +49,7 @@ def main() -> None:
         return
     started = time.perf_counter()
     from ecgbench.cells import Asked, Places
-    from ecgbench.datasets._prepare import prepare
+    from ecgbench.prepared.prepare import prepare
 
     preparing = time.perf_counter()
     prepared = Path(options.prepared) if options.prepared else None

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from laef import machine
 
-from ecgbench.adapters._adapt import NATIVE, Policy
+from ecgbench.adapt import NATIVE, Policy
 from ecgbench.ecg.draw import Count, Fixed, bits
 from ecgbench.ecg.leads import ALL, LEADS, LeadSubset
 from ecgbench.inference.encode import Encoder

@@ -10,13 +10,13 @@ import pytest
 import torch
 
 from ecgbench import models
-from ecgbench.adapters._adapt import NATIVE, Policy
+from ecgbench.adapt import NATIVE, Policy
 from ecgbench.conformance.models import check
 from ecgbench.datasets import demo
-from ecgbench.datasets._conditions import heart
-from ecgbench.datasets._dipole import Breathing, beats
 from ecgbench.ecg.leads import ALL, LeadSubset
 from ecgbench.ecg.preprocess import view
+from ecgbench.ecg.synthetic.conditions import heart
+from ecgbench.ecg.synthetic.dipole import Breathing, beats
 from ecgbench.errors import BadSetting
 from ecgbench.inference.encode import Encoder
 from ecgbench.seeds import rng

@@ -23,8 +23,8 @@ FLOORS = (
     {"room", "declared", "seeds", "errors", "provenance", "files", "stats"},
     {"ecg"},
     {"cards", "cells"},
-    {"datasets", "models", "adapters", "suites", "results"},
-    {"training", "inference"},
+    {"datasets", "models", "adapters", "suites", "vocabulary", "layers", "transport", "weights", "prepared", "adapt", "results"},
+    {"training", "inference", "gates"},
     {"pretraining", "benchmark", "profiling"},
     {"reports"},
     {"conformance"},
@@ -34,7 +34,7 @@ FLOOR = {name: number for number, names in enumerate(FLOORS) for name in names}
 APART = {"datasets", "models", "adapters", "suites"}
 """Rooms of floor 3: none imports another, and none imports results, which may read them."""
 TORCH = {"torch", "torch_geometric", "torchvision", "timm", "safetensors.torch"}
-TORCH_ROOMS = {"models", "training", "inference", "pretraining", "profiling", "conformance"}
+TORCH_ROOMS = {"models", "layers", "weights", "gates", "training", "inference", "pretraining", "profiling", "conformance"}
 TORCH_FILES = {"benchmark/run.py"}
 
 

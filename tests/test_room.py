@@ -11,7 +11,7 @@ import torch
 
 from ecgbench.cards import ModelCard
 from ecgbench.errors import BadSetting, EcgbenchError, UnknownName
-from ecgbench.models._features import Features
+from ecgbench.layers.features import Features
 from ecgbench.room import Room, plain
 
 TINY = Path(__file__).with_name("tiny.py")

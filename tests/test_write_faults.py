@@ -20,14 +20,14 @@ from ecgbench import adapters, models
 from ecgbench.cards import Filter, InputContract
 from ecgbench.cli import main
 from ecgbench.datasets import ptbxl
-from ecgbench.datasets._prepare import find, prepare
-from ecgbench.datasets._verify import verify
-from ecgbench.datasets._views import View
 from ecgbench.ecg import preprocess
 from ecgbench.ecg.leads import LEADS
 from ecgbench.ecg.recording import Recording
 from ecgbench.errors import BadSetting, WriteError
 from ecgbench.files import put
+from ecgbench.prepared.prepare import find, prepare
+from ecgbench.prepared.verify import verify
+from ecgbench.prepared.views import View
 from ecgbench.results import store as stored
 from ecgbench.results.store import Store
 from ecgbench.results.study import read

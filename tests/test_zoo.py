@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch import nn
 
-from ecgbench.adapters._adapt import Policy
+from ecgbench.adapt import Policy
 from ecgbench.benchmark.engines import isolated
 from ecgbench.benchmark.engines.isolated import DiedError
 from ecgbench.cards import InputContract

@@ -11,7 +11,8 @@ from torch import Tensor, nn
 
 from ecgbench.cards import InputContract, ModelCard
 from ecgbench.ecg.leads import LEADS
-from ecgbench.models import Features, _weights
+from ecgbench.models import Features
+from ecgbench.weights import load
 
 NARROW, WIDE = 24, 48
 
@@ -64,5 +65,5 @@ def build(weights: str | Path | None = None) -> Tiny:
     """The network with random weights (torch's generator), or those of a file."""
     network = Tiny()
     if weights is not None:
-        _weights.load(network, weights, CARD)
+        load.load(network, weights, CARD)
     return network

@@ -6,7 +6,7 @@ nearest by number. Ties go to the first in clinical order. None of its kind meas
 
 import numpy as np
 
-from ecgbench.adapters._adapt import State
+from ecgbench.adapt import State
 from ecgbench.ecg.leads import ANGLE, LEADS, LIMB
 
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ecgbench.adapters._adapt import State
+from ecgbench.adapt import State
 from ecgbench.ecg.leads import LIMB, derive_limb
 
 

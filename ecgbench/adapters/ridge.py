@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from ecgbench.adapters._adapt import State
+from ecgbench.adapt import State
 from ecgbench.errors import BadSetting
 
 PENALTY = 1e-5

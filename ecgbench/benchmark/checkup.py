@@ -16,9 +16,9 @@ import platformdirs
 from ecgbench import datasets, models
 from ecgbench.benchmark import machine
 from ecgbench.benchmark.device import gpus
-from ecgbench.datasets._prepare import find
-from ecgbench.datasets._source import command, root_of, where
 from ecgbench.errors import BadRecord, EcgbenchError, MissingData
+from ecgbench.prepared.prepare import find
+from ecgbench.prepared.source import command, root_of, where
 
 Note = Callable[[str], None]
 THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")

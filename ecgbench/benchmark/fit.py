@@ -10,17 +10,18 @@ from typing import Any
 import numpy as np
 from safetensors.numpy import load, save
 
+from ecgbench import gates
 from ecgbench.benchmark import keys
 from ecgbench.benchmark.subject import Subject
 from ecgbench.cards import Task
 from ecgbench.cells import Fit, Training
 from ecgbench.errors import BadSetting
 from ecgbench.files import as_json, lines
-from ecgbench.models._weights import assign, digest
 from ecgbench.results import store as stored
 from ecgbench.results.store import Store
-from ecgbench.training import finetune, gates, linear
+from ecgbench.training import finetune, linear
 from ecgbench.training.loop import Epoch
+from ecgbench.weights.load import assign, digest
 
 Head = tuple[np.ndarray, np.ndarray]
 """Weight (label, dim) and bias (label,)."""

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from ecgbench import adapters, datasets, models
-from ecgbench.adapters._adapt import NATIVE
+from ecgbench.adapt import NATIVE
 from ecgbench.cards import DatasetCard, Task
 from ecgbench.cells import EITHER, PAPER, RANDOM, Asked, Cell, Fit, Plan, Training, grid
 from ecgbench.ecg.draw import parse_leads, settings

@@ -5,17 +5,17 @@ from functools import partial
 from typing import Any, Protocol
 
 from ecgbench import adapters, models, provenance
-from ecgbench.adapters._adapt import NATIVE
+from ecgbench.adapt import NATIVE
 from ecgbench.benchmark.engines.isolated import DiedError
 from ecgbench.benchmark.hearing import Hearing, Outcome
 from ecgbench.benchmark.job import Event, Job, Tell
 from ecgbench.benchmark.plan import all_tasks
 from ecgbench.benchmark.progress import Watcher, paced
-from ecgbench.benchmark.selection import Selection
 from ecgbench.cards import facts
 from ecgbench.cells import Cell, Places, Plan
-from ecgbench.datasets._prepare import prepare
 from ecgbench.files import sweep
+from ecgbench.prepared.prepare import prepare
+from ecgbench.prepared.subset import Selection
 from ecgbench.results.store import Store
 
 WAIT = 1.0

@@ -9,12 +9,10 @@ from typing import Any
 import numpy as np
 
 from ecgbench import adapters, models
-from ecgbench.adapters._adapt import NATIVE, Policy, TrainingSplit
+from ecgbench.adapt import NATIVE, Policy, TrainingSplit
 from ecgbench.benchmark.progress import Watcher
-from ecgbench.benchmark.selection import SPLITS, Selection
 from ecgbench.cards import InputContract, facts
 from ecgbench.cells import NUMERICS, Cell, Fit, Scoring, Training, key
-from ecgbench.datasets._views import BATCH, View
 from ecgbench.ecg import preprocess
 from ecgbench.ecg.draw import Draw, Fixed, LeadSetting, training_leads
 from ecgbench.ecg.leads import bits_to_mask, rows_of
@@ -23,6 +21,8 @@ from ecgbench.inference import rows
 from ecgbench.inference.encode import Encoder
 from ecgbench.inference.features import FeatureCache
 from ecgbench.inference.network import Network
+from ecgbench.prepared.subset import SPLITS, Selection
+from ecgbench.prepared.views import BATCH, View
 from ecgbench.room import Room, folder_name
 from ecgbench.seeds import rng
 from ecgbench.training.linear import Split

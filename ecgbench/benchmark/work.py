@@ -11,23 +11,23 @@ from pathlib import Path
 
 import numpy as np
 
-from ecgbench import adapters, models
+from ecgbench import adapters, gates, models
 from ecgbench.benchmark import fit, keys
 from ecgbench.benchmark.cell import compute
 from ecgbench.benchmark.job import Event, Job, Tell
 from ecgbench.benchmark.plan import all_tasks
-from ecgbench.benchmark.selection import Selection
 from ecgbench.benchmark.subject import Subject
 from ecgbench.cards import facts
 from ecgbench.cells import RELEASED, Cell
-from ecgbench.datasets._prepare import prepare
 from ecgbench.errors import BadSetting, BadWeights, EcgbenchError, LeakError, PolicyError, WriteError
 from ecgbench.inference import network
-from ecgbench.models import _released
-from ecgbench.models._weights import digest
+from ecgbench.prepared.prepare import prepare
+from ecgbench.prepared.subset import Selection
 from ecgbench.results import store as stored
 from ecgbench.results.store import Store
-from ecgbench.training import gates, ranks
+from ecgbench.training import ranks
+from ecgbench.weights import released
+from ecgbench.weights.load import digest
 
 STOPS = (BadWeights, WriteError)
 """The user's to mend before anything else is worth computing: the run stops."""
@@ -159,7 +159,7 @@ class _Work:
         built = built.in_precision(asked, contract)
         used = built.source["name"], built.source["file"]
         for layout in (w for w in built.card.weights if w.name in used or w.file in used):
-            _released.tell_terms(self.job.model, layout, self.teller.note)
+            released.tell_terms(self.job.model, layout, self.teller.note)
         if built.precision != asked:
             self.teller.note(f"{built.card.title}: features in {asked} are off by more than 1 %; it computes in {built.precision}")
         prepared = prepare(self.job.dataset, self.job.places.data, self.job.places.prepared)

@@ -10,26 +10,26 @@ import numpy as np
 import pandas as pd
 
 from ecgbench import models
-from ecgbench.adapters._adapt import NATIVE, Policy, TrainingSplit
+from ecgbench.adapt import NATIVE, Policy, TrainingSplit
 from ecgbench.benchmark.job import Event, Job
 from ecgbench.benchmark.plan import all_tasks
-from ecgbench.benchmark.selection import SPLITS, Selection, _quotas
 from ecgbench.benchmark.work import STOPS, enter
 from ecgbench.cards import DatasetCard, InputContract
 from ecgbench.cells import Cell, Fit, Places
 from ecgbench.datasets import get
-from ecgbench.datasets._prepare import find
-from ecgbench.datasets._source import Source
 from ecgbench.ecg import preprocess
 from ecgbench.ecg.draw import Fixed, training_leads
 from ecgbench.ecg.leads import ALL, LEADS
 from ecgbench.errors import BadRecord, EcgbenchError, MissingData
 from ecgbench.inference import network, rows
 from ecgbench.inference.encode import Encoder
-from ecgbench.models._weights import digest
+from ecgbench.prepared.prepare import find
+from ecgbench.prepared.source import Source
+from ecgbench.prepared.subset import SPLITS, Selection, _quotas
 from ecgbench.results.score import draws_of_patients, score
 from ecgbench.seeds import rng
 from ecgbench.training import finetune, trial
+from ecgbench.weights.load import digest
 
 PREPARING = 0.011
 """Seconds per record of ten seconds that is read and checked (PTB-XL, 2,000 records, one core)."""

@@ -19,10 +19,10 @@ def add(app: typer.Typer) -> None:
 def prepare(dataset: str = typer.Argument(..., help="Dataset: ptbxl, demo."), data: Path = DATA, prepared: Path = PREPARED) -> None:
     """Read and check every recording once and store it for fast reading. `ecgbench run` does this by itself when it must."""
     from ecgbench.benchmark.progress import paced, watcher
-    from ecgbench.datasets import _prepare
+    from ecgbench.prepared import prepare
 
     name = _name(dataset)
-    found = _prepare.prepare(name, data, prepared, paced(f"prepare {name}", watcher().note))
+    found = prepare.prepare(name, data, prepared, paced(f"prepare {name}", watcher().note))
     typer.echo(
         f"{name}: {len(found.index)} records of {found.card.records:,} in the release, {len(found.quarantined)} quarantined: {found.folder}"
     )
@@ -33,10 +33,10 @@ def prepare(dataset: str = typer.Argument(..., help="Dataset: ptbxl, demo."), da
 def verify(dataset: str = typer.Argument(..., help="Dataset: ptbxl, demo."), data: Path = DATA, prepared: Path = PREPARED) -> None:
     """Read the published files again and compare them with the prepared copy, sample for sample. Exit 1 on a difference."""
     from ecgbench.benchmark.progress import paced, watcher
-    from ecgbench.datasets import _verify
+    from ecgbench.prepared import verify
 
     name = _name(dataset)
-    problems = _verify.verify(name, data, prepared, paced(f"verify {name}", watcher().note))
+    problems = verify.verify(name, data, prepared, paced(f"verify {name}", watcher().note))
     for record, reason in problems:
         typer.echo(f"  {record}: {reason}")
     typer.echo(f"{name}: {len(problems)} differences")

@@ -94,10 +94,10 @@ def _weights(published: list[Facts]) -> str:
 
 
 def _fetched(name: str, weights: Facts) -> str:
-    from ecgbench.models import _shipped
+    from ecgbench.weights import shipped
 
-    if _shipped.comes_along(weights["url"]):
-        return f"{weights['file']} cannot be used; {_shipped.remedy(weights['url'])}"
+    if shipped.comes_along(weights["url"]):
+        return f"{weights['file']} cannot be used; {shipped.remedy(weights['url'])}"
     which = "" if weights["name"] == "released" else f" --weights {weights['name']}"
     return f"ecgbench models fetch {name}{which} gets {weights['file']} from {weights['url']}"
 

@@ -25,7 +25,7 @@ def tasks(as_json: bool = JSON, data: Path = DATA, prepared: Path = PREPARED) ->
     """Tasks of every dataset, the number of targets, and whether the data are prepared."""
     from ecgbench import datasets as room
     from ecgbench.cards import DatasetCard
-    from ecgbench.datasets._prepare import state
+    from ecgbench.prepared.prepare import state
 
     found: list[dict[str, Any]] = []
     for dataset, card in cards(room.ROOM, DatasetCard, lambda name: room.get(name).CARD):
@@ -47,7 +47,7 @@ def tasks(as_json: bool = JSON, data: Path = DATA, prepared: Path = PREPARED) ->
 def adapters(as_json: bool = JSON) -> None:
     """Policies: how missing leads are met."""
     from ecgbench import adapters as room
-    from ecgbench.adapters._adapt import NATIVE
+    from ecgbench.adapt import NATIVE
 
     found = [{"name": n, "summary": summary, "learns": "fit" in defined} for n, (summary, defined) in _citizens(room.ROOM, _told)]
     found.append({"name": NATIVE, "summary": "Native: the network reads the measured leads only; models that can.", "learns": False})

@@ -29,12 +29,12 @@ def models(context: typer.Context, as_json: bool = JSON) -> None:
         return
     from ecgbench import models as room
     from ecgbench.cards import ModelCard
-    from ecgbench.models import _released
+    from ecgbench.weights import released
 
     found = []
     for name, card in cards(room.ROOM, ModelCard, room.ROOM.card):
         c = card.contracts[0]
-        here = [w.name for w in card.weights if _released.is_here(name, w)]
+        here = [w.name for w in card.weights if released.is_here(name, w)]
         found.append({
             "name": name, "title": card.title, "parameters": card.parameters, "fs": c.fs, "seconds": c.seconds, "leads": len(c.leads),
             "policy": c.policy, "native": card.native, "weights": _where(bool(card.weights), here),
@@ -77,13 +77,13 @@ def fetch(
     for name in asked:
         if not room.ROOM.card(name).weights:
             raise BadSetting(f"no weights of {room.ROOM.card(name).title} are released; leave out {name}")
-    from ecgbench.models import _convert
+    from ecgbench.weights import convert
 
     failed = 0
     for name in asked:
         try:
             with _Voice(name) as voice:
-                _convert.fetch(name, weights, given, lock, force, voice)
+                convert.fetch(name, weights, given, lock, force, voice)
         except EcgbenchError as error:
             if len(asked) == 1:
                 raise
@@ -104,9 +104,9 @@ def pack(
     of. The same pre-training gives the same bytes. The sha256 that is
     printed belongs on LAEF's card, which proves the file at every load.
     """
-    from ecgbench.models import _pack
+    from ecgbench.weights import pack
 
-    shipped = _pack.pack(run, to)
+    shipped = pack.pack(run, to)
     change = f"rounding moved no value by more than {shipped['largest_change']:.1e}"
     typer.echo(f"{to / shipped['file']}: {shipped['bytes'] / MEGABYTE:.1f} MB, {shipped['dtype']}; {change}")
     typer.echo(f"sha256 {shipped['sha256']}")

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ecgbench import adapters
-from ecgbench.adapters._adapt import Policy, TrainingSplit
+from ecgbench.adapt import Policy, TrainingSplit
 from ecgbench.conformance._properties import demand, tried
 from ecgbench.datasets import demo
 from ecgbench.ecg.leads import ALL, LEADS, LeadSubset

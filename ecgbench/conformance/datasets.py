@@ -9,9 +9,9 @@ import numpy as np
 
 from ecgbench import datasets
 from ecgbench.conformance._properties import demand, tried
-from ecgbench.datasets._prepare import Prepared, prepare
-from ecgbench.datasets._source import root_of
 from ecgbench.ecg.leads import LEADS
+from ecgbench.prepared.prepare import Prepared, prepare
+from ecgbench.prepared.source import root_of
 
 SAMPLE = 20
 """Records read for the properties of signals."""

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from ecgbench import adapters, models
-from ecgbench.adapters._adapt import NATIVE, Policy, TrainingSplit
+from ecgbench.adapt import NATIVE, Policy, TrainingSplit
 from ecgbench.cards import InputContract, ModelCard
 from ecgbench.conformance._properties import demand, tried
 from ecgbench.datasets import demo

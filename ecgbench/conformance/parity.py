@@ -26,7 +26,7 @@ import torch
 from torch import nn
 
 from ecgbench import models
-from ecgbench.conformance import _rule
+from ecgbench.conformance import rule
 from ecgbench.ecg.leads import LEADS, LIMB, canonical
 from ecgbench.errors import BadSetting, UnknownName
 
@@ -105,7 +105,7 @@ def check(name: str, pack: Path, keys: Path, seed: str) -> ParityReport:
     layout = _layout(keys)
     arrays = _arrays(pack)
     network: nn.Module = module.parity_network(layout) if hasattr(module, "parity_network") else module.build()
-    problem = _rule.fill(network, layout, seed, module)
+    problem = rule.fill(network, layout, seed, module)
     if problem:
         return ParityReport(name, seed, tuple(Row(a, "cannot compute", reason=problem) for a in arrays), problem)
     computed = _Computer(network.eval().requires_grad_(False), module, layout, seed)  # frozen: the path that a run takes
@@ -155,9 +155,9 @@ def _layout(path: Path) -> dict[str, Any]:
         raise BadSetting(f"cannot read {path} (given with --keys); give the keys.json of the pack") from None
     except ValueError:
         raise BadSetting(f"{path} (given with --keys) is not JSON; give the keys.json of the pack") from None
-    if not isinstance(found, dict) or not any(isinstance(found.get(kind), list) for kind in _rule.LAYOUTS):
-        raise BadSetting(f"{path} (given with --keys) has none of the layouts {', '.join(_rule.LAYOUTS)}; give the keys.json of the pack")
-    if not all(_is_entry(entry) for entry in _rule.entries(found)) or not _input_name(found):
+    if not isinstance(found, dict) or not any(isinstance(found.get(kind), list) for kind in rule.LAYOUTS):
+        raise BadSetting(f"{path} (given with --keys) has none of the layouts {', '.join(rule.LAYOUTS)}; give the keys.json of the pack")
+    if not all(_is_entry(entry) for entry in rule.entries(found)) or not _input_name(found):
         raise BadSetting(f"{path} (given with --keys) has entries without key and shape, or no input name; give the keys.json of the pack")
     return found
 
@@ -217,7 +217,7 @@ class _Computer:
     def _windows(self, time: int) -> np.ndarray:
         # a name like "ecgfounder (x[:,0:1,:])": a network of fewer leads reads rows of the input of the full one
         name, rows = re.fullmatch(r"(.+?)\s*(?:\(x\[:,(\d+:\d+),:\]\))?", self.input, re.DOTALL).groups()  # type: ignore[union-attr]
-        x = _rule.windows(name, self.seed, self.rows, time)
+        x = rule.windows(name, self.seed, self.rows, time)
         return np.ascontiguousarray(x[:, slice(*map(int, rows.split(":")))]) if rows else x
 
     def _time(self) -> int:

@@ -12,10 +12,10 @@ import numpy as np
 import pandas as pd
 
 from ecgbench.cards import DatasetCard, Task
-from ecgbench.datasets._conditions import heart
-from ecgbench.datasets._dipole import FS, SECONDS, simulate
 from ecgbench.ecg.leads import LEADS
 from ecgbench.ecg.recording import Recording
+from ecgbench.ecg.synthetic.conditions import heart
+from ecgbench.ecg.synthetic.dipole import FS, SECONDS, simulate
 from ecgbench.errors import BadRecord
 from ecgbench.seeds import rng
 

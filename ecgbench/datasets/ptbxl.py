@@ -16,11 +16,11 @@ from pathlib import Path
 import pandas as pd
 
 from ecgbench.cards import DatasetCard, Task
-from ecgbench.datasets._labels import codes, multi_hot, table
 from ecgbench.ecg.leads import LEADS
 from ecgbench.ecg.read import read_wfdb
 from ecgbench.ecg.recording import Recording
 from ecgbench.errors import BadRecord, BadSetting, MissingData
+from ecgbench.vocabulary import codes, multi_hot, table
 
 TABLE = "ptbxl_database.csv"
 GAIN = 1000.0

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from ecgbench.adapters._adapt import NATIVE, Policy, adapt, cut
+from ecgbench.adapt import NATIVE, Policy, adapt, cut
 from ecgbench.cards import InputContract
 from ecgbench.ecg.leads import ALL, bits_to_mask
 from ecgbench.errors import EcgbenchError, LeakError

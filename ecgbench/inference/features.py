@@ -9,12 +9,12 @@ import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
-from ecgbench.datasets._views import View
+from ecgbench import gates
 from ecgbench.files import put
 from ecgbench.inference.encode import Encoder
 from ecgbench.inference.rows import decode
-from ecgbench.models._weights import digest
-from ecgbench.training import gates
+from ecgbench.prepared.views import View
+from ecgbench.weights.load import digest
 
 FLUSH_SECONDS = 20.0
 """A kill loses at most this much work."""

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from ecgbench import models
-from ecgbench.adapters._adapt import Policy, TrainingSplit
+from ecgbench.adapt import Policy, TrainingSplit
 from ecgbench.cards import InputContract, ModelCard
 from ecgbench.cells import EITHER, NONE, RANDOM, RELEASED, Precision
 from ecgbench.datasets import demo
@@ -18,9 +18,10 @@ from ecgbench.ecg.leads import ALL, LeadSubset
 from ecgbench.ecg.preprocess import view
 from ecgbench.errors import BadSetting
 from ecgbench.inference.encode import Encoder
-from ecgbench.models import Features, _released
-from ecgbench.models._weights import digest, origin
+from ecgbench.models import Features
 from ecgbench.seeds import seed_of
+from ecgbench.weights import released
+from ecgbench.weights.load import digest, origin
 
 NEAR = 1e-2
 """Largest change of a feature, of the largest feature, that a lower precision may bring."""
@@ -120,9 +121,9 @@ def build(name: str, weights: str, device: str = "cpu") -> Network:
 def _has_released(name: str) -> bool:
     """Whether released weights are on this machine; files that are there but cannot be read or do not match still stop the run."""
     module = models.get(name)
-    released = next((w for w in module.CARD.weights if w.name == RELEASED), None)
-    if released is not None:
-        return _released.is_here(name, released)
+    layout = next((w for w in module.CARD.weights if w.name == RELEASED), None)
+    if layout is not None:
+        return released.is_here(name, layout)
     if models.ROOM.own(name):
         return False
     try:  # a stranger may keep its weights in its own way

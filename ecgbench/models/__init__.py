@@ -11,7 +11,14 @@ names, get, resolve = ROOM.names, ROOM.get, ROOM.resolve
 def __getattr__(name: str) -> Any:
     """`ecgbench.models.Features`, which every network returns; imported on demand, for it needs torch."""
     if name == "Features":
-        from ecgbench.models._features import Features
+        from ecgbench.layers.features import Features
 
         return Features
+    if name == "_weights":  # what plug-ins imported before 0.2
+        import warnings
+
+        from ecgbench.weights import load
+
+        warnings.warn("ecgbench.models._weights is ecgbench.weights.load now", DeprecationWarning, stacklevel=2)
+        return load
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -19,9 +19,9 @@ from torch import Tensor, nn
 
 from ecgbench.cards import ModelCard, Weights, reference_feeding
 from ecgbench.ecg.leads import LEADS
-from ecgbench.models import _weights
-from ecgbench.models._derived import Derived, statistics
-from ecgbench.models._features import Features, demand_all, demand_windows
+from ecgbench.layers.derived import Derived, statistics
+from ecgbench.layers.features import Features, demand_all, demand_windows
+from ecgbench.weights.load import loaded
 
 WIDTH, DEPTH, DROPOUT = 512, 4, 0.2
 STATES = 4
@@ -316,8 +316,8 @@ def _dropped(x: Tensor, training: bool) -> Tensor:
 
 
 def build(weights: str | Path | None = None) -> Cpc:
-    """The encoder in torch's training mode, with random weights or those of a file or name (see `_weights.load`)."""
-    return _weights.loaded(Cpc(), weights, CARD)
+    """The encoder in torch's training mode, with random weights or those of a file or name (see `load.load`)."""
+    return loaded(Cpc(), weights, CARD)
 
 
 def parity_key(key: str) -> str | None:

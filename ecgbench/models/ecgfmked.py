@@ -14,9 +14,9 @@ from torch import Tensor, nn
 
 from ecgbench.cards import ModelCard, Weights, reference_feeding
 from ecgbench.ecg.leads import LEADS
-from ecgbench.models import _weights
-from ecgbench.models._derived import Derived, statistics
-from ecgbench.models._features import Features, demand_all, demand_windows
+from ecgbench.layers.derived import Derived, statistics
+from ecgbench.layers.features import Features, demand_all, demand_windows
+from ecgbench.weights.load import loaded
 
 WIDTH = 768
 STAGES = ((3, 64, 1), (4, 128, 2), (23, 128, 2), (3, 192, 2))
@@ -184,5 +184,5 @@ def _laid_out(x: Tensor) -> Tensor:
 
 
 def build(weights: str | Path | None = None) -> Ked:
-    """The encoder in torch's training mode, with random weights or those of a file or name (see `_weights.load`)."""
-    return _weights.loaded(Ked(), weights, CARD)
+    """The encoder in torch's training mode, with random weights or those of a file or name (see `load.load`)."""
+    return loaded(Ked(), weights, CARD)

@@ -18,8 +18,8 @@ from torch import Tensor, nn
 
 from ecgbench.cards import Filter, InputContract, ModelCard, Weights, reference_feeding
 from ecgbench.ecg.leads import LEADS
-from ecgbench.models import _weights
-from ecgbench.models._features import Features, demand_all, demand_windows
+from ecgbench.layers.features import Features, demand_all, demand_windows
+from ecgbench.weights.load import loaded
 
 WIDTH = 1024
 STAGES = ((64, 2), (160, 2), (160, 2), (400, 3), (400, 3), (1024, 4), (1024, 4))
@@ -214,8 +214,8 @@ def _swish(x: Tensor) -> Tensor:
 
 
 def build(weights: str | Path | None = None) -> Net1D:
-    """The encoder of 12 leads in torch's training mode, with random weights or those of a file or name (see `_weights.load`)."""
-    return _weights.loaded(Net1D(len(LEADS)), weights, CARD)
+    """The encoder of 12 leads in torch's training mode, with random weights or those of a file or name (see `load.load`)."""
+    return loaded(Net1D(len(LEADS)), weights, CARD)
 
 
 def parity_key(key: str) -> str | None:

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from ecgbench import models
 from ecgbench.cards import ModelCard
-from ecgbench.models import _weights
 from ecgbench.models.ecgfounder import Net1D
 from ecgbench.models.ecgfounder import parity_key as parity_key
+from ecgbench.weights.load import loaded
 
 _TWELVE: ModelCard = models.ROOM.card("ecgfounder")  # without importing it: a list of the models loads no torch
 
@@ -30,5 +30,5 @@ CARD = replace(
 
 
 def build(weights: str | Path | None = None) -> Net1D:
-    """The encoder of lead I in torch's training mode, with random weights or those of a file or name (see `_weights.load`)."""
-    return _weights.loaded(Net1D(1), weights, CARD)
+    """The encoder of lead I in torch's training mode, with random weights or those of a file or name (see `load.load`)."""
+    return loaded(Net1D(1), weights, CARD)

@@ -15,9 +15,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ecgbench.cards import ModelCard, Weights, reference_feeding
-from ecgbench.models import _weights
-from ecgbench.models._blocks import gelu
-from ecgbench.models._features import Features, demand_some, demand_windows
+from ecgbench.layers.blocks import gelu
+from ecgbench.layers.features import Features, demand_some, demand_windows
+from ecgbench.weights.load import loaded
 
 LEADS = ("I", "II", "V1", "V2", "V3", "V4", "V5", "V6")
 WIDTH, DEPTH, HEADS, HIDDEN = 768, 12, 16, 3072
@@ -252,5 +252,5 @@ def position_table() -> Tensor:
 
 
 def build(weights: str | Path | None = None) -> EcgJepa:
-    """The encoder in torch's training mode, with random weights or those of a file or name (see `_weights.load`)."""
-    return _weights.loaded(EcgJepa(), weights, CARD)
+    """The encoder in torch's training mode, with random weights or those of a file or name (see `load.load`)."""
+    return loaded(EcgJepa(), weights, CARD)

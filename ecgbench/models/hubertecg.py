@@ -16,10 +16,10 @@ from torch.nn.utils.parametrizations import weight_norm
 
 from ecgbench.cards import Filter, InputContract, ModelCard, Weights
 from ecgbench.ecg.leads import LEADS
-from ecgbench.models import _weights
-from ecgbench.models._blocks import gelu, linear
-from ecgbench.models._derived import Derived
-from ecgbench.models._features import Features, demand_all, demand_windows
+from ecgbench.layers.blocks import gelu, linear
+from ecgbench.layers.derived import Derived
+from ecgbench.layers.features import Features, demand_all, demand_windows
+from ecgbench.weights.load import loaded
 
 WIDTH, DEPTH, HEADS, HIDDEN, CHANNELS = 768, 12, 12, 3072, 512
 KERNELS, STRIDES = (10, 3, 3, 2, 2), (4, 2, 2, 2, 2)
@@ -355,8 +355,8 @@ class HubertEcg(nn.Module):
 
 
 def build(weights: str | Path | None = None) -> HubertEcg:
-    """The encoder in torch's training mode, with random weights or those of a file or name (see `_weights.load`)."""
-    return _weights.loaded(HubertEcg(), weights, CARD)
+    """The encoder in torch's training mode, with random weights or those of a file or name (see `load.load`)."""
+    return loaded(HubertEcg(), weights, CARD)
 
 
 def _refuse(signal: Tensor, measured: Tensor) -> None:

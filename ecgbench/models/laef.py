@@ -17,10 +17,12 @@ from torch import Tensor, nn
 from ecgbench.cards import Filter, InputContract, ModelCard, Weights
 from ecgbench.ecg.leads import LEADS
 from ecgbench.errors import BadSetting
-from ecgbench.models import _compiled, _hub, _weights
-from ecgbench.models._derived import Derived
-from ecgbench.models._features import Features
-from ecgbench.models._gatv2 import EdgeListGATv2, GATv2
+from ecgbench.layers import compiled
+from ecgbench.layers.derived import Derived
+from ecgbench.layers.features import Features
+from ecgbench.layers.gatv2 import EdgeListGATv2, GATv2
+from ecgbench.weights import hub
+from ecgbench.weights.load import loaded
 
 WIDTH, HEADS, BLOCKS, DROPOUT = 768, 8, 2, 0.1
 KERNELS, STRIDES = (10, 3, 3, 2), (3, 2, 2, 2)
@@ -279,18 +281,18 @@ class Laef(nn.Module):
         had. BadWeights: it does not fit.
         """
         known = where in [*(w.name for w in CARD.weights), "released"] or Path(where).expanduser().is_file()
-        return build(where if known else _hub.file(where, revision, CARD)).eval()
+        return build(where if known else hub.file(where, revision, CARD)).eval()
 
     def save_pretrained(self, folder: str | Path) -> None:
         """Write model.safetensors, config.json and, where none is there, README.md into `folder`. WriteError."""
-        _hub.save_to(Path(folder).expanduser(), self, CARD)
+        hub.save_to(Path(folder).expanduser(), self, CARD)
 
     def push_to_hub(self, repo_id: str, *, private: bool | None = None, token: str | None = None, commit_message: str = "LAEF") -> str:
         """Write the files of `save_pretrained` into a repository of the Hub (owner/name), made where there is none.
 
         A model card that stands there stays. Returns the address of the commit. BadSetting: the Hub cannot be reached or refuses.
         """
-        return _hub.push(repo_id, self, CARD, private=private, token=token, message=commit_message)
+        return hub.push(repo_id, self, CARD, private=private, token=token, message=commit_message)
 
 
 def _counts(rows: Tensor, measured: Tensor) -> Tensor:
@@ -308,9 +310,9 @@ def _counts(rows: Tensor, measured: Tensor) -> Tensor:
 
 
 def build(weights: str | Path | None = None) -> Laef:
-    """LAEF with random weights (torch's generator), or with those of a file (BadSetting, BadWeights: see `_weights.load`)."""
+    """LAEF with random weights (torch's generator), or with those of a file (BadSetting, BadWeights: see `load.load`)."""
     network = Laef(Embedder(), (Block(GATv2(WIDTH, HEADS, DROPOUT), nn.LayerNorm(WIDTH)) for _ in range(BLOCKS)))
-    return _weights.loaded(network, weights, CARD)
+    return loaded(network, weights, CARD)
 
 
 def hasten(network: nn.Module, windows: int) -> str:
@@ -321,7 +323,7 @@ def hasten(network: nn.Module, windows: int) -> str:
     layers, and machines where nothing can be compiled (a warning says why), stay eager.
     """
     layers = [m for m in network.modules() if isinstance(m, GATv2)]
-    kernels = (_compiled.kernel(m.heads, m.vector.shape[2], m.vector.device.type) for m in layers)
+    kernels = (compiled.kernel(m.heads, m.vector.shape[2], m.vector.device.type) for m in layers)
     compiled = bool(layers) and windows >= REPAID and all(kernels)
     for layer in layers:
         layer.compiled = compiled

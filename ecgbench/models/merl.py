@@ -15,9 +15,10 @@ from torch import Tensor, nn
 
 from ecgbench.cards import InputContract, ModelCard, Weights, reference_feeding
 from ecgbench.ecg.leads import LEADS
-from ecgbench.models import _blocks, _weights
-from ecgbench.models._derived import Derived, statistics
-from ecgbench.models._features import Features, demand_all, demand_windows
+from ecgbench.layers import blocks
+from ecgbench.layers.derived import Derived, statistics
+from ecgbench.layers.features import Features, demand_all, demand_windows
+from ecgbench.weights.load import loaded
 
 WIDTH, STEM = 512, 64
 LAYERS = ((64, 1), (128, 2), (256, 2), (512, 2))
@@ -162,7 +163,7 @@ class ViTTiny(nn.Module):
         self.pos_embedding = nn.Parameter(torch.randn(1, VIT_TIME // VIT_PATCH, VIT_WIDTH))
         self.to_patch_embedding = nn.Conv1d(len(LEADS), VIT_WIDTH, VIT_PATCH, stride=VIT_PATCH, bias=False)
         for i in range(VIT_DEPTH):
-            self.add_module(f"block{i}", _blocks.Block(VIT_WIDTH, VIT_HEADS, VIT_HIDDEN))
+            self.add_module(f"block{i}", blocks.Block(VIT_WIDTH, VIT_HEADS, VIT_HIDDEN))
         self.norm = nn.LayerNorm(VIT_WIDTH)
 
     def forward(self, signal: Tensor, measured: Tensor) -> Features:
@@ -181,8 +182,8 @@ def _relu(x: Tensor) -> Tensor:
 
 
 def build(weights: str | Path | None = None) -> ResNet18:
-    """The ResNet in torch's training mode, with random weights or those of a file or name (see `_weights.load`)."""
-    return _weights.loaded(ResNet18(), weights, CARD)
+    """The ResNet in torch's training mode, with random weights or those of a file or name (see `load.load`)."""
+    return loaded(ResNet18(), weights, CARD)
 
 
 def parity_key(key: str) -> str | None:

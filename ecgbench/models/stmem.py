@@ -14,9 +14,9 @@ from torch import Tensor, nn
 
 from ecgbench.cards import Filter, InputContract, ModelCard, Weights, reference_feeding
 from ecgbench.ecg.leads import LEADS
-from ecgbench.models import _weights
-from ecgbench.models._blocks import Block
-from ecgbench.models._features import Features, demand_some, demand_windows
+from ecgbench.layers.blocks import Block
+from ecgbench.layers.features import Features, demand_some, demand_windows
+from ecgbench.weights.load import loaded
 
 WIDTH, DEPTH, HEADS, HIDDEN = 768, 12, 12, 3072
 PATCH = 75
@@ -192,8 +192,8 @@ def position_table() -> Tensor:
 
 
 def build(weights: str | Path | None = None) -> StMem:
-    """The encoder in torch's training mode, with random weights or those of a file or name (see `_weights.load`)."""
-    return _weights.loaded(StMem(), weights, CARD)
+    """The encoder in torch's training mode, with random weights or those of a file or name (see `load.load`)."""
+    return loaded(StMem(), weights, CARD)
 
 
 def _refuse(signal: Tensor, measured: Tensor) -> None:

@@ -9,8 +9,8 @@ from ecgbench import datasets
 from ecgbench.benchmark.plan import all_tasks
 from ecgbench.benchmark.progress import Watcher, paced
 from ecgbench.cells import Places
-from ecgbench.datasets._prepare import Prepared, find, prepare
 from ecgbench.errors import BadRecord, BadSetting, MissingData, UnknownName
+from ecgbench.prepared.prepare import Prepared, find, prepare
 from ecgbench.pretraining.corpus import PTBXL, Guard, Name, gather
 from ecgbench.pretraining.exclusion import Exclusion
 from ecgbench.pretraining.pretrain import Data

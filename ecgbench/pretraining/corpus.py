@@ -13,12 +13,12 @@ from typing import Literal, NamedTuple
 import numpy as np
 import pandas as pd
 
-from ecgbench.datasets._prepare import Prepared, Progress
-from ecgbench.datasets._views import View
 from ecgbench.ecg.leads import LEADS
 from ecgbench.ecg.preprocess import normalise
 from ecgbench.errors import BadSetting, LeakError
 from ecgbench.models import laef
+from ecgbench.prepared.prepare import Prepared, Progress
+from ecgbench.prepared.views import View
 
 CONTRACT = laef.CARD.contracts[0]
 """How recordings are prepared: the released network is fed alike."""

@@ -15,12 +15,12 @@ from torch import Tensor
 
 from ecgbench.cells import key
 from ecgbench.errors import BadSetting
-from ecgbench.models._weights import digest
 from ecgbench.models.laef import Laef
 from ecgbench.pretraining.codebook import NOTHING, Codebook, fit, shuffled
 from ecgbench.pretraining.corpus import SAMPLES, Corpus
 from ecgbench.pretraining.objective import node_features
 from ecgbench.seeds import rng
+from ecgbench.weights.load import digest
 
 RECORDS = 100
 """Records of one step of the clustering (HuBERT-ECG's recipe); of 12 leads they are 24,000 segments."""

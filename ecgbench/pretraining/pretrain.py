@@ -30,7 +30,7 @@ from ecgbench.ecg.leads import LEADS
 from ecgbench.errors import BadSetting, BadWeights
 from ecgbench.files import as_json, put
 from ecgbench.models import laef
-from ecgbench.pretraining import _folder, codebook, descriptors, ledger
+from ecgbench.pretraining import codebook, descriptors, ledger, output
 from ecgbench.pretraining.corpus import Corpus
 from ecgbench.pretraining.curve import Listener, Point, Report, both, once
 from ecgbench.pretraining.labels import RECORDS, Codes, Describe, Nodes, codebooks
@@ -95,15 +95,15 @@ class _Pretraining:
 
     def __call__(self) -> dict[str, Any]:
         self._demand()
-        with _folder.alone(self.site.out) if self.first else nullcontext():
+        with output.alone(self.site.out) if self.first else nullcontext():
             return self._made()
 
     def _made(self) -> dict[str, Any]:
         mine = facts(self.recipe, self.data)
-        _folder.demand(self.site.out, mine)
+        output.demand(self.site.out, mine)
         ranks.wait()
         if self.first:
-            _folder.claim(self.site.out, mine)
+            output.claim(self.site.out, mine)
         ranks.wait()
         first = self._stage(1, descriptors.preset(self.recipe.descriptor), self._new(0))
         encoder, mask = first.kept.load(first.selected)
@@ -115,11 +115,11 @@ class _Pretraining:
         second = self._stage(2, Nodes(encoder, self.recipe.block), start)
         told = self._told((first, second))
         if self.first:
-            told = _folder.unless_equal(self.site.out / REPORT, told)
+            told = output.unless_equal(self.site.out / REPORT, told)
             network, _ = second.kept.load(second.selected)
             # one entry: safetensors writes several in an order of chance
             put(self.site.out / ENCODER, save(network.state_dict(), {"recipe": self.recipe.digest}))
-            put(self.site.out / _folder.RECIPE, as_json(mine))
+            put(self.site.out / output.RECIPE, as_json(mine))
             put(self.site.out / REPORT, as_json(told))
         return told
 
@@ -156,7 +156,7 @@ class _Pretraining:
         if self.first:
             self._books(number, describe, folder)
         ranks.wait()
-        told = _folder.read(folder / BOOKS)
+        told = output.read(folder / BOOKS)
         books = [codebook.load(folder / f"codebook_{c}.npz") for c in model.codebooks]
         if [b.digest for b in books] != [told["codebooks"][str(c)]["digest"] for c in model.codebooks]:
             raise BadWeights(f"codebooks in {folder} are not those that were fitted; remove that folder and run the same command again")
@@ -166,7 +166,7 @@ class _Pretraining:
         points = train(settings, model, self.data.corpus, Codes(describe, books), place)
         ranks.wait()
         found = [c for c in kept.checkpoints() if settings.probed(c.step)]  # not those of a schedule that was given up
-        made = _Stage(name, kept, earliest(found), found, points, told, " + ".join(_folder.read(folder / DEVICES)))
+        made = _Stage(name, kept, earliest(found), found, points, told, " + ".join(output.read(folder / DEVICES)))
         site.watcher.note(f"{name}: checkpoint of step {made.selected.step} selected ({made.selected.score:.4f})")
         return made
 
@@ -175,7 +175,7 @@ class _Pretraining:
         path = folder / DEVICES
 
         def listen(report: Report) -> None:
-            used = _folder.read(path) if path.is_file() else []
+            used = output.read(path) if path.is_file() else []
             if self.first and self.site.name not in used:
                 put(path, as_json([*used, self.site.name]))
 
@@ -187,7 +187,7 @@ class _Pretraining:
         sizes = (recipe.codes, recipe.refined)[number - 1]
         path, wanted = folder / BOOKS, key({"description": dict(describe.facts), "codes": sizes, "seed": recipe.seed})
         if path.is_file():
-            if _folder.read(path)["key"] != wanted:
+            if output.read(path)["key"] != wanted:
                 raise BadSetting(f"{folder} rests on another checkpoint of stage 1; remove that folder, or choose another --out")
             return
         timed = _Timed(describe, self._device)

@@ -21,20 +21,20 @@ from torch import Tensor
 
 from ecgbench.cards import Task
 from ecgbench.cells import Training
-from ecgbench.datasets._prepare import Prepared
-from ecgbench.datasets._views import View
 from ecgbench.ecg.preprocess import normalise
 from ecgbench.errors import BadSetting, BadWeights
 from ecgbench.files import as_json, put
 from ecgbench.models import laef
-from ecgbench.models._weights import digest
 from ecgbench.models.laef import BLOCKS, Laef
+from ecgbench.prepared.prepare import Prepared
+from ecgbench.prepared.views import View
 from ecgbench.pretraining import dynamics
 from ecgbench.pretraining.corpus import CONTRACT, SAMPLES
 from ecgbench.pretraining.dynamics import Layer
 from ecgbench.pretraining.objective import MaskedNodes, node_features
 from ecgbench.seeds import rng
 from ecgbench.training import linear, ranks
+from ecgbench.weights.load import digest
 
 MARGIN = 0.001
 """A checkpoint this close to the best (macro AUROC) is as good: beyond it, more pre-training yields only marginal gains."""

@@ -20,16 +20,16 @@ from torch import Tensor
 from ecgbench.cells import Precision
 from ecgbench.errors import BadSetting
 from ecgbench.files import sweep
+from ecgbench.gates import GateError, fingerprint
 from ecgbench.pretraining import _checkpoint, curve, masking
-from ecgbench.pretraining._batches import Batches, Piece
+from ecgbench.pretraining.batches import Batches, Piece
 from ecgbench.pretraining.corpus import Corpus
 from ecgbench.pretraining.curve import Listener, Point
 from ecgbench.pretraining.objective import MaskedNodes
 from ecgbench.seeds import seed_of
 from ecgbench.training import ranks
-from ecgbench.training._device import open_fabric, repeatable
-from ecgbench.training._step import out_of_memory
-from ecgbench.training.gates import GateError, fingerprint
+from ecgbench.training.device import open_fabric, repeatable
+from ecgbench.training.step import out_of_memory
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric

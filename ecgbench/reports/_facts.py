@@ -10,7 +10,7 @@ import pandas as pd
 
 from ecgbench.ecg.leads import LEADS, LeadSubset
 from ecgbench.reports._form import Fact, counted
-from ecgbench.results._notes import PENDING
+from ecgbench.results.notes import PENDING
 from ecgbench.results.study import MAIN_COLUMNS, Study
 
 _WHOLE = {"n_records", "n_patients", "n_labels", "n_undefined", "n", "positives", "seed", "fit_seed", "excluded", "lost"}

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from ecgbench.reports import _facts, _form
 from ecgbench.reports._form import Fact
-from ecgbench.results._notes import PENDING
+from ecgbench.results.notes import PENDING
 
 MANY = 3
 """With more tasks than this, the sentences count tasks instead of naming each."""

@@ -11,7 +11,7 @@ from typing import Any
 from ecgbench.files import put
 from ecgbench.reports import _facts, _findings, _form, lead_curve, main_table
 from ecgbench.reports._form import Fact
-from ecgbench.results._notes import GRAVE, PENDING
+from ecgbench.results.notes import GRAVE, PENDING
 from ecgbench.results.study import Study
 
 TEMPLATES = Path(__file__).parent / "templates"

@@ -9,7 +9,7 @@ import pandas as pd
 
 from ecgbench.cells import Cell, Plan
 from ecgbench.errors import MissingData
-from ecgbench.results import _notes, store
+from ecgbench.results import notes, store
 from ecgbench.results.compare import Row, Scored, compare
 from ecgbench.results.score import MACRO
 from ecgbench.results.store import Store
@@ -81,7 +81,7 @@ def read(path: Path) -> Study:
         tasks=tasks,
         models=models,
         datasets=[{"name": d, **facts["datasets"][d]} for d in used],
-        notes=_notes.notes(plan, facts, rows, cells),
+        notes=notes.notes(plan, facts, rows, cells),
         provenance={
             **facts["provenance"],
             "protocol": plan.training.protocol,

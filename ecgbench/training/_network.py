@@ -3,10 +3,11 @@
 import torch
 from torch import Tensor, nn
 
+from ecgbench import gates
 from ecgbench.cards import ModelCard
 from ecgbench.cells import Training
-from ecgbench.training import gates, heads
-from ecgbench.training._feed import Batch
+from ecgbench.training import heads
+from ecgbench.training.feed import Batch
 
 SLOWER = {"early": 0.01, "late": 0.1, "head": 1.0}
 """Rate of each group as a share of the head's (reference benchmark: discriminative factor 0.1, once and twice)."""

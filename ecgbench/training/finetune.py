@@ -17,6 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from ecgbench import gates
 from ecgbench.cards import facts
 from ecgbench.cells import NUMERICS, Training, key
 from ecgbench.errors import BadSetting
@@ -24,14 +25,14 @@ from ecgbench.inference.encode import Encoder
 from ecgbench.inference.network import Placed
 from ecgbench.inference.predict import probabilities
 from ecgbench.stats.auroc import macro_auroc
-from ecgbench.training import _checkpoint, _device, _network, gates
-from ecgbench.training._checkpoint import Progress
-from ecgbench.training._device import Place as Place
-from ecgbench.training._feed import Examples as Examples
-from ecgbench.training._feed import Feed, shown
-from ecgbench.training._feed import Feeding as Feeding
-from ecgbench.training._step import Stepper
+from ecgbench.training import _network, checkpoint, device
+from ecgbench.training.checkpoint import Progress
+from ecgbench.training.device import Place as Place
+from ecgbench.training.feed import Examples as Examples
+from ecgbench.training.feed import Feed, shown
+from ecgbench.training.feed import Feeding as Feeding
 from ecgbench.training.loop import Epoch, best_of, rounds
+from ecgbench.training.step import Stepper
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -66,8 +67,8 @@ def fit(network: nn.Module, fed: Feeding, training: Training, seed: int, data: t
     """
     if not (data[0].records and data[1].records):
         raise BadSetting("fine-tuning needs training and validation records; give more of them (--limit)")
-    fabric = _device.open_fabric(place.device, training.precision)
-    with _device.repeatable(fabric.device):
+    fabric = device.open_fabric(place.device, training.precision)
+    with device.repeatable(fabric.device):
         return _Work(network, _Asked(fed, training, seed, data, place), fabric)()
 
 
@@ -123,9 +124,9 @@ class _Work:
             progress.micro = stepper.micro
             progress.seconds.append(round(time.monotonic() - started, 3))
             if improved:
-                progress.best, progress.moved = _checkpoint.kept(self.module), _network.moved(self.module, self.optimiser)
+                progress.best, progress.moved = checkpoint.kept(self.module), _network.moved(self.module, self.optimiser)
             if self.fabric.is_global_zero:
-                _checkpoint.write(self.asked.place.checkpoint, self.identity, progress, self.module, self.optimiser)
+                checkpoint.write(self.asked.place.checkpoint, self.identity, progress, self.module, self.optimiser)
             started = time.monotonic()
         return self._result(progress)
 
@@ -139,7 +140,7 @@ class _Work:
         content = self.fabric.broadcast(content) if self.fabric.world_size > 1 else content
         if content is None:
             return fresh
-        found = _checkpoint.read(content, self.identity, self.module, self.optimiser)
+        found = checkpoint.read(content, self.identity, self.module, self.optimiser)
         if isinstance(found, str):
             fresh.notes.append(found)
             return fresh
@@ -147,7 +148,7 @@ class _Work:
         return found
 
     def _learn(self, stepper: Stepper, epoch: int) -> float:
-        _device.seed_dropout(self.fabric, self.asked.seed, epoch)
+        device.seed_dropout(self.fabric, self.asked.seed, epoch)
         stepper.model.train()
         losses = []
         for batch in self.feed(epoch):

@@ -7,11 +7,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ecgbench import gates
 from ecgbench.cells import Training
 from ecgbench.inference.predict import probabilities
 from ecgbench.seeds import rng
 from ecgbench.stats.auroc import macro_auroc
-from ecgbench.training import gates, heads
+from ecgbench.training import heads
 from ecgbench.training.loop import Trained, train
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from ecgbench import adapters
-from ecgbench.adapters._adapt import Policy, TrainingSplit
+from ecgbench.adapt import Policy, TrainingSplit
 from ecgbench.adapters.copy import nearest
 from ecgbench.ecg.leads import CHEST, LEADS, LIMB, LIMB_FROM_I_II, LeadSubset, rows_of
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from ecgbench import models
-from ecgbench.adapters._adapt import NATIVE, Policy, adapt, cut
+from ecgbench.adapt import NATIVE, Policy, adapt, cut
 from ecgbench.cards import Filter, InputContract
 from ecgbench.ecg.leads import ALL, LEADS, LeadSubset
 from ecgbench.ecg.preprocess import decimate, view

@@ -12,8 +12,8 @@ import pytest
 from safetensors.numpy import load, save
 from sklearn.linear_model import Ridge
 
+from ecgbench.adapt import Policy, TrainingSplit
 from ecgbench.adapters import mean, ridge, zero
-from ecgbench.adapters._adapt import Policy, TrainingSplit
 from ecgbench.benchmark.subject import Subject
 from ecgbench.datasets import ptbxl
 from ecgbench.ecg.leads import ALL, LEADS, LIMB, LIMB_FROM_I_II, LeadSubset, bits_to_mask, rows_of

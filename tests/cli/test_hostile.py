@@ -16,12 +16,12 @@ from hypothesis import strategies as st
 
 from ecgbench.cards import InputContract, Task
 from ecgbench.cells import Cell, Fit
-from ecgbench.datasets import _prepare
-from ecgbench.datasets._views import View
 from ecgbench.ecg.draw import Count
 from ecgbench.ecg.leads import LEADS
 from ecgbench.errors import BadSetting, BadWeights, EcgbenchError
 from ecgbench.files import as_npy
+from ecgbench.prepared import prepare
+from ecgbench.prepared.views import View
 from ecgbench.results import store
 from ecgbench.results.store import Store
 from ecgbench.room import Room, folder_name
@@ -178,7 +178,7 @@ def test_an_array_that_would_run_code_is_refused_by_the_store_and_the_prepared_c
     with pytest.raises(BadSetting, match="no array of numbers"):
         store.read_array(folder, "replicates.npy")
     assert store.read_array(folder, "good.npy").tolist() == [0, 1, 2]
-    prepared = _prepare.prepare("demo", None, tmp_path / "prepared")
+    prepared = prepare.prepare("demo", None, tmp_path / "prepared")
     contract = InputContract(
         name="paper", fs=100, seconds=2.5, leads=LEADS, unit="mV", filter=None, normalisation="none", fill="before", policy="zero",
         absent="0 mV",

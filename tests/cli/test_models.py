@@ -18,7 +18,7 @@ TINY = Path(__file__).parents[1] / "tiny.py"
 STRANGER = '''"""{name}: one layer."""
 from torch import nn
 from ecgbench.cards import InputContract, ModelCard, Weights
-from ecgbench.models import _weights
+from ecgbench.weights import load
 
 CARD = ModelCard(
     title="{name}", summary="one layer", paper="none", origin="none", licence="MIT", parameters=20, dim=4, native=False,
@@ -33,7 +33,7 @@ CARD = ModelCard(
 def build(weights=None):
     network = nn.Linear(4, 4)
     if weights is not None:
-        _weights.load(network, weights, CARD)
+        load.load(network, weights, CARD)
     return network
 '''
 

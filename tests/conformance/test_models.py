@@ -10,7 +10,7 @@ from torch import nn
 from ecgbench import models
 from ecgbench.conformance.models import check, properties
 from ecgbench.inference.network import Network
-from ecgbench.models._features import Features
+from ecgbench.layers.features import Features
 
 TINY = str(Path(__file__).parents[1] / "tiny.py")
 

@@ -15,8 +15,8 @@ from torch import Tensor, nn
 from ecgbench import models
 from ecgbench.conformance import parity
 from ecgbench.errors import BadSetting, UnknownName
+from ecgbench.layers.features import Features
 from ecgbench.models import stmem
-from ecgbench.models._features import Features
 
 REAL = Path(__file__).parents[1] / "data" / "parity" / "stmem"
 

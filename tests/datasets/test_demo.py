@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from ecgbench.datasets import demo
-from ecgbench.datasets._dipole import FIELD, FROM_ELECTRODES
 from ecgbench.ecg.leads import LEADS, LIMB_FROM_I_II
+from ecgbench.ecg.synthetic.dipole import FIELD, FROM_ELECTRODES
 from ecgbench.errors import BadRecord
 
 FS = 500

@@ -10,9 +10,9 @@ import pandas as pd
 import pytest
 
 from ecgbench.datasets import ptbxl
-from ecgbench.datasets._prepare import Prepared, prepare
 from ecgbench.ecg.read import read_wfdb
 from ecgbench.errors import BadRecord
+from ecgbench.prepared.prepare import Prepared, prepare
 
 pytestmark = pytest.mark.real
 

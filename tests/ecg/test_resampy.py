@@ -8,8 +8,8 @@ import pytest
 import resampy
 
 from ecgbench import models
-from ecgbench.datasets._prepare import prepare
 from ecgbench.ecg.preprocess import view
+from ecgbench.prepared.prepare import prepare
 
 NATIVE = 500
 

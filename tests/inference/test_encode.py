@@ -7,22 +7,22 @@ import torch
 from safetensors.numpy import load
 from torch import Tensor, nn
 
+from ecgbench.adapt import NATIVE, Policy
 from ecgbench.adapters import zero
-from ecgbench.adapters._adapt import NATIVE, Policy
 from ecgbench.cards import InputContract
-from ecgbench.datasets._prepare import prepare
-from ecgbench.datasets._views import View
 from ecgbench.ecg.draw import Count, Fixed, bits
 from ecgbench.ecg.leads import ALL, LEADS, LeadSubset, bits_to_mask
 from ecgbench.errors import BadSetting, LeakError
 from ecgbench.files import PASSING
+from ecgbench.gates import GateError
 from ecgbench.inference import features, rows
 from ecgbench.inference.encode import Encoder
 from ecgbench.inference.features import FeatureCache
 from ecgbench.inference.predict import averaged, probabilities
+from ecgbench.layers.features import Features
 from ecgbench.models import laef
-from ecgbench.models._features import Features
-from ecgbench.training.gates import GateError
+from ecgbench.prepared.prepare import prepare
+from ecgbench.prepared.views import View
 
 CONTRACT = InputContract(
     name="paper",

@@ -10,9 +10,9 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
-from ecgbench.conformance import _rule, parity
+from ecgbench.conformance import parity, rule
+from ecgbench.layers.features import Features
 from ecgbench.models import ecgcpc
-from ecgbench.models._features import Features
 
 PACK = Path(__file__).parents[1] / "data" / "parity" / "ecgcpc"
 KEYS = json.loads((PACK / "keys.json").read_text())
@@ -24,12 +24,12 @@ FIRST = "predictor.predictor.s4_layers.0"
 @pytest.fixture(scope="module")
 def network() -> ecgcpc.Cpc:
     net = ecgcpc.build()
-    assert _rule.fill(net, KEYS, "public-0", ecgcpc) == ""
+    assert rule.fill(net, KEYS, "public-0", ecgcpc) == ""
     return net.eval().requires_grad_(False)
 
 
 def signal(time: int) -> Tensor:
-    return torch.from_numpy(_rule.windows("ecg-cpc", "public-0", 12, time))
+    return torch.from_numpy(rule.windows("ecg-cpc", "public-0", 12, time))
 
 
 def run(network: ecgcpc.Cpc, x: Tensor) -> Features:
@@ -93,7 +93,7 @@ def test_stages_are_the_authors(network: ecgcpc.Cpc, time: int) -> None:
     taps = kernel_of(network)(length)
     near(taps[:4, :64], GOLDEN[f"kernel0_h0_3_T{time}"])
     near(taps.square().mean(1).sqrt(), GOLDEN[f"kernel0_rms_T{time}"])
-    head = torch.from_numpy(_rule.weight("ts_encoder.head_ssl.proj.0.weight", (512, 512), "public-0"))
+    head = torch.from_numpy(rule.weight("ts_encoder.head_ssl.proj.0.weight", (512, 512), "public-0"))
     near((tokens[:, 0] @ head.T)[:, :16], GOLDEN[f"ssl_t0_T{time}"])
 
 
@@ -200,7 +200,7 @@ def test_operations_are_the_published_number(network: ecgcpc.Cpc) -> None:
 
 def test_training_reaches_every_parameter_and_leaves_out_whole_channels() -> None:
     network = ecgcpc.build()
-    assert _rule.fill(network, KEYS, "public-0", ecgcpc) == ""
+    assert rule.fill(network, KEYS, "public-0", ecgcpc) == ""
     x = signal(120)
     seen: list[Tensor] = []
     hook = network.get_submodule(f"{FIRST}.output_linear.0").register_forward_pre_hook(lambda _, args: seen.append(args[0]))

@@ -10,9 +10,9 @@ import torch
 from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from ecgbench.conformance import _rule, parity
+from ecgbench.conformance import parity, rule
+from ecgbench.layers.features import Features
 from ecgbench.models import ecgfmked
-from ecgbench.models._features import Features
 
 PACK = Path(__file__).parents[1] / "data" / "parity" / "ecgfmked"
 KEYS = json.loads((PACK / "keys.json").read_text())
@@ -23,12 +23,12 @@ ALL = torch.ones(2, 12, dtype=torch.bool)
 @pytest.fixture(scope="module")
 def network() -> ecgfmked.Ked:
     net = ecgfmked.build()
-    assert _rule.fill(net, KEYS, "public-0") == ""
+    assert rule.fill(net, KEYS, "public-0") == ""
     return net.eval().requires_grad_(False)
 
 
 def signal(time: int) -> Tensor:
-    return torch.from_numpy(_rule.windows("ecgfm-ked", "public-0", 12, time))
+    return torch.from_numpy(rule.windows("ecgfm-ked", "public-0", 12, time))
 
 
 def run(network: ecgfmked.Ked, x: Tensor) -> Features:
@@ -117,7 +117,7 @@ def test_untrained_conv_paths_end_in_zero() -> None:
 
 def test_training_reaches_every_parameter_and_moves_the_statistics() -> None:
     network = ecgfmked.build()
-    assert _rule.fill(network, KEYS, "public-0") == ""
+    assert rule.fill(network, KEYS, "public-0") == ""
     x = signal(500)
     network(x, ALL).pooled.square().sum().backward()
     assert all(p.grad is not None and bool(p.grad.any()) for p in network.parameters())

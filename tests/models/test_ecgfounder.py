@@ -8,9 +8,9 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from ecgbench.conformance import _rule, parity
+from ecgbench.conformance import parity, rule
+from ecgbench.layers.features import Features
 from ecgbench.models import ecgfounder
-from ecgbench.models._features import Features
 
 PACK = Path(__file__).parents[1] / "data" / "parity" / "ecgfounder"
 KEYS = json.loads((PACK / "keys.json").read_text())
@@ -20,13 +20,13 @@ GOLDEN = dict(np.load(PACK / "golden_seed0.npz"))
 @pytest.fixture(scope="module")
 def network() -> ecgfounder.Net1D:
     net = ecgfounder.build()
-    assert _rule.fill(net, KEYS, "public-0", ecgfounder) == ""
+    assert rule.fill(net, KEYS, "public-0", ecgfounder) == ""
     return net.eval()
 
 
 @pytest.fixture(scope="module")
 def signal() -> torch.Tensor:
-    return torch.from_numpy(_rule.windows("ecgfounder", "public-0", 12, 1250))
+    return torch.from_numpy(rule.windows("ecgfounder", "public-0", 12, 1250))
 
 
 def run(network: ecgfounder.Net1D, signal: torch.Tensor) -> Features:
@@ -64,7 +64,7 @@ def test_every_stage_is_the_authors(network: ecgfounder.Net1D, time: int) -> Non
     seen: list[torch.Tensor] = []
     hooks = [stage.register_forward_hook(lambda *args: seen.append(args[2])) for stage in network.stage_list]
     hooks += [network.stage_list[0].register_forward_pre_hook(lambda _, args: seen.append(args[0]))]
-    features = run(network, torch.from_numpy(_rule.windows("ecgfounder", "public-0", 12, time)))
+    features = run(network, torch.from_numpy(rule.windows("ecgfounder", "public-0", 12, time)))
     for hook in hooks:
         hook.remove()
     stem, *stages = seen

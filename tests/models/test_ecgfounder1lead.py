@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from ecgbench.conformance import _rule
+from ecgbench.conformance import rule
 from ecgbench.errors import BadWeights
 from ecgbench.models import ecgfounder, ecgfounder1lead
 
@@ -19,13 +19,13 @@ GOLDEN = dict(np.load(PACK / "golden_1lead_seed0.npz"))
 @pytest.fixture(scope="module")
 def network() -> ecgfounder.Net1D:
     net = ecgfounder1lead.build()
-    assert _rule.fill(net, KEYS, "public-0", ecgfounder1lead) == ""
+    assert rule.fill(net, KEYS, "public-0", ecgfounder1lead) == ""
     return net.eval()
 
 
 def test_feature_and_stem_are_the_authors(network: ecgfounder.Net1D) -> None:
     # lead I of the input of the network of twelve leads
-    signal = torch.from_numpy(_rule.windows("ecgfounder", "public-0", 12, 5000)[:, :1])
+    signal = torch.from_numpy(rule.windows("ecgfounder", "public-0", 12, 5000)[:, :1])
     stem: list[torch.Tensor] = []
     hook = network.stage_list[0].register_forward_pre_hook(lambda _, args: stem.append(args[0]))
     with torch.inference_mode():

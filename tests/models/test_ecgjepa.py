@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
-from ecgbench.conformance import _rule, parity
+from ecgbench.conformance import parity, rule
+from ecgbench.layers.features import Features
 from ecgbench.models import ecgjepa
-from ecgbench.models._features import Features
 
 PACK = Path(__file__).parents[1] / "data" / "parity" / "ecgjepa"
 KEYS = json.loads((PACK / "keys.json").read_text())
@@ -22,13 +22,13 @@ ALL = torch.ones(2, 8, dtype=torch.bool)
 @pytest.fixture(scope="module")
 def network() -> ecgjepa.EcgJepa:
     net = ecgjepa.build()
-    assert _rule.fill(net, KEYS, "public-0") == ""
+    assert rule.fill(net, KEYS, "public-0") == ""
     return net.eval().requires_grad_(False)
 
 
 @pytest.fixture(scope="module")
 def signal() -> Tensor:
-    return torch.from_numpy(_rule.windows("ecg-jepa", "public-0", 8, 2500))
+    return torch.from_numpy(rule.windows("ecg-jepa", "public-0", 8, 2500))
 
 
 def run(network: ecgjepa.EcgJepa, x: Tensor, measured: Tensor) -> Features:

@@ -10,9 +10,10 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
-from ecgbench.conformance import _rule, parity
+from ecgbench.conformance import parity
+from ecgbench.conformance import rule as parity_rule
+from ecgbench.layers.features import Features
 from ecgbench.models import hubertecg
-from ecgbench.models._features import Features
 
 PACK = Path(__file__).parents[1] / "data" / "parity" / "hubertecg"
 KEYS = json.loads((PACK / "keys.json").read_text())
@@ -23,13 +24,13 @@ ALL = torch.ones(4, 12, dtype=torch.bool)
 @pytest.fixture(scope="module")
 def network() -> hubertecg.HubertEcg:
     net = hubertecg.build()
-    assert _rule.fill(net, KEYS, "public-0") == ""
+    assert parity_rule.fill(net, KEYS, "public-0") == ""
     return net.eval().requires_grad_(False)
 
 
 @pytest.fixture(scope="module")
 def signal() -> Tensor:
-    return torch.from_numpy(_rule.windows("hubert-ecg", "public-0", 12, 500))
+    return torch.from_numpy(parity_rule.windows("hubert-ecg", "public-0", 12, 500))
 
 
 def run(network: hubertecg.HubertEcg, x: Tensor) -> Features:
@@ -43,7 +44,7 @@ def near(ours: Tensor, golden: np.ndarray) -> None:
 
 
 def rule(key: str, *shape: int) -> Tensor:
-    return torch.from_numpy(_rule.weight(key, shape, "public-0"))
+    return torch.from_numpy(parity_rule.weight(key, shape, "public-0"))
 
 
 def by_convolution(layer: hubertecg.PositionalConv, x: Tensor) -> Tensor:

@@ -7,11 +7,11 @@ import torch
 from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
-from ecgbench.adapters._adapt import NATIVE, Policy
+from ecgbench.adapt import NATIVE, Policy
 from ecgbench.errors import BadSetting
 from ecgbench.inference.encode import Encoder
+from ecgbench.layers.features import Features
 from ecgbench.models import laef
-from ecgbench.models._features import Features
 
 MIXED = [[1, 0, 1, 0, 0], [1, 1, 1, 1, 1], [0, 0, 0, 1, 0], [0, 1, 0, 0, 1]]
 

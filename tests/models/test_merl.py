@@ -10,9 +10,9 @@ import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
-from ecgbench.conformance import _rule, parity
+from ecgbench.conformance import parity, rule
+from ecgbench.layers.features import Features
 from ecgbench.models import merl
-from ecgbench.models._features import Features
 
 PACK = Path(__file__).parents[1] / "data" / "parity" / "merl"
 KEYS = json.loads((PACK / "keys.json").read_text())
@@ -24,7 +24,7 @@ VIT_GOLDEN = dict(np.load(PACK / "golden_vit_tiny_seed0.npz"))
 @pytest.fixture(scope="module")
 def network() -> merl.ResNet18:
     net = merl.build()
-    assert _rule.fill(net, KEYS, "public-0", merl) == ""
+    assert rule.fill(net, KEYS, "public-0", merl) == ""
     return net.eval()
 
 
@@ -37,13 +37,13 @@ def frozen(network: merl.ResNet18) -> Iterator[merl.ResNet18]:
 @pytest.fixture(scope="module")
 def vit() -> merl.ViTTiny:
     net = merl.ViTTiny()
-    assert _rule.fill(net, VIT_KEYS, "public-0", merl) == ""
+    assert rule.fill(net, VIT_KEYS, "public-0", merl) == ""
     return net.eval()
 
 
 @pytest.fixture(scope="module")
 def signal() -> torch.Tensor:
-    return torch.from_numpy(_rule.windows("merl", "public-0", 12, 1250))
+    return torch.from_numpy(rule.windows("merl", "public-0", 12, 1250))
 
 
 def run(network: torch.nn.Module, signal: torch.Tensor) -> Features:
@@ -77,7 +77,7 @@ def test_every_layer_is_the_authors(network: merl.ResNet18, time: int) -> None:
     layers = [network.get_submodule(f"layer{i}") for i in range(1, 5)]
     hooks = [layer.register_forward_hook(lambda *args: seen.append(args[2])) for layer in layers]
     hooks += [layers[0].register_forward_pre_hook(lambda _, args: seen.append(args[0]))]
-    features = run(network, torch.from_numpy(_rule.windows("merl", "public-0", 12, time)))
+    features = run(network, torch.from_numpy(rule.windows("merl", "public-0", 12, time)))
     for hook in hooks:
         hook.remove()
     assert [x.shape[2] for x in seen] == GOLDEN[f"lengths_T{time}"].tolist()
@@ -111,7 +111,7 @@ def test_the_frozen_network_in_training_mode_normalises_by_the_batch(frozen: mer
 def test_blocks_of_the_transformer_are_the_authors(vit: merl.ViTTiny) -> None:
     seen: list[torch.Tensor] = []
     hooks = [vit.get_submodule(f"block{i}").register_forward_hook(lambda *args: seen.append(args[2])) for i in (0, 11)]
-    features = run(vit, torch.from_numpy(_rule.windows("merl", "public-0", 12, 5000)))
+    features = run(vit, torch.from_numpy(rule.windows("merl", "public-0", 12, 5000)))
     for hook in hooks:
         hook.remove()
     near(seen[0][:, 0, :16], VIT_GOLDEN["block0_token0"])

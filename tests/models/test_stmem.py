@@ -9,10 +9,10 @@ import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
-from ecgbench.conformance import _rule
+from ecgbench.conformance import rule
 from ecgbench.ecg.leads import LEADS, LeadSubset
+from ecgbench.layers.features import Features
 from ecgbench.models import stmem
-from ecgbench.models._features import Features
 
 PACK = Path(__file__).parents[1] / "data" / "parity" / "stmem"
 KEYS = json.loads((PACK / "keys.json").read_text())
@@ -23,13 +23,13 @@ ALL = torch.ones(2, 12, dtype=torch.bool)
 @pytest.fixture(scope="module")
 def network() -> stmem.StMem:
     net = stmem.build()
-    assert _rule.fill(net, KEYS, "public-0") == ""
+    assert rule.fill(net, KEYS, "public-0") == ""
     return net.eval()
 
 
 @pytest.fixture(scope="module")
 def signal() -> torch.Tensor:
-    return torch.from_numpy(_rule.windows("st-mem", "public-0", 12, 600))
+    return torch.from_numpy(rule.windows("st-mem", "public-0", 12, 600))
 
 
 def run(network: stmem.StMem, signal: torch.Tensor, measured: torch.Tensor) -> Features:
@@ -71,7 +71,7 @@ def test_tokens_after_each_stage_are_the_authors(network: stmem.StMem, signal: t
     near(features.pooled, GOLDEN["feat_T600"])
     # the sequence: SEP tokens removed, no final LayerNorm
     near(features.sequence[..., :16], GOLDEN["block11_T600"].reshape(2, 12, 10, 16)[:, :, 1:-1].reshape(2, 96, 16))
-    long = torch.from_numpy(_rule.windows("st-mem", "public-0", 12, 2250))[:1]
+    long = torch.from_numpy(rule.windows("st-mem", "public-0", 12, 2250))[:1]
     near(run(network, long, ALL[:1]).pooled, GOLDEN["feat_T2250"][:1])
     near(seen["block11"][:, ::8, :16], GOLDEN["block11_T2250_s0"])
     for hook in hooks:

@@ -4,11 +4,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ecgbench.datasets._prepare import Prepared, prepare
-from ecgbench.datasets._views import View
 from ecgbench.ecg.preprocess import normalise
 from ecgbench.errors import BadSetting, LeakError
-from ecgbench.pretraining._batches import Batches
+from ecgbench.prepared.prepare import Prepared, prepare
+from ecgbench.prepared.views import View
+from ecgbench.pretraining.batches import Batches
 from ecgbench.pretraining.corpus import CONTRACT, SAMPLES, Corpus, Guard, Name, gather
 
 FOLDS = {1: 1, 123: 8, 5: 9, 200: 10, 21_837: 3}

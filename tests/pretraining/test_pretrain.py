@@ -14,8 +14,7 @@ from safetensors.torch import load_file
 from ecgbench import provenance
 from ecgbench.errors import BadSetting, BadWeights
 from ecgbench.models import laef
-from ecgbench.models._weights import digest
-from ecgbench.pretraining import _folder, selection
+from ecgbench.pretraining import output, selection
 from ecgbench.pretraining.corpus import Corpus, Guard, Name
 from ecgbench.pretraining.curve import Listener, Report
 from ecgbench.pretraining.objective import MaskedNodes
@@ -23,6 +22,7 @@ from ecgbench.pretraining.pretrain import Data, Site, run
 from ecgbench.pretraining.recipe import Recipe, get
 from ecgbench.pretraining.selection import Development, Half
 from ecgbench.training import ranks
+from ecgbench.weights.load import digest
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 RECIPE = get("smoke").changed({
@@ -189,7 +189,7 @@ def test_a_schedule_that_was_given_up_is_not_selected_from(tmp_path: Path, score
 
 
 def test_one_pre_training_at_a_time(tmp_path: Path) -> None:
-    with _folder.alone(tmp_path), pytest.raises(BadSetting, match="another pre-training is at work"):
+    with output.alone(tmp_path), pytest.raises(BadSetting, match="another pre-training is at work"):
         made(tmp_path)
 
 

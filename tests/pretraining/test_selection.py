@@ -9,13 +9,13 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from ecgbench.datasets import get
-from ecgbench.datasets._prepare import prepare
 from ecgbench.errors import BadSetting, BadWeights
 from ecgbench.models import laef
-from ecgbench.models._weights import digest
+from ecgbench.prepared.prepare import prepare
 from ecgbench.pretraining.objective import MaskedNodes
 from ecgbench.pretraining.selection import TRAINING, Checkpoint, Development, Half, Kept, earliest, probe
 from ecgbench.training import linear
+from ecgbench.weights.load import digest
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

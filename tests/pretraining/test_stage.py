@@ -15,13 +15,13 @@ import torch
 from torch import Tensor
 
 from ecgbench.errors import BadSetting, BadWeights, LeakError
+from ecgbench.gates import GateError
 from ecgbench.models import laef
-from ecgbench.pretraining import _batches, masking
+from ecgbench.pretraining import batches, masking
 from ecgbench.pretraining.corpus import Corpus, Guard, Name
 from ecgbench.pretraining.curve import Point, Report, paced
 from ecgbench.pretraining.objective import MaskedNodes
 from ecgbench.pretraining.stage import STAGES, Place, Stage, run
-from ecgbench.training.gates import GateError
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 SEED = 568
@@ -102,10 +102,10 @@ def test_equals_a_plain_torch_loop(adamw: bool, tmp_path: Path, monkeypatch: pyt
     plain = model(dropout=False).train()
     kind = torch.optim.AdamW if adamw else torch.optim.Adam
     optimiser = kind(plain.parameters(), lr=1e-3, weight_decay=0.1)
-    batches = _batches.Batches(corpus=data, seed=SEED, batch=3, micro=3, ratio=0.4, edge_drop=0.2)
+    made = batches.Batches(corpus=data, seed=SEED, batch=3, micro=3, ratio=0.4, edge_drop=0.2)
     for step, point in enumerate(curve):
         drawn = masking.draw(SEED, step, range(3), 0.4, 0.2)
-        signal = torch.from_numpy(data.cut(batches.rows(step), batches.starts(step)))
+        signal = torch.from_numpy(data.cut(made.rows(step), made.starts(step)))
         assert drawn.dropped is not None
         tensors = [torch.from_numpy(a) for a in (drawn.measured, drawn.masked, drawn.dropped)]
         found = plain(signal, *tensors[:2], Levels()(signal), tensors[2])
@@ -183,7 +183,7 @@ def test_a_checkpoint_is_never_overwritten_by_another_stage(tmp_path: Path) -> N
 def test_no_record_of_the_evaluation_is_trained_on(tmp_path: Path) -> None:
     """Not even one that came in after the corpus was made; nothing of its step is computed."""
     data, network = corpus(), model()
-    data.names[int(_batches.Batches(corpus=data, seed=SEED, batch=3, micro=3, ratio=0.4, edge_drop=0).rows(1)[2])] = Name("x", "HR00200")
+    data.names[int(batches.Batches(corpus=data, seed=SEED, batch=3, micro=3, ratio=0.4, edge_drop=0).rows(1)[2])] = Name("x", "HR00200")
     heard: list[int] = []
     with pytest.raises(LeakError, match="fold 10"):
         run(short(checkpoint_every=1), network, data, Levels(), Place(folder=tmp_path, listener=lambda report: heard.append(report.step)))

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ecgbench import models
-from ecgbench.models._gatv2 import edges
+from ecgbench.layers.gatv2 import edges
 from ecgbench.profiling import complexity, cost, layers, trial
 
 TINY = Path(__file__).parents[1] / "tiny.py"

@@ -14,7 +14,8 @@ from safetensors.torch import load
 from sklearn.metrics import roc_auc_score
 from torch import Tensor, nn
 
-from ecgbench.adapters._adapt import Policy
+from ecgbench import gates
+from ecgbench.adapt import Policy
 from ecgbench.adapters.zero import fill
 from ecgbench.cards import InputContract, ModelCard
 from ecgbench.cells import Training
@@ -23,8 +24,8 @@ from ecgbench.ecg.leads import LEADS
 from ecgbench.errors import BadSetting
 from ecgbench.models import Features
 from ecgbench.seeds import rng
-from ecgbench.training import gates, heads
-from ecgbench.training._feed import Feed
+from ecgbench.training import heads
+from ecgbench.training.feed import Feed
 from ecgbench.training.finetune import Examples, Feeding, Place, Tuned, fit
 
 SAMPLES = 40

@@ -7,9 +7,10 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from ecgbench import gates
 from ecgbench.cells import Training
 from ecgbench.seeds import rng
-from ecgbench.training import gates, heads
+from ecgbench.training import heads
 from ecgbench.training.linear import Split, fit, one_window_each
 from ecgbench.training.loop import train
 

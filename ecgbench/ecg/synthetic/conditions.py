@@ -1,0 +1,166 @@
+"""Hearts of the demo: a normal beat as waves of the dipole, and what each condition changes in it.
+
+Vectors are (left, down, back) in mV. The numbers are ours, chosen so that each condition shows its textbook leads
+(Surawicz & Knilans, Chou's Electrocardiography in Clinical Practice) from mild to marked; no patient stands behind them.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from ecgbench.ecg.synthetic.dipole import Heart, Wave, rotation
+
+Beat = dict[str, Wave]
+"""Waves by name: right and left (atria), septal, main, basal and crest (QRS), st, t; a condition changes, adds or removes some."""
+
+STRETCH = 0.4
+"""ST and T follow RR^0.4, between Bazett's square root and Fridericia's cube root."""
+
+
+def heart(labels: frozenset[str], generator: np.random.Generator) -> Heart:
+    """A patient's heart with the conditions `labels` (label names of the demo task)."""
+    beat = _normal(generator)
+    for label, change in CHANGES.items():
+        if label in labels:
+            change(beat, 0.22 + 0.78 * generator.beta(1.2, 1.7), generator)  # more mild forms than marked ones
+    beat = _turned(beat, generator)
+    fibrillates = "AFIB" in labels
+    delayed = "1AVB" in labels
+    interval = generator.uniform(0.206, 0.300) if delayed else generator.uniform(0.125, 0.198)
+    waves = _atria(beat, interval, fibrillates)
+    return Heart(
+        waves=tuple(waves.values()),
+        rate=_rate(fibrillates, delayed, generator),
+        breath=generator.uniform(0.005, 0.09),
+        premature=generator.choice([0.0, 0.0, 0.0, 0.08, 0.15]),
+        irregularity=generator.uniform(0.08, 0.24) if fibrillates else 0.0,
+        fibrillation=generator.uniform(0.02, 0.09) if fibrillates else 0.0,
+    )
+
+
+def _rate(fibrillates: bool, delayed: bool, generator: np.random.Generator) -> float:
+    """Beats per minute; a long PR needs room after the T wave."""
+    if fibrillates:
+        return float(generator.uniform(58, 125))
+    return float(np.clip(generator.normal(66 if delayed else 72, 11), 48, 86 if delayed else 108))
+
+
+def _atria(beat: Beat, interval: float, fibrillates: bool) -> Beat:
+    """The beat with its P wave `interval` (PR, s, from the onset of P) before QRS, or without one."""
+    if fibrillates:
+        return {name: wave for name, wave in beat.items() if name not in ("right", "left")}
+    return {name: replace(wave, at=wave.at - interval) if name in ("right", "left") else wave for name, wave in beat.items()}
+
+
+def _normal(generator: np.random.Generator) -> Beat:
+    """One normal heart: P times count from the onset of P, the others from the onset of QRS."""
+    width = generator.uniform(0.88, 1.2)
+    size = generator.lognormal(0, 0.27)
+    p, late, first = generator.uniform(0.5, 1.5, 3)
+    tall = generator.uniform(0.2, 1.3)
+    lift = generator.exponential(0.025)  # early repolarisation: a little ST elevation in V2-V4 of the healthy
+    crest = generator.choice([0.0, 0.0, 0.0, 0.35]) * generator.random()  # the small r' in V1 of some healthy hearts
+    return {
+        "right": Wave(0.035, 0.014, 0.017, _scaled(p, 0.035, 0.07, -0.045)),
+        "left": Wave(0.068, 0.018, 0.016, _scaled(p, 0.065, 0.05, 0.03)),
+        "septal": Wave(0.016 * width, 0.0055, 0.007 * width, _scaled(size * first, -0.13, -0.05, -0.22)),
+        "main": Wave(0.040 * width, 0.009 * width, 0.011 * width, _scaled(size, 1.15, 0.82, 0.20)),
+        "basal": Wave(0.060 * width, 0.011 * width, 0.009 * width, _scaled(size * late, -0.10, -0.02, 0.60)),
+        "crest": Wave(0.080 * width, 0.007, 0.008, _scaled(crest, -0.62, 0.06, -0.52)),
+        "st": Wave(0.15, 0.055, 0.06, (0.3 * lift, 0.2 * lift, -lift), 4.0, STRETCH),
+        "t": Wave(0.285 * generator.uniform(0.94, 1.06), 0.052, 0.033, _scaled(tall, 0.32, 0.22, -0.22), 2.0, STRETCH),
+    }
+
+
+def _scaled(size: float, x: float, y: float, z: float) -> tuple[float, float, float]:
+    return (size * x, size * y, size * z)
+
+
+def _moved(wave: Wave, x: float = 0.0, y: float = 0.0, z: float = 0.0, keep: float = 1.0) -> Wave:
+    """The wave with its vector shrunk to `keep` and then moved by (x, y, z) mV."""
+    vx, vy, vz = wave.vector
+    return replace(wave, vector=(keep * vx + x, keep * vy + y, keep * vz + z))
+
+
+def _turned(beat: Beat, generator: np.random.Generator) -> Beat:
+    """All waves turned by the patient's axis; T a little further, because no two hearts repolarise alike."""
+    angles = np.clip(generator.standard_normal(6), -1.8, 1.8)  # beyond, a normal axis would turn into a hemiblock's
+    body = rotation(*(angles[:3] * (9, 10, 14)))
+    own = rotation(*(angles[3:] * (13, 14, 12)))
+    turned = {}
+    for name, wave in beat.items():
+        x, y, z = body @ (own @ wave.vector if name == "t" else np.array(wave.vector))
+        turned[name] = replace(wave, vector=(float(x), float(y), float(z)))
+    return turned
+
+
+def _left_bundle(beat: Beat, severity: float, generator: np.random.Generator) -> None:
+    """LBBB: no septal q, a wide notched QRS to the left and back, ST and T against it."""
+    width, size, much = 0.88 + 0.24 * severity, generator.lognormal(0, 0.22), 0.65 + 0.35 * severity
+    del beat["crest"]
+    beat["septal"] = Wave(0.022 * width, 0.009, 0.010, _scaled(size, 0.18, 0.10, 0.02))
+    beat["main"] = Wave(0.056 * width, 0.014 * width, 0.018 * width, _scaled(size, 0.80, 0.42, 0.70 * much))
+    beat["notch"] = Wave(0.100 * width, 0.018 * width, 0.014 * width, _scaled(size * much, 0.92, 0.16, 0.72))
+    beat["basal"] = Wave(0.126 * width, 0.010, 0.010, _scaled(size * much, 0.15, 0.0, 0.30))
+    beat["st"] = _moved(replace(beat["st"], at=0.19), x=-0.10 * severity, y=-0.04 * severity, z=-0.13 * severity)
+    beat["t"] = _moved(replace(beat["t"], at=0.33), x=-0.40 * much, y=-0.12 * much, z=-0.40 * much, keep=1 - much)
+
+
+def _right_bundle(beat: Beat, severity: float, generator: np.random.Generator) -> None:
+    """RBBB: a normal beginning, then a slow wave to the right and front; T turns away from it."""
+    late = generator.uniform(0.75, 1.2) * (0.5 + 0.5 * severity)
+    beat["basal"] = _moved(beat["basal"], keep=0.55)
+    beat["terminal"] = Wave(0.088 + 0.016 * severity, 0.013, 0.014 + 0.008 * severity, _scaled(late, -0.62, 0.06, -0.52))
+    beat["st"] = replace(beat["st"], at=0.19)
+    beat["t"] = _moved(replace(beat["t"], at=beat["t"].at + 0.03), x=0.10 * late, z=0.34 * late)
+
+
+def _hypertrophy(beat: Beat, severity: float, generator: np.random.Generator) -> None:
+    """LVH: a larger QRS to the left and back; strain: ST down and T over in I, V5 and V6."""
+    more = 0.5 + 0.7 * severity
+    for name in ("main", "notch"):
+        if name in beat:
+            beat[name] = _moved(beat[name], x=0.75 * more, y=0.10 * more, z=0.35 * more)
+    beat["basal"] = _moved(beat["basal"], z=0.35 * more)
+    strain = (0.25 + 0.75 * severity) * generator.uniform(0.7, 1.2)
+    beat["st"] = _moved(beat["st"], x=-0.11 * strain, y=-0.04 * strain, z=-0.07 * strain)
+    beat["t"] = _moved(beat["t"], x=-0.62 * strain, y=-0.20 * strain, z=-0.05 * strain, keep=1 - 0.15 * strain)
+
+
+def _inferior(beat: Beat, severity: float, generator: np.random.Generator) -> None:
+    """IMI: first forces upwards (Q in II, III, aVF); acute ST elevation there, or an old T inversion."""
+    acute = generator.random() < 0.4
+    beat["septal"] = _moved(beat["septal"], keep=0.8)
+    beat["scar"] = Wave(0.022, 0.0085, 0.009, _scaled(severity, 0.05, -0.85, -0.05))
+    beat["main"] = _moved(beat["main"], y=-0.30 * severity)
+    if acute:
+        beat["st"] = _moved(beat["st"], x=-0.06 * severity, y=0.24 * severity, z=0.04 * severity)
+        beat["t"] = _moved(beat["t"], x=-0.08 * severity, y=0.24 * severity, z=0.05 * severity)
+    else:
+        beat["st"] = _moved(beat["st"], y=0.05 * severity)
+        beat["t"] = _moved(beat["t"], x=0.08 * severity, y=-0.50 * severity, z=-0.03 * severity)
+
+
+def _anterior(beat: Beat, severity: float, generator: np.random.Generator) -> None:
+    """AMI: the forces to the front are lost (QS in V1-V3, small r in V4); acute ST elevation, or an old T inversion."""
+    acute = generator.random() < 0.4
+    beat["septal"] = _moved(beat["septal"], x=-0.05 * severity, z=0.45 * severity, keep=1 - 0.8 * severity)
+    beat["scar"] = Wave(0.030, 0.010, 0.010, _scaled(severity, -0.10, 0.0, 0.55))
+    beat["main"] = _moved(beat["main"], x=-0.12 * severity, z=0.30 * severity)
+    if acute:
+        beat["st"] = _moved(beat["st"], x=0.05 * severity, z=-0.22 * severity)
+        beat["t"] = _moved(beat["t"], x=0.04 * severity, z=-0.30 * severity)
+    else:
+        beat["st"] = _moved(beat["st"], z=-0.08 * severity)
+        beat["t"] = _moved(beat["t"], x=-0.12 * severity, z=0.50 * severity)
+
+
+CHANGES: dict[str, Callable[[Beat, float, np.random.Generator], None]] = {
+    "LBBB": _left_bundle,
+    "RBBB": _right_bundle,
+    "LVH": _hypertrophy,
+    "IMI": _inferior,
+    "AMI": _anterior,
+}
+"""Changes of the beat in the order in which they are applied: conduction first, then muscle, then scar."""

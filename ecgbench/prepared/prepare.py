@@ -1,0 +1,160 @@
+"""From files as published to the prepared store: every recording is read once, checked, and kept or quarantined.
+
+A copy is written in a folder of its own that is renamed at the end, under a lock that dies with its process: a killed
+attempt leaves nothing that counts, and of two processes the second waits and finds the work done.
+"""
+
+import fcntl
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import BinaryIO, Literal
+
+import numpy as np
+import pandas as pd
+
+from ecgbench import __version__
+from ecgbench.datasets import get, resolve
+from ecgbench.ecg.recording import Recording
+from ecgbench.errors import BadRecord, BadSetting, MissingData
+from ecgbench.files import as_json, as_npy, as_parquet, move, put, writing
+from ecgbench.prepared.source import LAYOUT, Source, command, root_of, where
+from ecgbench.prepared.store import Prepared, digest, encode, opened, sha256
+
+__all__ = ["Prepared", "Progress", "find", "prepare", "state", "where"]
+
+LOST_SHARE, LOST_COUNT = 0.005, 5
+"""Preparing stops once more than this share of the records and more than this many are lost."""
+
+Progress = Callable[[int, int], None]
+"""Called with (records done, records in all)."""
+
+
+def prepare(name: str, data: Path | None, prepared: Path | None, progress: Progress | None = None) -> Prepared:
+    """The prepared copy of what is under `data`; made now if there is none that matches.
+
+    Records that cannot be trusted are quarantined with a reason. MissingData when the dataset is not there, or when more
+    than 0.5 % of its records (and more than 5) are lost.
+    """
+    source = Source.of(name, data)
+    folder = source.folder(where(prepared, data))
+    if not (folder / "meta.json").is_file():
+        with _alone(folder.parent):
+            if not (folder / "meta.json").is_file():
+                _make(source, folder, progress)
+    return opened(source, folder)
+
+
+def find(name: str, data: Path | None, prepared: Path | None) -> Prepared:
+    """The prepared copy that matches the files under `data`; MissingData when there is none (nothing is prepared)."""
+    source = Source.of(name, data)
+    folder = source.folder(where(prepared, data))
+    if not (folder / "meta.json").is_file():
+        raise MissingData(f"{source.name}: no prepared copy of these files in {folder.parent}; run: {command(source.name, data)}")
+    return opened(source, folder)
+
+
+def state(name: str, data: Path | None, prepared: Path | None) -> Literal["ready", "downloaded", "absent"]:
+    """Whether a dataset is prepared, only downloaded, or not there; no signal is read and nothing is written."""
+    try:
+        root_of(resolve(name), get(name).CARD, data)
+    except MissingData:
+        return "absent"
+    try:
+        find(name, data, prepared)
+    except (MissingData, BadRecord):
+        return "downloaded"
+    return "ready"
+
+
+def _make(source: Source, folder: Path, progress: Progress | None) -> None:
+    """Writes a prepared copy beside `folder` and renames it; called alone (see _alone)."""
+    for left in folder.parent.glob("*.tmp"):  # of attempts that died: the living hold the lock
+        shutil.rmtree(left, ignore_errors=True)
+    if folder.exists():
+        shutil.rmtree(folder)
+    work = folder.with_name(folder.name + ".tmp")
+    with writing(work):
+        work.mkdir()
+    try:
+        _fill(source, work, progress)
+        move(work, folder)
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+
+
+def _fill(source: Source, work: Path, progress: Progress | None) -> None:
+    """Everything a prepared copy holds, durably in `work`; the signals pass through one at a time."""
+    kept = _Kept()
+    put(work / "signal.i16", lambda out: _signals(source, kept, out, progress))
+    if len(kept.units) != 1:
+        raise BadRecord(f"{source.name}: signals in {' and '.join(sorted(kept.units)) or 'no unit'}; all records need the same one")
+    index = source.index.merge(kept.table(), on="record", how="inner", validate="one_to_one")
+    meta = {"dataset": source.name, "digest": digest(index), "unit": kept.units.pop(), "layout": LAYOUT, "ecgbench": __version__}
+    put(work / "gain.npy", as_npy(np.array(kept.gains, "<f4")))
+    put(work / "index.parquet", as_parquet(index))
+    put(work / "quarantined.parquet", as_parquet(pd.DataFrame(kept.lost, columns=["record", "reason"], dtype="str")))
+    put(work / "meta.json", as_json(meta))
+
+
+def _signals(source: Source, kept: "_Kept", out: BinaryIO, progress: Progress | None) -> None:
+    """Reads every record once, and writes what can be trusted of it."""
+    total = len(source.index)
+    for done, record in enumerate(source.index["record"], 1):
+        try:
+            steps = kept.add(record, source.module.read(source.root, record).clinical())
+        except (BadRecord, OSError) as error:
+            reason = f"cannot be read ({error.strerror})" if isinstance(error, OSError) else str(error).removeprefix(f"{record}: ")
+            kept.lost.append((record, reason))
+            _stop_if_too_many(source, kept.lost, total)
+        else:
+            out.write(steps)
+        if progress is not None:
+            progress(done, total)
+
+
+@dataclass
+class _Kept:
+    """Facts of the records that were kept, and why others were lost; the signals themselves are on disk already."""
+
+    rows: list[tuple[str, int, float, str, str]] = field(default_factory=list)
+    gains: list[np.ndarray] = field(default_factory=list)
+    units: set[str] = field(default_factory=set)
+    lost: list[tuple[str, str]] = field(default_factory=list)
+
+    def add(self, record: str, recording: Recording) -> bytes:
+        """Notes one recording and returns what is to be stored of it."""
+        steps, gain = encode(recording)
+        self.rows.append((record, steps.shape[1], recording.fs, "+".join(recording.flat()), sha256(steps, gain, recording.fs)))
+        self.gains.append(gain)
+        self.units.add(recording.unit)
+        return steps.tobytes()
+
+    def table(self) -> pd.DataFrame:
+        return pd.DataFrame(self.rows, columns=["record", "samples", "fs", "flat", "sha256"])
+
+
+def _stop_if_too_many(source: Source, lost: list[tuple[str, str]], total: int) -> None:
+    if len(lost) <= max(LOST_COUNT, LOST_SHARE * total):
+        return
+    reasons = "; ".join(f"{record}: {reason}" for record, reason in lost[:3])
+    raise MissingData(
+        f"{source.name}: {len(lost)} of {total} records in {source.root} cannot be used, more than {LOST_COUNT} and more than "
+        f"{LOST_SHARE:.1%}, so nothing was prepared; {reasons}; ... Mend the files, then: {command(source.name, None)}"
+    )
+
+
+@contextmanager
+def _alone(home: Path) -> Iterator[None]:
+    """Holds the lock of a dataset's prepared copies; the system releases it when the process ends, however it ends."""
+    try:
+        home.mkdir(parents=True, exist_ok=True)
+        lock = (home / ".lock").open("w")
+    except OSError as error:
+        reason = f"{home} cannot be written ({error.strerror})"
+        raise BadSetting(f"{reason}; choose another place with --prepared DIR or ECGBENCH_PREPARED=DIR") from None
+    with lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield

@@ -1,0 +1,154 @@
+"""The prepared store: a dataset's recordings once checked, as one flat file of integers that reads fast.
+
+    <prepared>/<dataset>/<fingerprint>/signal.i16           (lead, time) of each record, one after the other, little endian
+                                       gain.npy             (record, 12) float32, steps per unit: signal = integer / gain
+                                       index.parquet        the dataset's index + samples, fs (Hz), flat, sha256
+                                       quarantined.parquet  record, reason
+                                       meta.json            digest, unit, versions
+
+The *fingerprint* tells whether the files on disk are those that were prepared (sizes and times, nothing is read). The
+*digest* tells what was found in them and enters the key of every result: it does not depend on times, paths or machines.
+"""
+
+import hashlib
+import json
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from ecgbench.cards import DatasetCard
+from ecgbench.ecg.leads import LEADS
+from ecgbench.ecg.recording import Recording
+from ecgbench.errors import BadSetting, MissingData
+from ecgbench.prepared.source import Source, canonical, command
+
+STEPS = 1000.0
+"""Steps per mV in which most sources are stored; used whenever it restores the signal exactly."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Prepared:
+    """A dataset as prepared on disk. Reads on demand; holds no open file."""
+
+    name: str
+    """Name of the dataset in its room."""
+    card: DatasetCard
+    folder: Path
+    digest: str
+    """sha256 of the content: records, signals, patients, splits, labels."""
+    unit: str
+    """Unit of the signals: "mV" or "standardised"."""
+    index: pd.DataFrame
+    """The dataset's index (record, patient, split, label columns ...) plus `samples` (per lead), `fs` (Hz), `flat` (leads
+    without variation: "V2+V4" or "") and `sha256` (of what is stored), without the quarantined records."""
+    quarantined: pd.DataFrame
+    """record, reason."""
+
+    @cached_property
+    def rows(self) -> dict[str, int]:
+        """Record -> row of the index."""
+        return {r: i for i, r in enumerate(self.index["record"])}
+
+    @cached_property
+    def samples(self) -> np.ndarray:
+        """(record,) int64: samples per lead."""
+        return self.index["samples"].to_numpy(np.int64)
+
+    @cached_property
+    def _starts(self) -> np.ndarray:
+        return np.concatenate([[0], np.cumsum(self.samples)[:-1]])
+
+    @cached_property
+    def _gains(self) -> np.ndarray:
+        """(record, 12) float32; numpy's own format and nothing else, for np.load would open archives too."""
+        try:
+            with (self.folder / "gain.npy").open("rb") as file:
+                gains = np.asarray(np.lib.format.read_array(file, allow_pickle=False))
+        except (OSError, ValueError) as error:
+            raise damaged(self.name, self.folder) from error
+        if gains.shape != (len(self.index), len(LEADS)):
+            raise damaged(self.name, self.folder)
+        return gains
+
+    def row(self, record: str) -> int:
+        """Row of a record in the index; BadSetting when it is not there."""
+        if record not in self.rows:
+            raise BadSetting(f"{self.name}: no prepared record {record!r} among {len(self.rows)}; see `ecgbench data verify {self.name}`")
+        return self.rows[record]
+
+    def stored(self, record: str) -> tuple[np.ndarray, np.ndarray]:
+        """(12, time) int16 and (12,) float32 gain, as they lie on disk."""
+        row = self.row(record)
+        count = len(LEADS) * int(self.samples[row])
+        offset = 2 * len(LEADS) * int(self._starts[row])
+        steps = np.fromfile(self.folder / "signal.i16", dtype="<i2", count=count, offset=offset)
+        if len(steps) != count:
+            raise damaged(self.name, self.folder)
+        return steps.reshape(len(LEADS), -1), self._gains[row]
+
+    def recording(self, record: str) -> Recording:
+        """One record in `unit`, twelve leads in clinical order, exactly as the dataset's reader gave it."""
+        steps, gain = self.stored(record)
+        row = self.index.iloc[self.row(record)]
+        signal = steps / gain[:, None]
+        return Recording(signal=signal, unit=self.unit, leads=LEADS, fs=float(row["fs"]), record=record, patient=str(row["patient"]))
+
+
+def opened(source: Source, folder: Path) -> Prepared:
+    """The copy in `folder`; MissingData when it is damaged."""
+    try:
+        meta = json.loads((folder / "meta.json").read_text(encoding="utf-8"))
+        index = pd.read_parquet(folder / "index.parquet")
+        quarantined = pd.read_parquet(folder / "quarantined.parquet")
+        size = (folder / "signal.i16").stat().st_size
+    except (OSError, ValueError) as error:
+        raise damaged(source.name, folder) from error
+    if size != 2 * len(LEADS) * int(index["samples"].sum()):
+        raise damaged(source.name, folder)
+    return Prepared(
+        name=source.name,
+        card=source.module.CARD,
+        folder=folder,
+        digest=meta["digest"],
+        unit=meta["unit"],
+        index=index,
+        quarantined=quarantined,
+    )
+
+
+def damaged(name: str, folder: Path) -> MissingData:
+    """The error of a prepared copy that is not as it was written."""
+    return MissingData(f"{name}: the prepared copy in {folder} is damaged; delete that folder, then: {command(name, None)}")
+
+
+def encode(recording: Recording) -> tuple[np.ndarray, np.ndarray]:
+    """(12, time) int16 and (12,) float32 gain such that integer / gain restores the signal.
+
+    Exactly, where it is a whole number of thousandths of its unit that fits 16 bits (PTB-XL: steps of 1 uV). A lead for
+    which this does not hold is spread over the 16 bits, which is within 1/65534 of its largest value.
+    """
+    exact = recording.signal.astype(np.float64)
+    steps = np.rint(exact * STEPS)
+    fits = (np.abs(steps) < 2**15).all(axis=1) & ((steps / STEPS).astype(np.float32) == recording.signal).all(axis=1)
+    gain = np.full(len(exact), STEPS, np.float32)
+    gain[~fits] = (2**15 - 1) / np.abs(exact[~fits]).max(axis=1)
+    steps[~fits] = np.clip(np.rint(exact[~fits] * gain[~fits, None]), 1 - 2**15, 2**15 - 1)
+    return steps.astype("<i2"), gain
+
+
+def sha256(steps: np.ndarray, gain: np.ndarray, fs: float) -> str:
+    """Of one record as stored: rate, gains and samples."""
+    return hashlib.sha256(canonical(float(fs)) + gain.astype("<f4").tobytes() + steps.astype("<i2").tobytes()).hexdigest()
+
+
+def digest(index: pd.DataFrame) -> str:
+    """sha256 over (record, hash of its signal, patient, split, labels) of all records in sorted order."""
+    labels = [c for c in index.columns if ":" in c]
+    ordered = index.sort_values("record")
+    total = hashlib.sha256(canonical(labels))
+    for row, hot in zip(ordered[["record", "sha256", "patient", "split"]].itertuples(index=False), ordered[labels].to_numpy(np.int8)):
+        total.update(canonical([str(v) for v in row]) + hot.tobytes())
+    return total.hexdigest()

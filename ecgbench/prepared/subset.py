@@ -1,0 +1,75 @@
+"""Which records of a dataset a run uses: all of them, or a seeded selection of `--limit N` in the proportion of the splits."""
+
+import hashlib
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pandas as pd
+
+from ecgbench.prepared.prepare import Prepared
+from ecgbench.seeds import rng
+
+SPLITS = ("train", "val", "test")
+
+
+@dataclass(frozen=True, eq=False)
+class Selection:
+    """The records of one dataset that a run uses."""
+
+    prepared: Prepared
+    limit: int | None
+
+    @cached_property
+    def index(self) -> pd.DataFrame:
+        """Rows of the prepared index that are used; its own row numbers are the positions in the prepared copy."""
+        index = self.prepared.index
+        if self.limit is None or self.limit >= len(index):
+            return index
+        labels = [c for t in sorted(self.prepared.card.tasks, key=lambda t: len(t.labels)) for c in t.columns]
+        quotas = _quotas({str(s): int(n) for s, n in index["split"].value_counts().items()}, self.limit)
+        chosen = [_choose(index[index["split"] == s], labels, q, rng("limit", self.prepared.name, s)) for s, q in quotas.items()]
+        return index.loc[sorted(np.concatenate(chosen))]
+
+    def of(self, split: str) -> pd.DataFrame:
+        """The used records of one split."""
+        return self.index[self.index["split"] == split]
+
+    @cached_property
+    def digest(self) -> str:
+        """sha256 over the dataset's content and the records used."""
+        text = "\n".join([self.prepared.digest, *self.index["record"]])
+        return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _quotas(sizes: dict[str, int], limit: int) -> dict[str, int]:
+    """Records per split, `limit` in all: proportional by largest remainder, at least one of each.
+
+    >>> _quotas({"train": 1598, "val": 200, "test": 202}, 60)
+    {'train': 48, 'val': 6, 'test': 6}
+    >>> _quotas({"train": 120, "val": 20, "test": 40}, 3)
+    {'train': 1, 'val': 1, 'test': 1}
+    """
+    total = sum(sizes.values())
+    exact = {s: limit * sizes[s] / total for s in SPLITS if sizes.get(s)}
+    quotas = {s: max(1, int(x)) for s, x in exact.items()}
+    for s in sorted(exact, key=lambda s: int(exact[s]) - exact[s]):
+        if sum(quotas.values()) < limit:
+            quotas[s] += 1
+    while sum(quotas.values()) > max(limit, len(quotas)):
+        quotas[max(quotas, key=quotas.__getitem__)] -= 1
+    return quotas
+
+
+def _choose(split: pd.DataFrame, labels: list[str], quota: int, generator: np.random.Generator) -> np.ndarray:
+    """Row numbers of `quota` records: first a positive and a negative of every label (tasks with few labels first), then at random."""
+    order = split.index.to_numpy()[generator.permutation(len(split))]
+    values = split.loc[order, labels].to_numpy()
+    chosen: list[int] = []
+    for column in values.T:
+        for value in (1, 0):
+            having = np.flatnonzero(column == value)
+            if len(having) and len(chosen) < quota and not np.isin(having, chosen).any():
+                chosen.append(int(having[0]))
+    rest = np.setdiff1d(np.arange(len(order)), chosen)
+    return np.asarray(order[[*chosen, *rest][:quota]])

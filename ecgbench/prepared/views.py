@@ -1,0 +1,121 @@
+"""Views: every recording as the lead-by-lead part of an input contract makes it (filter, resampling), cached on disk.
+
+    <prepared copy>/views/<key>/signal.f32   (12, time) of each record, one after the other; sparse until computed
+                                done.npy     (record,) bool
+
+A view holds no normalisation and nothing that mixes leads, so leads can be hidden after it. Samples reach the disk before
+the record counts as done: a kill loses at most the last batch. Two processes may fill one view: both write the same bytes
+to the same place, and `done` is merged under a lock.
+"""
+
+import fcntl
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import asdict
+
+import numpy as np
+
+from ecgbench.cards import InputContract
+from ecgbench.ecg import preprocess
+from ecgbench.ecg.leads import LEADS
+from ecgbench.files import as_npy, flush, put, sweep, writing
+from ecgbench.prepared.prepare import Prepared, Progress
+
+BATCH = 64
+"""Records per flush to disk."""
+
+
+class View:
+    """Recordings at the rate of a contract, filtered, in the unit of the dataset (mV), not normalised."""
+
+    def __init__(self, prepared: Prepared, contract: InputContract) -> None:
+        self.prepared, self.preparation = prepared, contract.preparation
+        native = prepared.index["fs"].to_numpy(np.float64)
+        self._lengths = np.array([self.preparation.length(int(n), fs) for n, fs in zip(prepared.samples, native)], np.int64)
+        self._ends = np.cumsum(self._lengths)
+        asked = json.dumps([asdict(self.preparation), preprocess.VERSION])
+        self.folder = prepared.folder / "views" / hashlib.sha256(asked.encode()).hexdigest()[:16]
+        self._cached = self._create()
+        self._done = self._on_disk() if self._cached else np.zeros(len(self._lengths), bool)
+
+    def length(self, record: str) -> int:
+        """Samples per lead of a record in this view."""
+        return int(self._lengths[self.prepared.row(record)])
+
+    def get(self, record: str) -> np.ndarray:
+        """(12, time) float32 at `fs` Hz; computed now if it has not been."""
+        row = self.prepared.row(record)
+        if not self._cached:
+            return self._compute(record)
+        if not self._done[row]:
+            self.fill([record])
+        count = len(LEADS) * int(self._lengths[row])
+        return np.fromfile(self.folder / "signal.f32", "<f4", count, offset=self._offset(row)).reshape(len(LEADS), -1)
+
+    def missing(self, records: Sequence[str]) -> list[str]:
+        """Those of `records` that are not cached yet and can be."""
+        return [r for r in dict.fromkeys(records) if not self._done[self.prepared.row(r)]] if self._cached else []
+
+    def fill(self, records: Sequence[str], progress: Progress | None = None) -> None:
+        """Computes what is still missing of `records`; `progress` counts those."""
+        missing = self.missing(records)
+        for start in range(0, len(missing), BATCH):
+            self._store(missing[start : start + BATCH])
+            if progress is not None:
+                progress(min(start + BATCH, len(missing)), len(missing))
+
+    def _compute(self, record: str) -> np.ndarray:
+        recording = self.prepared.recording(record)
+        return preprocess.view(recording.signal, recording.fs, self.preparation)
+
+    def _offset(self, row: int) -> int:
+        return 4 * len(LEADS) * int(self._ends[row] - self._lengths[row])
+
+    def _create(self) -> bool:
+        """Makes the files if need be; False where the prepared copy cannot be written (views are then not cached)."""
+        signal, size = self.folder / "signal.f32", 4 * len(LEADS) * int(self._lengths.sum())
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            with self._alone():
+                sweep(self.folder, below=False)
+                if not signal.is_file() or signal.stat().st_size != size:
+                    (self.folder / "done.npy").unlink(missing_ok=True)  # someone deleted the samples: nothing is done
+                    with signal.open("ab") as out:
+                        out.truncate(size)
+        except OSError:
+            return False
+        return True
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        with (self.folder / ".lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+
+    def _on_disk(self) -> np.ndarray:
+        """(record,) bool; where done.npy is gone or is not what was written, nothing is done."""
+        with suppress(FileNotFoundError, ValueError), (self.folder / "done.npy").open("rb") as file:
+            done = np.asarray(np.lib.format.read_array(file, allow_pickle=False))
+            if done.dtype == bool and done.shape == self._lengths.shape:
+                return done
+        return np.zeros(len(self._lengths), bool)
+
+    def _store(self, records: list[str]) -> None:
+        rows = [self.prepared.row(r) for r in records]
+        made = [self._compute(r).astype("<f4").tobytes() for r in records]
+        # positioned writes, not a memory map: a full disk is then an error and not a killed process
+        with writing(self.folder / "signal.f32"), (self.folder / "signal.f32").open("r+b") as out:
+            for row, samples in zip(rows, made, strict=True):
+                out.seek(self._offset(row))
+                out.write(samples)
+            flush(out)
+        self._done[rows] = True
+        self._merge()
+
+    def _merge(self) -> None:
+        """Joins what this process and others have computed."""
+        with writing(self.folder / "done.npy"), self._alone():
+            self._done |= self._on_disk()
+            put(self.folder / "done.npy", as_npy(self._done))

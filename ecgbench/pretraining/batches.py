@@ -1,0 +1,91 @@
+"""What a step of pre-training trains on: records, windows and masks that follow from (seed, step), whoever computes them.
+
+A step's batch is cut into pieces of `micro` records, one forward pass each; process r of n takes pieces r, r + n, ... A piece
+and its dropout are the same in whichever process, so the curve depends on the size of the pieces and not on who computes them.
+"""
+
+from collections.abc import Generator, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ecgbench.pretraining import masking
+from ecgbench.pretraining.corpus import SAMPLES, Corpus
+from ecgbench.seeds import rng
+from ecgbench.training.feed import _ahead
+
+
+class Piece(NamedTuple):
+    """Records of one forward pass; tensors as `MaskedNodes` reads them."""
+
+    number: int
+    """Of the pieces of its step."""
+    signal: Tensor
+    measured: Tensor
+    masked: Tensor
+    dropped: Tensor | None
+
+    def to(self, device: torch.device) -> "Piece":
+        """On the device that computes."""
+        signal, measured, masked = (t.to(device, non_blocking=True) for t in self[1:4])
+        return Piece(self.number, signal, measured, masked, None if self.dropped is None else self.dropped.to(device, non_blocking=True))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Batches:
+    """The batches of one stage; `rank` of `world` processes makes its pieces of each."""
+
+    corpus: Corpus
+    seed: int
+    batch: int
+    """Records of a step, at most as many as there are."""
+    micro: int
+    ratio: float
+    edge_drop: float
+    rank: int = 0
+    world: int = 1
+    pinned: bool = False
+    """Whether tensors lie in memory from which a GPU copies by itself."""
+
+    def between(self, first: int, end: int) -> Generator[list[Piece], None, None]:
+        """This process's pieces of the steps from `first` to before `end`, each step made while the one before it is computed."""
+        made: Iterator[Any] = (self(step) for step in range(first, end))
+        return _ahead(made)  # type: ignore[return-value]
+
+    def __call__(self, step: int) -> list[Piece]:
+        """This process's pieces of one step; LeakError at a record that must not enter training."""
+        rows, starts = self.rows(step), self.starts(step)
+        numbers = range(-(-self.batch // self.micro))
+        return [self._piece(step, number, rows, starts) for number in numbers[self.rank :: self.world]]
+
+    def rows(self, step: int) -> np.ndarray:
+        """(batch,) records of a step: one shuffled pass over the corpus after the other, without a break between them."""
+        records, first = len(self.corpus), step * self.batch
+        epochs = range(first // records, (first + self.batch - 1) // records + 1)
+        order = np.concatenate([_order(self.seed, epoch, records) for epoch in epochs])
+        return order[first - epochs[0] * records :][: self.batch]
+
+    def starts(self, step: int) -> np.ndarray:
+        """(batch,) first samples of the windows of a step, each possible one equally likely."""
+        room = self.corpus.lengths[self.rows(step)] - SAMPLES + 1
+        return (rng("pre-training window", self.seed, step).random(self.batch) * room).astype(np.int64)
+
+    def _piece(self, step: int, number: int, rows: np.ndarray, starts: np.ndarray) -> Piece:
+        places = range(number * self.micro, min((number + 1) * self.micro, self.batch))
+        part = slice(places.start, places.stop)
+        drawn = masking.draw(self.seed, step, places, self.ratio, self.edge_drop)
+        made = [None if a is None else self._tensor(a) for a in (drawn.measured, drawn.masked, drawn.dropped)]
+        return Piece(number, self._tensor(self.corpus.cut(rows[part], starts[part])), *made)  # type: ignore[arg-type]
+
+    def _tensor(self, array: np.ndarray) -> Tensor:
+        tensor = torch.from_numpy(array)
+        return tensor.pin_memory() if self.pinned else tensor
+
+
+@lru_cache(maxsize=2)
+def _order(seed: int, epoch: int, records: int) -> np.ndarray:
+    return rng("pre-training order", seed, epoch).permutation(records)

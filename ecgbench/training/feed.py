@@ -1,0 +1,117 @@
+"""What fine-tuning feeds: one random window of each training record per epoch, under the leads drawn for it, a batch ahead."""
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ecgbench.adapt import Policy, adapt, cut
+from ecgbench.cards import InputContract, ModelCard
+from ecgbench.cells import Training
+from ecgbench.ecg.draw import training_leads
+from ecgbench.ecg.leads import ALL, bits_to_mask
+from ecgbench.errors import BadSetting
+from ecgbench.seeds import rng
+from ecgbench.training.loop import steps
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Examples:
+    """One split."""
+
+    records: list[str]
+    windows: list[int]
+    """Evaluation windows of each record, at least one."""
+    target: np.ndarray
+    """(record, label) int8."""
+    view: Callable[[str], np.ndarray]
+    """Record -> (12, time) float32, mV at the contract's rate; called from a second thread."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Feeding:
+    """How records become inputs, and how absent leads are met in training."""
+
+    card: ModelCard
+    contract: InputContract
+    policy: Policy
+
+
+class Batch(NamedTuple):
+    """What one process trains on in one step."""
+
+    signal: Tensor
+    """(record, lead, samples) float32."""
+    measured: Tensor
+    """(record, lead) bool."""
+    target: Tensor
+    """(record, label) float32."""
+    whole: int
+    """Records of the step over all processes."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Feed:
+    """The training split of one fit; `rank` of `world` processes feeds its share of every batch."""
+
+    fed: Feeding
+    training: Training
+    seed: int
+    learn: Examples
+    rank: int = 0
+    world: int = 1
+
+    def __call__(self, epoch: int) -> Iterator[Batch]:
+        """The batches of an epoch, each made while the one before it is computed."""
+        return _ahead(self._batch(rows, epoch) for rows in steps(len(self.learn.records), self.training.batch, self.seed, epoch))
+
+    @property
+    def per_epoch(self) -> int:
+        """Records that an epoch trains on."""
+        records = len(self.learn.records)
+        batch = min(self.training.batch, records)
+        return records // batch * batch
+
+    def probe(self) -> Batch:
+        """The first window of the first record with all leads, to see which parameters a forward pass uses."""
+        contract = self.fed.contract
+        signal, measured = adapt(self.learn.view(self.learn.records[0]), ALL.mask, contract, self.fed.policy)
+        target = torch.from_numpy(self.learn.target[:1].astype(np.float32))
+        window = cut(signal, measured, contract, np.zeros(1, int))
+        return Batch(torch.from_numpy(window), torch.from_numpy(measured[None]), target, 1)
+
+    def _batch(self, rows: np.ndarray, epoch: int) -> Batch:
+        mine, contract = rows[self.rank :: self.world], self.fed.contract
+        signal = np.empty((len(mine), len(contract.leads), contract.received), np.float32)
+        measured = np.empty((len(mine), len(contract.leads)), bool)
+        for i, row in enumerate(mine):
+            signal[i], measured[i] = self._example(self.learn.records[row], epoch)
+        target = torch.from_numpy(self.learn.target[mine].astype(np.float32))
+        return Batch(torch.from_numpy(signal), torch.from_numpy(measured), target, len(rows))
+
+    def _example(self, record: str, epoch: int) -> tuple[np.ndarray, np.ndarray]:
+        """A window anywhere in the record, each start equally likely."""
+        contract = self.fed.contract
+        leads = shown(contract, self.training, "train leads", self.seed, epoch, record)
+        signal, measured = adapt(self.learn.view(record), bits_to_mask(np.array(leads)), contract, self.fed.policy)
+        if not contract.windows(signal.shape[1]):
+            raise BadSetting(f"record {record} has {signal.shape[1]} samples, a window {contract.samples}; leave it out of training")
+        start = rng("crop", self.seed, epoch, record).integers(max(1, signal.shape[1] - contract.samples + 1), size=1)
+        return cut(signal, measured, contract, start)[0], measured
+
+
+def shown(contract: InputContract, training: Training, *words: str | int) -> int:
+    """Bit mask of the leads that training shows of the record that `words` name."""
+    return ALL.bits if training.leads == "all" else training_leads(contract.leads, *words)
+
+
+def _ahead(batches: Iterator[Batch]) -> Iterator[Batch]:
+    with ThreadPoolExecutor(1) as thread:
+        coming = thread.submit(next, batches, None)
+        while (batch := coming.result()) is not None:
+            coming = thread.submit(next, batches, None)
+            yield batch

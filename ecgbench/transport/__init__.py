@@ -1,0 +1,1 @@
+"""Fetching of files from where they are published."""

@@ -1,0 +1,1 @@
+"""Files of weights: read without running anything, converted, proved, kept, shipped and shared."""

@@ -1,0 +1,137 @@
+"""An authors' file into the cache: obtained, proved, read, matched, stored as safetensors with a record of where it comes from."""
+
+import shutil
+from contextlib import AbstractContextManager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Protocol
+
+import torch
+from safetensors.torch import save
+
+import ecgbench
+from ecgbench.cards import ModelCard, Weights
+from ecgbench.errors import BadSetting, BadWeights
+from ecgbench.files import alone, as_json, put, writing
+from ecgbench.models import ROOM
+from ecgbench.transport.fetch import NotHadError, download
+from ecgbench.weights import load, read, released, shipped
+
+
+class Listener(Protocol):
+    """Told how it goes."""
+
+    def note(self, text: str) -> None:
+        """One line."""
+
+    def progress(self, done: int, total: int | None) -> None:
+        """Bytes that are here, of how many."""
+
+
+def fetch(model: str, name: str, given: Path | None, lock: Path | None, force: bool, listener: Listener) -> Path:
+    """The conversion of the weights of `model` called `name` ("released"), made where it is not here yet.
+
+    given: the authors' file, where a person has it already; else the one they put into the model's folder of the cache, else it
+    is downloaded. lock: the lock file (see `released.lock_file`), which pins the hash of a file whose card does not. force:
+    convert anew. BadSetting says what to do where the file cannot be had; BadWeights refuses one that is not the authors' or does
+    not fit, and leaves an earlier conversion as it is. Weights that are shipped are only proved.
+    """
+    model = ROOM.resolve(model)
+    card = ROOM.card(model)
+    layout, pins = released.layout_of(card, model, name), released.lock_file(lock)
+    if shipped.comes_along(layout.url):
+        return _proved(model, layout, given, listener)
+    with _alone(model):
+        notes = None if force or given else released.record(model, layout)
+        path = released.converted(model, name)
+        if notes is None:
+            released.tell_terms(model, layout, listener.note)
+            notes = _made(card, layout, model, given, pins, listener)
+            listener.note(f"{model}, {name}: {path} (licence: {layout.licence})")
+        else:
+            released.prove(notes["source_sha256"], str(path), layout, model, pins)
+            listener.note(f"{model}, {name}: here already, {path}")
+        if layout.sha256 is None and released.pin(pins, model, layout, notes["source_sha256"], notes["bytes"]):
+            listener.note(
+                f"no sha256 of {notes['file']} was known; {notes['source_sha256']} is now pinned in {pins}: commit that file, and every "
+                "later copy must match it"
+            )
+    return path
+
+
+def _proved(model: str, layout: Weights, given: Path | None, listener: Listener) -> Path:
+    """Where shipped weights lie, once they are proved."""
+    if given is not None:
+        raise BadSetting(f"--from {given}: the {layout.name} weights of {model} come with ecgbench; to use it, --weights {model}=PATH")
+    shipped.content(layout)
+    path = shipped.path(layout)
+    assert path is not None
+    listener.note(f"{model}, {layout.name}: shipped with ecgbench, there is nothing to fetch: {path} (licence: {layout.licence})")
+    return path
+
+
+def _made(card: ModelCard, layout: Weights, model: str, given: Path | None, pins: Path, listener: Listener) -> dict[str, Any]:
+    place = released.house(model)
+    passing = place / "download"
+    source = given or next((place / n for n in (layout.file, layout.member) if n and (place / n).is_file()), None)
+    if source is None:
+        source = _downloaded(layout, model, passing, pins, listener)
+    else:
+        _refuse(source, layout)
+        listener.note(f"{model}, {layout.name}: converting {source}")
+    try:
+        notes = _stored(card, layout, model, source, pins)
+    except BadWeights:
+        shutil.rmtree(passing, ignore_errors=True)  # or it would be the beginning of the next download
+        raise
+    shutil.rmtree(passing, ignore_errors=True)
+    return notes
+
+
+def _downloaded(layout: Weights, model: str, passing: Path, pins: Path, listener: Listener) -> Path:
+    listener.note(f"{model}, {layout.name}: downloading {layout.file} from {layout.url}")
+    proved = layout.sha256 is not None or released.locked(pins, model, layout.name) is not None
+    try:
+        return download(layout.url, layout.file, passing, proved, listener.progress)
+    except NotHadError as error:
+        asked = f"ecgbench models fetch {model}" + ("" if layout.name == released.RELEASED else f" --weights {layout.name}")
+        raise BadSetting(
+            f"{layout.file} could not be downloaded ({error}); get it from {layout.url} with a browser, put it into "
+            f"{released.house(model)} and run again: {asked} (or, from where it lies: {asked} --from FILE)"
+        ) from None
+
+
+def _refuse(source: Path, layout: Weights) -> None:
+    known = read.SAFE + read.TORCH + ((".zip",) if layout.member else ())
+    if not source.is_file():
+        raise BadSetting(f"--from {source}: no such file; give the path of {layout.file}, as you downloaded it from {layout.url}")
+    if source.suffix not in known:
+        raise BadSetting(f"--from {source}: its name must end in {', '.join(known)}, which says how it is read")
+
+
+def _stored(card: ModelCard, layout: Weights, model: str, source: Path, pins: Path) -> dict[str, Any]:
+    """Convert one file; the record is removed first and written last, so what has a record is whole."""
+    with torch.random.fork_rng(devices=[]):
+        network = ROOM.get(model).build()
+    with read.unpacked(source, layout.member) as file:
+        digest, size = released.sha256(file), file.stat().st_size
+        released.prove(digest, str(source), layout, model, pins)
+        found, _ = load.matched(network, file, card, (layout,))
+        network.load_state_dict(found)
+    path = released.converted(model, layout.name)
+    notes = {
+        "model": model, "weights": layout.name, "file": layout.member or layout.file, "url": layout.url, "bytes": size,
+        "source_sha256": digest, "tensors_sha256": load.digest(network), "licence": layout.licence, "terms": layout.terms,
+        "date": datetime.now(UTC).date().isoformat(), "ecgbench": ecgbench.__version__,
+    }  # fmt: skip
+    content = save({name: t.contiguous().clone() for name, t in network.state_dict().items()})
+    with writing(path):
+        path.with_suffix(".json").unlink(missing_ok=True)
+    put(path, content)
+    put(path.with_suffix(".json"), as_json(notes))
+    return notes
+
+
+def _alone(model: str) -> AbstractContextManager[None]:
+    """Two commands that fetch one model would write into one download."""
+    return alone(released.house(model), f"another command is fetching weights of {model}; wait for it, then run this one again")

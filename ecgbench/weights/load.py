@@ -1,0 +1,252 @@
+"""Weights into a network: every tensor matched in name and shape, or nothing is changed and the run stops."""
+
+import hashlib
+import os
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import torch
+from safetensors.torch import load as load_bytes
+from torch import Tensor, nn
+
+from ecgbench.cards import ModelCard, Weights
+from ecgbench.errors import BadSetting, BadWeights, UnknownName
+from ecgbench.weights import read, released, shipped
+from ecgbench.weights.read import SAFE, TORCH
+from ecgbench.weights.released import origin as origin
+
+N = TypeVar("N", bound=nn.Module)
+
+
+@dataclass(frozen=True)
+class _Reading:
+    """A file read as one of the card's layouts: tensors under the network's names, and what does not fit."""
+
+    layout: str
+    tensors: Mapping[str, Tensor]
+    missing: list[str]
+    unexpected: list[str]
+    wrong: list[str]
+    differing: Sequence[str] = ()
+    """Names that the file spells in two ways with different values."""
+
+    @property
+    def problems(self) -> int:
+        return len(self.missing) + len(self.unexpected) + len(self.wrong) + len(self.differing)
+
+    @property
+    def whole(self) -> bool:
+        """Whether every tensor of the network is there."""
+        return bool(self.tensors) and not self.missing and not self.wrong
+
+
+def load(network: nn.Module, weights: str | Path, card: ModelCard) -> None:
+    """Copy the tensors of a file into `network`; "random" leaves it as it is.
+
+    `weights` is a name on the card, whose file is shipped or was converted by `ecgbench models fetch`, or the path of a .safetensors,
+    .pth, .pt or .ckpt file: a plain state dict, or one of the layouts of `card.weights` (container, prefix, entries dropped by name;
+    a zip archive where the authors publish one). Nothing in a file is executed. A name whose file was not fetched, or a path without
+    a file, is BadSetting; a file that cannot be read, does not match the whole state dict (buffers too), or is not the one that
+    its card or the lock file pins, is BadWeights, and `network` is as before.
+    """
+    if weights == released.RANDOM:
+        return
+    layout = next((w for w in card.weights if w.name == weights), None)
+    if layout is not None:
+        own = shipped.comes_along(layout.url)
+        network.load_state_dict(_shipped_tensors(network, layout) if own else _converted(network, layout, card))
+        return
+    path = _path(weights, card)
+    member = next((w.member for w in card.weights if w.member), "")
+    with read.unpacked(path, member) as file:
+        found, _ = matched(network, file, card, (_plain_layout(card), *card.weights))
+        network.load_state_dict(found)
+
+
+def loaded(network: N, weights: str | Path | None, card: ModelCard) -> N:
+    """`network` with the tensors of a file or name (see `load`), or as it is where `weights` is None: what `build` gives."""
+    if weights is not None:
+        load(network, weights, card)
+    return network
+
+
+def matched(network: nn.Module, path: Path, card: ModelCard, layouts: Sequence[Weights]) -> tuple[dict[str, Tensor], str]:
+    """Tensors of a file under the network's names, all of them, and the name of the layout they were read in; else BadWeights."""
+    found = read.read(path)
+    best = min((_read_as(network, found, layout) for layout in layouts), key=lambda r: r.problems)
+    if best.problems:
+        guess = _looks_like(network, found, card, layouts)
+        raise BadWeights(f"{path} is not a file of weights of {card.title} ({_complaint(best)}); {guess or _where(card)}")
+    kinds = {name: t.dtype for name, t in network.state_dict().items()}  # a number of float64 may be none of float32
+    unsound = [name for name, t in best.tensors.items() if t.is_floating_point() and not bool(t.to(kinds[name]).isfinite().all())]
+    if unsound:
+        raise BadWeights(f"{path} holds NaN or infinity in {_some(unsound)}; {_where(card)}")
+    return dict(best.tensors), best.layout
+
+
+def assign(network: nn.Module, content: bytes, source: str) -> None:
+    """Copy the tensors of our own safetensors file into `network`, all of them or none; BadWeights when they do not match."""
+    found = load_bytes(content)
+    reading = _Reading("state dict", found, *_differences(network, found))
+    if reading.problems:
+        raise BadWeights(f"{source} does not fit the network ({_complaint(reading)}); remove its folder and run the same command again")
+    network.load_state_dict(found)
+
+
+def digest(network: nn.Module) -> str:
+    """sha256 (hex) over the names, types, shapes and bytes of the whole state dict, in the order of the names."""
+    return _digest(network.state_dict())
+
+
+def _digest(tensors: Mapping[str, Tensor]) -> str:
+    whole = hashlib.sha256()
+    for name, tensor in sorted(tensors.items()):
+        whole.update(f"{name}|{tensor.dtype}|{tuple(tensor.shape)}|".encode())
+        flat = tensor.detach().cpu().contiguous().reshape(-1)
+        whole.update(flat.view(torch.uint8).numpy().data)  # bytes: numpy has no bfloat16
+    return whole.hexdigest()
+
+
+def _shipped_tensors(network: nn.Module, layout: Weights) -> Mapping[str, Tensor]:
+    """The tensors of shipped weights, proved against the card; the file may hold fewer digits (float16) than `network` computes with."""
+    found = load_bytes(shipped.content(layout))
+    reading = _Reading("state dict", found, *_differences(network, found))
+    if reading.problems:
+        raise BadWeights(f"{layout.url} does not fit the network ({_complaint(reading)}); {shipped.remedy(layout.url)}")
+    return found
+
+
+def _converted(network: nn.Module, layout: Weights, card: ModelCard) -> Mapping[str, Tensor]:
+    """The conversion of an authors' file, proved against its record, the card and the lock file."""
+    model, name = released.name_of(card), layout.name
+    notes, path = released.record(model, layout), released.converted(model, name)
+    if notes is None:
+        raise released.not_here(card, model, name)
+    released.prove(notes["source_sha256"], str(path), layout, model, released.lock_file())
+    found = read.read(path)
+    reading = _Reading("state dict", found, *_differences(network, found))
+    again = f"run: ecgbench models fetch {model} --weights {name} --force"
+    if reading.problems:
+        raise BadWeights(f"{path} does not fit {card.title} ({_complaint(reading)}); {again}")
+    if _digest(found) != notes["tensors_sha256"]:
+        raise BadWeights(f"{path} is not as it was converted: its tensors have changed; {again}")
+    return found
+
+
+def _path(weights: str | Path, card: ModelCard) -> Path:
+    path = Path(weights).expanduser()
+    if isinstance(weights, str) and (weights in _names(card) or not (path.suffix or os.sep in weights or path.exists())):
+        raise _no_name(weights, card)
+    if not path.is_file():
+        raise BadSetting(f"no file {path} (given as weights of {card.title}); {_where(card)}")
+    known = SAFE + TORCH + ((".zip",) if any(w.member for w in card.weights) else ())
+    if path.suffix not in known:
+        raise BadSetting(f"weights {path}: the name of the file must end in {', '.join(known)}, which says how it is read")
+    return path
+
+
+def _no_name(name: str, card: ModelCard) -> Exception:
+    if name == released.RELEASED and not card.weights:
+        model = released.name_of(card)
+        return BadSetting(f"no weights of {card.title} are released; pass --weights {model}=PATH or --weights random")
+    return UnknownName("weights", name, _names(card), f"Or the path of a file ending in {', '.join(SAFE + TORCH)}")
+
+
+def _names(card: ModelCard) -> list[str]:
+    return ["released", *(w.name for w in card.weights if w.name != "released"), "random"]
+
+
+def _where(card: ModelCard) -> str:
+    first = card.weights[0] if card.weights else None
+    if first is not None and shipped.comes_along(first.url):
+        return f"the {first.name} weights come with ecgbench (--weights {first.name}); --weights random needs no file"
+    source = "no weights are released" if first is None else f"the authors' file is {first.file} at {first.url}"
+    return f"{source}; --weights random needs no file"
+
+
+def _looks_like(network: nn.Module, found: Mapping[str, Any], card: ModelCard, tried: Sequence[Weights]) -> str:
+    """Which other weights, of this model or another, are all in a file; "" where none are."""
+    from ecgbench import models
+
+    here = released.name_of(card)
+    for layout in card.weights:
+        if layout not in tried and _read_as(network, found, layout).whole:
+            return f"it looks like the {layout.name} weights of {card.title}: --weights {layout.name}"
+    for name in models.names():
+        if name == here:
+            continue
+        with suppress(Exception):  # a stranger's network may fail in any way; it is only a guess
+            module = models.get(name)
+            with torch.random.fork_rng(devices=[]), torch.device("meta"):
+                other = module.build()
+            if any(_read_as(other, found, layout).whole for layout in (_plain_layout(module.CARD), *module.CARD.weights)):
+                return f"it looks like weights of {module.CARD.title}: --weights {name}=PATH"
+    return ""
+
+
+def _plain_layout(card: ModelCard) -> Weights:
+    return Weights(name="plain state dict", url="", file="", sha256=None, licence=card.licence)
+
+
+def _read_as(network: nn.Module, found: Mapping[str, Any], layout: Weights) -> _Reading:
+    tensors: dict[str, Tensor] = {}
+    unexpected, differing = [], []
+    for key, value in _inside(found, layout).items():
+        if _dropped(str(key), layout):
+            continue
+        if not (isinstance(key, str) and isinstance(value, Tensor) and key.startswith(layout.prefix)):
+            unexpected.append(str(key))
+            continue
+        name = key.removeprefix(layout.prefix)
+        for theirs, ours in layout.aliases:
+            name = name.replace(theirs, ours)
+        if name in tensors and not torch.equal(tensors[name], value):
+            differing.append(name)
+        tensors[name] = value
+    missing, strange, wrong = _differences(network, tensors)
+    return _Reading(layout.name, tensors, missing, unexpected + strange, wrong, differing)
+
+
+def _differences(network: nn.Module, tensors: Mapping[str, Tensor]) -> tuple[list[str], list[str], list[str]]:
+    """Names that are missing, unexpected, and of the wrong shape or type."""
+    wanted = network.state_dict()
+    missing = [name for name in wanted if name not in tensors]
+    wrong = [name for name, t in wanted.items() if name in tensors and not _alike(t, tensors[name])]
+    return missing, [name for name in tensors if name not in wanted], wrong
+
+
+def _inside(found: Mapping[str, Any], layout: Weights) -> Mapping[str, Any]:
+    """The state dict inside the containers; a file that holds tensors only (a conversion to safetensors) has none."""
+    for key in layout.container:
+        if all(isinstance(value, Tensor) for value in found.values()):
+            break
+        inner = found.get(key)
+        if not isinstance(inner, Mapping):
+            break
+        found = inner
+    return found
+
+
+def _dropped(key: str, layout: Weights) -> bool:
+    return any(key.startswith(name) if name.endswith(".") else key == name for name in layout.drop)
+
+
+def _alike(ours: Tensor, theirs: Tensor) -> bool:
+    stored = theirs.layout == torch.strided and theirs.device.type == "cpu" and not theirs.is_nested
+    return stored and ours.shape == theirs.shape and ours.is_floating_point() == theirs.is_floating_point()
+
+
+def _complaint(reading: _Reading) -> str:
+    kinds = {
+        "missing": reading.missing, "unexpected": reading.unexpected, "of the wrong shape or type": reading.wrong,
+        "given twice with different values": reading.differing,
+    }  # fmt: skip
+    told = [f"{len(names)} {kind}: {_some(names)}" for kind, names in kinds.items() if names]
+    return f"read as {reading.layout}: " + "; ".join(told)
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(n[:80] for n in names[:3]) + (", ..." if len(names) > 3 else "")

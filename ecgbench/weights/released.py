@@ -1,0 +1,239 @@
+"""Authors' weights on this machine: where their conversions lie, what is known of their origin, and what they must hash to.
+
+`<cache>/<model>/<name>.safetensors` holds the network's tensors as converted from the authors' file, the JSON beside it where they
+come from; our own are shipped, see `shipped`. A lock file (`ecgbench.lock`, to be committed) pins files whose hash no card knows,
+from the first time they are used.
+"""
+
+import fcntl
+import functools
+import hashlib
+import json
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import platformdirs
+
+from ecgbench.cards import ModelCard, Weights
+from ecgbench.errors import BadSetting, BadWeights, EcgbenchError, UnknownName, WriteError
+from ecgbench.files import as_json, put, writing
+from ecgbench.room import folder_name, plain
+from ecgbench.weights import shipped
+
+CACHE, LOCK = "ECGBENCH_WEIGHTS", "ECGBENCH_LOCK"
+"""Environment variables that move the cache folder and the lock file."""
+RELEASED, RANDOM = "released", "random"
+Json = dict[str, Any]
+
+
+def cache() -> Path:
+    """The folder of converted weights: ECGBENCH_WEIGHTS, or `weights` in the user's cache folder of ecgbench."""
+    named = os.environ.get(CACHE)
+    return Path(named).expanduser() if named else Path(platformdirs.user_cache_dir("ecgbench")) / "weights"
+
+
+def name_of(card: ModelCard) -> str:
+    """What the model with this card is called on the command line."""
+    from ecgbench.models import ROOM
+
+    for name in ROOM.names():
+        with suppress(EcgbenchError):  # a stranger that cannot be imported is not the one that is being loaded
+            if ROOM.card(name) == card:
+                return name
+    return plain(card.title)
+
+
+def house(model: str) -> Path:
+    """The folder of one model in the cache; a file of its authors that a person puts there is found by `ecgbench models fetch`."""
+    return cache() / folder_name(model)
+
+
+def converted(model: str, name: str) -> Path:
+    """Where the conversion of the weights called `name` lies, or would."""
+    return house(model) / f"{folder_name(name)}.safetensors"
+
+
+def is_here(model: str, layout: Weights) -> bool:
+    """Whether weights on the card of a model are on this machine: a conversion with its record, or a file that is shipped."""
+    if shipped.comes_along(layout.url):
+        return shipped.path(layout) is not None
+    path = converted(model, layout.name)
+    return path.is_file() and path.with_suffix(".json").is_file()
+
+
+def record(model: str, layout: Weights) -> Json | None:
+    """What is known of weights that are here: file, url, sha256, licence, and of a conversion its own hash and date; else None."""
+    if not is_here(model, layout):
+        return None
+    own = shipped.path(layout) if shipped.comes_along(layout.url) else None
+    if own is not None:
+        told = {"file": layout.file, "url": layout.url, "licence": layout.licence, "terms": layout.terms}
+        return {**told, "source_sha256": sha256(own), "bytes": own.stat().st_size}
+    path = converted(model, layout.name)
+    notes = path.with_suffix(".json")
+    found = _json(notes, "remove its folder and run: ecgbench models fetch " + model)
+    kinds = {"file": str, "source_sha256": str, "tensors_sha256": str, "bytes": int}
+    if not all(isinstance(found.get(k), kind) for k, kind in kinds.items()):
+        raise BadWeights(f"{notes} does not say where {path.name} comes from; run: ecgbench models fetch {model} --force")
+    return found
+
+
+def layout_of(card: ModelCard, model: str, name: str) -> Weights:
+    """The weights called `name` on the card; BadSetting where it has none at all, UnknownName where it has others."""
+    for weights in card.weights:
+        if weights.name == name:
+            return weights
+    if not card.weights:
+        raise BadSetting(f"no weights of {card.title} are released; pass --weights {model}=PATH or --weights random")
+    raise UnknownName("weights", name, [w.name for w in card.weights])
+
+
+def not_here(card: ModelCard, model: str, name: str) -> BadSetting:
+    """The one message for weights that are not on this machine: the command, the file, where to get it, where to put it."""
+    layout = layout_of(card, model, name)
+    if shipped.comes_along(layout.url):
+        return shipped.missing(layout)
+    from ecgbench.models import ROOM
+
+    called = next((str(path) for path in ROOM.paths() if path.stem == model), model)  # a stranger is known by its path in another command
+    asked = f"ecgbench models fetch {called}" + ("" if name == RELEASED else f" --weights {name}")
+    return BadSetting(
+        f"the {name} weights of {card.title} are not on this machine; run: {asked}. It gets {layout.file} from {layout.url}; "
+        f"where that fails, put the file into {house(model)} and run it again. Or pass --weights {model}=PATH, or --weights random"
+    )
+
+
+@functools.lru_cache(maxsize=64)
+def _hashed(path: Path, size: int, changed: int) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def sha256(path: Path) -> str:
+    """sha256 (hex) of a file; remembered while its size and time of change stay."""
+    state = path.stat()
+    return _hashed(path.resolve(), state.st_size, state.st_mtime_ns)
+
+
+def lock_file(named: Path | None = None) -> Path:
+    """The lock file: as named, or ECGBENCH_LOCK, or ecgbench.lock in the current folder."""
+    return named or Path(os.environ.get(LOCK) or "ecgbench.lock")
+
+
+def locked(path: Path, model: str, name: str) -> Json | None:
+    """What the lock file says of these weights, if anything; BadSetting where it cannot be read as one."""
+    entry = _lock(path).get(model, {}).get(name)
+    if entry is not None and not (isinstance(entry, dict) and isinstance(entry.get("sha256"), str)):
+        raise BadSetting(f"{path}: the entry of {model}, {name} holds no sha256; mend or remove it")
+    return entry
+
+
+def pin(path: Path, model: str, layout: Weights, digest: str, size: int) -> bool:
+    """Write a hash that no card knows into the lock file; False where it stands there already. WriteError names the file."""
+    with _alone(path):
+        entries = _lock(path)
+        if entries.get(model, {}).get(layout.name, {}).get("sha256") == digest:
+            return False
+        today = datetime.now(UTC).date().isoformat()
+        entries.setdefault(model, {})[layout.name] = {"file": layout.member or layout.file, "sha256": digest, "bytes": size, "date": today}
+        put(path, as_json(entries))
+    return True
+
+
+@contextmanager
+def _alone(path: Path) -> Iterator[None]:
+    """One process at a time reads and rewrites `path`; the others wait."""
+    with writing(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        held = os.open(path.parent, os.O_RDONLY)  # the folder: no file is left behind
+    try:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(held)
+
+
+def prove(digest: str, source: str, layout: Weights, model: str, lock: Path) -> None:
+    """BadWeights where the hash of a file is not the card's, or, of a file that no card knows, not the lock file's."""
+    if layout.sha256 is not None:
+        if digest != layout.sha256:
+            raise BadWeights(
+                f"{source} is not the authors' {layout.member or layout.file}: its sha256 is {digest}, theirs is {layout.sha256}. "
+                f"Get it again from {layout.url}; to use another file all the same, pass --weights {model}=PATH"
+            )
+        return
+    entry = locked(lock, model, layout.name)
+    if entry is not None and digest != entry["sha256"]:
+        raise BadWeights(
+            f"{source} is not the file that {lock} pins for {model}, {layout.name}: its sha256 is {digest}, not {entry['sha256']}. "
+            "Get the pinned one, or remove the entry and run the same command again to pin this one"
+        )
+
+
+def tell_terms(model: str, layout: Weights, tell: Callable[[str], None]) -> None:
+    """Say what the licence forbids, once per machine and weights; where the cache cannot be written, every time."""
+    if not layout.terms:
+        return
+    path, key = cache() / "terms.json", f"{model}/{layout.name}"
+    told: Json = {}
+    with suppress(WriteError), _alone(path):
+        with suppress(BadSetting):
+            told = _json(path, "") if path.is_file() else {}
+        if told.get(key) != layout.terms:
+            put(path, as_json({**told, key: layout.terms}))
+    if told.get(key) != layout.terms:
+        tell(f"{layout.member or layout.file} ({layout.licence}): {layout.terms}")
+
+
+def origin(card: ModelCard, weights: str | Path) -> Json:
+    """Where weights come from, for provenance: name, file, sha256 (of the authors' or the user's file), licence, url, tensors_sha256.
+
+    `weights`: "random", a name on the card whose conversion is here (else BadSetting), or a path. Of a path, licence and url are
+    known where its hash is a card's; no folder is told. tensors_sha256 is that of a conversion, own: True of
+    weights that this project trained and ships.
+    """
+    if weights == RANDOM:
+        return {"name": RANDOM, "file": None, "sha256": None, "licence": None, "url": None}
+    model = name_of(card)
+    if isinstance(weights, str) and any(w.name == weights for w in card.weights):
+        found = record(model, layout_of(card, model, weights))
+        if found is None:
+            raise not_here(card, model, weights)
+        kept: Json = {k: found[k] for k in ("licence", "url", "terms", "tensors_sha256") if k in found}
+        own = {"own": True} if shipped.comes_along(found.get("url") or "") else {}
+        return {"name": weights, "file": found["file"], "sha256": found["source_sha256"], **kept, **own}
+    path = Path(weights).expanduser()
+    if not path.is_file():  # a stranger's own word
+        return {"name": str(weights), "file": None, "sha256": None, "licence": None, "url": None}
+    member = next((w.member for w in card.weights if w.member), "")
+    if member and path.suffix == ".zip":
+        from ecgbench.weights import read
+
+        with read.unpacked(path, member) as file:
+            digest = sha256(file)
+    else:
+        digest = sha256(path)
+    same = next((w for w in card.weights if w.sha256 == digest), None)
+    known: Json = {"licence": None, "url": None} if same is None else {"licence": same.licence, "url": same.url, "terms": same.terms}
+    return {"name": path.name if same is None else same.name, "file": path.name, "sha256": digest, **known}
+
+
+def _lock(path: Path) -> Json:
+    found = _json(path, "mend it, or remove it to pin anew") if path.is_file() else {}
+    if not all(isinstance(entries, dict) for entries in found.values()):
+        raise BadSetting(f"{path} is no lock file of ecgbench; mend it, or remove it to pin anew")
+    return found
+
+
+def _json(path: Path, remedy: str) -> Json:
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise BadSetting(f"{path} cannot be read ({' '.join(str(error).split())[:120]}); {remedy}") from None
+    if not isinstance(found, dict):
+        raise BadSetting(f"{path} holds no JSON object; {remedy}")
+    return found

@@ -1,0 +1,107 @@
+import functools
+import os
+import shutil
+from collections.abc import Iterator
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from ecgbench.layers import compiled
+from ecgbench.layers.derived import Derived
+from ecgbench.models import laef
+
+compiler = pytest.mark.skipif(shutil.which(os.environ.get("CXX", "g++")) is None, reason="no C++ compiler")
+SHAPES = [(1, 1), (1, 2), (1, 12), (2, 1), (2, 2), (2, 12), (12, 1), (3, 5)]
+
+
+def network() -> laef.Laef:
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        return laef.build().eval().requires_grad_(False)
+
+
+def example(batch: int, leads: int) -> tuple[Tensor, Tensor]:
+    generator = torch.Generator().manual_seed(100 * batch + leads)
+    return torch.rand(batch, leads, 500, generator=generator) * 2 - 1, torch.ones(batch, leads, dtype=torch.bool)
+
+
+@pytest.fixture(scope="module")
+def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[laef.Laef, laef.Laef]]:
+    """Eager and compiled, with the same weights; compiled once for the whole file."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path_factory.mktemp("inductor")))
+        eager, compiled = network(), network()
+        assert laef.hasten(eager, laef.REPAID - 1) == "eager"
+        assert laef.hasten(compiled, laef.REPAID) == "compiled"
+        yield eager, compiled
+
+
+@compiler
+def test_one_compilation_serves_every_batch_and_number_of_leads(both: tuple[laef.Laef, laef.Laef]) -> None:
+    graphs = torch._dynamo.utils.counters["stats"]["unique_graphs"]
+    differs = []
+    with torch.inference_mode():
+        for shape in SHAPES:
+            signal, measured = example(*shape)
+            eager, compiled, again = (n(signal, measured).sequence for n in (*both, both[1]))
+            assert torch.equal(compiled, again)
+            assert float((eager - compiled).abs().max()) <= 1e-5
+            differs.append(not torch.equal(eager, compiled))
+    assert any(differs), "nothing ran compiled"
+    assert torch._dynamo.utils.counters["stats"]["unique_graphs"] == graphs
+
+
+@compiler
+def test_with_gradients_it_stays_eager(both: tuple[laef.Laef, laef.Laef]) -> None:
+    signal, measured = example(2, 2)
+    with torch.no_grad():
+        assert torch.equal(*(n(signal, measured).sequence for n in both))
+
+
+def test_without_a_compiler_it_stays_eager_and_says_so_once(monkeypatch: pytest.MonkeyPatch, recwarn: pytest.WarningsRecorder) -> None:
+    def fails(*args: object, **options: object) -> None:
+        raise RuntimeError("no compiler\nand a page of text")
+
+    monkeypatch.setattr(torch, "compile", fails)
+    monkeypatch.setattr(compiled, "kernel", functools.cache(compiled.kernel.__wrapped__))
+    assert [laef.hasten(network(), laef.REPAID) for _ in range(2)] == ["eager", "eager"]
+    assert [str(w.message) for w in recwarn] == ["LAEF runs uncompiled, about a tenth slower: RuntimeError: no compiler"]
+    assert laef.hasten(nn.Linear(1, 1), laef.REPAID) == "eager"
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("change", ["optimiser", "load_state_dict", "in place", "pointed elsewhere", "another type"])
+def test_what_is_derived_from_parameters_follows_them(change: str) -> None:
+    """A stale copy of the weights would give features of a network that is no more."""
+    layer, derived = nn.Linear(3, 2), Derived()
+
+    def found() -> Tensor:
+        return derived([layer.weight], lambda: [layer.weight.T.contiguous()])[0]
+
+    layer.requires_grad_(False)
+    assert found() is found()
+    kept = found()
+    if change == "optimiser":
+        layer.requires_grad_(True)
+        layer.weight.grad = torch.ones_like(layer.weight)
+        torch.optim.AdamW(layer.parameters()).step()
+        layer.requires_grad_(False)
+    elif change == "load_state_dict":
+        layer.load_state_dict(nn.Linear(3, 2).state_dict())
+    elif change == "in place":
+        with torch.inference_mode():
+            layer.weight.mul_(2)
+    elif change == "pointed elsewhere":
+        layer.weight.data = layer.weight.data + 1
+    else:
+        layer.double()
+    assert found() is not kept
+    assert torch.equal(found(), layer.weight.T)
+
+
+def test_parameters_in_training_are_read_anew() -> None:
+    layer, derived = nn.Linear(3, 2), Derived()
+    first, second = (derived([layer.weight], lambda: [layer.weight * 2])[0] for _ in range(2))
+    assert first is not second
+    assert first.requires_grad

@@ -1,0 +1,252 @@
+"""The prepared store: exact, tied to its source, safe to kill, and strict about lost records."""
+
+import multiprocessing
+import os
+import shutil
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from ecgbench.datasets import ptbxl
+from ecgbench.ecg.leads import LEADS
+from ecgbench.ecg.recording import Recording
+from ecgbench.errors import BadRecord, BadSetting, MissingData
+from ecgbench.prepared import prepare as preparing
+from ecgbench.prepared.prepare import find, prepare, state, where
+from ecgbench.prepared.store import encode
+from ecgbench.prepared.verify import verify
+
+
+def _file(data: Path, record: int, suffix: str = ".dat") -> Path:
+    return data / "ptbxl" / "records500" / "00000" / f"{record:05d}_hr{suffix}"
+
+
+def _in_header(record: int, old: str, new: str) -> Callable[[Path], None]:
+    def change(data: Path) -> None:
+        file = _file(data, record, ".hea")
+        text = file.read_text()
+        assert old in text
+        file.write_text(text.replace(old, new, 1))
+
+    return change
+
+
+# ---- what is stored
+
+
+def test_the_store_gives_back_exactly_what_the_files_hold(fake_ptbxl: Path) -> None:
+    copy = prepare("PTB-XL", fake_ptbxl, None)
+    assert copy.folder.parent == fake_ptbxl / "prepared" / "ptbxl"
+    assert len(copy.index) == 30
+    assert copy.quarantined.empty
+    assert set(copy.index["samples"]) == {5000}
+    for record in ("00001", "00017", "00030"):
+        native, stored = ptbxl.read(fake_ptbxl / "ptbxl", record), copy.recording(record)
+        np.testing.assert_array_equal(stored.signal, native.signal)
+        assert (stored.record, stored.patient, stored.fs, stored.unit) == (record, native.patient, 500, "mV")
+    pd.testing.assert_frame_equal(copy.index[ptbxl.index(fake_ptbxl / "ptbxl").columns], ptbxl.index(fake_ptbxl / "ptbxl"))
+    with pytest.raises(BadSetting, match="'00031'"):
+        copy.recording("00031")
+
+
+def test_signals_that_are_no_whole_microvolts_or_too_large_keep_16_bits_per_lead() -> None:
+    x = np.random.default_rng(0).normal(0, 1, (12, 500)).astype(np.float32)
+    x[0] *= 1e-3
+    x[1] *= 60
+    x[2] = 0
+    x[3] = np.float32(1 / 3)
+    steps, gain = encode(Recording(signal=x, unit="mV", leads=LEADS, fs=500, record="a", patient="a"))
+    restored = steps / gain[:, None]
+    assert (np.abs(restored - x).max(axis=1) <= np.abs(x).max(axis=1) / 65_000).all()
+    assert (np.ptp(restored[[2, 3]], axis=1) == 0).all()
+
+
+def test_a_second_call_reads_nothing_and_a_changed_file_prepares_anew(fake_ptbxl: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert state("ptbxl", fake_ptbxl, None) == "downloaded"
+    first = prepare("ptbxl", fake_ptbxl, None)
+    assert state("ptbxl", fake_ptbxl, None) == "ready"
+    with monkeypatch.context() as patched:
+        patched.setattr(ptbxl, "read", lambda *_: pytest.fail("a signal was read"))
+        assert prepare("ptbxl", fake_ptbxl, None).folder == first.folder
+    os.utime(_file(fake_ptbxl, 3))
+    assert state("ptbxl", fake_ptbxl, None) == "downloaded"
+    again = prepare("ptbxl", fake_ptbxl, None)
+    assert again.folder != first.folder
+    assert again.digest == first.digest, "same content, same digest"
+
+
+def test_the_digest_depends_on_content_and_not_on_the_place(fake_ptbxl: Path, tmp_path: Path, ptbxl_copy: ModuleType) -> None:
+    first = prepare("ptbxl", fake_ptbxl, None)
+    moved = tmp_path / "elsewhere"
+    shutil.copytree(fake_ptbxl / "ptbxl", moved / "ptbxl")
+    second = prepare("ptbxl", moved, tmp_path / "p")
+    assert second.folder.parent == tmp_path / "p" / "ptbxl"
+    assert (second.folder.name, second.digest) == (first.folder.name, first.digest)
+    steps = np.fromfile(_file(moved, 3), "<i2").reshape(-1, 12).T.copy()
+    steps[5, 100] += 1
+    ptbxl_copy.write_record(_file(moved, 3).with_suffix(""), steps)
+    assert prepare("ptbxl", moved, None).digest != first.digest
+    table = moved / "ptbxl" / "ptbxl_database.csv"
+    digests = {first.digest, prepare("ptbxl", moved, None).digest}
+    table.write_text(table.read_text().replace("'IRBBB': 100.0", "'ILBBB': 100.0", 1))
+    assert prepare("ptbxl", moved, None).digest not in digests
+
+
+# ---- what is not trusted
+
+FAULTS: dict[str, tuple[int, Callable[[Path], None], str]] = {
+    "truncated": (1, lambda d: os.truncate(_file(d, 1), 60_000), "truncated: 60000 bytes of the 120000"),
+    "html": (2, lambda d: _file(d, 2).write_bytes((b"<html>Not Found</html>\n" * 6000)[:120_000]), "checksum of lead I"),
+    "length": (3, _in_header(3, "500 5000", "500 4000"), "the header states 4000 samples"),
+    "checksum": (4, _in_header(4, " 0 AVL", "1 0 AVL"), "checksum of lead AVL"),
+    "rate": (5, _in_header(5, "12 500 5000", "12 250 5000"), "sampling rate 250 Hz"),
+}
+
+
+def test_bad_records_are_quarantined_each_with_its_reason(fake_ptbxl: Path) -> None:
+    for _, spoil, _ in FAULTS.values():
+        spoil(fake_ptbxl)
+    copy = prepare("ptbxl", fake_ptbxl, None)
+    reasons = dict(zip(copy.quarantined["record"], copy.quarantined["reason"]))
+    assert list(reasons) == [f"{r:05d}" for r, _, _ in FAULTS.values()]
+    for number, _, reason in FAULTS.values():
+        assert reason in reasons[f"{number:05d}"]
+        assert f"{number:05d}: " not in reasons[f"{number:05d}"]
+    assert len(copy.index) == 25
+    np.testing.assert_array_equal(copy.recording("00006").signal, ptbxl.read(fake_ptbxl / "ptbxl", "00006").signal)
+    assert verify("ptbxl", fake_ptbxl, None) == []
+
+
+def test_missing_samples_and_files_are_quarantined_and_flat_leads_kept(fake_ptbxl: Path, ptbxl_copy: ModuleType) -> None:
+    steps = np.fromfile(_file(fake_ptbxl, 6), "<i2").reshape(-1, 12).T.copy()
+    steps[3, 100] = -32768
+    ptbxl_copy.write_record(_file(fake_ptbxl, 6).with_suffix(""), steps)
+    _file(fake_ptbxl, 7).write_bytes(b"")
+    _file(fake_ptbxl, 8, ".hea").unlink()
+    flat = np.fromfile(_file(fake_ptbxl, 9), "<i2").reshape(-1, 12).T.copy()
+    flat[[7, 9]] = [[0], [17]]
+    ptbxl_copy.write_record(_file(fake_ptbxl, 9).with_suffix(""), flat)
+    copy = prepare("ptbxl", fake_ptbxl, None)
+    assert copy.quarantined["reason"].tolist() == [
+        "1 samples are NaN (marked as missing in the file)",
+        "00007_hr.dat is empty",
+        "00008_hr.hea is missing",
+    ]
+    assert copy.index.set_index("record")["flat"].loc[["00009", "00010"]].tolist() == ["V2+V4", ""]
+
+
+def test_too_many_lost_stops_names_reasons_and_leaves_nothing(fake_ptbxl: Path) -> None:
+    for record in range(1, 7):
+        _file(fake_ptbxl, record).write_bytes(b"")
+    with pytest.raises(MissingData, match=r"6 of 30 records .* 00001: 00001_hr.dat is empty; 00002: .*ecgbench data prepare ptbxl"):
+        prepare("ptbxl", fake_ptbxl, None)
+    assert [p.name for p in (fake_ptbxl / "prepared" / "ptbxl").iterdir()] == [".lock"]
+
+
+def test_the_limit_is_half_a_percent_of_the_dataset() -> None:
+    source = SimpleNamespace(name="ptbxl", root="x", module=ptbxl)
+    lost = [(str(i), "empty") for i in range(10)]
+    preparing._stop_if_too_many(source, lost, 2000)  # type: ignore[arg-type]
+    with pytest.raises(MissingData, match="11 of 2000"):
+        preparing._stop_if_too_many(source, [*lost, ("x", "empty")], 2000)  # type: ignore[arg-type]
+
+
+def test_a_patient_on_both_sides_of_a_split_stops(fake_ptbxl: Path) -> None:
+    file = fake_ptbxl / "ptbxl" / "ptbxl_database.csv"
+    table = pd.read_csv(file, dtype=str, keep_default_na=False)
+    table.loc[29, "patient_id"] = "1000.0"
+    table.to_csv(file, index=False)
+    with pytest.raises(BadRecord, match="patient 1000 is in more than one split"):
+        prepare("ptbxl", fake_ptbxl, None)
+
+
+def test_missing_data_says_where_how_and_which_command(tmp_path: Path) -> None:
+    assert state("ptbxl", tmp_path, None) == "absent"
+    with pytest.raises(MissingData, match=f"{tmp_path}/ptbxl .*ECGBENCH_DATA.*physionet.*ecgbench data prepare ptbxl --data {tmp_path}"):
+        prepare("ptbxl", tmp_path, None)
+    with pytest.raises(MissingData, match=r"no data folder is set.*--data DIR or ECGBENCH_DATA=DIR"):
+        prepare("ptbxl", None, None)
+
+
+def test_where_prepared_copies_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert where(tmp_path / "p", tmp_path) == tmp_path / "p"
+    assert where(None, tmp_path) == tmp_path / "prepared"
+    monkeypatch.setenv("ECGBENCH_DATA", str(tmp_path / "d"))
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    assert where(None, None) == tmp_path / "cache" / "ecgbench" / "prepared"
+    monkeypatch.setenv("ECGBENCH_PREPARED", str(tmp_path / "q"))
+    assert where(None, tmp_path) == tmp_path / "q"
+
+
+# ---- killed, twice at once, damaged
+
+
+def _prepare_slowly(data: Path, started: Path) -> None:
+    prepare("ptbxl", data, None, lambda done, total: (started.touch() if done == 10 else None, time.sleep(0.01))[1])
+
+
+def test_killed_while_preparing_nothing_counts_and_the_next_attempt_cleans_up(
+    fake_ptbxl: Path, tmp_path: Path, kill_when: Callable[..., None]
+) -> None:
+    kill_when(_prepare_slowly, fake_ptbxl, tmp_path / "started")
+    home = fake_ptbxl / "prepared" / "ptbxl"
+    assert [p.suffix for p in home.iterdir() if p.is_dir()] == [".tmp"]
+    assert state("ptbxl", fake_ptbxl, None) == "downloaded"
+    copy = prepare("ptbxl", fake_ptbxl, None)
+    assert [p.name for p in home.iterdir() if p.is_dir()] == [copy.folder.name]
+    assert len(copy.index) == 30
+
+
+def _prepare_and_note(data: Path, out: Path) -> None:
+    out.write_text(prepare("ptbxl", data, None).digest)
+
+
+def test_two_processes_at_once_agree(fake_ptbxl: Path, tmp_path: Path) -> None:
+    context = multiprocessing.get_context("fork")
+    both = [context.Process(target=_prepare_and_note, args=(fake_ptbxl, tmp_path / f"{i}.txt")) for i in range(2)]
+    for process in both:
+        process.start()
+    for process in both:
+        process.join()
+    assert (tmp_path / "0.txt").read_text() == (tmp_path / "1.txt").read_text() == prepare("ptbxl", fake_ptbxl, None).digest
+
+
+def test_damage_is_found(fake_ptbxl: Path) -> None:
+    with pytest.raises(MissingData, match="no prepared copy"):
+        verify("ptbxl", fake_ptbxl, None)
+    copy = prepare("ptbxl", fake_ptbxl, None)
+    assert verify("ptbxl", fake_ptbxl, None) == []
+    file = _file(fake_ptbxl, 12)
+    times = file.stat()
+    raw = bytearray(file.read_bytes())
+    raw[500] ^= 1
+    file.write_bytes(raw)
+    os.utime(file, ns=(times.st_atime_ns, times.st_mtime_ns))  # bit rot changes neither size nor time
+    with (copy.folder / "signal.i16").open("r+b") as out:
+        out.seek(4 * 120_000 + 60)
+        out.write(b"\x01\x7f")
+    problems = dict(verify("ptbxl", fake_ptbxl, None))
+    assert list(problems) == ["00005", "00012"]
+    assert "prepared signal differs" in problems["00005"]
+    assert "checksum" in problems["00012"]
+    os.truncate(copy.folder / "signal.i16", 100)
+    with pytest.raises(MissingData, match="damaged; delete that folder"):
+        find("ptbxl", fake_ptbxl, None)
+
+
+def test_the_order_of_lines_in_the_index_file_does_not_matter(fake_ptbxl: Path) -> None:
+    """Features are addressed by position: two copies of one content must have one order, not only one digest."""
+    one = prepare("ptbxl", fake_ptbxl, None)
+    table = fake_ptbxl / "ptbxl" / "ptbxl_database.csv"
+    head, *lines = table.read_text().splitlines()
+    table.write_text("\n".join([head, *reversed(lines)]) + "\n")
+    two = prepare("ptbxl", fake_ptbxl, None)
+    assert two.folder != one.folder
+    assert two.digest == one.digest
+    pd.testing.assert_frame_equal(one.index, two.index)

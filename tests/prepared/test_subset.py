@@ -1,0 +1,68 @@
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from ecgbench.cards import Task
+from ecgbench.datasets import demo
+from ecgbench.prepared.subset import Selection
+
+TASKS = (
+    Task(name="all", title="All", labels=tuple(f"A{i}" for i in range(12))),
+    Task(name="form", title="Form", labels=("A1", "A2"), parent="all"),
+    Task(name="super", title="Super", labels=("S0", "S1", "S2")),
+)
+SIZES = {"train": 800, "val": 100, "test": 100}
+
+
+def prepared(seed: int = 0) -> Any:
+    """1,000 records; labels of 2 to 40 %; S2 is in no val record."""
+    draw = np.random.default_rng(seed)
+    splits = draw.permutation(np.repeat(list(SIZES), list(SIZES.values())))
+    table = pd.DataFrame({"record": [f"{i:05d}" for i in range(1000)], "split": splits})
+    for i, column in enumerate(sorted({c for t in TASKS for c in t.columns})):
+        table[column] = (draw.random(1000) < 0.02 + 0.38 * i / 14).astype(np.int8)
+    table.loc[table["split"] == "val", "super:S2"] = 0
+    return SimpleNamespace(index=table, card=SimpleNamespace(tasks=TASKS), name="toy", digest=f"digest{seed}")
+
+
+@pytest.mark.parametrize(("limit", "expected"), [(300, (240, 30, 30)), (3, (1, 1, 1)), (4, (2, 1, 1)), (999, (799, 100, 100))])
+def test_a_limit_is_kept_in_the_proportion_of_the_splits(limit: int, expected: tuple[int, ...]) -> None:
+    found = Selection(prepared(), limit)
+    assert tuple(len(found.of(s)) for s in SIZES) == expected
+    assert len(found.index) == found.index["record"].nunique() == limit
+
+
+@pytest.mark.parametrize("limit", [3, 5, 17, 60])
+def test_the_demo_keeps_its_limit(limit: int) -> None:
+    whole = SimpleNamespace(index=demo.index(None), card=demo.CARD, name="demo", digest="d")
+    assert len(Selection(whole, limit).index) == limit  # type: ignore[arg-type]
+
+
+def test_every_label_has_both_values_where_the_data_have_them() -> None:
+    found = Selection(prepared(), 300)
+    columns = sorted({c for t in TASKS for c in t.columns})
+    for split in SIZES:
+        values, whole = found.of(split)[columns], prepared().index.query("split == @split")[columns]
+        expected = whole.nunique() == 2
+        assert ((values.nunique() == 2) == expected).all()
+        assert expected["super:S2"] == (split != "val")
+
+
+def test_a_selection_depends_on_the_records_and_the_limit_alone() -> None:
+    one, again, other = Selection(prepared(), 60), Selection(prepared(), 60), Selection(prepared(), 61)
+    assert one.index.equals(again.index)
+    assert one.digest == again.digest != other.digest
+    assert list(one.index["record"]) == sorted(one.index["record"])
+    data = prepared()
+    data.digest = "of other signals"
+    assert Selection(data, 60).digest != one.digest
+    assert (data.index.loc[one.index.index, "record"] == one.index["record"]).all()
+
+
+@pytest.mark.parametrize("limit", [None, 1000, 5000])
+def test_a_limit_beyond_the_data_is_all_of_it(limit: int | None) -> None:
+    assert Selection(prepared(), limit).index.equals(prepared().index)
+    assert Selection(prepared(), limit).digest == Selection(prepared(), None).digest
