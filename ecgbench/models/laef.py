@@ -324,10 +324,10 @@ def hasten(network: nn.Module, windows: int) -> str:
     """
     layers = [m for m in network.modules() if isinstance(m, GATv2)]
     kernels = (compiled.kernel(m.heads, m.vector.shape[2], m.vector.device.type) for m in layers)
-    compiled = bool(layers) and windows >= REPAID and all(kernels)
+    worth_it = bool(layers) and windows >= REPAID and all(kernels)
     for layer in layers:
-        layer.compiled = compiled
-    return "compiled" if compiled else "eager"
+        layer.compiled = worth_it
+    return "compiled" if worth_it else "eager"
 
 
 def reference(network: Laef) -> Laef:
