@@ -1,6 +1,5 @@
 """Files that are there whole or not at all: a temporary name in the same folder, fsync, rename."""
 
-import fcntl
 import io
 import json
 import os
@@ -13,6 +12,11 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import numpy as np
 
 from ecgbench.errors import BadSetting, WriteError
+
+try:
+    import fcntl
+except ImportError:
+    raise BadSetting("ecgbench runs on Linux and macOS; on Windows use WSL") from None
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -81,17 +85,30 @@ def sweep(folder: Path, below: bool = True) -> None:
 
 
 @contextmanager
-def alone(folder: Path, otherwise: str) -> Iterator[None]:
-    """One process at a time in a folder, which is made; BadSetting(otherwise) where another is there. The lock dies with its process."""
-    with writing(folder):
+def locked(folder: Path, name: str = ".lock", wait: bool = True, otherwise: str = "") -> Iterator[None]:
+    """One process at a time inside. The lock is the system's and ends with its process, however that ends.
+
+    folder: made where there is none. name: of the lock's file in it, which stays; "": the folder itself is the lock.
+    Where another process is inside: wait, or BlockingIOError, or, with `otherwise`, BadSetting(otherwise).
+    WriteError names what cannot be made.
+    """
+    with writing(folder / name):  # but not the lock itself: that another holds it is no fault of the disk
         folder.mkdir(parents=True, exist_ok=True)
-        lock = (folder / ".lock").open("w")
-    with lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise BadSetting(otherwise) from None
+        handle = os.open(folder / name, os.O_RDWR | os.O_CREAT if name else os.O_RDONLY, 0o666)
+    try:
+        _take(handle, wait and not otherwise, otherwise)
         yield
+    finally:
+        os.close(handle)
+
+
+def _take(handle: int, wait: bool, otherwise: str) -> None:
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+    except BlockingIOError:
+        if otherwise:
+            raise BadSetting(otherwise) from None
+        raise
 
 
 @contextmanager

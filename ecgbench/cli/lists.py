@@ -11,6 +11,7 @@ import typer
 from ecgbench.cli.run import DATA, PREPARED
 from ecgbench.errors import BadSetting, EcgbenchError
 from ecgbench.room import Room
+from ecgbench.text import line
 
 JSON = typer.Option(False, "--json", help="One array of objects instead of a table.")
 
@@ -96,7 +97,7 @@ def _citizens(room: Room, about: Callable[[Room, str], Any]) -> Iterator[tuple[s
 
 
 def _complain(text: str) -> None:
-    typer.echo(f"ecgbench: {_plain(' '.join(text.split()))}", err=True)
+    typer.echo(f"ecgbench: {line(text)}", err=True)
 
 
 def show(rows: Sequence[dict[str, Any]], as_json: bool, columns: Sequence[str]) -> None:
@@ -106,16 +107,11 @@ def show(rows: Sequence[dict[str, Any]], as_json: bool, columns: Sequence[str]) 
         return
     cells = [[_word(r[c]) for c in columns] for r in rows]
     widths = [max(len(x) for x in (c, *(row[i] for row in cells))) for i, c in enumerate(columns)]
-    for line in [list(columns), *cells]:
-        typer.echo("  ".join(x.ljust(w) for x, w in zip(line, widths)).rstrip())
+    for row in [list(columns), *cells]:
+        typer.echo("  ".join(x.ljust(w) for x, w in zip(row, widths)).rstrip())
 
 
 def _word(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return f"{value:,}" if isinstance(value, int) else _plain(str(value))
-
-
-def _plain(text: str) -> str:
-    """Without control characters, which a terminal would obey."""
-    return "".join(c if c.isprintable() else "?" for c in text)
+    return f"{value:,}" if isinstance(value, int) else line(str(value))

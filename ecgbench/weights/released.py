@@ -5,22 +5,22 @@ come from; our own are shipped, see `shipped`. A lock file (`ecgbench.lock`, to 
 from the first time they are used.
 """
 
-import fcntl
 import functools
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import platformdirs
 
+from ecgbench import files
 from ecgbench.cards import ModelCard, Weights
 from ecgbench.errors import BadSetting, BadWeights, EcgbenchError, UnknownName, WriteError
-from ecgbench.files import as_json, put, writing
+from ecgbench.files import as_json, put
 from ecgbench.room import folder_name, plain
 from ecgbench.weights import shipped
 
@@ -134,7 +134,7 @@ def locked(path: Path, model: str, name: str) -> Json | None:
 
 def pin(path: Path, model: str, layout: Weights, digest: str, size: int) -> bool:
     """Write a hash that no card knows into the lock file; False where it stands there already. WriteError names the file."""
-    with _alone(path):
+    with files.locked(path.parent, ""):
         entries = _lock(path)
         if entries.get(model, {}).get(layout.name, {}).get("sha256") == digest:
             return False
@@ -142,19 +142,6 @@ def pin(path: Path, model: str, layout: Weights, digest: str, size: int) -> bool
         entries.setdefault(model, {})[layout.name] = {"file": layout.member or layout.file, "sha256": digest, "bytes": size, "date": today}
         put(path, as_json(entries))
     return True
-
-
-@contextmanager
-def _alone(path: Path) -> Iterator[None]:
-    """One process at a time reads and rewrites `path`; the others wait."""
-    with writing(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        held = os.open(path.parent, os.O_RDONLY)  # the folder: no file is left behind
-    try:
-        fcntl.flock(held, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(held)
 
 
 def prove(digest: str, source: str, layout: Weights, model: str, lock: Path) -> None:
@@ -180,7 +167,7 @@ def tell_terms(model: str, layout: Weights, tell: Callable[[str], None]) -> None
         return
     path, key = cache() / "terms.json", f"{model}/{layout.name}"
     told: Json = {}
-    with suppress(WriteError), _alone(path):
+    with suppress(WriteError), files.locked(path.parent, ""):
         with suppress(BadSetting):
             told = _json(path, "") if path.is_file() else {}
         if told.get(key) != layout.terms:
