@@ -228,7 +228,8 @@ class DatasetCard:
 
 def facts(card: object) -> dict[str, Any]:
     """A card as plain JSON types, for keys, provenance and lists."""
-    return _plain(asdict(card))  # type: ignore[call-overload]
+    plain: dict[str, Any] = _plain(asdict(card))  # type: ignore[call-overload]
+    return plain
 
 
 def _plain(value: Any) -> Any:
