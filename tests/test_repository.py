@@ -25,7 +25,7 @@ FLOORS = (
     {"cards", "cells"},
     {"datasets", "models", "adapters", "suites", "vocabulary", "layers", "transport", "weights", "prepared", "adapt", "results"},
     {"training", "inference", "gates"},
-    {"pretraining", "benchmark", "profiling"},
+    {"pretraining", "benchmark", "profiling", "doctor", "estimate"},
     {"reports"},
     {"conformance"},
     {"cli", "__main__"},

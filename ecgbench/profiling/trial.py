@@ -229,11 +229,11 @@ def about(device: str) -> dict[str, Any]:
 def _name(device: str) -> str:
     import torch
 
-    from ecgbench.benchmark.machine import processor
+    from ecgbench.doctor.machine import cpu
 
     if device == "cpu":
         threads = torch.get_num_threads()
-        return f"{processor()['cpu']}, {threads} thread{'s' * (threads > 1)}"
+        return f"{cpu()}, {threads} thread{'s' * (threads > 1)}"
     return torch.cuda.get_device_name(device)
 
 
