@@ -67,7 +67,7 @@ def run(
     in_process: bool = typer.Option(
         False, "--in-process", help="Run models in this process, for a debugger: what a model does to its process then ends the run."
     ),
-    dry_run: bool = typer.Option(False, "--dry-run", help="Only tell what would be computed, with disk and time as measured by a trial."),
+    dry_run: bool = typer.Option(False, "--dry-run", help="Only tell what would be computed, with disk and time as a short probe tells."),
     yes: bool = typer.Option(False, "--yes", "-y", help="Start fine-tuning without a GPU even if it will take more than an hour."),
 ) -> None:  # fmt: skip
     """Compute every cell of a study that is not finished yet.
@@ -131,7 +131,7 @@ def _compute(asked: Asked, places: Places, manner: _Manner) -> None:
     device = choose(manner.device)
     processes = int(os.environ.get("WORLD_SIZE", "1"))  # of torchrun: the first computes the study, all fine-tune
     if manner.dry_run and processes > 1:
-        raise BadSetting("--dry-run: its trial is of one process; run it without torchrun")
+        raise BadSetting("--dry-run: its probe is of one process; run it without torchrun")
     with tempfile.TemporaryDirectory() as passing:
         logs = Path(passing) if manner.dry_run else places.out
         with _engine(manner, logs, processes) as engine:
@@ -166,20 +166,25 @@ def _engine(manner: _Manner, logs: Path, processes: int) -> Any:
 
 def _planned(asked: Asked, places: Places, manner: _Manner, engine: Any, device: str) -> Plan:
     """The plan, once its time is told where that was asked for or is long; `device` is "" where nothing can be tried."""
-    from ecgbench.benchmark import estimate as estimating
     from ecgbench.benchmark import plan as planning
+    from ecgbench.benchmark.job import Job
     from ecgbench.benchmark.run import doors
+    from ecgbench.estimate import study
+
+    def measure(part: Plan, dataset: str) -> dict[str, Any]:
+        answer: dict[str, Any] = engine.measure(Job(plan=part, dataset=dataset, places=places, device=device, doors=doors()))
+        return answer
 
     started = time.monotonic()
     planned = planning.plan(asked, lambda model, weights: engine.look(model, doors(), weights, asked.contract)["policy"])
     begun = time.monotonic() - started
-    slow = planned.training.protocol == "finetune" and device == "cpu" and not estimating.trifling(planned)
+    slow = planned.training.protocol == "finetune" and device == "cpu" and not study.trifling(planned)
     if manner.dry_run or slow:
-        found = replace(estimating.estimate(planned, places, engine.measure, doors(), device), begun=begun)
+        whole = replace(study.estimate(planned, places.out, measure, device), begun=begun)
         if manner.dry_run:
-            typer.echo("\n".join(estimating.table(found, places.out)))
+            typer.echo("\n".join(study.table(whole, places.out)))
         else:
-            estimating.agreed(found, manner.yes, lambda line: typer.echo(line, err=True))
+            typer.echo(study.agreed(whole, manner.yes), err=True)
     return planned
 
 

@@ -27,7 +27,7 @@ class Selection:
         if self.limit is None or self.limit >= len(index):
             return index
         labels = [c for t in sorted(self.prepared.card.tasks, key=lambda t: len(t.labels)) for c in t.columns]
-        quotas = _quotas({str(s): int(n) for s, n in index["split"].value_counts().items()}, self.limit)
+        quotas = quotas_of({str(s): int(n) for s, n in index["split"].value_counts().items()}, self.limit)
         chosen = [_choose(index[index["split"] == s], labels, q, rng("limit", self.prepared.name, s)) for s, q in quotas.items()]
         return index.loc[sorted(np.concatenate(chosen))]
 
@@ -42,12 +42,12 @@ class Selection:
         return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _quotas(sizes: dict[str, int], limit: int) -> dict[str, int]:
+def quotas_of(sizes: dict[str, int], limit: int) -> dict[str, int]:
     """Records per split, `limit` in all: proportional by largest remainder, at least one of each.
 
-    >>> _quotas({"train": 1598, "val": 200, "test": 202}, 60)
+    >>> quotas_of({"train": 1598, "val": 200, "test": 202}, 60)
     {'train': 48, 'val': 6, 'test': 6}
-    >>> _quotas({"train": 120, "val": 20, "test": 40}, 3)
+    >>> quotas_of({"train": 120, "val": 20, "test": 40}, 3)
     {'train': 1, 'val': 1, 'test': 1}
     """
     total = sum(sizes.values())

@@ -57,7 +57,7 @@ class Isolated:
             return {"policy": None}
 
     def measure(self, job: Job) -> Event:
-        """The answer of `workload.measure`; {"failed": reason} where the model fails or ends its process."""
+        """The answer of `probe.measure`; {"failed": reason} where the model fails or ends its process."""
         try:
             return self._ask(job.model, {"measure": job.to_json()}, lambda event: None) or {}
         except DiedError as error:

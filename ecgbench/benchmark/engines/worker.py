@@ -60,13 +60,15 @@ def main() -> None:
 def _carry_out(command: dict[str, Any], tell: Any) -> Event | None:
     from ecgbench.benchmark.job import Job
     from ecgbench.benchmark.work import enter, look, work
-    from ecgbench.benchmark.workload import tried
+    from ecgbench.estimate.probe import measure
 
     if "look" in command:
         enter(command["doors"])
         return look(command["look"], command["weights"], command["contract"])
     if "measure" in command:
-        return tried(Job.from_json(command["measure"]))
+        job = Job.from_json(command["measure"])
+        enter(job.doors)
+        return measure(job)
     work(Job.from_json(command["job"]), tell)
     return None
 
