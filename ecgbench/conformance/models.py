@@ -139,7 +139,7 @@ def _features(encoder: Encoder, recording: Recording, subset: LeadSubset) -> np.
 
 def _recording(number: int, contract: InputContract) -> Recording:
     """A demo recording, as long as one window."""
-    whole = demo.read(None, f"D{number:03d}")
+    whole = demo.recording(number)
     return _with(whole, whole.signal[:, : round(contract.seconds * whole.fs)], whole.leads)
 
 

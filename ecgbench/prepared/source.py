@@ -4,7 +4,7 @@ import hashlib
 import json
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -14,7 +14,7 @@ import pandas as pd
 import platformdirs
 
 from ecgbench.cards import DatasetCard, facts
-from ecgbench.datasets import get, resolve
+from ecgbench.datasets import ROOM, get, resolve
 from ecgbench.errors import BadRecord, MissingData
 
 LAYOUT = 2
@@ -74,7 +74,7 @@ class Source:
 
     name: str
     module: ModuleType
-    """Its citizen: CARD, index, read."""
+    """Its plug-in: CARD, index, read."""
     root: Path | None
     """Its folder; None where the data are generated."""
     index: pd.DataFrame
@@ -98,23 +98,24 @@ class Source:
         """sha256 of card, index files, and path, size and time of every record file, relative to the root."""
         card = self.module.CARD
         total = hashlib.sha256(canonical([LAYOUT, facts(card)]))
+        # LAYOUT knows nothing of a plug-in from outside, nor of data that are made by code
+        code = _sources(self.module) if self.root is None or not ROOM.built_in(self.name) else []
+        for file in [*code, *(self.root / f for f in card.index_files if self.root)]:
+            total.update(hashlib.sha256(file.read_bytes()).digest())
         if self.root is None:
-            for file in _makers(self.module):
-                total.update(hashlib.sha256(file.read_bytes()).digest())
             return total.hexdigest()
-        for file in card.index_files:
-            total.update(hashlib.sha256((self.root / file).read_bytes()).digest())
         for found in _record_files(self.root, self.index["path"]):
             total.update(canonical(found))
         return total.hexdigest()
 
 
-def _makers(module: ModuleType) -> list[Path]:
-    """The source files that generated data change with: the citizen's and those beside it that it imports from."""
+def _sources(module: ModuleType) -> list[Path]:
+    """The plug-in's file, and those beside it or in its own package that it imports from."""
     own = Path(str(module.__file__))
     names = {str(getattr(v, "__module__", None) or getattr(v, "__name__", "")) for v in vars(module).values()}
-    files = {Path(str(sys.modules[n].__file__)) for n in names if getattr(sys.modules.get(n), "__file__", None)}
-    return sorted({own} | {f for f in files if f.parent == own.parent})
+    files = {n: Path(str(sys.modules[n].__file__)) for n in names if getattr(sys.modules.get(n), "__file__", None)}
+    package = module.__name__.partition(".")[0]
+    return sorted({own} | {f for n, f in files.items() if f.parent == own.parent or n.startswith(f"{package}.")})
 
 
 def _record_files(root: Path, paths: Iterable[str]) -> list[tuple[str, int, int]]:
@@ -129,6 +130,13 @@ def _record_files(root: Path, paths: Iterable[str]) -> list[tuple[str, int, int]
                 stat = entry.stat()
                 found.append((path, stat.st_size, stat.st_mtime_ns))
     return sorted(found)
+
+
+def rows(index: pd.DataFrame) -> Iterator[dict[str, Any]]:
+    """The rows of an index one after the other, as a dataset's `read` receives them: column -> value."""
+    columns = [str(c) for c in index.columns]
+    for values in index.itertuples(index=False, name=None):
+        yield dict(zip(columns, values))
 
 
 def check(name: str, card: DatasetCard, index: pd.DataFrame) -> None:

@@ -45,9 +45,10 @@ def index(root):
     table = table.rename(columns=old)
     table["record"], table["patient"] = "../" + table["record"], "=" + table["patient"]
     return table
-def read(root, record):
-    found = demo.read(root, record.removeprefix("../"))
-    return replace(found, record=record, patient="=" + found.patient)
+def read(root, row):
+    hot = {f"demo:{label}": row[f"../../x:{evil}"] for label, evil in zip(demo.LABELS, EVIL)}
+    plain = {"record": row["record"].removeprefix("../"), "patient": row["patient"].removeprefix("="), **hot}
+    return replace(demo.read(root, plain), record=row["record"], patient=row["patient"])
 """
 
 
