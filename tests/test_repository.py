@@ -20,7 +20,7 @@ DOCS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]
 DOCS += [page for folder in ("docs", "models") for page in sorted((ROOT / folder).rglob("*.md"))]
 
 FLOORS = (
-    {"room", "declared", "seeds", "errors", "provenance", "files", "text", "processes", "stats"},
+    {"room", "seeds", "errors", "provenance", "files", "text", "processes", "stats"},
     {"ecg"},
     {"cards", "cells"},
     {"datasets", "models", "adapters", "suites", "vocabulary", "layers", "transport", "weights", "prepared", "adapt", "results"},
