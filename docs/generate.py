@@ -1,11 +1,14 @@
-"""Writes the generated parts of docs/lists.md from the cards; `--check` writes nothing and exits with 1 where they are stale.
+"""Writes the generated parts of docs/lists.md (from the cards) and CONTRIBUTING.md (the floors, from the test that keeps them).
 
-A part stands between `<!-- models -->` and `<!-- end -->`, for each name in BLOCKS; the text around it is written by hand.
+`--check` writes nothing and exits with 1 where they are stale. A part stands between `<!-- models -->` and `<!-- end -->`, for
+each name in PAGES; the text around it is written by hand.
 """
 
+import importlib.util
 import inspect
 import re
 import sys
+import textwrap
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
@@ -150,23 +153,43 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join("| " + " | ".join(cell.replace("|", r"\|") for cell in line) + " |" for line in lines)
 
 
-def generated(text: str) -> str:
-    """The page with every part written anew."""
-    for name, block in BLOCKS.items():
+def floors() -> str:
+    """What may import what, from the test that reads the imports."""
+    spec = importlib.util.spec_from_file_location("test_repository", ROOT / "tests" / "test_repository.py")
+    assert spec is not None
+    assert spec.loader is not None
+    test = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(test)
+    lines = []
+    for number, (names, holds) in enumerate(zip(test.FLOORS, test.FLOORS_HOLD, strict=True)):
+        spelled = sorted(f"`{name}/`" if (test.PACKAGE / name).is_dir() else f"`{name}`" for name in names)
+        lines += textwrap.wrap(f"{number}. {', '.join(spelled)}: {holds}", 120, subsequent_indent="   ", break_on_hyphens=False)
+    return "\n".join(lines)
+
+
+def generated(page: Path) -> str:
+    """A page with every part written anew."""
+    text = page.read_text(encoding="utf-8")
+    for name, block in PAGES[page].items():
         part = re.compile(rf"(<!-- {name} -->\n).*?(<!-- end -->)", re.DOTALL)
-        assert len(part.findall(text)) == 1, f"docs/lists.md must hold <!-- {name} --> ... <!-- end --> once"
+        assert len(part.findall(text)) == 1, f"{page.name} must hold <!-- {name} --> ... <!-- end --> once"
         text = part.sub(lambda m, block=block: f"{m[1]}\n{block()}\n\n{m[2]}", text)  # type: ignore[misc]
     return text
 
 
+ROOT = Path(__file__).parents[1]
+PAGES = {PAGE: BLOCKS, ROOT / "CONTRIBUTING.md": {"floors": floors}}
+
+
 def main(words: Sequence[str]) -> int:
     """0: written, or up to date; 1: stale (with --check)."""
-    before = PAGE.read_text(encoding="utf-8")
-    after = generated(before)
+    after = {page: generated(page) for page in PAGES}
+    stale = [page.name for page, text in after.items() if text != page.read_text(encoding="utf-8")]
     if "--check" not in words:
-        PAGE.write_text(after, encoding="utf-8")
-    elif before != after:
-        print("docs/lists.md is stale; write it anew with: make docs", file=sys.stderr)
+        for page, text in after.items():
+            page.write_text(text, encoding="utf-8")
+    elif stale:
+        print(f"{', '.join(stale)} is stale; write it anew with: make docs", file=sys.stderr)
         return 1
     return 0
 

@@ -104,6 +104,10 @@ class Room:
         """The files that were given by path, in the order in which they came."""
         return list(self._paths.values())
 
+    def argument(self, name: str) -> str:
+        """What another command calls a plug-in: its path where it was given by path, else its name."""
+        return str(self._paths.get(name, name))
+
     def built_in(self, name: str) -> bool:
         """Whether a plug-in is one of this package's own files."""
         return name in self._files

@@ -156,6 +156,7 @@ def test_files_are_known_by_their_paths_and_may_be_forgotten(house: Path, tmp_pa
     assert found.paths() == []
     assert found.resolve(str(path)) == "foo"
     assert found.paths() == [path]
+    assert (found.argument("foo"), found.argument("laef")) == (str(path), "laef")
     assert (found.built_in("laef"), found.built_in("foo")) == (True, False)
     module = found.get("foo")
     assert sys.modules[module.__name__] is module

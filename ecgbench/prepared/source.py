@@ -65,7 +65,7 @@ def root_of(name: str, card: DatasetCard, data: Path | None) -> Path | None:
 def command(name: str, data: Path | None) -> str:
     """The command that prepares a dataset, as errors propose it."""
     place = f" --data {data or 'DIR'}" if get(name).CARD.folder else ""
-    return f"ecgbench data prepare {name}{place}"
+    return f"ecgbench data prepare {ROOM.argument(name)}{place}"
 
 
 @dataclass(frozen=True)

@@ -93,10 +93,7 @@ def not_here(card: ModelCard, model: str, name: str) -> BadSetting:
         return shipped.missing(layout)
     from ecgbench.models import ROOM
 
-    called = next(
-        (str(path) for path in ROOM.paths() if path.stem == model), model
-    )  # a file of one's own is known by its path in another command
-    asked = f"ecgbench models fetch {called}" + ("" if name == RELEASED else f" --weights {name}")
+    asked = f"ecgbench models fetch {ROOM.argument(model)}" + ("" if name == RELEASED else f" --weights {name}")
     return BadSetting(
         f"the {name} weights of {card.title} are not on this machine; run: {asked}. It gets {layout.file} from {layout.url}; "
         f"where that fails, put the file into {house(model)} and run it again. Or pass --weights {model}=PATH, or --weights random"
