@@ -24,11 +24,11 @@ def prepare(dataset: str = DATASET, data: Path = DATA, prepared: Path = PREPARED
     from ecgbench.prepared import prepare
 
     name = _name(dataset)
-    found = prepare.prepare(name, data, prepared, paced(f"prepare {name}", watcher().note))
+    copy = prepare.prepare(name, data, prepared, paced(f"prepare {name}", watcher().note))
     typer.echo(
-        f"{name}: {len(found.index)} records of {found.card.records:,} in the release, {len(found.quarantined)} quarantined: {found.folder}"
+        f"{name}: {len(copy.index)} records of {copy.card.records:,} in the release, {len(copy.quarantined)} quarantined: {copy.folder}"
     )
-    for record, reason in found.quarantined[["record", "reason"]].itertuples(index=False):
+    for record, reason in copy.quarantined[["record", "reason"]].itertuples(index=False):
         typer.echo(f"  quarantined {record}: {reason}")
 
 

@@ -44,7 +44,7 @@ def properties(network: Network) -> Iterator[tuple[str, Callable[[], str]]]:
         yield f"the same twice (contract {contract.name})", partial(deterministic, encoder)
         yield f"a batch of one equals a batch of n (contract {contract.name})", partial(batch_of_one, encoder)
         if card.native:
-            yield f"rows not measured are not read (contract {contract.name})", partial(door_is_shut, encoder)
+            yield f"rows not measured are not read (contract {contract.name})", partial(hidden_rows_are_not_read, encoder)
 
 
 def card_is_true(network: Network) -> str:
@@ -108,7 +108,7 @@ def batch_of_one(encoder: Encoder) -> str:
 
 
 @torch.inference_mode()
-def door_is_shut(encoder: Encoder) -> str:
+def hidden_rows_are_not_read(encoder: Encoder) -> str:
     """NaN, zeros and noise in rows that are not measured give the same features, bit for bit."""
     c, generator = encoder.contract, rng("conformance", "door")
     x = torch.from_numpy(generator.standard_normal((2, len(c.leads), c.received)).astype(np.float32))

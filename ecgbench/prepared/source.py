@@ -104,8 +104,8 @@ class Source:
             total.update(hashlib.sha256(file.read_bytes()).digest())
         if self.root is None:
             return total.hexdigest()
-        for found in _record_files(self.root, self.index["path"]):
-            total.update(canonical(found))
+        for file_state in _record_files(self.root, self.index["path"]):
+            total.update(canonical(file_state))
         return total.hexdigest()
 
 
@@ -120,7 +120,7 @@ def _sources(module: ModuleType) -> list[Path]:
 
 def _record_files(root: Path, paths: Iterable[str]) -> list[tuple[str, int, int]]:
     """(relative path, size, mtime in ns) of the files that records name, with or without their suffix; sorted."""
-    wanted, found = set(paths), []
+    wanted, states = set(paths), []
     for folder in sorted({p.rpartition("/")[0] for p in wanted}):
         if not (root / folder).is_dir():
             continue
@@ -128,8 +128,8 @@ def _record_files(root: Path, paths: Iterable[str]) -> list[tuple[str, int, int]
             path = f"{folder}/{entry.name}" if folder else entry.name
             if path in wanted or path.rpartition(".")[0] in wanted:
                 stat = entry.stat()
-                found.append((path, stat.st_size, stat.st_mtime_ns))
-    return sorted(found)
+                states.append((path, stat.st_size, stat.st_mtime_ns))
+    return sorted(states)
 
 
 def rows(index: pd.DataFrame) -> Iterator[dict[str, Any]]:

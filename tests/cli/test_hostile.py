@@ -55,6 +55,7 @@ def read(root, row):
 def ecgbench(*words: object, cwd: Path, **env: str) -> subprocess.CompletedProcess:
     kept = {k: v for k, v in os.environ.items() if not k.startswith("ECGBENCH_")}
     env = {**kept, "ECGBENCH_PREPARED": str(cwd / "prepared"), "NO_COLOR": "1", "COLUMNS": "200", "OMP_NUM_THREADS": "1", **env}
+    env["PYTHONPATH"] = os.pathsep.join(filter(None, (env.get("PYTHONPATH"), os.environ.get("PYTHONPATH"))))
     return subprocess.run([sys.executable, "-c", CODE, *map(str, words)], cwd=cwd, capture_output=True, text=True, timeout=120, env=env)
 
 
