@@ -127,7 +127,10 @@ class Weights:
 
 @dataclass(frozen=True, kw_only=True)
 class ModelCard:
-    """Facts of one model; the room's file name is its identity."""
+    """Facts of one model; the name of its file is its identity."""
+
+    name: str = ""
+    """What it is called on the command line: its file's name, or its entry point's; filled in by the room."""
 
     title: str
     """As printed in tables: "ST-MEM"."""

@@ -22,7 +22,7 @@ class Job:
     places: Places
     device: str = "cpu"
     doors: tuple[tuple[str, str], ...] = ()
-    """(room, path) of the strangers that the command named: ("models", "./mine.py"), ("adapters", ...)."""
+    """(room, path) of the strangers that the command named: ("models", "./mine.py"), ("adapters", ...), ("datasets", ...)."""
 
     @property
     def model(self) -> str:

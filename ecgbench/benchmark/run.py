@@ -4,7 +4,7 @@ import time
 from functools import partial
 from typing import Any, Protocol
 
-from ecgbench import adapters, models, provenance
+from ecgbench import adapters, datasets, models, provenance
 from ecgbench.adapt import NATIVE
 from ecgbench.benchmark.engines.isolated import DiedError
 from ecgbench.benchmark.hearing import Hearing, Outcome
@@ -32,9 +32,12 @@ class Engine(Protocol):
         """Where a person finds more about a failure, or ""."""
 
 
+_ROOMS = (("models", models.ROOM), ("adapters", adapters.ROOM), ("datasets", datasets.ROOM))
+
+
 def doors() -> tuple[tuple[str, str], ...]:
     """(room, path) of the strangers that entered this process by path, for another process to let them in."""
-    return tuple((room, str(path)) for room, r in (("models", models.ROOM), ("adapters", adapters.ROOM)) for path in r.paths())
+    return tuple((room, str(path)) for room, r in _ROOMS for path in r.paths())
 
 
 class Run:

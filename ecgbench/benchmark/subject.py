@@ -216,7 +216,7 @@ class Subject:
 
 def _source(room: Room, name: str) -> str | None:
     """sha256 of the file of a stranger: it changes under its author's hands, and NUMERICS knows nothing of it."""
-    file = None if room.own(name) else getattr(room.get(name), "__file__", None)
+    file = None if room.built_in(name) else getattr(room.get(name), "__file__", None)
     return hashlib.sha256(Path(file).read_bytes()).hexdigest() if file else None
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ecgbench import adapters, gates, models
+from ecgbench import adapters, datasets, gates, models
 from ecgbench.benchmark import fit, keys
 from ecgbench.benchmark.cell import compute
 from ecgbench.benchmark.job import Event, Job, Tell
@@ -41,7 +41,7 @@ LONGEST_REASON, LONGEST_TRACE = 500, 20_000
 def enter(doors: Sequence[tuple[str, str]]) -> None:
     """Let the strangers in by their paths; nothing of them is imported yet."""
     for room, path in doors:
-        {"models": models, "adapters": adapters}[room].resolve(path)
+        {"models": models, "adapters": adapters, "datasets": datasets}[room].resolve(path)
 
 
 def look(model: str, weights: str | None, contract: str) -> Event:

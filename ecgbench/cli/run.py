@@ -27,7 +27,7 @@ def add(app: typer.Typer) -> None:
 def run(
     suite: str = typer.Option(None, "--suite", help="A named study to start from: demo, ptbxl, paper. Without --suite and --tasks: demo."),
     models: str = typer.Option(None, "--models", "-m", help="Models, comma-separated; a path enters your own: laef,./mine.py"),
-    tasks: str = typer.Option(None, "--tasks", "-t", help="Tasks, comma-separated; see `ecgbench tasks`."),
+    tasks: str = typer.Option(None, "--tasks", "-t", help="Tasks, comma-separated; see `ecgbench tasks`. A path: your own dataset."),
     leads: str = typer.Option(None, "--leads", "-l", help="Counts drawn at random, ranges and named sets: 1,2,12,I,II,I+V2 or 1-12."),
     seeds: int = typer.Option(None, "--seeds", help="Draws of random leads, seeds 0..N-1, on one fit.  (default: 5; demo: 2)"),
     fit_seeds: str = typer.Option(None, "--fit-seeds", help="Seeds of the training, comma-separated.  (default: 0)"),

@@ -19,7 +19,7 @@ from ecgbench.datasets import get, resolve
 from ecgbench.ecg.recording import Recording
 from ecgbench.errors import BadRecord, BadSetting, MissingData, WriteError
 from ecgbench.files import as_json, as_npy, as_parquet, locked, move, put, writing
-from ecgbench.prepared.source import LAYOUT, Source, command, root_of, where
+from ecgbench.prepared.source import LAYOUT, Source, command, root_of, rows, where
 from ecgbench.prepared.store import Prepared, digest, encode, opened, sha256
 
 __all__ = ["Prepared", "Progress", "find", "prepare", "state", "where"]
@@ -101,9 +101,10 @@ def _fill(source: Source, work: Path, progress: Progress | None) -> None:
 def _signals(source: Source, kept: "_Kept", out: BinaryIO, progress: Progress | None) -> None:
     """Reads every record once, and writes what can be trusted of it."""
     total = len(source.index)
-    for done, record in enumerate(source.index["record"], 1):
+    for done, row in enumerate(rows(source.index), 1):
+        record = row["record"]
         try:
-            steps = kept.add(record, source.module.read(source.root, record).clinical())
+            steps = kept.add(record, source.module.read(source.root, row).clinical())
         except (BadRecord, OSError) as error:
             reason = f"cannot be read ({error.strerror})" if isinstance(error, OSError) else str(error).removeprefix(f"{record}: ")
             kept.lost.append((record, reason))

@@ -35,8 +35,8 @@ class View:
         native = prepared.index["fs"].to_numpy(np.float64)
         self._lengths = np.array([self.preparation.length(int(n), fs) for n, fs in zip(prepared.samples, native)], np.int64)
         self._ends = np.cumsum(self._lengths)
-        asked = json.dumps([asdict(self.preparation), preprocess.VERSION])
-        self.folder = prepared.folder / "views" / hashlib.sha256(asked.encode()).hexdigest()[:16]
+        identity = json.dumps([asdict(self.preparation), preprocess.VERSION])
+        self.folder = prepared.folder / "views" / hashlib.sha256(identity.encode()).hexdigest()[:16]
         self._cached = self._create()
         self._done = self._on_disk() if self._cached else np.zeros(len(self._lengths), bool)
 
@@ -97,10 +97,10 @@ class View:
 
     def _store(self, records: list[str]) -> None:
         rows = [self.prepared.row(r) for r in records]
-        made = [self._compute(r).astype("<f4").tobytes() for r in records]
+        computed = [self._compute(r).astype("<f4").tobytes() for r in records]
         # positioned writes, not a memory map: a full disk is then an error and not a killed process
         with writing(self.folder / "signal.f32"), (self.folder / "signal.f32").open("r+b") as out:
-            for row, samples in zip(rows, made, strict=True):
+            for row, samples in zip(rows, computed, strict=True):
                 out.seek(self._offset(row))
                 out.write(samples)
             flush(out)

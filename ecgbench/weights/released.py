@@ -19,7 +19,7 @@ import platformdirs
 
 from ecgbench import files
 from ecgbench.cards import ModelCard, Weights
-from ecgbench.errors import BadSetting, BadWeights, EcgbenchError, UnknownName, WriteError
+from ecgbench.errors import BadSetting, BadWeights, UnknownName, WriteError
 from ecgbench.files import as_json, put
 from ecgbench.room import folder_name, plain
 from ecgbench.weights import shipped
@@ -37,14 +37,8 @@ def cache() -> Path:
 
 
 def name_of(card: ModelCard) -> str:
-    """What the model with this card is called on the command line."""
-    from ecgbench.models import ROOM
-
-    for name in ROOM.names():
-        with suppress(EcgbenchError):  # a stranger that cannot be imported is not the one that is being loaded
-            if ROOM.card(name) == card:
-                return name
-    return plain(card.title)
+    """What the model with this card is called on the command line; of one that came through no room, what its title says."""
+    return card.name or plain(card.title)
 
 
 def house(model: str) -> Path:
@@ -99,8 +93,7 @@ def not_here(card: ModelCard, model: str, name: str) -> BadSetting:
         return shipped.missing(layout)
     from ecgbench.models import ROOM
 
-    called = next((str(path) for path in ROOM.paths() if path.stem == model), model)  # a stranger is known by its path in another command
-    asked = f"ecgbench models fetch {called}" + ("" if name == RELEASED else f" --weights {name}")
+    asked = f"ecgbench models fetch {ROOM.argument(model)}" + ("" if name == RELEASED else f" --weights {name}")
     return BadSetting(
         f"the {name} weights of {card.title} are not on this machine; run: {asked}. It gets {layout.file} from {layout.url}; "
         f"where that fails, put the file into {house(model)} and run it again. Or pass --weights {model}=PATH, or --weights random"
@@ -194,7 +187,7 @@ def origin(card: ModelCard, weights: str | Path) -> Json:
         own = {"own": True} if shipped.comes_along(found.get("url") or "") else {}
         return {"name": weights, "file": found["file"], "sha256": found["source_sha256"], **kept, **own}
     path = Path(weights).expanduser()
-    if not path.is_file():  # a stranger's own word
+    if not path.is_file():  # a plug-in's own word
         return {"name": str(weights), "file": None, "sha256": None, "licence": None, "url": None}
     member = next((w.member for w in card.weights if w.member), "")
     if member and path.suffix == ".zip":

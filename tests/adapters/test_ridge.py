@@ -18,6 +18,7 @@ from ecgbench.benchmark.subject import Subject
 from ecgbench.datasets import ptbxl
 from ecgbench.ecg.leads import ALL, LEADS, LIMB, LIMB_FROM_I_II, LeadSubset, bits_to_mask, rows_of
 from ecgbench.errors import BadSetting, LeakError
+from ecgbench.prepared.source import rows
 
 SUBSETS = [LeadSubset.parse(t) for t in ("I", "V4", "I+II", "III+aVF", "II+V2", "I+II+III+aVR", "I+aVL+V3", "V1+V2+V3+V4+V5+V6")]
 
@@ -181,8 +182,8 @@ def test_a_run_that_would_learn_from_validation_or_test_stops(name: str) -> None
 @pytest.mark.real
 def test_v2_from_four_leads_on_genuine_recordings(real_ptbxl: Path) -> None:
     index = ptbxl.index(real_ptbxl / "ptbxl")
-    chosen = {s: list(index.loc[index["split"] == s, "record"])[:n] for s, n in (("train", 200), ("test", 120))}
-    learnt, unseen = ([ptbxl.read(real_ptbxl / "ptbxl", r).signal[:, ::5] for r in chosen[s]] for s in ("train", "test"))
+    chosen = {s: index[index["split"] == s][:n] for s, n in (("train", 200), ("test", 120))}
+    learnt, unseen = ([ptbxl.read(real_ptbxl / "ptbxl", r).signal[:, ::5] for r in rows(chosen[s])] for s in ("train", "test"))
     mask, v2 = LeadSubset.of("I", "II", "V1", "V5").mask, LEADS.index("V2")
     rms = {}
     for policy in (zero, mean, ridge):

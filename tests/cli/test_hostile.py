@@ -45,15 +45,17 @@ def index(root):
     table = table.rename(columns=old)
     table["record"], table["patient"] = "../" + table["record"], "=" + table["patient"]
     return table
-def read(root, record):
-    found = demo.read(root, record.removeprefix("../"))
-    return replace(found, record=record, patient="=" + found.patient)
+def read(root, row):
+    hot = {f"demo:{label}": row[f"../../x:{evil}"] for label, evil in zip(demo.LABELS, EVIL)}
+    plain = {"record": row["record"].removeprefix("../"), "patient": row["patient"].removeprefix("="), **hot}
+    return replace(demo.read(root, plain), record=row["record"], patient=row["patient"])
 """
 
 
 def ecgbench(*words: object, cwd: Path, **env: str) -> subprocess.CompletedProcess:
     kept = {k: v for k, v in os.environ.items() if not k.startswith("ECGBENCH_")}
     env = {**kept, "ECGBENCH_PREPARED": str(cwd / "prepared"), "NO_COLOR": "1", "COLUMNS": "200", "OMP_NUM_THREADS": "1", **env}
+    env["PYTHONPATH"] = os.pathsep.join(filter(None, (env.get("PYTHONPATH"), os.environ.get("PYTHONPATH"))))
     return subprocess.run([sys.executable, "-c", CODE, *map(str, words)], cwd=cwd, capture_output=True, text=True, timeout=120, env=env)
 
 

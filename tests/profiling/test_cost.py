@@ -161,7 +161,7 @@ def test_a_network_of_any_leads_has_no_rows_beyond_its_own(tmp_path: Path) -> No
     assert found.most == {"eight": 8}
 
 
-@pytest.mark.parametrize("name", [name for name in models.names() if models.ROOM.own(name)])
+@pytest.mark.parametrize("name", [name for name in models.names() if models.ROOM.built_in(name)])
 def test_no_operator_of_an_own_model_is_without_a_rule(name: str) -> None:
     """Forward and backward; and what runs is near what the paper's rule counts, since our networks do nothing essential twice."""
     found = model.measure(model.Job(name, "", (12,), "cpu", 1, timed=False))

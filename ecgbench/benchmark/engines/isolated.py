@@ -98,7 +98,7 @@ class Isolated:
 
 
 def _house(model: str) -> str:
-    return "ecgbench" if models.ROOM.own(model) else model
+    return "ecgbench" if models.ROOM.built_in(model) else model
 
 
 class _Worker:
