@@ -5,7 +5,7 @@ from contextlib import suppress
 
 import pandas as pd
 
-from ecgbench import datasets
+from ecgbench import datasets, models
 from ecgbench.benchmark.plan import all_tasks
 from ecgbench.benchmark.progress import Watcher, paced
 from ecgbench.cells import Places
@@ -13,9 +13,9 @@ from ecgbench.errors import BadRecord, BadSetting, MissingData, UnknownName
 from ecgbench.prepared.prepare import Prepared, find, prepare
 from ecgbench.pretraining.corpus import PTBXL, Guard, Name, gather
 from ecgbench.pretraining.exclusion import Exclusion
+from ecgbench.pretraining.kept_encoders import Development
 from ecgbench.pretraining.pretrain import Data
 from ecgbench.pretraining.recipe import Recipe
-from ecgbench.pretraining.selection import Development
 
 
 def assemble(recipe: Recipe, places: Places, watcher: Watcher) -> Data:
@@ -42,12 +42,13 @@ def assemble(recipe: Recipe, places: Places, watcher: Watcher) -> Data:
         return chosen.setdefault(name, exclusion(name))
 
     guard = Guard.of(prepared, _ptbxl([*prepared, *beside]))
-    corpus = gather(prepared, guard, recipe.kept, choose, paced("read the corpora", watcher.note))
+    contract = models.ROOM.card(recipe.model).contracts[0]
+    corpus = gather(prepared, guard, contract, recipe.kept, choose, paced("read the corpora", watcher.note))
     short = len(corpus.short)
     left_out = len(chosen) - len(corpus) - short
     watcher.note(f"{len(corpus)} recordings of {', '.join(names)} to train on, {left_out} left out, {short} too short")
     home = prepared[names.index(owner)]
-    development = Development.of(home, task, recipe.probe_records, recipe.seed)
+    development = Development.of(home, task, contract, recipe.probe_records, recipe.seed)
     return Data(corpus=corpus, development=development, prepared={p.name: p.digest for p in prepared}, left_out=dict(exclusion.reasons))
 
 

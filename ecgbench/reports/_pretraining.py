@@ -8,11 +8,12 @@ from typing import Any
 
 from ecgbench.errors import BadWeights, MissingData
 from ecgbench.files import put, sweep
-from ecgbench.pretraining.ledger import duration
+from ecgbench.pretraining.phase_times import duration
+from ecgbench.pretraining.selection import MARGIN
 from ecgbench.reports import _form, lead_curve, page
 from ecgbench.reports._cost import _latex_table, _markdown_table
 from ecgbench.reports._form import Fact
-from ecgbench.reports._pretraining_figures import FIGURES, LAYERS, MARGIN, caption, figure
+from ecgbench.reports._pretraining_figures import FIGURES, LAYERS, caption, figure
 
 RECIPE, REPORT = "recipe.json", "pretraining.json"
 PHASES = ("phase", "seconds", "records", "device", "projected_records", "projected_seconds", "paper_seconds")

@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ecgbench.pretraining.selection import MARGIN
 from ecgbench.reports import _form, lead_curve
 from ecgbench.reports._form import Fact
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-MARGIN = 0.001
-"""That of `pretraining.selection`, which needs torch."""
 LAYERS = ("embedder", "block 1", "block 2")
 MOST = 1000
 """Points of one line; of more steps, the extremes of equal parts are drawn."""

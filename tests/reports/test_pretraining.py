@@ -72,9 +72,8 @@ class Page(HTMLParser):
 
 
 def test_the_checkpoint_marked_is_the_one_that_is_selected(tmp_path: Path) -> None:
-    from ecgbench.pretraining.selection import MARGIN, Checkpoint, earliest
+    from ecgbench.pretraining.selection import Checkpoint, earliest
 
-    assert _pretraining_figures.MARGIN == MARGIN
     found = _pretraining.facts(make(tmp_path))
     for stage, scores in zip(found["stages"], SCORES):
         checkpoints = [Checkpoint(100 * i, score, (), "", "", 0.0) for i, score in enumerate(scores, 1)]
