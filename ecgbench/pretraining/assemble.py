@@ -14,6 +14,7 @@ from ecgbench.prepared.prepare import Prepared, find, prepare
 from ecgbench.pretraining.corpus import PTBXL, Guard, Name, gather
 from ecgbench.pretraining.exclusion import Exclusion
 from ecgbench.pretraining.kept_encoders import Development
+from ecgbench.pretraining.network import new_network
 from ecgbench.pretraining.pretrain import Data
 from ecgbench.pretraining.recipe import Recipe
 
@@ -23,10 +24,11 @@ def assemble(recipe: Recipe, places: Places, watcher: Watcher) -> Data:
 
     Left out is what evaluation may see (`Exclusion`) of the corpora and of every other dataset that is prepared here.
 
-    BadSetting: a corpus that no loader reads, a development task of another dataset. MissingData: a dataset that is not under
+    BadSetting: a model that cannot be pre-trained, a corpus that no loader reads, a development task of another dataset. MissingData: a dataset that is not under
     `places.data`. LeakError: a recording that must not enter training.
     """
     names = list(recipe.datasets)
+    new_network(recipe.model)  # a model that cannot be pre-trained is refused before anything is read
     _demand_loaders(recipe)
     if recipe.task not in all_tasks():
         raise UnknownName("task", recipe.task, list(all_tasks()), "List them: ecgbench tasks")

@@ -67,12 +67,9 @@ def test_books_of_another_description_are_refused() -> None:
 def test_a_codebook_sees_no_record_that_must_not_enter_training() -> None:
     names = [Name("ptbxl", f"{i:05d}") for i in (1, 2)]
     folds = {1: 3, 2: 4}
-    made = Corpus(
-        Guard({"ptbxl": [n.record for n in names]}, folds),
-        dict.fromkeys(names, 600),
-        lambda name: waves(Name("demo", "r1")),
-        contract=laef.CARD.contracts[0],
-    )
+    lengths, wave = dict.fromkeys(names, 600), waves(Name("demo", "r1"))
+    allowed = Guard({"ptbxl": [n.record for n in names]}, folds)
+    made = Corpus(allowed, lengths, lambda name: wave, contract=laef.CARD.contracts[0])
     codebooks(made, preset("mfcc-ecg"), (4,), seed=1)
     made._guard = Guard({"ptbxl": [n.record for n in names]}, {1: 3, 2: 10})
     with pytest.raises(LeakError, match="00002"):
