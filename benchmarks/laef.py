@@ -140,7 +140,7 @@ def main() -> None:
     torch.manual_seed(0)
     ours = laef.build().eval().requires_grad_(False).to(options.device)
     theirs = laef.reference(ours)
-    how = laef.hasten(ours, laef.REPAID if options.compiled else 0)
+    how = laef.choose_path(ours, laef.REPAID if options.compiled else 0)
     print(f"{machine(options.device)}, {how}, batch {options.batch}\n  ms per sample{'':<12}dense  reference")
     for leads in (1, 2, 12):
         inference(ours, theirs, leads, options)

@@ -41,7 +41,7 @@ def main() -> None:
     torch.set_num_threads(options.threads)
     torch.manual_seed(0)
     network, contract = laef.build().eval().requires_grad_(False), laef.CARD.contract("paper")
-    how = laef.hasten(network, laef.REPAID if options.compiled else 0)
+    how = laef.choose_path(network, laef.REPAID if options.compiled else 0)
     encoder = Encoder(network, contract, Policy(NATIVE, None))
     taken: dict[str, list[float]] = {name: [] for name in SETTINGS}
     subsets: dict[str, list[int]] = {name: [] for name in SETTINGS}

@@ -1,10 +1,8 @@
 """Gates: what claims to be frozen did not move, what claims to be trained is trained. A gate that does not hold stops the fit."""
 
-import hashlib
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
-import torch
 from torch import nn
 
 from ecgbench.errors import EcgbenchError
@@ -57,12 +55,3 @@ def sound(name: str, module: nn.Module, epoch: int) -> None:
     lost = [n for n, p in module.named_parameters() if not bool(p.isfinite().all())]
     if lost:
         raise FitError(f"{name}: {len(lost)} parameters are not finite after epoch {epoch} ({', '.join(lost[:4])}); try a smaller --lr")
-
-
-def fingerprint(tensors: Mapping[str, torch.Tensor]) -> str:
-    """sha256 (hex) over names, types, shapes and bytes, in the order of the names."""
-    whole = hashlib.sha256()
-    for name, tensor in sorted(tensors.items()):
-        whole.update(f"{name}|{tensor.dtype}|{tuple(tensor.shape)}|".encode())
-        whole.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)
-    return whole.hexdigest()

@@ -9,7 +9,7 @@ from pathlib import Path
 from ecgbench.models import laef
 
 CARD = replace(laef.CARD, title="LAEF untrained", weights=(), corpora=())
-hasten = laef.hasten
+choose_path = laef.choose_path
 
 
 def build(weights: str | Path | None = None) -> laef.Laef:

@@ -20,7 +20,7 @@ from ecgbench.errors import BadSetting
 from ecgbench.inference import rows
 from ecgbench.inference.encode import Encoder
 from ecgbench.inference.features import FeatureCache
-from ecgbench.inference.network import Network
+from ecgbench.inference.network import Network, choose_path
 from ecgbench.prepared.subset import SPLITS, Selection
 from ecgbench.prepared.views import BATCH, View
 from ecgbench.room import Room, folder_name
@@ -133,9 +133,8 @@ class Subject:
     def path(self) -> str:
         """Which of a network's ways of computing is taken ("eager" or "compiled"): it follows from the records alone, never from the
         work that is left, for the ways differ in the last bits."""
-        hasten = getattr(models.get(self.network.name), "hasten", None)
         windows = sum(w for records in self.records.values() for _, _, w in records)
-        return str(hasten(self.network.module, windows)) if hasten else "eager"
+        return choose_path(self.network.name, self.network.module, windows)
 
     def facts(self, policy: str) -> dict[str, Any]:
         """Everything that can change a feature, for keys."""

@@ -1,4 +1,4 @@
-"""`ecgbench pretrain`: make LAEF's weights by a recipe."""
+"""`ecgbench pretrain`: make weights of LAEF, or of another network of nodes, by a recipe."""
 
 import sys
 import time
@@ -25,6 +25,7 @@ def add(app: typer.Typer) -> None:
 
 def pretrain(
     recipe: str = typer.Option(..., "--recipe", help="paper, small (one GPU), small-cpu, smoke (the synthetic demo)."),
+    model: str = typer.Option(None, "--model", help="Whose network: a name, or a path as ./mine.py.  (default: the recipe's, laef)"),
     data: Path = DATA,
     prepared: Path = PREPARED,
     out: Path = typer.Option(None, "--out", "-o", help="Folder; an interrupted pre-training in it goes on.  (default: runs/pretrain-NAME)"),
@@ -67,10 +68,12 @@ def pretrain(
 
       ecgbench run --models laef --weights laef=runs/laef/encoder.safetensors --tasks ptbxl_super --data DIR
     """
+    from ecgbench import models
     from ecgbench.pretraining import recipe as recipes
 
     words: dict[str, Any] = {
-        "descriptor": descriptor, "codes": _sizes("--codes", codes), "refined": _sizes("--refined", refined), "init": init,
+        "model": None if model is None else models.resolve(model), "descriptor": descriptor,
+        "codes": _sizes("--codes", codes), "refined": _sizes("--refined", refined), "init": init,
         "steps": _sizes("--steps", steps), "batch": batch, "micro": micro_batch, "ratio": masked, "edge_drop": edge_drop, "lr": lr,
         "weight_decay": weight_decay, "adamw": adamw, "precision": precision, "checkpoint_every": checkpoint_every,
         "probe_every": probe_every, "seed": seed,
@@ -85,9 +88,10 @@ def pretrain(
 
 
 def _make(recipe: Any, places: Places, device: str, project: str | None) -> None:
+    from ecgbench import models
     from ecgbench.benchmark.device import choose
     from ecgbench.benchmark.progress import Watcher, watcher
-    from ecgbench.pretraining import curve, ledger, pretrain
+    from ecgbench.pretraining import curve, phase_times, pretrain
     from ecgbench.pretraining.assemble import assemble
     from ecgbench.profiling.clock import about, ready
     from ecgbench.reports import _pretraining
@@ -106,15 +110,16 @@ def _make(recipe: Any, places: Places, device: str, project: str | None) -> None
             shown = _shown(stage, follower.note)
             return shown if boards is None else curve.both(shown, boards(stage))
 
-        site = pretrain.Site(out=places.out, device=device, name=name, watcher=follower, listener=listener)
+        session = pretrain.Session(out=places.out, device=device, name=name, watcher=follower, listener=listener)
         stack.callback(ranks.leave)
-        told = pretrain.run(recipe, data, site)
+        told = pretrain.run(recipe, data, session)
     if not first:
         return
-    typer.echo("\n".join(ledger.lines(told["phases"])))
+    typer.echo("\n".join(phase_times.lines(told["phases"])))
     drawn = _pretraining.draw(places.out)
     typer.echo("\n".join(str(path) for path in [places.out / pretrain.ENCODER, *drawn]))
-    typer.echo(f"next: ecgbench run --models laef --weights laef={places.out / pretrain.ENCODER} ...")
+    entered = next((str(p) for p in models.ROOM.paths() if p.stem == recipe.model), recipe.model)
+    typer.echo(f"next: ecgbench run --models {entered} --weights {recipe.model}={places.out / pretrain.ENCODER} ...")
 
 
 class _Quiet:

@@ -84,7 +84,7 @@ def faithful(store: Prepared, root: Path | None) -> str:
         same = (read.record, read.patient, read.fs) == (kept.record, kept.patient, kept.fs)
         demand(same, f"{row['record']}: record, patient or rate differ")
         worst = max(worst, float((np.abs(read.signal - kept.signal).max(axis=1) / np.abs(read.signal).max(axis=1, initial=1e-9)).max()))
-    demand(worst <= 1 / 65534 + np.finfo(np.float32).eps, f"samples differ by {worst:.2g} of a lead's largest value")
+    demand(worst <= 1 / 65534 + float(np.finfo(np.float32).eps), f"samples differ by {worst:.2g} of a lead's largest value")
     return f"largest difference {worst:.1e} of a lead's largest value"
 
 

@@ -1,5 +1,6 @@
 """A network ready to be measured: built, its weights loaded in full or seeded, frozen, and hashed."""
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -116,6 +117,19 @@ def build(name: str, weights: str, device: str = "cpu") -> Network:
     network.eval().requires_grad_(False).to(device)
     source, called = origin(module.CARD, weights), Path(weights).name if module.CARD.parameters else NONE
     return Network(name, module.CARD, network, called, digest(network), device, source={**source, "name": source["name"] and called})
+
+
+def choose_path(name: str, network: nn.Module, windows: int) -> str:
+    """Let the model called `name` choose how `network` computes, by its file's `choose_path(network, windows)`.
+
+    Returns its word, which enters the key of every result; "eager" where the file offers no choice. windows: those of
+    all records of a study, never of the work that is left, for ways of computing differ in the last bits.
+    """
+    module = models.get(name)
+    choose = getattr(module, "choose_path", None)
+    if choose is None and (choose := getattr(module, "hasten", None)):
+        warnings.warn(f"model {name}: its function hasten is called choose_path now", DeprecationWarning, stacklevel=2)
+    return str(choose(network, windows)) if choose else "eager"
 
 
 def _has_released(name: str) -> bool:

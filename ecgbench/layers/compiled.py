@@ -1,7 +1,7 @@
 """The pairwise scores of GATv2 as one compiled loop: the maximum of two nodes is weighed and summed without being stored.
 
 One compilation per process and device serves every batch and any number of leads or time steps. It has to be asked for
-(`models.laef.hasten`): its sums run in another order than the eager ones, so which of the two computes must never depend
+(`models.laef.choose_path`): its sums run in another order than the eager ones, so which of the two computes must never depend
 on how much of a run is left.
 """
 

@@ -13,8 +13,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
+from ecgbench.layers.cached import CachedTensors
 from ecgbench.layers.compiled import kernel
-from ecgbench.layers.derived import Derived
 
 SLOPE = 0.2
 """Negative slope of the LeakyReLU inside the score."""
@@ -32,7 +32,7 @@ class GATv2(nn.Module):
     def __init__(self, dim: int, heads: int, dropout: float) -> None:
         super().__init__()
         self.heads, self.dropout, self.compiled = heads, dropout, False
-        self._derived = Derived()
+        self._cached = CachedTensors()
         self.source = nn.Linear(dim, dim)
         self.target = nn.Linear(dim, dim)
         self.vector = nn.Parameter(torch.empty(1, heads, dim // heads))
@@ -76,7 +76,7 @@ class GATv2(nn.Module):
         precise = torch.promote_types(source.dtype, torch.float32)
         with torch.autocast(source.device.type, enabled=False):
             source, row, vector = source.to(precise), row.to(precise), self.vector[0].to(precise)
-            (matrix,) = self._derived([self.vector], lambda: [torch.block_diag(*vector)])
+            (matrix,) = self._cached([self.vector], lambda: [torch.block_diag(*vector)])
             alone = SLOPE * F.linear(source, matrix)  # (batch, lead, time, head)
             scores = self._pairs(source, row, vector) + alone.transpose(2, 3).unsqueeze(-2)
             if dropped is not None:

@@ -19,7 +19,8 @@ from torch import Tensor, nn
 
 from ecgbench.cards import ModelCard, Weights, reference_feeding
 from ecgbench.ecg.leads import LEADS
-from ecgbench.layers.derived import Derived, statistics
+from ecgbench.layers import paper_flop
+from ecgbench.layers.cached import CachedTensors, statistics
 from ecgbench.layers.features import Features, demand_all, demand_windows
 from ecgbench.weights.load import loaded
 
@@ -93,7 +94,7 @@ class ConvLayer(nn.Module):
         self.add_module("0", conv)
         self.add_module("1", norm)
         self._parts, self._kernel, self._stride = (conv, norm), kernel, stride
-        self._folded = Derived()
+        self._folded = CachedTensors()
 
     def forward(self, x: Tensor) -> Tensor:
         """In evaluation the batch norm is a scale and a shift, which the convolution takes over."""
@@ -142,7 +143,7 @@ class Kernel(nn.Module):
         self.B, self.P, self.Q = (nn.Buffer(_pairs(v.expand(per_channel))) for v in (b, p, p.conj()))
         roots = torch.polar(torch.ones(LONGEST // 2 + 1, dtype=torch.float64), -2 * _half_angles(LONGEST))
         self.omega, self.z = nn.Buffer(_pairs(roots)), nn.Buffer(_pairs(2 * (1 - roots) / (1 + roots)))
-        self._basis = Derived()
+        self._basis = CachedTensors()
         with torch.no_grad():
             self.C.copy_(self._shortened(torch.randn(WIDTH, STATES, dtype=torch.complex128)))
 
@@ -213,7 +214,7 @@ class S4(nn.Module):
         self.D = nn.Parameter(torch.randn(1, WIDTH))
         self.kernel = nn.ModuleDict({"kernel": Kernel()})
         self.output_linear = nn.ModuleDict({"0": Position()})
-        self._length, self._spectrum = 0, Derived()
+        self._length, self._spectrum = 0, CachedTensors()
 
     def forward(self, x: Tensor) -> Tensor:
         """What the layer adds to x, before the outer dropout."""
@@ -224,7 +225,7 @@ class S4(nn.Module):
         """(batch, token, 512) -> the same shape: y[t] = sum over j <= t of K[j] x[t - j], plus D x[t]. Not in half precision."""
         length = x.shape[1]
         if length != self._length:
-            self._length, self._spectrum = length, Derived()
+            self._length, self._spectrum = length, CachedTensors()
         with torch.autocast(x.device.type, enabled=False):
             (spectrum,) = self._spectrum(self._sources(), lambda: [self._transfer(length)])
             exact = x if x.dtype == torch.float64 else x.float()
@@ -318,6 +319,17 @@ def _dropped(x: Tensor, training: bool) -> Tensor:
 def build(weights: str | Path | None = None) -> Cpc:
     """The encoder in torch's training mode, with random weights or those of a file or name (see `load.load`)."""
     return loaded(Cpc(), weights, CARD)
+
+
+def paper_layers(network: nn.Module, samples: int, leads: int) -> paper_flop.Layout:
+    """The layers by the paper's FLOP count; all leads are read whatever is measured."""
+    tokens = paper_flop.halved(samples)
+    layers = (
+        paper_flop.Layer(r"encoder\.layers\.0\.0\.weight", tokens, first=True),
+        paper_flop.Layer(r"encoder\.layers\.[123]\.0\.weight", tokens),
+        paper_flop.Layer(r".*\.s4_layers\.\d\.output_linear\.0\.weight", tokens),
+    )
+    return paper_flop.Layout(layers, other=r".*\.(kernel\.kernel\.\w+|D|output_linear\.0\.bias)")
 
 
 def parity_key(key: str) -> str | None:

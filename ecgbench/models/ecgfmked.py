@@ -14,7 +14,8 @@ from torch import Tensor, nn
 
 from ecgbench.cards import ModelCard, Weights, reference_feeding
 from ecgbench.ecg.leads import LEADS
-from ecgbench.layers.derived import Derived, statistics
+from ecgbench.layers import paper_flop
+from ecgbench.layers.cached import CachedTensors, statistics
 from ecgbench.layers.features import Features, demand_all, demand_windows
 from ecgbench.weights.load import loaded
 
@@ -97,7 +98,7 @@ class ConvUnit(nn.Module):
         self.add_module("1", norm)
         self._parts, self._relu = (conv, norm), relu
         self._stride, self._padding = (1, stride), (0, kernel // 2)
-        self._folded = Derived()
+        self._folded = CachedTensors()
 
     def forward(self, x: Tensor) -> Tensor:
         """In evaluation the batch norm is a scale and a shift, which the convolution takes over."""
@@ -186,3 +187,22 @@ def _laid_out(x: Tensor) -> Tensor:
 def build(weights: str | Path | None = None) -> Ked:
     """The encoder in torch's training mode, with random weights or those of a file or name (see `load.load`)."""
     return loaded(Ked(), weights, CARD)
+
+
+def paper_layers(network: nn.Module, samples: int, leads: int) -> paper_flop.Layout:
+    """The layers by the paper's FLOP count; all leads are read whatever is measured."""
+    n = paper_flop.halved(samples)
+    layers = [
+        paper_flop.Layer(r"0\.0\.weight", n, first=True),
+        paper_flop.Layer(r"[12]\.0\.weight", n),
+    ]
+    n = paper_flop.halved(n)  # the max-pooling is module 3
+    for stage in (4, 5, 6, 7):
+        before, n = n, n if stage == 4 else paper_flop.halved(n)
+        last = rf"{stage}\.\d+\.convs\.[12]\.0\.weight|{stage}\.\d+\.idpath\.[01]\.0\.weight"
+        layers += [
+            paper_flop.Layer(rf"{stage}\.0\.convs\.0\.0\.weight", before),
+            paper_flop.Layer(rf"{stage}\.[1-9]\d*\.convs\.0\.0\.weight", n),
+            paper_flop.Layer(last, n),
+        ]
+    return paper_flop.Layout(tuple(layers))

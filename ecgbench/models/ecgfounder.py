@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from ecgbench.cards import Filter, InputContract, ModelCard, Weights, reference_feeding
 from ecgbench.ecg.leads import LEADS
+from ecgbench.layers import paper_flop
 from ecgbench.layers.features import Features, demand_all, demand_windows
 from ecgbench.weights.load import loaded
 
@@ -216,6 +217,25 @@ def _swish(x: Tensor) -> Tensor:
 def build(weights: str | Path | None = None) -> Net1D:
     """The encoder of 12 leads in torch's training mode, with random weights or those of a file or name (see `load.load`)."""
     return loaded(Net1D(len(LEADS)), weights, CARD)
+
+
+def paper_layers(network: nn.Module, samples: int, leads: int) -> paper_flop.Layout:
+    """The layers by the paper's FLOP count; all rows are read whatever is measured."""
+    n = paper_flop.halved(samples)
+    layers = [
+        paper_flop.Layer(r"first_conv\.conv\.weight", n, first=True),
+        paper_flop.Layer(r".*\.se_fc[12]\.weight", 1),
+    ]
+    for stage, (width, _) in enumerate(STAGES):
+        before, n = n, paper_flop.halved(n)
+        here = rf"stage_list\.{stage}\.block_list\."
+        layers += [
+            paper_flop.Layer(here + r"0\.conv1\.conv\.weight", before),
+            paper_flop.Layer(here + r"[1-9]\.conv1\.conv\.weight", n),
+            paper_flop.Layer(here + r"\d\.conv2\.conv\.weight", n, groups=width // PER_GROUP),
+            paper_flop.Layer(here + r"\d\.conv3\.conv\.weight", n),
+        ]
+    return paper_flop.Layout(tuple(layers))
 
 
 def parity_key(key: str) -> str | None:

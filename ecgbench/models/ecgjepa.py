@@ -15,6 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ecgbench.cards import ModelCard, Weights, reference_feeding
+from ecgbench.layers import paper_flop
 from ecgbench.layers.blocks import gelu
 from ecgbench.layers.features import Features, demand_some, demand_windows
 from ecgbench.weights.load import loaded
@@ -254,3 +255,13 @@ def position_table() -> Tensor:
 def build(weights: str | Path | None = None) -> EcgJepa:
     """The encoder in torch's training mode, with random weights or those of a file or name (see `load.load`)."""
     return loaded(EcgJepa(), weights, CARD)
+
+
+def paper_layers(network: nn.Module, samples: int, leads: int) -> paper_flop.Layout:
+    """The layers by the paper's FLOP count; all eight leads are read whatever is measured."""
+    tokens = len(LEADS) * (samples // PATCH)
+    linear = r"encoder_blocks\.blocks\.\d+\.(attn\.(qkv|proj)|mlp\.fc[12])\.weight"
+    layers = (paper_flop.Layer(r"W_P\.weight", tokens, first=True), paper_flop.Layer(linear, tokens))
+    # dense: the authors mask the scores of all pairs of tokens, of which 57 in 400 survive
+    products = DEPTH * 2 * paper_flop.product(tokens, tokens, WIDTH)
+    return paper_flop.Layout(layers, products, other="pos_embed")

@@ -16,8 +16,9 @@ from torch.nn.utils.parametrizations import weight_norm
 
 from ecgbench.cards import Filter, InputContract, ModelCard, Weights
 from ecgbench.ecg.leads import LEADS
+from ecgbench.layers import paper_flop
 from ecgbench.layers.blocks import gelu, linear
-from ecgbench.layers.derived import Derived
+from ecgbench.layers.cached import CachedTensors
 from ecgbench.layers.features import Features, demand_all, demand_windows
 from ecgbench.weights.load import loaded
 
@@ -204,7 +205,7 @@ class PositionalConv(nn.Module):
         nn.init.normal_(conv.weight, std=math.sqrt(4 / (TAPS * WIDTH)))
         nn.init.zeros_(conv.bias)  # type: ignore[arg-type]
         self.conv = weight_norm(conv, dim=2)
-        self._kernel = Derived()
+        self._kernel = CachedTensors()
 
     def forward(self, x: Tensor) -> Tensor:
         """(batch, token, 768) -> the same shape, to be added; the convolution's last output of token + 1 is left out."""
@@ -357,6 +358,25 @@ class HubertEcg(nn.Module):
 def build(weights: str | Path | None = None) -> HubertEcg:
     """The encoder in torch's training mode, with random weights or those of a file or name (see `load.load`)."""
     return loaded(HubertEcg(), weights, CARD)
+
+
+def paper_layers(network: nn.Module, samples: int, leads: int) -> paper_flop.Layout:
+    """The layers by the paper's FLOP count; all leads are read whatever is measured."""
+    n, layers = len(LEADS) * samples, []
+    for i, (kernel, stride) in enumerate(zip(KERNELS, STRIDES)):
+        n = (n - kernel) // stride + 1
+        weight = rf"feature_extractor\.conv_layers\.{i}\.conv\.weight"
+        layers.append(paper_flop.Layer(weight, n, first=i == 0))
+    conv = r"encoder\.pos_conv_embed\.conv\.(parametrizations\.weight\.original1|weight_v)"
+    attention = r"attention\.[kvq]_proj|attention\.out_proj"
+    linear = rf"encoder\.layers\.\d+\.({attention}|feed_forward\.\w+_dense)\.weight"
+    layers += [
+        paper_flop.Layer(r"feature_projection\.projection\.weight", n),
+        paper_flop.Layer(conv, n + 1, groups=GROUPS),
+        paper_flop.Layer(linear, n),
+    ]
+    other = r".*\.(original0|weight_g)|final_proj\..*|label_embedding\..*"
+    return paper_flop.Layout(tuple(layers), other=other)
 
 
 def _refuse(signal: Tensor, measured: Tensor) -> None:

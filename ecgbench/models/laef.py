@@ -5,10 +5,13 @@ lead and to the nodes of the same time step in the other leads. Nothing encodes 
 permuting the leads leaves the pooled feature unchanged, and a lead that was not measured is simply not there.
 """
 
+import math
+import warnings
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any, Literal
 
 import torch
 import torch.nn.functional as F
@@ -17,19 +20,16 @@ from torch import Tensor, nn
 from ecgbench.cards import Filter, InputContract, ModelCard, Weights
 from ecgbench.ecg.leads import LEADS
 from ecgbench.errors import BadSetting
-from ecgbench.layers import compiled
-from ecgbench.layers.derived import Derived
+from ecgbench.layers import compiled, paper_flop
+from ecgbench.layers.blocks import gelu
 from ecgbench.layers.features import Features
 from ecgbench.layers.gatv2 import EdgeListGATv2, GATv2
+from ecgbench.layers.lead_embedder import LeadEmbedder, PlainLeadEmbedder
+from ecgbench.layers.node_encoder import NodeEncoder
 from ecgbench.weights import hub
 from ecgbench.weights.load import loaded
 
-WIDTH, HEADS, BLOCKS, DROPOUT = 768, 8, 2, 0.1
-KERNELS, STRIDES = (10, 3, 3, 2), (3, 2, 2, 2)
-SPACING, FIELD = 24, 40
-"""Samples from node to node, and samples that one node of the embedder sees."""
-_LEADS_AT_ONCE = 16
-"""Without gradients on a CPU: larger batches of leads leave the cache and gain nothing."""
+WIDTH = 768
 REPAID = 10_000
 """Windows of 12 leads from which on a compilation repays itself: 11 to 16 s the first time, 3 to 4 s from inductor's cache on
 disk, for some 2 ms a window (two cores, docs/performance.md)."""
@@ -86,112 +86,127 @@ CARD = ModelCard(
 )
 
 
-class Embedder(nn.Module):
-    """One lead at a time to nodes: four times Conv1d, LayerNorm over the channels of a time step, exact GELU.
+def gatv2(config: "LaefConfig") -> nn.Module:
+    """The paper's attention over the graph of leads and time steps."""
+    return GATv2(config.width, config.heads, config.dropout)
 
-    The convolutions are spelled as matrix products in the layout (lead, time, channel), which LayerNorm wants too.
+
+@dataclass(frozen=True, kw_only=True)
+class LaefConfig:
+    """Every choice of the network; the defaults are the paper's. BadSetting where it is impossible."""
+
+    width: int = WIDTH
+    heads: int = 8
+    blocks: int = 2
+    dropout: float = 0.1
+    """Of attention coefficients, and of nodes behind each block."""
+    kernels: tuple[int, ...] = (10, 3, 3, 2)
+    strides: tuple[int, ...] = (3, 2, 2, 2)
+    """Of the embedder's convolutions, in samples and then in nodes of the convolution before."""
+    attention: Callable[["LaefConfig"], nn.Module] = gatv2
+    """Makes what mixes the nodes in a block: (batch, lead, node, width) -> the same shape.
+
+    Its forward takes `dropped`, see `Block.forward`. One whose maps belong to each node alone may offer
+    `maps(x)` and take what that returned as its second argument.
     """
+    encodings: tuple[Literal["lead", "position"], ...] = ()
+    """What is added to the nodes before the first block: a learned vector of their lead, sines of their place in time."""
 
-    def __init__(self) -> None:
+    def __post_init__(self) -> None:
+        after = zip(self.kernels[1:], self.strides[1:])
+        paired = len(self.kernels) == len(self.strides) > 0 and all(s <= k <= 2 * s for k, s in after)
+        counts = (self.width, self.heads, self.blocks, *self.kernels, *self.strides)
+        if not paired or min(counts) < 1 or self.width % (2 * self.heads) or not 0 <= self.dropout < 1:
+            raise BadSetting(
+                f"{self}: width is an even multiple of heads, dropout is below 1, each kernel has its "
+                "stride, and behind the first is as long as that or up to twice as long"
+            )
+        if unknown := sorted({*self.encodings} - {*ENCODINGS}):
+            raise BadSetting(f"encodings {', '.join(unknown)}: choose from {', '.join(ENCODINGS)}, or none")
+
+    @property
+    def spacing(self) -> int:
+        """Samples from node to node."""
+        return math.prod(self.strides)
+
+    @property
+    def field(self) -> int:
+        """Samples that one node of the embedder sees."""
+        seen = 1
+        for kernel, stride in zip(reversed(self.kernels), reversed(self.strides)):
+            seen = (seen - 1) * stride + kernel
+        return seen
+
+    def node_samples(self, node: int) -> range:
+        """Samples of its lead that a node of the embedder sees."""
+        return range(self.spacing * node, self.spacing * node + self.field)
+
+
+class LeadEncoding(nn.Module):
+    """A learned vector for each of the twelve leads."""
+
+    def __init__(self, width: int) -> None:
         super().__init__()
-        channels = (1, WIDTH, WIDTH, WIDTH)
-        self.convs = nn.ModuleList(nn.Conv1d(c, WIDTH, k, s) for c, k, s in zip(channels, KERNELS, STRIDES))
-        self.norms = nn.ModuleList(nn.LayerNorm(WIDTH) for _ in KERNELS)
-        self._rows = Derived()
+        self.table = nn.Embedding(len(LEADS), width)
+        nn.init.normal_(self.table.weight, std=0.02)
 
-    def forward(self, signal: Tensor) -> Tensor:
-        """(lead, time) -> (lead, node, 768)."""
-        small = signal.device.type == "cpu" and not torch.is_grad_enabled()
-        parts = signal.split(_LEADS_AT_ONCE) if small else (signal,)
-        weights = self._by_window()
-        tokens = [self._embed(part, weights) for part in parts]
-        return tokens[0] if len(tokens) == 1 else torch.cat(tokens)
-
-    def _by_window(self) -> list[Tensor]:
-        """Weights as (out, kernel * channel), the order in which a window lies in memory."""
-        weights: list[Tensor] = [conv.weight for conv in self.convs]  # type: ignore[misc]
-        return self._rows(weights, lambda: [w.permute(0, 2, 1).flatten(1) for w in weights])
-
-    def _embed(self, signal: Tensor, weights: list[Tensor]) -> Tensor:
-        leads, times = signal.shape
-        windows = signal.unfold(1, KERNELS[0], STRIDES[0])
-        x = F.linear(windows.reshape(-1, KERNELS[0]), weights[0], self.convs[0].bias).unflatten(0, (leads, -1))  # type: ignore[arg-type]
-        for conv, norm, weight, kernel, stride in zip(self.convs, self.norms, weights, KERNELS, STRIDES):
-            bias: Tensor = conv.bias  # type: ignore[assignment]
-            x = x if conv is self.convs[0] else _strided(x, times, stride, weight, bias)
-            x, times = gelu(norm(x)), (times - kernel) // stride + 1
-        return x[:, :times]
+    def forward(self, leads: Tensor, nodes: int) -> Tensor:
+        """leads (row,), numbers in clinical order -> (row, 1, width)."""
+        table: Tensor = self.table(leads)
+        return table.unsqueeze(1)
 
 
-def gelu(x: Tensor) -> Tensor:
-    """Exact GELU of an array that nobody else holds: in its own memory where no gradient needs it."""
-    written: Tensor = F.gelu(x) if torch.is_grad_enabled() else torch.ops.aten.gelu_(x)
-    return written
+class PositionEncoding(nn.Module):
+    """Sines and cosines of a node's place in time (Vaswani et al., 2017, section 3.5), of any length."""
 
-
-def _strided(x: Tensor, times: int, stride: int, weight: Tensor, bias: Tensor) -> Tensor:
-    """A convolution whose kernel is as long as its stride or up to twice that, without copying overlapping windows.
-
-    x (lead, row, channel), of which the first `times` rows count; weight (out, kernel * channel). Time is cut into frames of
-    `stride` rows: a window is one frame and the head of the next, hence two products over all frames of all leads. The last
-    frame of a lead meets the first of the next lead; what it gives lies behind the rows that count.
-    """
-    leads, rows, channels = x.shape
-    kernel = weight.shape[1] // channels
-    spare = rows % stride
-    if spare:
-        needed = (times - kernel) // stride * stride + kernel
-        x = F.pad(x, (0, 0, 0, -spare if rows - spare >= needed else stride - spare))
-    frames = x.reshape(-1, stride * channels)
-    whole, rest = weight.split([stride * channels, (kernel - stride) * channels], 1)
-    out = torch.addmm(bias, frames, whole.T)
-    if kernel > stride:
-        total, head = out[:-1], frames[1:, : rest.shape[1]]
-        if torch.is_grad_enabled() or torch.is_autocast_enabled(x.device.type):
-            total += F.linear(head, rest)
-        else:
-            torch.addmm(total, head, rest.T, out=total)
-    return out.unflatten(0, (leads, -1))
-
-
-class PlainEmbedder(nn.Module):
-    """The embedder spelled with torch's convolutions, on the parameters of `fast` themselves."""
-
-    def __init__(self, fast: Embedder) -> None:
+    def __init__(self, width: int) -> None:
         super().__init__()
-        self.convs, self.norms = fast.convs, fast.norms
+        self.width = width
 
-    def forward(self, signal: Tensor) -> Tensor:
-        """(lead, time) -> (lead, node, 768)."""
-        x = signal.unsqueeze(1)
-        for conv, norm in zip(self.convs, self.norms):
-            x = F.gelu(norm(conv(x).transpose(1, 2))).transpose(1, 2)
-        return x.transpose(1, 2)
+    def forward(self, leads: Tensor, nodes: int) -> Tensor:
+        """(node, width), the same for every lead."""
+        rates = 10_000 ** (-torch.arange(0, self.width, 2, device=leads.device) / self.width)
+        angle = torch.arange(nodes, device=leads.device).unsqueeze(1) * rates
+        return torch.stack([angle.sin(), angle.cos()], -1).flatten(1)
+
+
+ENCODINGS = {"lead": LeadEncoding, "position": PositionEncoding}
 
 
 class Block(nn.Module):
     """Dropout(GELU(LayerNorm(x + attention(x))))."""
 
-    def __init__(self, attention: nn.Module, norm: nn.LayerNorm) -> None:
+    def __init__(self, attention: nn.Module, norm: nn.LayerNorm, dropout: float) -> None:
         super().__init__()
-        self.attention, self.norm = attention, norm
+        self.attention, self.norm, self.dropout = attention, norm, dropout
 
     def forward(self, x: Tensor, *maps: Tensor, dropped: Tensor | None = None) -> Tensor:
-        """(batch, lead, node, 768) -> the same shape; with the attention's maps of x where they are known already.
+        """(batch, lead, node, width) -> the same shape; with the attention's maps of x where they are known already.
 
         dropped (batch, lead, node, node) bool: the edges within leads that are left out, see `GATv2.forward`.
         """
         attended = self.attention(x, *([maps] if maps else []), dropped=dropped)
-        return F.dropout(gelu(self.norm(x + attended)), DROPOUT, self.training)
+        return F.dropout(gelu(self.norm(x + attended)), self.dropout, self.training)
 
 
-class Laef(nn.Module):
+class Laef(NodeEncoder):
     """The network: `net(signal, measured)`, or `embed_leads` once per record and `encode` once per lead setting."""
 
-    def __init__(self, embedder: nn.Module, blocks: Iterable[Block]) -> None:
+    def __init__(
+        self,
+        config: LaefConfig = LaefConfig(),
+        *,
+        embedder: nn.Module | None = None,
+        blocks: Iterable[nn.Module] | None = None,
+    ) -> None:
+        """embedder, blocks: instead of those that `config` describes."""
         super().__init__()
-        self.embedder = embedder
-        self.blocks = nn.ModuleList(blocks)
+        self.config, self.width = config, config.width
+        self.embedder = embedder or LeadEmbedder(config.width, config.kernels, config.strides)
+        made = (Block(config.attention(config), nn.LayerNorm(config.width), config.dropout) for _ in range(config.blocks))
+        self.blocks = nn.ModuleList(made if blocks is None else blocks)
+        self.encodings = nn.ModuleList(ENCODINGS[name](config.width) for name in config.encodings)
+        self.depth = len(self.blocks)
 
     def forward(self, signal: Tensor, measured: Tensor) -> Features:
         """Features of windows, from their measured leads alone.
@@ -200,39 +215,54 @@ class Laef(nn.Module):
         fewer. Rows that are not measured may hold anything, NaN too. BadSetting: a window without a measured lead.
         """
         counts = _counts(signal, measured)
-        return self._encode(self.embed_leads(signal[measured]), counts)
+        tokens = self.embed_leads(signal[measured])
+        return self._encode(self._encoded(tokens, measured), counts)
 
     def embed_leads(self, signal: Tensor) -> Tensor:
-        """(..., time) -> (..., node, 768): each lead alone, 20 nodes for 500 samples."""
-        if signal.shape[-1] < FIELD:
-            raise BadSetting(f"windows of {signal.shape[-1]} samples: one node of LAEF sees {FIELD}; cut windows of 500 (5 s at 100 Hz)")
+        """(..., time) -> (..., node, width): each lead alone, 20 nodes for 500 samples."""
+        field = self.config.field
+        if signal.shape[-1] < field:
+            raise BadSetting(f"windows of {signal.shape[-1]} samples: one node of LAEF sees {field}; cut windows of 500 (5 s at 100 Hz)")
         tokens: Tensor = self.embedder(signal.reshape(-1, signal.shape[-1]))
         return tokens.unflatten(0, signal.shape[:-1]) if signal.dim() > 1 else tokens[0]
 
     def per_lead(self, tokens: Tensor) -> Tensor:
-        """(batch, lead, node, 768) -> (batch, lead, node, 3 * 768): beside embedded leads the maps of the first block.
+        """(batch, lead, node, width) -> (batch, lead, node, 3 * width): beside embedded leads the maps of the first block.
 
-        They too belong to each lead alone; who encodes a window under several masks computes them once.
+        They too belong to each lead alone; who encodes a window under several masks computes them once. An attention without
+        maps gets its tokens as they are.
         """
-        return torch.cat([tokens, *self.blocks[0].attention.maps(tokens)], -1)  # type: ignore[operator, union-attr]
+        maps = getattr(self.blocks[0].attention, "maps", None) if self.depth else None
+        if maps is None:
+            return tokens
+        every = torch.ones(tokens.shape[:2], dtype=torch.bool, device=tokens.device)
+        tokens = self._encoded(tokens.flatten(0, 1), every).view_as(tokens)
+        return torch.cat([tokens, *maps(tokens)], -1)
 
     def encode(self, tokens: Tensor, measured: Tensor) -> Features:
-        """Features from embedded leads: tokens (batch, lead, node, 768), measured (batch, lead) bool, as in `forward`.
+        """Features from embedded leads: tokens (batch, lead, node, width), measured (batch, lead) bool, as in `forward`.
 
         Or from what `per_lead` made of them.
         """
-        counts = _counts(tokens, measured)
-        return self._encode(tokens[measured], counts)
+        counts, mapped = _counts(tokens, measured), tokens.shape[-1] != self.width
+        chosen = tokens[measured]
+        return self._encode(chosen if mapped else self._encoded(chosen, measured), counts)
 
-    def outputs(self, tokens: Tensor, measured: Tensor, blocks: Sequence[int] = (BLOCKS,), dropped: Tensor | None = None) -> list[Tensor]:
-        """What the asked blocks (1 or 2; 0: the tokens themselves) say of every node, each (measured leads of the whole batch, node, 768).
+    def _encoded(self, tokens: Tensor, measured: Tensor) -> Tensor:
+        """tokens (measured leads of the whole batch, node, width) with the encodings of the config added."""
+        if self.encodings:
+            leads = measured.nonzero()[:, 1]
+            for encoding in self.encodings:
+                tokens = tokens + encoding(leads, tokens.shape[1])
+        return tokens
 
-        tokens of that shape, as `embed_leads(signal[measured])` makes them, some of them perhaps replaced (masked);
-        measured (batch, lead) bool. dropped (measured leads of the whole batch, node, node) bool, for all blocks: edges that
-        are left out, True at [l, t, s] where node t does not hear node s of its lead. Windows with equally many leads are
-        computed together, none is padded, and no block above the highest that is asked. BadSetting: a window without a lead.
+    def outputs(self, tokens: Tensor, measured: Tensor, blocks: Sequence[int], dropped: Tensor | None = None) -> list[Tensor]:
+        """As `NodeEncoder.outputs` says; block 0 is the tokens with their encodings.
+
+        Windows with equally many leads are computed together, none is padded, and no block above the highest that is asked.
+        BadSetting: a window without a lead.
         """
-        counts = _counts(measured, measured)
+        counts, tokens = _counts(measured, measured), self._encoded(tokens, measured)
         order = counts.repeat_interleave(counts, output_size=len(tokens)).argsort(stable=True)
         windows = Counter(counts.tolist())
         sizes = sorted(windows)
@@ -245,7 +275,7 @@ class Laef(nn.Module):
         return [torch.cat([group[block] for group in groups]).index_select(0, back) for block in blocks]
 
     def _outputs(self, x: Tensor, size: int, last: int, dropped: Tensor | None) -> list[Tensor]:
-        """Tokens and block outputs up to block `last`, (leads, node, 768) each, of windows with `size` leads."""
+        """Tokens and block outputs up to block `last`, (leads, node, width) each, of windows with `size` leads."""
         found = [x]
         edges = None if dropped is None else dropped.unflatten(0, (-1, size))
         for block in self.blocks[:last]:
@@ -253,7 +283,7 @@ class Laef(nn.Module):
         return found
 
     def _encode(self, tokens: Tensor, counts: Tensor) -> Features:
-        """tokens (measured leads of the whole batch, node, 768 or 3 * 768), counts (batch,): how many belong to each window."""
+        """tokens (measured leads of the whole batch, node, width or 3 * width), counts (batch,): how many belong to each window."""
         sizes = sorted(set(counts.tolist()))
         if len(sizes) == 1:
             return self._group(tokens.unflatten(0, (-1, sizes[0])))
@@ -265,8 +295,8 @@ class Laef(nn.Module):
         return Features(sequence[back], torch.cat([g.pooled for g in groups])[back])
 
     def _group(self, x: Tensor) -> Features:
-        """Windows with the same number of leads: (batch, lead, node, 768), or 3 * 768 with the maps of the first block."""
-        x, *maps = x.split(WIDTH, -1)
+        """Windows with the same number of leads: (batch, lead, node, width), or 3 * width with the maps of the first block."""
+        x, *maps = x.split(self.width, -1)
         for block in self.blocks:
             x, maps = block(x, *maps), []
         sequence = x.flatten(1, 2)
@@ -311,11 +341,10 @@ def _counts(rows: Tensor, measured: Tensor) -> Tensor:
 
 def build(weights: str | Path | None = None) -> Laef:
     """LAEF with random weights (torch's generator), or with those of a file (BadSetting, BadWeights: see `load.load`)."""
-    network = Laef(Embedder(), (Block(GATv2(WIDTH, HEADS, DROPOUT), nn.LayerNorm(WIDTH)) for _ in range(BLOCKS)))
-    return loaded(network, weights, CARD)
+    return loaded(Laef(), weights, CARD)
 
 
-def hasten(network: nn.Module, windows: int) -> str:
+def choose_path(network: nn.Module, windows: int) -> str:
     """Let GATv2 layers run compiled where that repays itself: "compiled" or "eager", the same for the network's whole life.
 
     windows: 12-lead windows the network is going to read. The two differ in the last bits, so it must follow from what is
@@ -330,7 +359,26 @@ def hasten(network: nn.Module, windows: int) -> str:
     return "compiled" if worth_it else "eager"
 
 
+def __getattr__(name: str) -> Any:
+    """`hasten`, which plug-ins took from here before 0.2."""
+    if name == "hasten":
+        warnings.warn("ecgbench.models.laef.hasten is choose_path now", DeprecationWarning, stacklevel=2)
+        return choose_path
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def paper_layers(network: Laef, samples: int, leads: int) -> paper_flop.Layout:
+    """The layers by the paper's FLOP count; message passing is not in it."""
+    layers, n = [], samples
+    for i, (kernel, stride) in enumerate(zip(network.config.kernels, network.config.strides)):
+        n = (n - kernel) // stride + 1
+        layers.append(paper_flop.Layer(rf"embedder\.convs\.{i}\.weight", leads * n, first=i == 0))
+    maps = paper_flop.Layer(r"blocks\.\d+\.attention\.(source|target)\.weight", leads * n)
+    return paper_flop.Layout((*layers, maps), other=r"blocks\.\d+\.attention\.vector")
+
+
 def reference(network: Laef) -> Laef:
     """The same network, on the same parameters, by torch's convolutions and torch_geometric's GATv2Conv (extra `graph`)."""
-    blocks = (Block(EdgeListGATv2(block.attention), block.norm) for block in network.blocks)  # type: ignore[arg-type]
-    return Laef(PlainEmbedder(network.embedder), blocks).train(network.training)  # type: ignore[arg-type]
+    blocks = (Block(EdgeListGATv2(block.attention), block.norm, block.dropout) for block in network.blocks)  # type: ignore[arg-type]
+    plain = PlainLeadEmbedder(network.embedder)  # type: ignore[arg-type]
+    return Laef(network.config, embedder=plain, blocks=blocks).train(network.training)

@@ -15,8 +15,8 @@ from torch import Tensor, nn
 
 from ecgbench.cards import InputContract, ModelCard, Weights, reference_feeding
 from ecgbench.ecg.leads import LEADS
-from ecgbench.layers import blocks
-from ecgbench.layers.derived import Derived, statistics
+from ecgbench.layers import blocks, paper_flop
+from ecgbench.layers.cached import CachedTensors, statistics
 from ecgbench.layers.features import Features, demand_all, demand_windows
 from ecgbench.weights.load import loaded
 
@@ -98,7 +98,7 @@ class Block(nn.Module):
         self.shortcut = nn.Sequential()
         if stride > 1 or channels != out:
             self.shortcut = nn.Sequential(nn.Conv1d(channels, out, 1, stride, bias=False), nn.BatchNorm1d(out))
-        self._folded = tuple(Derived() for _ in range(3))
+        self._folded = tuple(CachedTensors() for _ in range(3))
 
     def forward(self, x: Tensor) -> Tensor:
         """(batch, channel, time) -> (batch, out, ceil(time / stride)): ReLU of the sum of both branches."""
@@ -119,7 +119,7 @@ class ResNet18(nn.Module):
         widths = (STEM, *(width for width, _ in LAYERS))
         for number, (channels, (out, stride)) in enumerate(zip(widths, LAYERS), 1):
             self.add_module(f"layer{number}", nn.Sequential(Block(channels, out, stride), Block(out, out, 1)))
-        self._folded = Derived()
+        self._folded = CachedTensors()
 
     def forward(self, signal: Tensor, measured: Tensor) -> Features:
         """Features of a batch of windows: a token for every 16 samples begun.
@@ -135,7 +135,7 @@ class ResNet18(nn.Module):
         return Features(x.transpose(1, 2), x.mean(2))
 
 
-def normed(conv: nn.Module, norm: nn.Module, folded: Derived, x: Tensor) -> Tensor:
+def normed(conv: nn.Module, norm: nn.Module, folded: CachedTensors, x: Tensor) -> Tensor:
     """Batch norm after a convolution without bias, in memory that nobody else holds.
 
     Where both are frozen and the statistics are not to move, the norm is one more factor of the weights, which `folded` keeps.
@@ -184,6 +184,17 @@ def _relu(x: Tensor) -> Tensor:
 def build(weights: str | Path | None = None) -> ResNet18:
     """The ResNet in torch's training mode, with random weights or those of a file or name (see `load.load`)."""
     return loaded(ResNet18(), weights, CARD)
+
+
+def paper_layers(network: nn.Module, samples: int, leads: int) -> paper_flop.Layout:
+    """The layers of the ResNet by the paper's FLOP count; all leads are read whatever is measured."""
+    n = paper_flop.halved(samples)
+    layers = [paper_flop.Layer(r"conv1\.weight", n, first=True)]
+    for stage in range(1, 1 + len(LAYERS)):
+        n = n if stage == 1 else paper_flop.halved(n)
+        weight = rf"layer{stage}\.\d\.(conv[12]|shortcut\.0)\.weight"
+        layers.append(paper_flop.Layer(weight, n))
+    return paper_flop.Layout(tuple(layers))
 
 
 def parity_key(key: str) -> str | None:

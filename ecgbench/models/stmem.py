@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from ecgbench.cards import Filter, InputContract, ModelCard, Weights, reference_feeding
 from ecgbench.ecg.leads import LEADS
+from ecgbench.layers import paper_flop
 from ecgbench.layers.blocks import Block
 from ecgbench.layers.features import Features, demand_some, demand_windows
 from ecgbench.weights.load import loaded
@@ -194,6 +195,20 @@ def position_table() -> Tensor:
 def build(weights: str | Path | None = None) -> StMem:
     """The encoder in torch's training mode, with random weights or those of a file or name (see `load.load`)."""
     return loaded(StMem(), weights, CARD)
+
+
+def paper_layers(network: nn.Module, samples: int, leads: int) -> paper_flop.Layout:
+    """The layers by the paper's FLOP count; all twelve leads are read whatever is measured."""
+    patches = samples // PATCH
+    tokens = len(LEADS) * (patches + 2)
+    linear = r"block\d+\.(attn\.fn\.to_(qkv|out\.0)|ff\.fn\.net\.[03])\.weight"
+    layers = (
+        # not first: a LayerNorm with weights precedes it
+        paper_flop.Layer(r"to_patch_embedding\.2\.weight", len(LEADS) * patches),
+        paper_flop.Layer(linear, tokens),
+    )
+    products = DEPTH * 2 * paper_flop.product(tokens, tokens, WIDTH)
+    return paper_flop.Layout(layers, products, other="pos_embedding")
 
 
 def _refuse(signal: Tensor, measured: Tensor) -> None:

@@ -12,9 +12,9 @@ from torch import Tensor, nn
 
 from ecgbench.errors import BadSetting, BadWeights
 from ecgbench.files import put
-from ecgbench.gates import fingerprint
 from ecgbench.pretraining.curve import Point
 from ecgbench.training.checkpoint import kept
+from ecgbench.weights.load import fingerprint
 
 FILE = "checkpoint.safetensors"
 FORMAT = 1

@@ -5,7 +5,7 @@ from contextlib import suppress
 
 import pandas as pd
 
-from ecgbench import datasets
+from ecgbench import datasets, models
 from ecgbench.benchmark.plan import all_tasks
 from ecgbench.benchmark.progress import Watcher, paced
 from ecgbench.cells import Places
@@ -13,9 +13,10 @@ from ecgbench.errors import BadRecord, BadSetting, MissingData, UnknownName
 from ecgbench.prepared.prepare import Prepared, find, prepare
 from ecgbench.pretraining.corpus import PTBXL, Guard, Name, gather
 from ecgbench.pretraining.exclusion import Exclusion
+from ecgbench.pretraining.kept_encoders import Development
+from ecgbench.pretraining.network import new_network
 from ecgbench.pretraining.pretrain import Data
 from ecgbench.pretraining.recipe import Recipe
-from ecgbench.pretraining.selection import Development
 
 
 def assemble(recipe: Recipe, places: Places, watcher: Watcher) -> Data:
@@ -23,10 +24,11 @@ def assemble(recipe: Recipe, places: Places, watcher: Watcher) -> Data:
 
     Left out is what evaluation may see (`Exclusion`) of the corpora and of every other dataset that is prepared here.
 
-    BadSetting: a corpus that no loader reads, a development task of another dataset. MissingData: a dataset that is not under
+    BadSetting: a model that cannot be pre-trained, a corpus that no loader reads, a development task of another dataset. MissingData: a dataset that is not under
     `places.data`. LeakError: a recording that must not enter training.
     """
     names = list(recipe.datasets)
+    new_network(recipe.model)  # a model that cannot be pre-trained is refused before anything is read
     _demand_loaders(recipe)
     if recipe.task not in all_tasks():
         raise UnknownName("task", recipe.task, list(all_tasks()), "List them: ecgbench tasks")
@@ -42,12 +44,13 @@ def assemble(recipe: Recipe, places: Places, watcher: Watcher) -> Data:
         return chosen.setdefault(name, exclusion(name))
 
     guard = Guard.of(prepared, _ptbxl([*prepared, *beside]))
-    corpus = gather(prepared, guard, recipe.kept, choose, paced("read the corpora", watcher.note))
+    contract = models.ROOM.card(recipe.model).contracts[0]
+    corpus = gather(prepared, guard, contract, recipe.kept, choose, paced("read the corpora", watcher.note))
     short = len(corpus.short)
     left_out = len(chosen) - len(corpus) - short
     watcher.note(f"{len(corpus)} recordings of {', '.join(names)} to train on, {left_out} left out, {short} too short")
     home = prepared[names.index(owner)]
-    development = Development.of(home, task, recipe.probe_records, recipe.seed)
+    development = Development.of(home, task, contract, recipe.probe_records, recipe.seed)
     return Data(corpus=corpus, development=development, prepared={p.name: p.digest for p in prepared}, left_out=dict(exclusion.reasons))
 
 

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from ecgbench.pretraining import masking
-from ecgbench.pretraining.corpus import SAMPLES, Corpus
+from ecgbench.pretraining.corpus import Corpus
 from ecgbench.seeds import rng
 from ecgbench.training.feed import _ahead
 
@@ -46,6 +46,8 @@ class Batches:
     micro: int
     ratio: float
     edge_drop: float
+    nodes: int = masking.NODES
+    """Of a lead, as the network makes them."""
     rank: int = 0
     world: int = 1
     pinned: bool = False
@@ -71,13 +73,13 @@ class Batches:
 
     def starts(self, step: int) -> np.ndarray:
         """(batch,) first samples of the windows of a step, each possible one equally likely."""
-        room = self.corpus.lengths[self.rows(step)] - SAMPLES + 1
+        room = self.corpus.lengths[self.rows(step)] - self.corpus.samples + 1
         return (rng("pre-training window", self.seed, step).random(self.batch) * room).astype(np.int64)
 
     def _piece(self, step: int, number: int, rows: np.ndarray, starts: np.ndarray) -> Piece:
         places = range(number * self.micro, min((number + 1) * self.micro, self.batch))
         part = slice(places.start, places.stop)
-        drawn = masking.draw(self.seed, step, places, self.ratio, self.edge_drop)
+        drawn = masking.draw(self.seed, step, places, self.ratio, self.edge_drop, self.nodes)
         made = [None if a is None else self._tensor(a) for a in (drawn.measured, drawn.masked, drawn.dropped)]
         return Piece(number, self._tensor(self.corpus.cut(rows[part], starts[part])), *made)  # type: ignore[arg-type]
 

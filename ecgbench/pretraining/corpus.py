@@ -13,17 +13,13 @@ from typing import Literal, NamedTuple
 import numpy as np
 import pandas as pd
 
+from ecgbench.cards import InputContract
 from ecgbench.ecg.leads import LEADS
 from ecgbench.ecg.preprocess import normalise
 from ecgbench.errors import BadSetting, LeakError
-from ecgbench.models import laef
 from ecgbench.prepared.prepare import Prepared, Progress
 from ecgbench.prepared.views import View
 
-CONTRACT = laef.CARD.contracts[0]
-"""How recordings are prepared: the released network is fed alike."""
-SAMPLES = CONTRACT.samples
-"""Samples of a window: 500."""
 PTBXL = "ptbxl"
 TRAINING_FOLDS = range(1, 9)
 
@@ -121,19 +117,21 @@ class Corpus:
         lengths: Mapping[Name, int],
         read: Callable[[Name], np.ndarray],
         kept: Literal["float16", "float32"] = "float16",
+        *,
+        contract: InputContract,
     ) -> None:
-        """lengths: samples per lead of each recording; those shorter than a window are left out, see `short`.
+        """lengths: samples per lead of each recording; those shorter than a window of the contract are left out, see `short`.
 
-        read: a name -> (12, time) in [-1, 1], prepared as LAEF's contract says. kept: type in memory; float16 is within 2.5e-4
+        read: a name -> (12, time) in [-1, 1], prepared as the contract says. kept: type in memory; float16 is within 2.5e-4
         and 24 kB for 10 s. LeakError before anything is read; BadSetting: no recording, another length or values outside [-1, 1].
         """
         guard(lengths)
-        self._guard = guard
-        self.names = [name for name, samples in lengths.items() if samples >= SAMPLES]
-        self.short = [name for name, samples in lengths.items() if samples < SAMPLES]
+        self._guard, self.samples = guard, contract.samples
+        self.names = [name for name, length in lengths.items() if length >= self.samples]
+        self.short = [name for name, length in lengths.items() if length < self.samples]
         if not self.names:
             raise BadSetting(
-                f"no recording of at least {CONTRACT.seconds:g} s to pre-train on ({len(self.short)} are shorter); give others"
+                f"no recording of at least {contract.seconds:g} s to pre-train on ({len(self.short)} are shorter); give others"
             )
         self.lengths = np.array([lengths[name] for name in self.names], np.int64)
         self._ends = np.cumsum(self.lengths) * len(LEADS)
@@ -146,16 +144,16 @@ class Corpus:
         return len(self.names)
 
     def cut(self, rows: np.ndarray, starts: np.ndarray) -> np.ndarray:
-        """Windows of 5 s: of recording rows[i] from sample starts[i] on, (window, 12, 500) float32.
+        """Windows of recording rows[i] from sample starts[i] on, (window, 12, samples) float32.
 
         LeakError before a sample of a recording that must not enter training is handed out; BadSetting: a window beyond its end.
         """
         self._guard(self.names[row] for row in rows)
-        if ((starts < 0) | (starts + SAMPLES > self.lengths[rows])).any():
-            raise BadSetting("a window lies outside its recording; draw its start below `lengths - SAMPLES + 1`")
-        out = np.empty((len(rows), len(LEADS), SAMPLES), np.float32)
+        if ((starts < 0) | (starts + self.samples > self.lengths[rows])).any():
+            raise BadSetting("a window lies outside its recording; draw its start below `lengths - samples + 1`")
+        out = np.empty((len(rows), len(LEADS), self.samples), np.float32)
         for window, row, start in zip(out, rows, starts):
-            window[:] = self._recording(row)[:, start : start + SAMPLES]
+            window[:] = self._recording(row)[:, start : start + self.samples]
         return out
 
     @cached_property
@@ -174,28 +172,29 @@ class Corpus:
 def gather(
     prepared: Sequence[Prepared],
     guard: Guard,
+    contract: InputContract,
     kept: Literal["float16", "float32"] = "float16",
     choose: Callable[[Name], bool] = lambda name: True,
     progress: Progress | None = None,
 ) -> Corpus:
     """The training splits of prepared datasets, those that `choose` says, through their cached views.
 
-    Each lead is scaled to [-1, 1] by its own extremes over the whole record, as the network will be fed. LeakError before a
+    contract: as the network will be fed, each lead scaled to [-1, 1] by its own extremes over the whole record. LeakError before a
     signal is read; `progress` counts the recordings of a dataset that no cached view holds yet.
     """
-    views = {p.name: View(p, CONTRACT) for p in prepared}
+    views = {p.name: View(p, contract) for p in prepared}
     lengths: dict[Name, int] = {}
     for p in prepared:
         names = [Name(p.name, r) for r in p.index.loc[p.index["split"] == "train", "record"]]
         lengths |= {name: views[p.name].length(name.record) for name in names if choose(name)}
     guard(lengths)
     for dataset, view in views.items():
-        view.fill([name.record for name in lengths if name.dataset == dataset and lengths[name] >= SAMPLES], progress)
+        view.fill([name.record for name in lengths if name.dataset == dataset and lengths[name] >= contract.samples], progress)
 
     def read(name: Name) -> np.ndarray:
-        return normalise(views[name.dataset].get(name.record), CONTRACT.normalisation)
+        return normalise(views[name.dataset].get(name.record), contract.normalisation)
 
-    return Corpus(guard, lengths, read, kept)
+    return Corpus(guard, lengths, read, kept, contract=contract)
 
 
 def _sound(name: Name, signal: np.ndarray, samples: int) -> np.ndarray:

@@ -10,7 +10,7 @@ the logarithm. So a batch costs three products over all of its segments; nothing
 
 Segments and LAEF's nodes are not the same samples. Segment j is samples 25j..25j+24, node j of the embedder sees 24j..24j+39
 (the paper's alignment, kept): the segment begins j samples behind the node's field, and nodes 16 to 19 do not see the last 1 to 4
-samples of theirs. `segment_samples` and `node_samples` give both.
+samples of theirs. `segment_samples` and `LaefConfig.node_samples` give both.
 """
 
 import math
@@ -24,7 +24,6 @@ import torch
 from torch import Tensor
 
 from ecgbench.errors import BadSetting, UnknownName
-from ecgbench.models.laef import FIELD, SPACING
 
 FS = 100.0
 """Rate of LAEF's windows, Hz."""
@@ -39,11 +38,6 @@ _AT_ONCE = 4096
 def segment_samples(j: int) -> range:
     """Samples of segment j of a lead."""
     return range(SAMPLES * j, SAMPLES * (j + 1))
-
-
-def node_samples(j: int) -> range:
-    """Samples that node j of LAEF's embedder sees."""
-    return range(SPACING * j, SPACING * j + FIELD)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""Two signs of collapse, per layer of LAEF: the spread of its nodes over directions, and how alike neighbours become.
+"""Two signs of collapse, per layer of an encoder: the spread of its nodes over directions, and how alike neighbours become.
 
 Normalised spectral entropy falls where node features use fewer directions, edge-wise cosine rises where message passing makes
 neighbours equal (paper, "Training dynamics and checkpoint selection").
@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from ecgbench.errors import BadSetting
-from ecgbench.models.laef import BLOCKS, Laef
+from ecgbench.layers.node_encoder import NodeEncoder
 from ecgbench.pretraining.objective import node_features
 
 WINDOWS = 2000
@@ -26,7 +26,7 @@ class Layer:
     """Dynamics of one layer."""
 
     block: int
-    """1 or 2, after norm and GELU; 0 is the embedder."""
+    """1, 2, ..., after norm and GELU; 0 is the embedder."""
     entropy: float
     """Normalised spectral entropy of all nodes of all windows: 0 one direction, 1 all alike."""
     intra: float
@@ -35,13 +35,13 @@ class Layer:
     """Mean cosine of two leads at the same time step; NaN where windows have one lead."""
 
 
-def measure(encoder: Laef, windows: Iterable[Tensor]) -> list[Layer]:
+def measure(encoder: NodeEncoder, windows: Iterable[Tensor]) -> list[Layer]:
     """Dynamics of the embedder and of each block, in evaluation mode, from batches of windows.
 
     windows: (batch, lead, time) float32 with all leads measured, equally many in all batches; `WINDOWS` of them in all.
     BadSetting: no window. The encoder is left in the mode in which it came.
     """
-    blocks = range(BLOCKS + 1)
+    blocks = range(encoder.depth + 1)
     spreads, cosines, seen = [Spread() for _ in blocks], torch.zeros(len(blocks), 2, dtype=torch.float64), 0
     with _evaluating(encoder):
         for signal in windows:
@@ -105,7 +105,7 @@ def edge_cosine(nodes: Tensor) -> tuple[Tensor, Tensor]:
 
 
 @contextmanager
-def _evaluating(encoder: Laef) -> Iterator[None]:
+def _evaluating(encoder: NodeEncoder) -> Iterator[None]:
     training = encoder.training
     encoder.eval()
     try:

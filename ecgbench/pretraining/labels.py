@@ -15,9 +15,9 @@ from torch import Tensor
 
 from ecgbench.cells import key
 from ecgbench.errors import BadSetting
-from ecgbench.models.laef import Laef
+from ecgbench.layers.node_encoder import NodeEncoder
 from ecgbench.pretraining.codebook import NOTHING, Codebook, fit, shuffled
-from ecgbench.pretraining.corpus import SAMPLES, Corpus
+from ecgbench.pretraining.corpus import Corpus
 from ecgbench.pretraining.objective import node_features
 from ecgbench.seeds import rng
 from ecgbench.weights.load import digest
@@ -40,7 +40,7 @@ class Describe(Protocol):
 class Nodes:
     """Nodes of one block of a frozen network: all leads, nothing masked, no edge left out."""
 
-    def __init__(self, encoder: Laef, block: int = 1) -> None:
+    def __init__(self, encoder: NodeEncoder, block: int = 1) -> None:
         """encoder: of the selected checkpoint, in evaluation mode, on the device that will compute. block: 1 in the paper."""
         if encoder.training:
             raise BadSetting("nodes of an encoder in training mode change with its dropout; call encoder.eval() first")
@@ -48,7 +48,7 @@ class Nodes:
         self.facts = {"network": digest(encoder), "block": block}
 
     def __call__(self, windows: Tensor) -> Tensor:
-        """(batch, 12, 500) -> (batch, 12, 20, 768)."""
+        """(batch, 12, 500) -> (batch, 12, 20, width)."""
         (nodes,) = node_features(self.encoder, windows, (self.block,))
         return nodes
 
@@ -98,7 +98,7 @@ def codebooks(
 
     def described() -> Iterator[Tensor]:
         for rows in shuffled(len(corpus), min(RECORDS, len(corpus)), "codebook records", seed):
-            room = corpus.lengths[rows] - SAMPLES + 1
+            room = corpus.lengths[rows] - corpus.samples + 1
             starts = (rng("codebook windows", seed, int(rows[0])).random(len(rows)) * room).astype(np.int64)
             yield describe(torch.from_numpy(corpus.cut(rows, starts)).to(device))
             if advance is not None:

@@ -15,7 +15,7 @@ from ecgbench.errors import BadSetting
 from ecgbench.seeds import rng
 
 NODES = 20
-"""Nodes of a lead: 500 samples, seen 40 at a time every 24."""
+"""Nodes of a lead of 5 s, unless the network makes others: as many as the descriptors have segments."""
 MASKED = 0.40
 """Share of the nodes of every lead that is masked (paper, "Masking ratio")."""
 EDGE_DROP = 0.2
@@ -48,7 +48,7 @@ def masked_nodes(ratio: float, nodes: int = NODES) -> int:
     return count
 
 
-def draw(seed: int, step: int, positions: Sequence[int], ratio: float = MASKED, edge_drop: float = 0.0) -> Draw:
+def draw(seed: int, step: int, positions: Sequence[int], ratio: float = MASKED, edge_drop: float = 0.0, nodes: int = NODES) -> Draw:
     """What the records at `positions` of the batch of `step` show, in that order.
 
     positions: places in the batch of the whole step, e.g. range(64, 128) for the second of several processes; a range costs
@@ -58,18 +58,18 @@ def draw(seed: int, step: int, positions: Sequence[int], ratio: float = MASKED, 
     >>> bool((draw(0, 7, [5, 3]).masked[1] == draw(0, 7, range(448)).masked[3]).all())
     True
     """
-    count, leads = masked_nodes(ratio), len(LEADS)
+    count, leads = masked_nodes(ratio, nodes), len(LEADS)
     if not 0 <= edge_drop < 1:
         raise BadSetting(f"an edge drop of {edge_drop} is no probability below 1; the paper's is 0 in stage 1 and {EDGE_DROP} in stage 2")
     at = np.asarray(positions, np.int64)
-    numbers = _uniform(("masked nodes", seed, step), at, 1 + leads + leads * NODES)
+    numbers = _uniform(("masked nodes", seed, step), at, 1 + leads + leads * nodes)
     shown = 1 + (numbers[:, :1] * leads).astype(int)
     measured = _lowest(numbers[:, 1 : 1 + leads], shown)
-    masked = _lowest(numbers[:, 1 + leads :].reshape(-1, leads, NODES), np.array(count)) & measured[..., None]
+    masked = _lowest(numbers[:, 1 + leads :].reshape(-1, leads, nodes), np.array(count)) & measured[..., None]
     if not edge_drop:
         return Draw(measured, masked, None)
-    dropped = _uniform(("edge drop", seed, step), at, leads * NODES**2).reshape(-1, leads, NODES, NODES) < edge_drop
-    dropped[..., np.arange(NODES), np.arange(NODES)] = False
+    dropped = _uniform(("edge drop", seed, step), at, leads * nodes**2).reshape(-1, leads, nodes, nodes) < edge_drop
+    dropped[..., np.arange(nodes), np.arange(nodes)] = False
     return Draw(measured, masked, dropped)
 
 

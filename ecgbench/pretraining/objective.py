@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ecgbench.errors import BadSetting
-from ecgbench.models.laef import BLOCKS, WIDTH, Laef
+from ecgbench.layers.node_encoder import NodeEncoder
 
 
 class MaskedLoss(NamedTuple):
@@ -36,23 +36,23 @@ class MaskedLoss(NamedTuple):
 
 
 class MaskedNodes(nn.Module):
-    """LAEF with a mask vector and, on its second block, one prototype head per codebook."""
+    """An encoder with a mask vector and, on its last block, one prototype head per codebook."""
 
-    def __init__(self, encoder: Laef, codebooks: Sequence[int]) -> None:
+    def __init__(self, encoder: NodeEncoder, codebooks: Sequence[int]) -> None:
         """codebooks: number of codes of each. Mask vector uniform on [0, 1) as in HuBERT, heads by torch's default; torch's generator."""
         super().__init__()
         if not codebooks or min(codebooks) < 2:
             raise BadSetting(f"codebooks of {list(codebooks)} codes: at least one codebook of at least 2, for example [50]")
         self.encoder, self.codebooks = encoder, tuple(codebooks)
-        self.mask = nn.Parameter(torch.rand(WIDTH))
-        self.heads = nn.ModuleList(nn.Linear(WIDTH, codes) for codes in codebooks)
+        self.mask = nn.Parameter(torch.rand(encoder.width))
+        self.heads = nn.ModuleList(nn.Linear(encoder.width, codes) for codes in codebooks)
 
     def forward(self, signal: Tensor, measured: Tensor, masked: Tensor, targets: Tensor, dropped: Tensor | None = None) -> MaskedLoss:
         """Cross-entropies of the masked nodes; leads that are not measured are never computed, whatever stands in their rows.
 
-        signal (batch, 12, 500) float32, prepared as LAEF's contract says; measured (batch, 12) bool; masked (batch, 12, 20)
-        bool, read in measured leads only; targets (codebook, batch, 12, 20) of any integers, read at masked nodes only.
-        dropped (batch, 12, 20, 20) bool, see `masking.Draw`: edges that no block sees in training; ignored in evaluation.
+        signal (batch, 12, 500) float32, prepared as the encoder's contract says; measured (batch, 12) bool; masked
+        (batch, 12, 20) bool, read in measured leads only; targets (codebook, batch, 12, 20) of any integers, read at masked
+        nodes only. dropped (batch, 12, 20, 20) bool, see `masking.Draw`: edges that no block sees in training; ignored in evaluation.
         BadSetting: shapes that disagree, a window without a measured lead, no masked node, a target that is no code.
         """
         self._demand(signal, measured, masked, targets)
@@ -63,7 +63,7 @@ class MaskedNodes(nn.Module):
         tokens = self.encoder.embed_leads(signal[measured])
         tokens = torch.where(hidden.unsqueeze(-1), self.mask.to(tokens.dtype), tokens)
         edges = dropped[measured] if dropped is not None and self.training else None
-        (nodes,) = self.encoder.outputs(tokens, measured, (BLOCKS,), edges)
+        (nodes,) = self.encoder.outputs(tokens, measured, (self.encoder.depth,), edges)
         unseen = nodes.flatten(0, 1).index_select(0, places)
         logits = [_precise(head(unseen)) for head in self.heads]
         entropy = torch.stack([F.cross_entropy(x, code, reduction="sum") for x, code in zip(logits, codes)])
@@ -101,14 +101,20 @@ def _precise(x: Tensor) -> Tensor:
 
 
 @torch.inference_mode()
-def node_features(encoder: Laef, signal: Tensor, blocks: Sequence[int] = (1,)) -> list[Tensor]:
+def node_features(encoder: NodeEncoder, signal: Tensor, blocks: Sequence[int] = (1,)) -> list[Tensor]:
     """Nodes of windows with all their leads, unmasked and with every edge: what the codebook of the second stage is made from.
 
-    signal (batch, lead, time) float32, every lead measured. One tensor (batch, lead, node, 768) per asked block: 1 and 2 are
-    block outputs after norm and GELU, 0 the embedder's. BadSetting: an encoder in training mode.
+    signal (batch, lead, time) float32, every lead measured. One tensor (batch, lead, node, width) per asked block: 0 is
+    the embedder's, `encoder.depth` the last. BadSetting: an encoder in training mode.
     """
     if encoder.training:
         raise BadSetting("node features of an encoder in training mode change with its dropout; call encoder.eval() first")
     measured = torch.ones(signal.shape[:2], dtype=torch.bool, device=signal.device)
     tokens = encoder.embed_leads(signal.flatten(0, 1))
     return [nodes.unflatten(0, signal.shape[:2]) for nodes in encoder.outputs(tokens, measured, blocks)]
+
+
+@torch.no_grad()
+def nodes_of(encoder: NodeEncoder, samples: int) -> int:
+    """Nodes that the encoder makes of one lead of so many samples."""
+    return encoder.embed_leads(torch.zeros(1, samples, device=next(encoder.parameters()).device)).shape[1]

@@ -3,9 +3,9 @@
     OUT/recipe.json            every choice, and the hash of what it was made from
         stage1/codebook.json   what was fitted, how often codes are met, time;  codebook_50.npz, elbow.csv
                checkpoint.safetensors, curve.csv, tensorboard/   of the loop, see `stage.run`
-               encoders/       kept and measured, see `selection.Kept`
+               encoders/       kept and measured, see `kept_encoders.KeptEncoders`
         stage2/                the same
-        encoder.safetensors    the selected encoder of stage 2, float32: LAEF's weights
+        encoder.safetensors    the selected encoder of stage 2, float32: weights of the recipe's model
         pretraining.json       how it came about: recipe, data, codebooks, selections, time per phase
 
 Under torchrun every process calls `run` alike; OUT is a folder that all of them see.
@@ -29,16 +29,17 @@ from ecgbench.cells import key
 from ecgbench.ecg.leads import LEADS
 from ecgbench.errors import BadSetting, BadWeights
 from ecgbench.files import as_json, put
-from ecgbench.models import laef
-from ecgbench.pretraining import codebook, descriptors, ledger, output
+from ecgbench.layers.node_encoder import NodeEncoder
+from ecgbench.pretraining import codebook, descriptors, output, phase_times
 from ecgbench.pretraining.corpus import Corpus
 from ecgbench.pretraining.curve import Listener, Point, Report, both, once
+from ecgbench.pretraining.kept_encoders import Development, KeptEncoders
 from ecgbench.pretraining.labels import RECORDS, Codes, Describe, Nodes, codebooks
-from ecgbench.pretraining.masking import NODES
-from ecgbench.pretraining.objective import MaskedNodes
+from ecgbench.pretraining.network import new_network
+from ecgbench.pretraining.objective import MaskedNodes, nodes_of
 from ecgbench.pretraining.recipe import Recipe
-from ecgbench.pretraining.selection import Checkpoint, Development, Kept, earliest
-from ecgbench.pretraining.stage import Place
+from ecgbench.pretraining.selection import Checkpoint, earliest
+from ecgbench.pretraining.stage import Execution
 from ecgbench.pretraining.stage import run as train
 from ecgbench.seeds import seed_of
 from ecgbench.training import ranks
@@ -47,7 +48,7 @@ REPORT, ENCODER, BOOKS, DEVICES = "pretraining.json", "encoder.safetensors", "co
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Site:
+class Session:
     """Where a pre-training runs, where it is kept, and who follows it."""
 
     out: Path
@@ -72,14 +73,14 @@ class Data:
     """Why training recordings are not in the corpus -> how many; see `exclusion`."""
 
 
-def run(recipe: Recipe, data: Data, site: Site) -> dict[str, Any]:
-    """Everything that is missing in `site.out`; what pretraining.json says.
+def run(recipe: Recipe, data: Data, session: Session) -> dict[str, Any]:
+    """Everything that is missing in `session.out`; what pretraining.json says.
 
     The same recipe and data give the same codebooks and the same curves, however often it was interrupted, on one machine with
     one number of threads. LeakError: a recording that must not enter training. BadSetting: the folder is of another recipe or
     other data. BadWeights: a damaged file in it. WriteError.
     """
-    return _Pretraining(recipe, data, site)()
+    return _Pretraining(recipe, data, session)()
 
 
 def facts(recipe: Recipe, data: Data) -> dict[str, Any]:
@@ -90,20 +91,20 @@ def facts(recipe: Recipe, data: Data) -> dict[str, Any]:
 class _Pretraining:
     """One recipe on one corpus."""
 
-    def __init__(self, recipe: Recipe, data: Data, site: Site) -> None:
-        self.recipe, self.data, self.site, self.first = recipe, data, site, ranks.rank() == 0
+    def __init__(self, recipe: Recipe, data: Data, session: Session) -> None:
+        self.recipe, self.data, self.session, self.first = recipe, data, session, ranks.rank() == 0
 
     def __call__(self) -> dict[str, Any]:
         self._demand()
-        with output.alone(self.site.out) if self.first else nullcontext():
+        with output.alone(self.session.out) if self.first else nullcontext():
             return self._made()
 
     def _made(self) -> dict[str, Any]:
         mine = facts(self.recipe, self.data)
-        output.demand(self.site.out, mine)
+        output.demand(self.session.out, mine)
         ranks.wait()
         if self.first:
-            output.claim(self.site.out, mine)
+            output.claim(self.session.out, mine)
         ranks.wait()
         first = self._stage(1, descriptors.preset(self.recipe.descriptor), self._new(0))
         encoder, mask = first.kept.load(first.selected)
@@ -115,16 +116,19 @@ class _Pretraining:
         second = self._stage(2, Nodes(encoder, self.recipe.block), start)
         told = self._told((first, second))
         if self.first:
-            told = output.unless_equal(self.site.out / REPORT, told)
+            told = output.unless_equal(self.session.out / REPORT, told)
             network, _ = second.kept.load(second.selected)
             # one entry: safetensors writes several in an order of chance
-            put(self.site.out / ENCODER, save(network.state_dict(), {"recipe": self.recipe.digest}))
-            put(self.site.out / output.RECIPE, as_json(mine))
-            put(self.site.out / REPORT, as_json(told))
+            put(self.session.out / ENCODER, save(network.state_dict(), {"recipe": self.recipe.digest}))
+            put(self.session.out / output.RECIPE, as_json(mine))
+            put(self.session.out / REPORT, as_json(told))
         return told
 
     def _demand(self) -> None:
-        """BadSetting where the first batch of a clustering has too few segments for a codebook: stage 1 is not to be lost by it."""
+        """BadSetting where a stage could not be computed, or stage 2 not after stage 1, which is not to be lost by it."""
+        model, depth = self.recipe.model, self._network().depth
+        if not 0 <= self.recipe.block <= depth:
+            raise BadSetting(f"stage 2 clusters nodes of block {self.recipe.block}, and model {model} has {depth} blocks")
         most = max(*self.recipe.codes, *self.recipe.refined)
         if most > self._segments:
             raise BadSetting(
@@ -132,15 +136,25 @@ class _Pretraining:
                 f"{self._segments} segments; take fewer codes (--codes, --refined)"
             )
 
+    def _network(self) -> NodeEncoder:
+        """The recipe's network with weights by torch's generator, which goes on from where it was."""
+        with torch.random.fork_rng(devices=[]):
+            return new_network(self.recipe.model)
+
+    @cached_property
+    def _nodes(self) -> int:
+        """Nodes of one lead of a window."""
+        return nodes_of(self._network(), self.data.corpus.samples)
+
     @property
     def _segments(self) -> int:
-        return min(RECORDS, len(self.data.corpus)) * len(LEADS) * NODES
+        return min(RECORDS, len(self.data.corpus)) * len(LEADS) * self._nodes
 
     @cached_property
     def _device(self) -> torch.device:
-        kind = self.site.device.partition(":")[0]
+        kind = self.session.device.partition(":")[0]
         if kind == "cpu" or ranks.world() == 1:
-            return torch.device(self.site.device)
+            return torch.device(self.session.device)
         return torch.device(kind, ranks.local())
 
     def _new(self, stage: int) -> MaskedNodes:
@@ -148,11 +162,11 @@ class _Pretraining:
         sizes = (self.recipe.codes, self.recipe.refined)[stage]
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed_of("pre-training weights", self.recipe.seed, stage) % 2**63)
-            return MaskedNodes(laef.build(), sizes)
+            return MaskedNodes(new_network(self.recipe.model), sizes)
 
     def _stage(self, number: int, describe: Describe, model: MaskedNodes) -> "_Stage":
-        recipe, site = self.recipe, self.site
-        name, folder, settings = f"stage {number}", site.out / f"stage{number}", recipe.stages[number - 1]
+        recipe, session = self.recipe, self.session
+        name, folder, settings = f"stage {number}", session.out / f"stage{number}", recipe.stages[number - 1]
         if self.first:
             self._books(number, describe, folder)
         ranks.wait()
@@ -160,14 +174,16 @@ class _Pretraining:
         books = [codebook.load(folder / f"codebook_{c}.npz") for c in model.codebooks]
         if [b.digest for b in books] != [told["codebooks"][str(c)]["digest"] for c in model.codebooks]:
             raise BadWeights(f"codebooks in {folder} are not those that were fitted; remove that folder and run the same command again")
-        kept = Kept(folder, self.data.development, windows=recipe.windows, note=site.watcher.note)
-        place = Place(folder=folder, device=site.device, listener=both(once(self._noting(folder)), site.listener(name)), probe=kept)
-        site.watcher.note(f"{name}: {settings.steps} steps of {settings.records(len(self.data.corpus))} recordings")
-        points = train(settings, model, self.data.corpus, Codes(describe, books), place)
+        kept = KeptEncoders(folder, self.data.development, self._network, windows=recipe.windows, note=session.watcher.note)
+        execution = Execution(
+            folder=folder, device=session.device, listener=both(once(self._noting(folder)), session.listener(name)), probe=kept
+        )
+        session.watcher.note(f"{name}: {settings.steps} steps of {settings.records(len(self.data.corpus))} recordings")
+        points = train(settings, model, self.data.corpus, Codes(describe, books), execution)
         ranks.wait()
         found = [c for c in kept.checkpoints() if settings.probed(c.step)]  # not those of a schedule that was given up
         made = _Stage(name, kept, earliest(found), found, points, told, " + ".join(output.read(folder / DEVICES)))
-        site.watcher.note(f"{name}: checkpoint of step {made.selected.step} selected ({made.selected.score:.4f})")
+        session.watcher.note(f"{name}: checkpoint of step {made.selected.step} selected ({made.selected.score:.4f})")
         return made
 
     def _noting(self, folder: Path) -> Listener:
@@ -176,8 +192,8 @@ class _Pretraining:
 
         def listen(report: Report) -> None:
             used = output.read(path) if path.is_file() else []
-            if self.first and self.site.name not in used:
-                put(path, as_json([*used, self.site.name]))
+            if self.first and self.session.name not in used:
+                put(path, as_json([*used, self.session.name]))
 
         return listen
 
@@ -193,7 +209,7 @@ class _Pretraining:
         timed = _Timed(describe, self._device)
         began = time.perf_counter()
         every = tuple(sorted({*sizes, *(size for size in recipe.elbow[number - 1] if size <= self._segments)}))
-        with self.site.watcher.stage(f"stage {number}, codebook", len(corpus), "recordings") as advance:
+        with self.session.watcher.stage(f"stage {number}, codebook", len(corpus), "recordings") as advance:
             books = codebooks(corpus, timed, every, seed=recipe.seed, device=str(self._device), advance=advance)
         seconds = time.perf_counter() - began
         for size in sizes:
@@ -205,11 +221,11 @@ class _Pretraining:
             str(c): {"digest": books[c].digest, "used": int(rows.used[c]), "perplexity": float(rows.perplexity[c])} for c in sizes
         }  # fmt: skip
         vectors = books[sizes[0]].facts["fit"]["vectors"]
-        spent = {"extraction": timed.seconds, "clustering": seconds - timed.seconds, "records": vectors // (len(LEADS) * NODES)}
-        made = {"key": wanted, "codebooks": told, "description": dict(describe.facts), "seconds": spent, "device": self.site.name}
+        spent = {"extraction": timed.seconds, "clustering": seconds - timed.seconds, "records": vectors // (len(LEADS) * self._nodes)}
+        made = {"key": wanted, "codebooks": told, "description": dict(describe.facts), "seconds": spent, "device": self.session.name}
         put(path, as_json(made))
         for c, one in told.items():
-            self.site.watcher.note(
+            self.session.watcher.note(
                 f"stage {number}: {one['used']} of {c} codes used, perplexity {one['perplexity']:.1f} (validation split)"
             )
 
@@ -229,7 +245,7 @@ class _Pretraining:
             },
             "stages": {stage.name: stage.told() for stage in stages},
             "encoder": stages[1].selected.encoder,
-            "phases": ledger.table(phases),
+            "phases": phase_times.table(phases),
             "made_with": provenance.here(),
         }  # fmt: skip
 
@@ -239,19 +255,21 @@ class _Stage:
     """A finished stage."""
 
     name: str
-    kept: Kept
+    kept: KeptEncoders
     selected: Checkpoint
     checkpoints: Sequence[Checkpoint]
     points: Sequence[Point]
     books: dict[str, Any]
     devices: str
 
-    def phases(self, recipe: Recipe, records: int) -> list[ledger.Phase]:
+    def phases(self, recipe: Recipe, records: int) -> list[phase_times.Phase]:
         """Extraction, clustering, training; probes and checkpoints aside."""
         spent, settings = self.books["seconds"], recipe.stages[int(self.name[-1]) - 1]
         trained = (sum(p.seconds for p in self.points), len(self.points) * settings.records(records), self.devices)
-        made = [ledger.Phase(f"{self.name}: {w}", spent[w], spent["records"], self.books["device"]) for w in ("extraction", "clustering")]
-        return [*made, ledger.Phase(f"{self.name}: training", *trained)]
+        made = [
+            phase_times.Phase(f"{self.name}: {w}", spent[w], spent["records"], self.books["device"]) for w in ("extraction", "clustering")
+        ]
+        return [*made, phase_times.Phase(f"{self.name}: training", *trained)]
 
     def told(self) -> dict[str, Any]:
         """For pretraining.json."""

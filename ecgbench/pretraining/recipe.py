@@ -1,10 +1,13 @@
-"""Recipes: every choice that a pre-training of LAEF rests on, from the corpora to the checkpoint that is kept."""
+"""Recipes: every choice that a pre-training rests on, from the corpora to the checkpoint that is kept."""
 
+import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import Any, Literal
 
+from ecgbench import models
 from ecgbench.cells import key
 from ecgbench.errors import BadSetting, UnknownName
 from ecgbench.pretraining import descriptors
@@ -12,6 +15,7 @@ from ecgbench.pretraining.dynamics import WINDOWS
 from ecgbench.pretraining.stage import STAGES, Stage
 
 Init = Literal["previous", "scratch"]
+LAEF = "laef"
 CORPORA = ("code", "ikem", "ptbxl", "cpsc2018", "cpsc-extra", "chapman", "georgia", "mimic-iv-ecg", "ningbo", "ptb", "sph")
 """The paper's eleven (table of datasets, column "SSL PT"): 9.2 million ECGs."""
 SMALL_RATE = 1e-4
@@ -30,6 +34,8 @@ class Recipe:
     """Corpora: the training splits of these datasets, minus what is equal to a validation or test recording of any of them."""
     task: str
     """Development task of the selection; its dataset is one of the corpora."""
+    model: str = LAEF
+    """Whose network is pre-trained: a name of the room of models, where one from outside has entered by its path."""
     descriptor: str = "mfcc-paper"
     """A preset of `descriptors`: what segments of the signal are described by in stage 1."""
     codes: tuple[int, ...] = (50,)
@@ -62,10 +68,15 @@ class Recipe:
         descriptors.preset(self.descriptor)
 
     def facts(self) -> dict[str, Any]:
-        """Everything that decides the result, as plain JSON; name and summary do not."""
-        found = {k: v for k, v in asdict(self).items() if k not in ("name", "summary", "stages", "elbow")}
+        """Everything that decides the result, as plain JSON; name and summary do not.
+
+        LAEF as the model is left out: recipes had no other before they named one, and keep their hashes.
+        """
+        unsaid = ("name", "summary", "stages", "elbow", "model")
+        own = {k: v for k, v in asdict(self).items() if k not in unsaid}
+        model = {} if self.model == LAEF else {"model": self.model, "model_source": _source(self.model)}
         stages = [{k: v for k, v in asdict(s).items() if k != "checkpoint_every"} for s in self.stages]
-        plain: dict[str, Any] = json.loads(json.dumps({**found, "stages": stages}))
+        plain: dict[str, Any] = json.loads(json.dumps({**own, **model, "stages": stages}))
         return plain
 
     @property
@@ -97,6 +108,13 @@ class Recipe:
         if (seed := own.get("seed")) is not None:
             first, second = replace(first, seed=2 * seed), replace(second, seed=2 * seed + 1)
         return replace(self, **own, stages=(replace(first, **rest), replace(second, **rest)))
+
+
+def _source(model: str) -> str | None:
+    """sha256 of the file of a plug-in from outside, which its author may change under its name."""
+    module = models.get(model)
+    own = module.__name__.startswith(f"{models.__name__}.")
+    return None if own or not module.__file__ else hashlib.sha256(Path(module.__file__).read_bytes()).hexdigest()
 
 
 def _told(value: Any) -> str:

@@ -1,9 +1,9 @@
-"""One stage of LAEF's pre-training: masked node modelling against fixed codes, on one device or several processes of torchrun.
+"""One stage of a pre-training: masked node modelling against fixed codes, on one device or several processes of torchrun.
 
 Adam with a constant rate and its coupled weight decay (paper, "Stage 1: pre-training optimization"); no warm-up, no clipping.
 The loss of a step is the mean over all masked nodes of its whole batch, in however many passes and processes it is computed.
 
-    curve = run(STAGES[0], MaskedNodes(laef.build(), [50]), corpus, labeller, Place(folder=Path("stage1"), device="cuda"))
+    curve = run(STAGES[0], MaskedNodes(laef.build(), [50]), corpus, labeller, Execution(folder=Path("stage1"), device="cuda"))
 """
 
 import math
@@ -20,16 +20,17 @@ from torch import Tensor
 from ecgbench.cells import Precision
 from ecgbench.errors import BadSetting
 from ecgbench.files import sweep
-from ecgbench.gates import GateError, fingerprint
+from ecgbench.gates import GateError
 from ecgbench.pretraining import _checkpoint, curve, masking
 from ecgbench.pretraining.batches import Batches, Piece
 from ecgbench.pretraining.corpus import Corpus
 from ecgbench.pretraining.curve import Listener, Point
-from ecgbench.pretraining.objective import MaskedNodes
+from ecgbench.pretraining.objective import MaskedNodes, nodes_of
 from ecgbench.seeds import seed_of
 from ecgbench.training import ranks
 from ecgbench.training.device import open_fabric, repeatable
-from ecgbench.training.step import out_of_memory
+from ecgbench.training.step import of_all_processes, out_of_memory
+from ecgbench.weights.load import fingerprint
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
@@ -107,7 +108,7 @@ def _unprobed(step: int, model: MaskedNodes) -> None:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Place:
+class Execution:
     """Where a stage runs, where it is kept, and who follows it."""
 
     folder: Path
@@ -121,8 +122,8 @@ class Place:
     It must leave weights alone, and meets a step again that was made after the last checkpoint before an interruption."""
 
 
-def run(stage: Stage, model: MaskedNodes, corpus: Corpus, labeller: Labeller, place: Place) -> list[Point]:
-    """Train `model` in place from where `place.folder` says; the curve from the first step, the model in evaluation mode.
+def run(stage: Stage, model: MaskedNodes, corpus: Corpus, labeller: Labeller, execution: Execution) -> list[Point]:
+    """Train `model` in place from where `execution.folder` says; the curve from the first step, the model in evaluation mode.
 
     An interrupted stage goes on from its last checkpoint when it is called as before (the same initial `model` too), with the
     numbers of an uninterrupted one; a finished one can be prolonged by more `steps`. Under torchrun every process calls this
@@ -130,18 +131,18 @@ def run(stage: Stage, model: MaskedNodes, corpus: Corpus, labeller: Labeller, pl
     or memory does not suffice. BadWeights: a damaged checkpoint. GateError: a loss that is not finite. WriteError.
     """
     ranks.join()
-    fabric = open_fabric(place.device, stage.precision)
+    fabric = open_fabric(execution.device, stage.precision)
     share = -(-stage.records(len(corpus)) // fabric.world_size)
     batches = Batches(
         corpus=corpus, seed=stage.seed, batch=stage.records(len(corpus)), micro=min(stage.micro or share, stage.records(len(corpus))),
-        ratio=stage.ratio, edge_drop=stage.edge_drop, rank=fabric.global_rank, world=fabric.world_size,
-        pinned=fabric.device.type == "cuda",
+        ratio=stage.ratio, edge_drop=stage.edge_drop, nodes=nodes_of(model.encoder, corpus.samples), rank=fabric.global_rank,
+        world=fabric.world_size, pinned=fabric.device.type == "cuda",
     )  # fmt: skip
     with repeatable(fabric.device):
-        return _Work(stage, model, batches, labeller, fabric)(place)
+        return _StageTraining(stage, model, batches, labeller, fabric)(execution)
 
 
-class _Work:
+class _StageTraining:
     """One stage on one device, or one process's part of it."""
 
     def __init__(self, stage: Stage, model: MaskedNodes, batches: Batches, labeller: Labeller, fabric: "Fabric") -> None:
@@ -157,9 +158,9 @@ class _Work:
         kind = torch.optim.AdamW if stage.adamw else torch.optim.Adam
         self.optimiser = kind(model.parameters(), lr=stage.lr, weight_decay=stage.weight_decay)
 
-    def __call__(self, place: Place) -> list[Point]:
-        points, steps = self._resume(place.folder), self.stage.steps
-        followed = curve.logging(place.folder, points, (steps, self.batches.batch, place.listener))
+    def __call__(self, execution: Execution) -> list[Point]:
+        points, steps = self._resume(execution.folder), self.stage.steps
+        followed = curve.logging(execution.folder, points, (steps, self.batches.batch, execution.listener))
         with (
             followed if self.fabric.is_global_zero else nullcontext(_unlogged) as log,
             closing(self.batches.between(len(points), steps)) as coming,
@@ -172,19 +173,19 @@ class _Work:
                 loss, accuracy, nodes = self._step(step, pieces)
                 points.append(Point(step, loss, accuracy, nodes, time.perf_counter() - began, waiting))
                 log(points[-1])
-                self._stop_by(step, points, place)
+                self._stop_by(step, points, execution)
         self.model.eval()
         return points
 
-    def _stop_by(self, step: int, points: list[Point], place: Place) -> None:
+    def _stop_by(self, step: int, points: list[Point], execution: Execution) -> None:
         """Probe before the checkpoint: a probe that is cut short is then made again."""
         last = step == self.stage.steps
         if self.stage.probed(step):
             self.model.eval()
-            place.probe(step, self.model)
+            execution.probe(step, self.model)
             self.model.train()
         if self.fabric.is_global_zero and (last or step % self.stage.checkpoint_every == 0):
-            _checkpoint.write(place.folder / _checkpoint.FILE, self.facts, points, self.model, self.optimiser)
+            _checkpoint.write(execution.folder / _checkpoint.FILE, self.facts, points, self.model, self.optimiser)
 
     def _resume(self, folder: Path) -> list[Point]:
         path, content = folder / _checkpoint.FILE, None
@@ -206,11 +207,7 @@ class _Work:
         sums = torch.zeros(2 * books + 1, dtype=torch.float64, device=self.fabric.device)
         for piece in pieces:
             sums += self._backward(step, piece.to(self.fabric.device))
-        for p in self.model.parameters():
-            if p.grad is None:  # nothing of this step reached it here
-                p.grad = torch.zeros_like(p)
-        if self.fabric.world_size > 1:
-            self._add_processes(sums)
+        of_all_processes(list(self.model.parameters()), sums)
         found = sums.tolist()
         loss, nodes = sum(found[:books]) / found[-1], int(found[-1])
         if not math.isfinite(loss):
@@ -237,15 +234,6 @@ class _Work:
             ) from error
         entropy = found.entropy.detach()
         return torch.cat([entropy.double(), found.correct.double(), entropy.new_full((1,), found.nodes).double()])
-
-    def _add_processes(self, sums: Tensor) -> None:
-        """Gradients, losses and counts become those of the whole batch, in every process."""
-        gradients = [p.grad for p in self.model.parameters() if p.grad is not None]
-        whole = torch.cat([g.reshape(-1) for g in gradients])
-        for tensor in (sums, whole):
-            torch.distributed.all_reduce(tensor)
-        for g, total in zip(gradients, whole.split([g.numel() for g in gradients])):
-            g.copy_(total.view_as(g))
 
 
 def _unlogged(point: Point) -> None:

@@ -45,7 +45,7 @@ def measure(device: str, batch: int, timed: bool) -> dict[str, Any]:
         segments = network.embed_leads(torch.zeros(1, round(100 * seconds), device=device)).shape[1]
         rows += [_row(network, leads, segments, device, batch if timed else None) | {"seconds": seconds} for leads in LEADS]
     named = clock.about(device)
-    return {"about": named, "channels": laef.WIDTH, "rows": [row | {"device": named["device"]} for row in rows]}
+    return {"about": named, "channels": network.width, "rows": [row | {"device": named["device"]} for row in rows]}
 
 
 def _row(network: Any, leads: int, segments: int, device: str, batch: int | None) -> dict[str, Any]:

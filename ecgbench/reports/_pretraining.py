@@ -8,11 +8,12 @@ from typing import Any
 
 from ecgbench.errors import BadWeights, MissingData
 from ecgbench.files import put, sweep
-from ecgbench.pretraining.ledger import duration
+from ecgbench.pretraining.phase_times import duration
+from ecgbench.pretraining.selection import MARGIN
 from ecgbench.reports import _form, lead_curve, page
 from ecgbench.reports._cost import _latex_table, _markdown_table
 from ecgbench.reports._form import Fact
-from ecgbench.reports._pretraining_figures import FIGURES, LAYERS, MARGIN, caption, figure
+from ecgbench.reports._pretraining_figures import FIGURES, caption, figure, layer_name
 
 RECIPE, REPORT = "recipe.json", "pretraining.json"
 PHASES = ("phase", "seconds", "records", "device", "projected_records", "projected_seconds", "paper_seconds")
@@ -99,7 +100,7 @@ def _tables(found: Fact) -> dict[str, list[dict[str, Any]]]:
     """Rows of the CSV files."""
     data = {"data": found["data"]}
     dynamics = [
-        {"stage": s["name"], "step": one["step"], "layer": LAYERS[layer["block"]]} | {k: layer[k] for k in ("entropy", "intra", "inter")}
+        {"stage": s["name"], "step": one["step"], "layer": layer_name(layer["block"])} | {k: layer[k] for k in ("entropy", "intra", "inter")}
         | {"macro_auroc": one["score"], "selected": one is s["selected"]} | data
         for s in found["stages"] for one in s["checkpoints"] for layer in one["layers"]
     ]  # fmt: skip

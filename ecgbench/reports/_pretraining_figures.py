@@ -8,19 +8,22 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ecgbench.pretraining.selection import MARGIN
 from ecgbench.reports import _form, lead_curve
 from ecgbench.reports._form import Fact
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-MARGIN = 0.001
-"""That of `pretraining.selection`, which needs torch."""
-LAYERS = ("embedder", "block 1", "block 2")
 MOST = 1000
 """Points of one line; of more steps, the extremes of equal parts are drawn."""
 _STAR: Fact = {"color": "#333333", "linewidth": 1.1, "linestyle": ":", "zorder": 2}
 _KNOWN: Fact = {"color": "#D55E00", "linewidth": 1.2, "linestyle": "--", "zorder": 2}
+
+
+def layer_name(block: int) -> str:
+    """A layer of an encoder in words: 0 is the embedder."""
+    return f"block {block}" if block else "embedder"
 
 
 def caption(found: Fact, name: str) -> str:
@@ -88,7 +91,7 @@ def _dynamics(figure: "Figure", stages: Sequence[Fact]) -> list[Any]:
     for (spread, cosine, probe), stage in zip(grid, stages):
         kept, best, chosen = stage["checkpoints"], 100 * stage["best"], stage["selected"]
         steps, size = [one["step"] for one in kept], 4.5 if len(kept) <= 40 else 0
-        for at in range(len(LAYERS)):
+        for at in range(len(kept[0]["layers"])):
             of = {key: [one["layers"][at][key] for one in kept] for key in ("entropy", "intra", "inter")}
             look = lead_curve._look(at) | {"linewidth": 1.5, "markersize": size}
             spread.plot(steps, of["entropy"], **look)
@@ -107,7 +110,8 @@ def _dynamics(figure: "Figure", stages: Sequence[Fact]) -> list[Any]:
         low, high = zip(*(ax.get_ylim() for ax in column))
         for ax in column:
             ax.set_ylim(min(low), max(high))
-    layers = [_line(name, **lead_curve._look(at), markersize=5) for at, name in enumerate(LAYERS)]
+    names = [layer_name(at) for at in range(len(stages[0]["checkpoints"][0]["layers"]))]
+    layers = [_line(name, **lead_curve._look(at), markersize=5) for at, name in enumerate(names)]
     return [*layers, _line("within leads (intra)"), _line("between leads (inter)", linestyle="--"), _line("t*, selected", **_STAR)]
 
 

@@ -11,8 +11,8 @@ from safetensors.torch import load, save
 from torch import Tensor, nn
 
 from ecgbench.files import put
-from ecgbench.gates import fingerprint
 from ecgbench.training.loop import Epoch, best_of
+from ecgbench.weights.load import fingerprint
 
 State = dict[str, Tensor]
 

@@ -33,6 +33,7 @@ from ecgbench.training.feed import Feed, shown
 from ecgbench.training.feed import Feeding as Feeding
 from ecgbench.training.loop import Epoch, best_of, rounds
 from ecgbench.training.step import Stepper
+from ecgbench.weights.load import fingerprint
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -85,7 +86,7 @@ class _Asked:
         splits = [[d.records, [int(w) for w in d.windows], hashlib.sha256(d.target.tobytes()).hexdigest()] for d in self.data]
         return key({
             "numerics": NUMERICS, "training": self.training.facts(), "seed": self.seed, "splits": splits,
-            "weights": gates.fingerprint(state),
+            "weights": fingerprint(state),
             "contract": facts(self.fed.contract), "policy": self.fed.policy.name,
             **{word: facts(self.fed.card)[word] for word in ("groups", "fixed")},
         })  # fmt: skip
@@ -104,7 +105,7 @@ class _Work:
         )
         self.frozen = _network.freeze_unused(self.module, self.feed.probe())
         self.groups = _network.groups(self.module, asked.fed.card)
-        self.before = {g: gates.fingerprint(parameters) for g, parameters in self.groups.items()}
+        self.before = {g: fingerprint(parameters) for g, parameters in self.groups.items()}
         self.optimiser = _network.optimiser(self.module, self.groups, asked.training)
         self.masks = [shown(asked.fed.contract, asked.training, "validation leads", r) for r in check.records]
 
@@ -182,7 +183,7 @@ class _Work:
         rates = {g["name"]: g["lr"] for g in self.optimiser.param_groups}
         told = {}
         for group, parameters in self.groups.items():
-            after = gates.fingerprint(parameters)
+            after = fingerprint(parameters)
             gates.changed(self.name, group, (self.before[group], after), any(n in progress.moved for n in parameters))
             count = sum(p.numel() for p in parameters.values())
             told[group] = {"lr": rates[group], "parameters": count, "before": self.before[group], "after": after}

@@ -1,6 +1,6 @@
 """One optimiser step: the gradient of the whole batch, however many forward passes and processes it takes."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from ecgbench.training import ranks
 from ecgbench.training.feed import Batch
 
 if TYPE_CHECKING:
@@ -37,12 +38,7 @@ class Stepper:
     def step(self, batch: Batch) -> float:
         """Make one step and return the loss of the whole batch; no step where the loss is not finite."""
         loss = self._share(batch)
-        trained = [p for p in self.module.parameters() if p.requires_grad]
-        for p in trained:
-            if p.grad is None:  # a parameter that no record of this step reached has the gradient zero
-                p.grad = torch.zeros_like(p)
-        if self.fabric.world_size > 1:
-            loss = self._sum(loss, trained)
+        of_all_processes([p for p in self.module.parameters() if p.requires_grad], loss)
         value = float(loss)
         if abs(value) < float("inf"):
             self.optimiser.step()
@@ -81,14 +77,6 @@ class Stepper:
             self.fabric.backward(loss)
         return loss.detach()
 
-    def _sum(self, loss: Tensor, trained: list[nn.Parameter]) -> Tensor:
-        gradients = [p.grad for p in trained if p.grad is not None]
-        whole = torch.cat([loss.reshape(1), *(g.reshape(-1) for g in gradients)])
-        self.fabric.all_reduce(whole, reduce_op="sum")
-        for g, total in zip(gradients, whole[1:].split([g.numel() for g in gradients])):
-            g.copy_(total.view_as(g))
-        return whole[0]
-
     def _generators(self) -> tuple[Tensor, Tensor | None]:
         cuda = self.fabric.device.type == "cuda"
         return torch.get_rng_state(), torch.cuda.get_rng_state(self.fabric.device) if cuda else None
@@ -102,6 +90,24 @@ class Stepper:
         with torch.no_grad():
             for buffer, before in buffers:
                 buffer.copy_(before)
+
+
+def of_all_processes(trained: Sequence[nn.Parameter], sums: Tensor) -> None:
+    """Gradients, and `sums` beside them, become those of the whole batch in every process.
+
+    A parameter that nothing of this step reached here has the gradient zero.
+    """
+    for p in trained:
+        if p.grad is None:
+            p.grad = torch.zeros_like(p)
+    if ranks.world() == 1:
+        return
+    gradients = [p.grad for p in trained if p.grad is not None]
+    whole = torch.cat([g.reshape(-1) for g in gradients])
+    for tensor in (sums, whole):
+        torch.distributed.all_reduce(tensor)
+    for g, total in zip(gradients, whole.split([g.numel() for g in gradients])):
+        g.copy_(total.view_as(g))
 
 
 def out_of_memory(error: RuntimeError) -> bool:

@@ -98,10 +98,11 @@ def assign(network: nn.Module, content: bytes, source: str) -> None:
 
 def digest(network: nn.Module) -> str:
     """sha256 (hex) over the names, types, shapes and bytes of the whole state dict, in the order of the names."""
-    return _digest(network.state_dict())
+    return fingerprint(network.state_dict())
 
 
-def _digest(tensors: Mapping[str, Tensor]) -> str:
+def fingerprint(tensors: Mapping[str, Tensor]) -> str:
+    """sha256 (hex) over names, types, shapes and bytes, in the order of the names."""
     whole = hashlib.sha256()
     for name, tensor in sorted(tensors.items()):
         whole.update(f"{name}|{tensor.dtype}|{tuple(tensor.shape)}|".encode())
@@ -131,7 +132,7 @@ def _converted(network: nn.Module, layout: Weights, card: ModelCard) -> Mapping[
     again = f"run: ecgbench models fetch {model} --weights {name} --force"
     if reading.problems:
         raise BadWeights(f"{path} does not fit {card.title} ({_complaint(reading)}); {again}")
-    if _digest(found) != notes["tensors_sha256"]:
+    if fingerprint(found) != notes["tensors_sha256"]:
         raise BadWeights(f"{path} is not as it was converted: its tensors have changed; {again}")
     return found
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from ecgbench.layers import compiled
-from ecgbench.layers.derived import Derived
+from ecgbench.layers.cached import CachedTensors
 from ecgbench.models import laef
 
 compiler = pytest.mark.skipif(shutil.which(os.environ.get("CXX", "g++")) is None, reason="no C++ compiler")
@@ -32,8 +32,8 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[laef.Laef, 
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path_factory.mktemp("inductor")))
         eager, compiled = network(), network()
-        assert laef.hasten(eager, laef.REPAID - 1) == "eager"
-        assert laef.hasten(compiled, laef.REPAID) == "compiled"
+        assert laef.choose_path(eager, laef.REPAID - 1) == "eager"
+        assert laef.choose_path(compiled, laef.REPAID) == "compiled"
         yield eager, compiled
 
 
@@ -65,16 +65,16 @@ def test_without_a_compiler_it_stays_eager_and_says_so_once(monkeypatch: pytest.
 
     monkeypatch.setattr(torch, "compile", fails)
     monkeypatch.setattr(compiled, "kernel", functools.cache(compiled.kernel.__wrapped__))
-    assert [laef.hasten(network(), laef.REPAID) for _ in range(2)] == ["eager", "eager"]
+    assert [laef.choose_path(network(), laef.REPAID) for _ in range(2)] == ["eager", "eager"]
     assert [str(w.message) for w in recwarn] == ["LAEF runs uncompiled, about a tenth slower: RuntimeError: no compiler"]
-    assert laef.hasten(nn.Linear(1, 1), laef.REPAID) == "eager"
+    assert laef.choose_path(nn.Linear(1, 1), laef.REPAID) == "eager"
 
 
 @torch.no_grad()
 @pytest.mark.parametrize("change", ["optimiser", "load_state_dict", "in place", "pointed elsewhere", "another type"])
 def test_what_is_derived_from_parameters_follows_them(change: str) -> None:
     """A stale copy of the weights would give features of a network that is no more."""
-    layer, derived = nn.Linear(3, 2), Derived()
+    layer, derived = nn.Linear(3, 2), CachedTensors()
 
     def found() -> Tensor:
         return derived([layer.weight], lambda: [layer.weight.T.contiguous()])[0]
@@ -101,7 +101,7 @@ def test_what_is_derived_from_parameters_follows_them(change: str) -> None:
 
 
 def test_parameters_in_training_are_read_anew() -> None:
-    layer, derived = nn.Linear(3, 2), Derived()
+    layer, derived = nn.Linear(3, 2), CachedTensors()
     first, second = (derived([layer.weight], lambda: [layer.weight * 2])[0] for _ in range(2))
     assert first is not second
     assert first.requires_grad

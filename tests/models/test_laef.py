@@ -11,6 +11,7 @@ from ecgbench.adapt import NATIVE, Policy
 from ecgbench.errors import BadSetting
 from ecgbench.inference.encode import Encoder
 from ecgbench.layers.features import Features
+from ecgbench.layers.lead_embedder import PlainLeadEmbedder
 from ecgbench.models import laef
 
 MIXED = [[1, 0, 1, 0, 0], [1, 1, 1, 1, 1], [0, 0, 0, 1, 0], [0, 1, 0, 0, 1]]
@@ -96,7 +97,7 @@ def test_attention_is_that_of_a_loop_over_nodes(net: laef.Laef) -> None:
 @pytest.mark.parametrize("samples", [40, 64, 250, 500, 501, 505, 523])
 def test_embedder_equals_convolutions_at_any_length(net: laef.Laef, samples: int) -> None:
     signal = noise(3, samples)
-    ours, theirs = net.embed_leads(signal), laef.PlainEmbedder(net.embedder)(signal)  # type: ignore[arg-type]
+    ours, theirs = net.embed_leads(signal), PlainLeadEmbedder(net.embedder)(signal)  # type: ignore[arg-type]
     assert ours.shape == theirs.shape
     assert difference(ours, theirs) <= 1e-5
 
@@ -107,7 +108,8 @@ def test_nodes_see_forty_samples_every_twenty_four(net: laef.Laef) -> None:
     tokens = net.embed_leads(signal)
     assert tokens.shape == (20, 768)
     for node in (0, 7, 19):
-        first, last = laef.SPACING * node, laef.SPACING * node + laef.FIELD
+        own = net.config.node_samples(node)
+        first, last = own.start, own.stop
         other = -signal
         other[first:last] = signal[first:last]
         assert torch.equal(net.embed_leads(other)[node], tokens[node])

@@ -6,11 +6,14 @@ import pytest
 
 from ecgbench.ecg.preprocess import normalise
 from ecgbench.errors import BadSetting, LeakError
+from ecgbench.models import laef
 from ecgbench.prepared.prepare import Prepared, prepare
 from ecgbench.prepared.views import View
 from ecgbench.pretraining.batches import Batches
-from ecgbench.pretraining.corpus import CONTRACT, SAMPLES, Corpus, Guard, Name, gather
+from ecgbench.pretraining.corpus import Corpus, Guard, Name, gather
 
+CONTRACT = laef.CARD.contracts[0]
+SAMPLES = CONTRACT.samples
 FOLDS = {1: 1, 123: 8, 5: 9, 200: 10, 21_837: 3}
 OWN = ("{:05d}", "{}", "records500/00000/{:05d}_hr", "records100/00000/{:05d}_lr.dat", "HR{:05d}")
 CHALLENGE = ("HR{:05d}", "hr{:05d}", "HR{:05d}.mat", "training/ptb-xl/g1/HR{:05d}", "ptb-xl_HR{:05d}_second", "00000/{:05d}_hr", "HR{}")
@@ -62,7 +65,7 @@ def noise(name: Name, samples: int = 600) -> np.ndarray:
 
 def test_what_was_let_in_is_asked_again_whenever_it_is_cut() -> None:
     names = [Name("d", "a"), Name("d", "bb")]
-    corpus = Corpus(guard(*names), dict.fromkeys(names, 600), noise)
+    corpus = Corpus(guard(*names), dict.fromkeys(names, 600), noise, contract=CONTRACT)
     rows = np.array([1, 0])
     assert corpus.cut(rows, np.array([0, 100])).shape == (2, 12, 500)
     corpus.names[1] = Name("d", "HR00200")
@@ -75,7 +78,7 @@ def test_what_was_let_in_is_asked_again_whenever_it_is_cut() -> None:
         return noise(name)
 
     with pytest.raises(LeakError, match="fold 9"):
-        Corpus(guard(*names, Name("d", "HR00005")), dict.fromkeys([*names, Name("d", "HR00005")], 600), reading)
+        Corpus(guard(*names, Name("d", "HR00005")), dict.fromkeys([*names, Name("d", "HR00005")], 600), reading, contract=CONTRACT)
     assert read == []
 
 
@@ -86,7 +89,7 @@ def ptbxl(fake_ptbxl: Path, tmp_path: Path) -> Prepared:
 
 def test_gathers_the_training_split_as_the_network_is_fed(ptbxl: Prepared) -> None:
     told: list[int] = []
-    corpus = gather([ptbxl], Guard.of([ptbxl]), "float32", progress=lambda done, total: told.append(total - done))
+    corpus = gather([ptbxl], Guard.of([ptbxl]), CONTRACT, "float32", progress=lambda done, total: told.append(total - done))
     assert corpus.names == [Name("ptbxl", f"{i:05d}") for i in range(1, 17)]
     assert told[-1] == 0
     view = View(ptbxl, CONTRACT)
@@ -94,38 +97,41 @@ def test_gathers_the_training_split_as_the_network_is_fed(ptbxl: Prepared) -> No
     assert whole.shape == (12, 1000)
     (window,) = corpus.cut(np.array([2]), np.array([333]))
     np.testing.assert_array_equal(window, whole[:, 333:833])
-    half = gather([ptbxl], Guard.of([ptbxl]), choose=lambda name: name.record < "00009")
+    half = gather([ptbxl], Guard.of([ptbxl]), CONTRACT, choose=lambda name: name.record < "00009")
     assert len(half) == 8
     np.testing.assert_allclose(half.cut(np.array([2]), np.array([333]))[0], window, atol=2.5e-4)
-    assert len({corpus.digest, half.digest, gather([ptbxl], Guard.of([ptbxl])).digest}) == 3
+    assert len({corpus.digest, half.digest, gather([ptbxl], Guard.of([ptbxl]), CONTRACT).digest}) == 3
 
     spoilt = replace(ptbxl, index=ptbxl.index.assign(split="train"))
     for how in (Guard.of([spoilt]), Guard.of([spoilt], ptbxl.index)):
         with pytest.raises(LeakError, match="fold 9"):
-            gather([spoilt], how)
+            gather([spoilt], how, CONTRACT)
     with pytest.raises(LeakError, match="not known"):
-        gather([ptbxl], Guard.of([ptbxl], ptbxl.index.iloc[1:]))
+        gather([ptbxl], Guard.of([ptbxl], ptbxl.index.iloc[1:]), CONTRACT)
 
 
 def test_refuses_what_cannot_be_cut() -> None:
     names = [Name("d", "a"), Name("d", "bb")]
-    corpus = Corpus(guard(*names), {names[0]: 499, names[1]: 500}, lambda name: noise(name, 500))
+    corpus = Corpus(guard(*names), {names[0]: 499, names[1]: 500}, lambda name: noise(name, 500), contract=CONTRACT)
     assert (corpus.names, corpus.short) == ([names[1]], [names[0]])
     for start in (-1, 1):
         with pytest.raises(BadSetting, match="outside its recording"):
             corpus.cut(np.array([0]), np.array([start]))
     with pytest.raises(BadSetting, match="no recording of at least 5 s"):
-        Corpus(guard(*names), dict.fromkeys(names, 499), noise)
+        Corpus(guard(*names), dict.fromkeys(names, 499), noise, contract=CONTRACT)
     for spoilt in (3 * noise(names[0]), noise(names[0]) * np.nan, noise(names[0])[:11], noise(names[0], 601)):
         with pytest.raises(BadSetting, match="record 'a' of 'd'"):
-            Corpus(guard(*names), {names[0]: 600}, lambda name, given=spoilt: given)  # type: ignore[misc]
+            Corpus(guard(*names), {names[0]: 600}, lambda name, given=spoilt: given, contract=CONTRACT)  # type: ignore[misc]
 
 
 def test_batches_follow_from_seed_and_step_whoever_makes_them() -> None:
     """7 recordings in steps of 3, pieces of 2: every one is met once in each pass, and two processes share what one would do."""
     names = [Name("d", "r" * (i + 1)) for i in range(7)]
     corpus = Corpus(
-        guard(*names), {name: SAMPLES + 10 * i for i, name in enumerate(names)}, lambda n: noise(n, SAMPLES + 10 * len(n.record) - 10)
+        guard(*names),
+        {name: SAMPLES + 10 * i for i, name in enumerate(names)},
+        lambda n: noise(n, SAMPLES + 10 * len(n.record) - 10),
+        contract=CONTRACT,
     )
     how = {"corpus": corpus, "seed": 3, "batch": 3, "micro": 2, "ratio": 0.4, "edge_drop": 0.2}
     alone = Batches(**how)  # type: ignore[arg-type]

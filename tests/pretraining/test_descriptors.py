@@ -15,7 +15,7 @@ from ecgbench.cards import Filter
 from ecgbench.ecg.preprocess import Preparation, normalise, view
 from ecgbench.errors import BadSetting, UnknownName
 from ecgbench.models import laef
-from ecgbench.pretraining.descriptors import PRESETS, Descriptor, Mfcc, TimeFrequency, node_samples, preset, segment_samples
+from ecgbench.pretraining.descriptors import PRESETS, Descriptor, Mfcc, TimeFrequency, preset, segment_samples
 
 GOLDEN = np.load(Path(__file__).parents[1] / "data" / "preproc" / "golden_seed0.npz")
 RECIPE = Descriptor("recipe", (TimeFrequency(samples=64), Mfcc(samples=64, fft=64, low=20, high=50)))
@@ -139,6 +139,9 @@ def test_segments_without_variation_are_finite(level: float) -> None:
     assert preset("mixed")(x).isfinite().all()
 
 
+NODE_SAMPLES = laef.LaefConfig().node_samples
+
+
 def test_segment_j_is_25_samples_and_node_j_sees_40() -> None:
     """Which samples move descriptor j, and which move node j of the embedder."""
     torch.manual_seed(0)
@@ -148,14 +151,14 @@ def test_segment_j_is_25_samples_and_node_j_sees_40() -> None:
     before = preset("mixed")(signal)
     for j in range(20):
         seen = torch.autograd.grad(nodes[j].square().sum(), signal, retain_graph=True)[0].nonzero()[:, 0].tolist()
-        assert seen == list(node_samples(j)) == list(range(24 * j, 24 * j + 40))
+        assert seen == list(NODE_SAMPLES(j)) == list(range(24 * j, 24 * j + 40))
         own = segment_samples(j)
         assert list(own) == list(range(25 * j, 25 * j + 25))
         for sample in (own[0], own[-1]):
             moved = signal.detach().clone()
             moved[sample] += 0.1
             assert (preset("mixed")(moved) != before).any(1).nonzero().tolist() == [[j]]
-    assert [len(set(segment_samples(j)) - set(node_samples(j))) for j in range(20)] == [0] * 16 + [1, 2, 3, 4]
+    assert [len(set(segment_samples(j)) - set(NODE_SAMPLES(j))) for j in range(20)] == [0] * 16 + [1, 2, 3, 4]
 
 
 def test_absent_leads_stay_apart_and_the_input_is_left_alone() -> None:

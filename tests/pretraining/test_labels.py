@@ -13,7 +13,7 @@ from ecgbench.pretraining.corpus import Corpus, Guard, Name
 from ecgbench.pretraining.descriptors import preset
 from ecgbench.pretraining.labels import Codes, Nodes, codebooks
 from ecgbench.pretraining.objective import MaskedNodes
-from ecgbench.pretraining.stage import Place, Stage, run
+from ecgbench.pretraining.stage import Execution, Stage, run
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -25,7 +25,7 @@ def waves(name: Name) -> np.ndarray:
 
 def corpus(records: int = 6) -> Corpus:
     names = [Name("demo", f"r{i}") for i in range(records)]
-    return Corpus(Guard({"demo": [n.record for n in names]}, {}), dict.fromkeys(names, 600), waves)
+    return Corpus(Guard({"demo": [n.record for n in names]}, {}), dict.fromkeys(names, 600), waves, contract=laef.CARD.contracts[0])
 
 
 def encoder() -> laef.Laef:
@@ -67,7 +67,9 @@ def test_books_of_another_description_are_refused() -> None:
 def test_a_codebook_sees_no_record_that_must_not_enter_training() -> None:
     names = [Name("ptbxl", f"{i:05d}") for i in (1, 2)]
     folds = {1: 3, 2: 4}
-    made = Corpus(Guard({"ptbxl": [n.record for n in names]}, folds), dict.fromkeys(names, 600), lambda name: waves(Name("demo", "r1")))
+    lengths, wave = dict.fromkeys(names, 600), waves(Name("demo", "r1"))
+    allowed = Guard({"ptbxl": [n.record for n in names]}, folds)
+    made = Corpus(allowed, lengths, lambda name: wave, contract=laef.CARD.contracts[0])
     codebooks(made, preset("mfcc-ecg"), (4,), seed=1)
     made._guard = Guard({"ptbxl": [n.record for n in names]}, {1: 3, 2: 10})
     with pytest.raises(LeakError, match="00002"):
@@ -81,7 +83,7 @@ def test_both_stages(tmp_path: Path) -> None:
     book.save(tmp_path / "book.npz")
     first = MaskedNodes(encoder(), (5,))
     short = {"steps": 2, "batch": 2, "precision": "float32", "checkpoint_every": 1}
-    curve = run(Stage(**short, seed=1), first, data, Codes(describe, [load(tmp_path / "book.npz")]), Place(folder=tmp_path / "one"))  # type: ignore[arg-type]
+    curve = run(Stage(**short, seed=1), first, data, Codes(describe, [load(tmp_path / "book.npz")]), Execution(folder=tmp_path / "one"))  # type: ignore[arg-type]
     assert [round(point.loss, 1) > 0 for point in curve] == [True, True]
     frozen = encoder()
     frozen.load_state_dict(first.encoder.state_dict())
@@ -91,6 +93,6 @@ def test_both_stages(tmp_path: Path) -> None:
     second = MaskedNodes(encoder(), (9,))
     second.encoder.load_state_dict(first.encoder.state_dict())
     before = {k: v.clone() for k, v in second.encoder.state_dict().items()}
-    run(Stage(**short, seed=2, edge_drop=0.2), second, data, Codes(nodes, [latent]), Place(folder=tmp_path / "two"))  # type: ignore[arg-type]
+    run(Stage(**short, seed=2, edge_drop=0.2), second, data, Codes(nodes, [latent]), Execution(folder=tmp_path / "two"))  # type: ignore[arg-type]
     assert all(torch.equal(v, nodes.encoder.state_dict()[k]) for k, v in before.items())
     assert not torch.equal(second.encoder.state_dict()["blocks.0.norm.bias"], before["blocks.0.norm.bias"])

@@ -25,12 +25,11 @@ def made() -> MaskedNodes:
 
 
 @pytest.fixture
-def module(made: MaskedNodes, monkeypatch: pytest.MonkeyPatch) -> Iterator[MaskedNodes]:
+def module(made: MaskedNodes) -> Iterator[MaskedNodes]:
     """In training mode, so that edges are dropped, but without dropout, which no two computations share."""
-    monkeypatch.setattr(laef, "DROPOUT", 0.0)
     module = copy.deepcopy(made).train()
     for block in module.encoder.blocks:
-        block.attention.dropout = 0.0  # type: ignore[union-attr]
+        block.dropout = block.attention.dropout = 0.0  # type: ignore[assignment, union-attr]
     return module
 
 

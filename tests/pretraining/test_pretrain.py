@@ -14,13 +14,13 @@ from safetensors.torch import load_file
 from ecgbench import provenance
 from ecgbench.errors import BadSetting, BadWeights
 from ecgbench.models import laef
-from ecgbench.pretraining import output, selection
+from ecgbench.pretraining import kept_encoders, output
 from ecgbench.pretraining.corpus import Corpus, Guard, Name
 from ecgbench.pretraining.curve import Listener, Report
+from ecgbench.pretraining.kept_encoders import Development, Half
 from ecgbench.pretraining.objective import MaskedNodes
-from ecgbench.pretraining.pretrain import Data, Site, run
+from ecgbench.pretraining.pretrain import Data, Session, run
 from ecgbench.pretraining.recipe import Recipe, get
-from ecgbench.pretraining.selection import Development, Half
 from ecgbench.training import ranks
 from ecgbench.weights.load import digest
 
@@ -47,7 +47,7 @@ def half(first: int, records: int) -> Half:
 
 def data(records: int = 5) -> Data:
     names = [Name("demo", f"r{i}") for i in range(records)]
-    corpus = Corpus(Guard({"demo": [n.record for n in names]}, {}), dict.fromkeys(names, 600), waves)
+    corpus = Corpus(Guard({"demo": [n.record for n in names]}, {}), dict.fromkeys(names, 600), waves, contract=laef.CARD.contracts[0])
     development = Development(task="waves", learn=half(0, 4), check=half(90, 4))
     return Data(corpus=corpus, development=development, prepared={"demo": "d"}, left_out={})
 
@@ -79,8 +79,8 @@ class Follower:
 
 def made(out: Path, at: str = "", recipe: Recipe = RECIPE, found: Data | None = None) -> dict[str, Any]:
     follower = Follower(at)
-    site = Site(out=out, device="cpu", name="here", watcher=follower, listener=follower.listener)
-    return run(recipe, found or data(), site)
+    session = Session(out=out, device="cpu", name="here", watcher=follower, listener=follower.listener)
+    return run(recipe, found or data(), session)
 
 
 def several(folder: Path) -> None:
@@ -147,13 +147,13 @@ def test_an_interruption_in_every_phase_changes_nothing(tmp_path: Path, whole: t
 def scores(monkeypatch: pytest.MonkeyPatch) -> dict[int, float]:
     """Probe scores by step, instead of probes."""
     given = {1: 0.5, 2: 0.8, 3: 0.7, 4: 0.8004, 5: 0.8005}
-    keep = selection.Kept.__call__
+    keep = kept_encoders.KeptEncoders.__call__
 
-    def called(self: selection.Kept, step: int, model: MaskedNodes) -> None:
-        monkeypatch.setattr(selection, "probe", lambda *_: given[step])
+    def called(self: kept_encoders.KeptEncoders, step: int, model: MaskedNodes) -> None:
+        monkeypatch.setattr(kept_encoders, "probe", lambda *_: given[step])
         keep(self, step, model)
 
-    monkeypatch.setattr(selection.Kept, "__call__", called)
+    monkeypatch.setattr(kept_encoders.KeptEncoders, "__call__", called)
     return given
 
 

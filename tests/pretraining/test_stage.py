@@ -21,7 +21,7 @@ from ecgbench.pretraining import batches, masking
 from ecgbench.pretraining.corpus import Corpus, Guard, Name
 from ecgbench.pretraining.curve import Point, Report, paced
 from ecgbench.pretraining.objective import MaskedNodes
-from ecgbench.pretraining.stage import STAGES, Place, Stage, run
+from ecgbench.pretraining.stage import STAGES, Execution, Stage, run
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 SEED = 568
@@ -56,7 +56,7 @@ def waves(name: Name) -> np.ndarray:
 
 def corpus(records: int = 7) -> Corpus:
     names = [Name("demo", f"r{i}") for i in range(records)]
-    return Corpus(Guard({"demo": [n.record for n in names]}, {200: 10}), dict.fromkeys(names, 600), waves)
+    return Corpus(Guard({"demo": [n.record for n in names]}, {200: 10}), dict.fromkeys(names, 600), waves, contract=laef.CARD.contracts[0])
 
 
 def short(**changes: Any) -> Stage:
@@ -98,7 +98,7 @@ def test_equals_a_plain_torch_loop(adamw: bool, tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr(laef, "DROPOUT", 0.0)
     data, trained = corpus(), model(dropout=False)
     stage = short(steps=3, micro=2, adamw=adamw, weight_decay=0.1, lr=1e-3)
-    curve = run(stage, trained, data, Levels(), Place(folder=tmp_path))
+    curve = run(stage, trained, data, Levels(), Execution(folder=tmp_path))
     plain = model(dropout=False).train()
     kind = torch.optim.AdamW if adamw else torch.optim.Adam
     optimiser = kind(plain.parameters(), lr=1e-3, weight_decay=0.1)
@@ -124,7 +124,7 @@ def test_equals_a_plain_torch_loop(adamw: bool, tmp_path: Path, monkeypatch: pyt
 def test_an_interrupted_stage_resumes_to_the_same_curve_and_weights(tmp_path: Path) -> None:
     """With dropout and dropped edges; stopped before the first checkpoint, between two and just before the last."""
     whole, heard = model(), list[tuple[int, bool]]()
-    place = Place(folder=tmp_path / "whole", probe=lambda step, m: heard.append((step, m.training)))
+    place = Execution(folder=tmp_path / "whole", probe=lambda step, m: heard.append((step, m.training)))
     curve = run(short(), whole, corpus(), Levels(), place)
     assert [p.step for p in curve] == [1, 2, 3, 4, 5]
     assert heard == [(3, False), (5, False)]
@@ -144,14 +144,14 @@ def test_an_interrupted_stage_resumes_to_the_same_curve_and_weights(tmp_path: Pa
     assert list(broken.folder.glob(".*")) == []
 
     shorter, prolonged = model(), model()
-    run(short(steps=3), shorter, corpus(), Levels(), Place(folder=tmp_path / "shorter"))
+    run(short(steps=3), shorter, corpus(), Levels(), Execution(folder=tmp_path / "shorter"))
     assert not same(shorter, whole)
-    assert results(run(short(), prolonged, corpus(), Levels(), Place(folder=tmp_path / "shorter"))) == results(curve)
+    assert results(run(short(), prolonged, corpus(), Levels(), Execution(folder=tmp_path / "shorter"))) == results(curve)
     assert same(prolonged, whole)
 
 
 def test_a_checkpoint_is_never_overwritten_by_another_stage(tmp_path: Path) -> None:
-    place, short_ = Place(folder=tmp_path), short(steps=1)
+    place, short_ = Execution(folder=tmp_path), short(steps=1)
     curve = run(short_, model(), corpus(), Levels(), place)
     path = tmp_path / "checkpoint.safetensors"
     content = path.read_bytes()
@@ -186,7 +186,13 @@ def test_no_record_of_the_evaluation_is_trained_on(tmp_path: Path) -> None:
     data.names[int(batches.Batches(corpus=data, seed=SEED, batch=3, micro=3, ratio=0.4, edge_drop=0).rows(1)[2])] = Name("x", "HR00200")
     heard: list[int] = []
     with pytest.raises(LeakError, match="fold 10"):
-        run(short(checkpoint_every=1), network, data, Levels(), Place(folder=tmp_path, listener=lambda report: heard.append(report.step)))
+        run(
+            short(checkpoint_every=1),
+            network,
+            data,
+            Levels(),
+            Execution(folder=tmp_path, listener=lambda report: heard.append(report.step)),
+        )
     assert heard == [1]
 
 
@@ -202,7 +208,7 @@ def test_progress_tells_what_a_person_wants_to_know(tmp_path: Path, monkeypatch:
 
     monkeypatch.setattr(Corpus, "cut", slow)
     reports, noted = list[Report](), list[str]()
-    run(short(steps=2), model(), corpus(), Levels(), Place(folder=tmp_path, listener=reports.append))
+    run(short(steps=2), model(), corpus(), Levels(), Execution(folder=tmp_path, listener=reports.append))
     assert [(r.step, r.steps) for r in reports] == [(1, 2), (2, 2)]
     assert 0.5 < reports[0].waiting < 1
     assert reports[0].rate < 3 / 2
@@ -222,7 +228,7 @@ def test_progress_tells_what_a_person_wants_to_know(tmp_path: Path, monkeypatch:
 def test_bf16_stays_near_float32(tmp_path: Path) -> None:
     exact, rough, network = *(short(steps=2, precision=p) for p in ("float32", "bf16")), model()
     curves = [
-        run(stage, m, corpus(), Levels(), Place(folder=tmp_path / stage.precision)) for stage, m in ((exact, model()), (rough, network))
+        run(stage, m, corpus(), Levels(), Execution(folder=tmp_path / stage.precision)) for stage, m in ((exact, model()), (rough, network))
     ]
     losses = np.array([[p.loss for p in curve] for curve in curves])
     assert not np.array_equal(*losses)
@@ -232,7 +238,7 @@ def test_bf16_stays_near_float32(tmp_path: Path) -> None:
 
 def test_what_cannot_go_on_stops(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(GateError, match="loss is nan in step 2"):
-        run(short(lr=1e30, checkpoint_every=5), model(), corpus(), Levels(), Place(folder=tmp_path))
+        run(short(lr=1e30, checkpoint_every=5), model(), corpus(), Levels(), Execution(folder=tmp_path))
     assert not (tmp_path / "checkpoint.safetensors").exists()
     for wrong in ({"ratio": 0.0}, {"batch": 0}, {"micro": 0}, {"lr": -1.0}, {"edge_drop": 1.0}):
         with pytest.raises(BadSetting):
@@ -243,7 +249,7 @@ def test_what_cannot_go_on_stops(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr(MaskedNodes, "forward", hungry)
     with pytest.raises(BadSetting, match="3 records per pass; set micro=1"):
-        run(short(batch=448), model(), corpus(3), Levels(), Place(folder=tmp_path))
+        run(short(batch=448), model(), corpus(3), Levels(), Execution(folder=tmp_path))
 
 
 def test_the_stages_are_the_papers() -> None:
@@ -264,7 +270,7 @@ def test_the_stages_are_the_papers() -> None:
 def several(folder: Path) -> None:
     """What each process of the next test runs: with dropout, three passes of one record over two processes, resumed after two steps."""
     rank = os.environ.get("RANK", "alone")
-    place = Place(folder=folder / ("shared" if rank != "alone" else "alone"))
+    place = Execution(folder=folder / ("shared" if rank != "alone" else "alone"))
     stage = short(steps=4, micro=1, checkpoint_every=1, probe_every=1)
 
     def stop(step: int, network: MaskedNodes) -> None:

@@ -12,8 +12,9 @@ from ecgbench.datasets import get
 from ecgbench.errors import BadSetting, BadWeights
 from ecgbench.models import laef
 from ecgbench.prepared.prepare import prepare
+from ecgbench.pretraining.kept_encoders import TRAINING, Development, Half, KeptEncoders, probe
 from ecgbench.pretraining.objective import MaskedNodes
-from ecgbench.pretraining.selection import TRAINING, Checkpoint, Development, Half, Kept, earliest, probe
+from ecgbench.pretraining.selection import Checkpoint, earliest
 from ecgbench.training import linear
 from ecgbench.weights.load import digest
 
@@ -79,7 +80,7 @@ def test_a_validation_split_of_one_class_gives_no_score() -> None:
 
 def test_a_kept_encoder_is_measured_once_and_comes_back_to_the_bit(tmp_path: Path) -> None:
     said: list[str] = []
-    kept, model = Kept(tmp_path, development(), windows=4, note=said.append), masked()
+    kept, model = KeptEncoders(tmp_path, development(), laef.build, windows=4, note=said.append), masked()
     kept(5, model)
     kept(5, model)
     assert len(said) == 1
@@ -99,7 +100,7 @@ def test_a_kept_encoder_is_measured_once_and_comes_back_to_the_bit(tmp_path: Pat
 
 @pytest.mark.parametrize("fault", ["cut", "other", "mask", "gone", "json"])
 def test_a_damaged_checkpoint_is_refused(tmp_path: Path, fault: str) -> None:
-    kept, model = Kept(tmp_path, development(), windows=4), masked()
+    kept, model = KeptEncoders(tmp_path, development(), laef.build, windows=4), masked()
     kept(5, model)
     kept(6, model)
     (found, _), path = kept.checkpoints(), tmp_path / "encoders" / "000005.safetensors"
@@ -132,7 +133,7 @@ def test_a_development_task_reads_training_and_validation_recordings_only(tmp_pa
 
     monkeypatch.setattr(type(prepared), "recording", noted)
     (task,) = get("demo").CARD.tasks
-    found = Development.of(prepared, task, records=30, seed=3)
+    found = Development.of(prepared, task, laef.CARD.contracts[0], records=30, seed=3)
     splits = prepared.index.set_index("record")["split"]
     assert {splits[r] for r in found.learn.records} == {"train"}
     assert len(found.learn.records) == 30
@@ -140,5 +141,5 @@ def test_a_development_task_reads_training_and_validation_recordings_only(tmp_pa
     assert read == {*found.learn.records, *found.check.records}
     assert found.learn.signal.shape == (30, 12, 500)
     assert np.abs(found.learn.signal).max() <= 1
-    again, other = (Development.of(prepared, task, records=30, seed=s) for s in (3, 4))
+    again, other = (Development.of(prepared, task, laef.CARD.contracts[0], records=30, seed=s) for s in (3, 4))
     assert again.learn.records == found.learn.records != other.learn.records

@@ -3,7 +3,7 @@
 import pandas as pd
 import pytest
 
-from ecgbench.pretraining.ledger import ECGS, PAPER, Phase, lines, table
+from ecgbench.pretraining.phase_times import ECGS, PAPER, Phase, lines, table
 
 
 def test_projection_scales_by_recordings_and_training_by_the_papers_steps() -> None:

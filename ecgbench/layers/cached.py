@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 
-class Derived:
+class CachedTensors:
     """Tensors that follow from parameters, computed again when a parameter is another tensor or was written to.
 
     Kept for frozen parameters without gradients only: an optimiser's step, `load_state_dict`, `to` and every in-place
@@ -36,7 +36,7 @@ class Derived:
 def statistics(norm: nn.BatchNorm1d) -> list[Tensor]:
     """weight, bias, running mean, running variance and number of batches of a batch norm.
 
-    The last one for `Derived`: on a CPU torch moves the statistics without counting it as a change, but it counts the batches.
+    The last one for `CachedTensors`: on a CPU torch moves the statistics without counting it as a change, but it counts the batches.
     """
     found = [norm.weight, norm.bias, norm.running_mean, norm.running_var, norm.num_batches_tracked]
     assert all(isinstance(tensor, Tensor) for tensor in found)

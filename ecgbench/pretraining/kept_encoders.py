@@ -1,0 +1,191 @@
+"""The encoders that a stage keeps, and what is measured of each on a development task.
+
+The task's own training and validation recordings serve; its test recordings are never read.
+"""
+
+import hashlib
+import json
+import math
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load, save
+from torch import Tensor
+
+from ecgbench.cards import InputContract, Task
+from ecgbench.cells import Training
+from ecgbench.ecg.preprocess import normalise
+from ecgbench.errors import BadSetting, BadWeights
+from ecgbench.files import as_json, put
+from ecgbench.layers.node_encoder import NodeEncoder
+from ecgbench.prepared.prepare import Prepared
+from ecgbench.prepared.views import View
+from ecgbench.pretraining import dynamics
+from ecgbench.pretraining.dynamics import Layer
+from ecgbench.pretraining.objective import MaskedNodes, node_features
+from ecgbench.pretraining.selection import Checkpoint
+from ecgbench.seeds import rng
+from ecgbench.training import linear, ranks
+from ecgbench.weights.load import digest
+
+TRAINING = Training()
+"""The probe is the harness's linear protocol, but for one window per recording: 100 epochs, the best by validation macro AUROC."""
+ENCODERS = "encoders"
+"""Folder of a stage that keeps them: 000500.safetensors, and 000500.json with what was measured."""
+MASK = "mask"
+"""Name of the mask vector among the tensors of a kept encoder."""
+BATCH = 16
+"""Windows of one pass; features are 12 x 20 nodes each."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Half:
+    """Recordings of one split of the development task, the first window of each, as the network is fed."""
+
+    records: list[str]
+    signal: np.ndarray
+    """(record, 12, 500) float32."""
+    target: np.ndarray
+    """(record, label) int8."""
+
+    def batches(self, device: torch.device | str, windows: int | None = None) -> Iterator[Tensor]:
+        """(batch, 12, 500) on the device: all windows, or the first so many."""
+        for start in range(0, len(self.signal[:windows]), BATCH):
+            yield torch.from_numpy(self.signal[:windows][start : start + BATCH]).to(device)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Development:
+    """A task on which checkpoints are compared."""
+
+    task: str
+    learn: Half
+    check: Half
+
+    @classmethod
+    def of(cls, prepared: Prepared, task: Task, contract: InputContract, records: int | None = None, seed: int = 0) -> "Development":
+        """From the training and the validation split; `records`: at most so many of the training split, drawn by `seed`.
+
+        BadSetting: a split without recordings of at least one window.
+        """
+
+        def half(split: str, most: int | None) -> Half:
+            return _half(prepared, task, contract, (split, most, seed))
+
+        return cls(task=task.name, learn=half("train", records), check=half("val", None))
+
+
+def probe(encoder: NodeEncoder, development: Development, seed: int = 0) -> float:
+    """Macro AUROC on the validation split of a linear head on the encoder's mean-pooled features, twelve leads."""
+
+    def split(half: Half) -> linear.Split:
+        pooled = [node_features(encoder, x, (encoder.depth,))[0].mean((1, 2)).cpu() for x in half.batches(_device(encoder))]
+        return linear.Split(
+            records=half.records, features=torch.cat(pooled).numpy(), owner=np.arange(len(half.records)), target=half.target
+        )
+
+    trained = linear.fit(TRAINING, seed, split(development.learn), split(development.check))
+    score = trained.log[trained.best - trained.log[0].epoch].validation
+    if not math.isfinite(score):
+        raise BadSetting(
+            f"{development.task} gives no score: no label has both values among its {len(development.check.records)} recordings"
+        )
+    return score
+
+
+class KeptEncoders:
+    """The encoders that a stage keeps, in `<stage>/encoders`, and their measurements; called as the stage's probe."""
+
+    def __init__(
+        self,
+        stage: Path,
+        development: Development,
+        build: Callable[[], NodeEncoder],
+        *,
+        windows: int = dynamics.WINDOWS,
+        note: Callable[[str], None] = lambda line: None,
+    ) -> None:
+        """build: makes the network that kept tensors are loaded into. windows: of the development task's training split, for
+        the signs of collapse; note: told of each measurement."""
+        self.folder, self.development, self.build = stage / ENCODERS, development, build
+        self.windows, self.note = windows, note
+
+    def __call__(self, step: int, model: MaskedNodes) -> None:
+        """Keep and measure the encoder of a step; one that is there already, to the bit, is not measured again."""
+        if ranks.rank():  # the first process measures, the others wait for it in their next step
+            return
+        encoder, found = model.encoder, self._read(step)
+        if found is not None and (found.encoder, found.mask) == (digest(encoder), _hash(model.mask)):
+            return
+        path, began = self._path(step), time.perf_counter()
+        kept = {**encoder.state_dict(), MASK: model.mask}
+        put(path, save({k: v.detach().cpu().contiguous() for k, v in kept.items()}))
+        score = probe(encoder, self.development)
+        layers = dynamics.measure(encoder, self.development.learn.batches(_device(encoder), self.windows))
+        made = Checkpoint(step, score, tuple(layers), digest(encoder), _hash(model.mask), time.perf_counter() - began)
+        put(path.with_suffix(".json"), as_json(asdict(made)))
+        self.note(f"checkpoint of step {step}: {score:.4f} on {self.development.task} (linear probe, validation split)")
+
+    def checkpoints(self) -> list[Checkpoint]:
+        """All that are kept, by step."""
+        found = [self._read(int(p.stem)) for p in sorted(self.folder.glob("*.json"))]
+        return [c for c in found if c is not None]
+
+    def load(self, checkpoint: Checkpoint) -> tuple[NodeEncoder, Tensor]:
+        """A kept encoder in evaluation mode and its mask vector; BadWeights where the file is not the one that was measured."""
+        path = self._path(checkpoint.step)
+        network = self.build()
+        try:
+            kept = load(path.read_bytes())
+            mask = kept.pop(MASK)
+            network.load_state_dict(kept)
+        except (OSError, SafetensorError, RuntimeError, KeyError) as error:
+            raise BadWeights(f"{path} cannot be read as an encoder of this pre-training; {_MEND}") from error
+        if (digest(network), _hash(mask)) != (checkpoint.encoder, checkpoint.mask):
+            raise BadWeights(f"{path} is not the encoder that was measured at step {checkpoint.step}; {_MEND}")
+        return network.eval(), mask
+
+    def _path(self, step: int) -> Path:
+        return self.folder / f"{step:06d}.safetensors"
+
+    def _read(self, step: int) -> Checkpoint | None:
+        path = self._path(step).with_suffix(".json")
+        if not path.is_file():
+            return None
+        try:
+            told = json.loads(path.read_text(encoding="utf-8"))
+            return Checkpoint(**told | {"layers": tuple(Layer(**layer) for layer in told["layers"])})
+        except (ValueError, TypeError, KeyError) as error:
+            raise BadWeights(f"{path} cannot be read as what was measured of an encoder; {_MEND}") from error
+
+
+_MEND = "remove its stage's folder and run the same command again, or choose another folder"
+
+
+def _half(prepared: Prepared, task: Task, contract: InputContract, chosen: tuple[str, int | None, int]) -> Half:
+    """chosen: split, most recordings of it, and the seed that draws them."""
+    (split, records, seed), index = chosen, prepared.index
+    view = View(prepared, contract)
+    rows = index[index["split"] == split]
+    rows = rows[[view.length(r) >= contract.samples for r in rows["record"]]]
+    if records is not None and records < len(rows):
+        rows = rows.iloc[np.sort(rng("development records", seed).permutation(len(rows))[:records])]
+    if not len(rows):
+        raise BadSetting(f"{prepared.name} has no {split} recording of {contract.seconds:g} s for the development task {task.name}")
+    names = rows["record"].tolist()
+    view.fill(names)
+    windows = [normalise(view.get(name), contract.normalisation)[:, : contract.samples] for name in names]
+    return Half(records=names, signal=np.stack(windows).astype(np.float32), target=rows[list(task.columns)].to_numpy(np.int8))
+
+
+def _hash(vector: Tensor) -> str:
+    return hashlib.sha256(vector.detach().cpu().numpy().tobytes()).hexdigest()
+
+
+def _device(encoder: NodeEncoder) -> torch.device:
+    return next(encoder.parameters()).device
