@@ -1,9 +1,12 @@
 """Files that are there whole or not at all: a temporary name in the same folder, fsync, rename."""
 
+import errno
 import io
 import json
 import os
 import re
+import secrets
+import shutil
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -61,12 +64,46 @@ def put(path: Path, content: Content) -> Path:
     return path
 
 
-def move(made: Path, folder: Path) -> None:
-    """Give a folder whose files are all durable its final name, durably; WriteError names `folder`."""
+def move(made: Path, folder: Path) -> bool:
+    """Give a folder whose files are all durable its final name, durably; WriteError names `folder`.
+
+    False where a folder that is not empty has that name: then nothing is done.
+    """
     with writing(folder):
         _sync(made)
-        os.rename(made, folder)
+        try:
+            os.rename(made, folder)
+        except OSError as error:
+            if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
+                return False
+            raise
         _sync(folder.parent)
+    return True
+
+
+@contextmanager
+def making(folder: Path) -> Iterator[Path]:
+    """A new folder beside `folder`, held while it is filled; `move` gives it its name. What is left of it is removed."""
+    passing = folder.with_name(f".{folder.name}.{os.getpid()}{secrets.randbelow(10**9):09d}{PASSING}")
+    while True:
+        with locked(passing, name=""):
+            if not passing.is_dir():  # a sweep between making and locking it took it away: once more
+                continue
+            try:
+                yield passing
+                return
+            finally:
+                shutil.rmtree(passing, ignore_errors=True)
+
+
+def append(path: Path, lines: Iterable[str]) -> None:
+    """Add lines to a file durably, in one write, so that those of two processes do not mix; WriteError names `path`."""
+    data = ("".join(f"\n{line}" for line in lines) + "\n").encode()  # begins anew after half a line of a writer that died
+    with writing(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("ab") as out:
+            out.write(data)
+            flush(out)
 
 
 def flush(out: BinaryIO) -> None:
@@ -77,11 +114,22 @@ def flush(out: BinaryIO) -> None:
 
 def sweep(folder: Path, below: bool = True) -> None:
     """Remove what dead writers left in `folder`, and `below` it; a file that someone is writing is held by its writer and stays."""
-    for left in folder.rglob(f".*{PASSING}") if below else folder.glob(f".*{PASSING}"):
+    for left in list(folder.rglob(f".*{PASSING}") if below else folder.glob(f".*{PASSING}")):
         if _OURS.fullmatch(left.name):
-            with suppress(OSError), left.open("rb") as file:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                left.unlink(missing_ok=True)
+            with suppress(OSError):
+                _remove_dead(left)
+
+
+def _remove_dead(left: Path) -> None:
+    handle = os.open(left, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if left.is_dir():
+            shutil.rmtree(left)
+        else:
+            left.unlink(missing_ok=True)
+    finally:
+        os.close(handle)
 
 
 @contextmanager

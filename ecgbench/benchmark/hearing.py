@@ -1,14 +1,12 @@
 """What a run makes of the events of one job: what is settled, what would die with its process, what failed and why."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from ecgbench.benchmark.job import Event, Job
 from ecgbench.benchmark.progress import Watcher
-from ecgbench.cells import Cell, key
-from ecgbench.results import store as stored
+from ecgbench.cells import Cell
 from ecgbench.results.store import Store
 
 
@@ -31,8 +29,8 @@ class Outcome:
 class Hearing:
     """Hears one job out."""
 
-    def __init__(self, job: Job, store: Store, outcome: Outcome, watcher: Watcher, keys: dict[str, str]) -> None:
-        self.job, self.store, self.outcome, self.watcher, self.keys = job, store, outcome, watcher, keys
+    def __init__(self, job: Job, store: Store, outcome: Outcome, watcher: Watcher) -> None:
+        self.job, self.store, self.outcome, self.watcher = job, store, outcome, watcher
         self.left = {c.identity: c for c in job.plan.cells}
         """Cells that are not settled yet."""
         self._held: list[str] = []
@@ -86,30 +84,18 @@ class Hearing:
     def _find(self) -> None:
         """What it held and had finished, but could not tell any more, is computed."""
         for identity in self._held:
-            if identity in self.left and identity in self.keys:
-                cell = self.left[identity]
-                if stored.finished(self.store.cell_folder(cell, self.keys[identity])):
-                    self._settle({"state": "computed", "cells": [identity]}, "")
+            if identity in self.left and self.store.folder(self.left[identity]) is not None:
+                self._settle({"state": "computed", "cells": [identity]}, "")
 
     def fail(self, cells: Iterable[Cell], reason: str, trace: str = "", log: str = "") -> None:
-        """Store why; a cell that failed before its key was known lies under a key of its name. Finished cells stay."""
+        """Store why. A cell that is finished, or was before this run knew better, stays."""
         self._stages.close()
         failed = list(cells)
-        earlier = (self.store.document() or {"keys": {}})["keys"]
         for cell in failed:
             self.left.pop(cell.identity, None)
-            folder = self._folder(cell, earlier)
-            if not stored.finished(folder):
-                stored.excuse(folder, stored.FAILED, reason, trace, log)
+            if self.store.folder(cell) is None:
+                self.store.give_reason(cell, "failed", reason, trace, log)
             self.outcome.failed.setdefault((self.job.model, reason, log), []).append(cell.label)
         if failed:
             more = f" (log: {log})" if log else ""
             self.watcher.note(f"failed {len(failed)} cells of {self.job.model} on {self.job.dataset}: {reason}{more}")
-
-    def _folder(self, cell: Cell, earlier: Mapping[str, str]) -> Path:
-        """Where a cell lies; one that was finished by an earlier run stays where it is when this one fails before it knows better."""
-        if cell.identity not in self.keys and cell.identity in earlier:
-            folder = self.store.cell_folder(cell, earlier[cell.identity])
-            if stored.finished(folder):
-                return folder
-        return self.store.cell_folder(cell, self.keys.setdefault(cell.identity, key({"undeclared": cell.identity})))

@@ -4,18 +4,19 @@ import time
 from functools import partial
 from typing import Any, Protocol
 
-from ecgbench import adapters, datasets, models, provenance
+from ecgbench import adapters, datasets, models
 from ecgbench.adapt import NATIVE
+from ecgbench.benchmark.described import dataset_facts
 from ecgbench.benchmark.engines.isolated import DiedError
 from ecgbench.benchmark.hearing import Hearing, Outcome
 from ecgbench.benchmark.job import Event, Job, Tell
 from ecgbench.benchmark.plan import all_tasks
 from ecgbench.benchmark.progress import Watcher, paced
-from ecgbench.cards import facts
 from ecgbench.cells import Cell, Places, Plan
 from ecgbench.files import sweep
 from ecgbench.prepared.prepare import prepare
 from ecgbench.prepared.subset import Selection
+from ecgbench.results.invocation import Invocation
 from ecgbench.results.store import Store
 
 WAIT = 1.0
@@ -54,28 +55,18 @@ class Run:
     def __call__(self) -> Outcome:
         """Compute every cell that is not finished. Raises what a user must mend."""
         sweep(self.store.path)
-        self.plan = self.store.join(self.asked)
-        before = self.store.document() or {"facts": {}, "keys": {}}
-        self.keys: dict[str, str] = {}
-        """Of this run's cells; those of earlier and other runs stay in plan.json as they are."""
-        earlier = before["facts"].get("provenance")
-        now = {
-            "command": provenance.command(), "started": round(time.time(), 1), "seconds": None, "device": self.device, **provenance.here()
-        }  # fmt: skip
-        self.facts: dict[str, Any] = {"models": {}, "datasets": {}, "tasks": {}}
-        if not earlier:  # else the numbers that are there come from that run
-            self.facts["provenance"] = now
-        self.cells = [c for c in self.plan.cells if c in set(self.asked.cells) or self._entered(c)]
-        self._save()
+        self.store.join(self.asked)
+        command = Invocation(self.store, self.device)
+        self.plan = self.store.write_plan(self.asked)
+        asked = set(self.asked.cells)
+        self.cells = [c for c in self.plan.cells if c in asked or self._entered(c)]
         pending = self._jobs()
         while pending:
             left = [job for job in pending if not self._claimed(job)]
             if left and len(left) == len(pending):
                 time.sleep(WAIT)
             pending = left
-        if self.outcome.computed or not earlier:
-            self.facts["provenance"] = {**now, "seconds": round(time.time() - now["started"], 1)}
-            self._save()
+        command.end(self.outcome.computed)
         return self.outcome
 
     def _entered(self, cell: Cell) -> bool:
@@ -84,9 +75,6 @@ class Run:
         if not here:
             self.watcher.note(f"left as it is, for it enters by a path that this command does not name: {cell.label}")
         return here
-
-    def _save(self) -> None:
-        self.store.write_plan(self.plan, self.facts, self.keys)
 
     def _jobs(self) -> list[Job]:
         """The cells, grouped as they are computed: per model and dataset, fine-tuned ones per fit; in the order of the plan."""
@@ -115,31 +103,15 @@ class Run:
     def _dataset(self, name: str) -> None:
         if name not in self.ready:
             prepared = prepare(name, self.places.data, self.places.prepared, paced(f"prepare {name}", self.watcher.note))
-            self._describe(Selection(prepared, self.plan.limit))
+            self.store.add_facts("datasets", dataset_facts(Selection(prepared, self.plan.limit)))
             self.ready.add(name)
-
-    def _describe(self, selection: Selection) -> None:
-        prepared, card = selection.prepared, selection.prepared.card
-        flat = int((prepared.index.loc[selection.index.index, "flat"] != "").sum())
-        self.facts["datasets"][prepared.name] = {
-            **{k: facts(card)[k] for k in ("title", "version", "doi", "licence", "synthetic")},
-            "records": len(selection.index), "records_prepared": len(prepared.index), "records_release": card.records,
-            "limit": self.plan.limit, "digest": prepared.digest, "flat": flat,
-            "test_records": len(selection.of("test")), "test_patients": int(selection.of("test")["patient"].nunique()),
-            "quarantined": prepared.quarantined[["record", "reason"]].to_dict("records"),
-        }  # fmt: skip
-        for task in dict.fromkeys(c.task for c in self.cells if self.tasks[c.task][0] == prepared.name):
-            about = self.tasks[task][2]
-            self.facts["tasks"][task] = {
-                "title": about.title, "dataset": prepared.name, "evaluation_only": about.parent is not None, "n_labels": len(about.labels),
-            }  # fmt: skip
 
     def _job(self, job: Job) -> None:
         """Carry a job out, again and again without the cells whose turn ended its process, until each is settled."""
         rounds = [job]
         while rounds:
             part = rounds.pop(0)
-            hearing = Hearing(part, self.store, self.outcome, self.watcher, self.keys)
+            hearing = Hearing(part, self.store, self.outcome, self.watcher)
             try:
                 if job.model in self.condemned:
                     hearing.fail(hearing.left.values(), *self.condemned[job.model])
@@ -148,14 +120,9 @@ class Run:
                     hearing.fail(hearing.left.values(), "its job ended without it")
             except DiedError as error:
                 rounds = [part.of(cells) for cells in hearing.bury(str(error), self.engine.log(job))] + rounds
-            self._save()
 
     def _hear(self, hearing: Hearing, event: Event) -> None:
-        if event["kind"] == "declared":
-            self.facts["models"][hearing.job.model] = event["model"]
-            self.keys |= event["keys"]
-            self._save()
-        elif event["kind"] == "condemned":
+        if event["kind"] == "condemned":
             self.condemned[hearing.job.model] = event["reason"], event["trace"]
             if not hearing.left:  # found out when all its cells were settled: that must not pass for a success
                 self.outcome.failed.setdefault((hearing.job.model, event["reason"], ""), []).append(hearing.job.model)

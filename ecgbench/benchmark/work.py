@@ -2,28 +2,26 @@
 (`engines.isolated`): whatever a model does there costs its own cells and no others.
 """
 
-import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from ecgbench import adapters, datasets, gates, models
 from ecgbench.benchmark import fit, keys
-from ecgbench.benchmark.cell import compute
+from ecgbench.benchmark.cell import Wanted, compute
+from ecgbench.benchmark.described import dataset_facts, network_facts
+from ecgbench.benchmark.evaluation import Evaluation
 from ecgbench.benchmark.job import Event, Job, Tell
 from ecgbench.benchmark.plan import all_tasks
-from ecgbench.benchmark.subject import Subject
-from ecgbench.cards import facts
-from ecgbench.cells import RELEASED, Cell
+from ecgbench.cells import Cell, key
 from ecgbench.errors import BadSetting, BadWeights, EcgbenchError, LeakError, PolicyError, WriteError
 from ecgbench.inference import network
 from ecgbench.prepared.prepare import prepare
 from ecgbench.prepared.subset import Selection
-from ecgbench.results import store as stored
 from ecgbench.results.store import Store
 from ecgbench.training import ranks
 from ecgbench.weights import released
@@ -126,17 +124,14 @@ def take_part(job: Job) -> None:
     fit.train(mine._subject(), fitted, mine.tasks[fitted.task][2], job.plan.training, mine.store)
 
 
-_ABOUT = ("title", "summary", "paper", "licence", "parameters", "origin", "objective", "corpora", "choices")
-"""Facts of a card that reports read."""
-
-
 class _Work:
     """The cells of a job, one stage after the other."""
 
     def __init__(self, job: Job, teller: Teller) -> None:
         self.job, self.teller, self.store = job, teller, Store(job.places.out)
         self.plan, self.cells, self.tasks = job.plan, list(job.plan.cells), all_tasks()
-        self.keys: dict[str, str] = {}
+        self.key_facts: dict[Cell, dict[str, Any]] = {}
+        self.references: dict[Cell, dict[str, str]] = {}
         self.lost: set[Cell] = set()
         """Cells that failed in this job."""
 
@@ -144,15 +139,15 @@ class _Work:
         try:
             with self._at_the_cost_of(self.cells):
                 models.get(self.job.model)  # a stranger's import may fail in any way
-                subject = self._subject()
-                self._declare(subject)
-                todo = [c for c in self.cells if not self._settled(subject, c)]
-                (self._linear if self.plan.training.protocol == "linear" else self._finetune)(subject, todo)
-                gates.unchanged(subject.network.card.title, subject.network.sha256, digest(subject.network.module))
+                evaluation = self._subject()
+                self._identify(evaluation)
+                todo = [c for c in self.cells if not self._settled(evaluation, c)]
+                (self._linear if self.plan.training.protocol == "linear" else self._finetune)(evaluation, todo)
+                gates.unchanged(evaluation.network.card.title, evaluation.network.sha256, digest(evaluation.network.module))
         except CONDEMNS as error:
             self.teller.condemn(error)
 
-    def _subject(self) -> Subject:
+    def _subject(self) -> Evaluation:
         asked = self.plan.training.of_the_encoder
         built = network.build(self.job.model, self.job.weights, self.job.device)
         contract = built.card.contract(self.plan.fits[0].contract)
@@ -164,50 +159,54 @@ class _Work:
             self.teller.note(f"{built.card.title}: features in {asked} are off by more than 1 %; it computes in {built.precision}")
         prepared = prepare(self.job.dataset, self.job.places.data, self.job.places.prepared)
         selection = Selection(prepared, self.plan.limit)
-        return Subject(built, contract, selection, self.store.path, self.teller)
+        return Evaluation(built, contract, selection, self.store.path, self.teller)
 
-    def _linear(self, subject: Subject, todo: list[Cell]) -> None:
+    def _linear(self, evaluation: Evaluation, todo: list[Cell]) -> None:
         for trained in dict.fromkeys(c.fit.policy for c in todo):
             for fitted in [f for f in dict.fromkeys(c.fit for c in todo) if f.policy == trained]:
                 part = [c for c in todo if c.fit == fitted]
                 with self._at_the_cost_of(part):
                     self.teller.hold(part)
-                    fit.features(subject, fitted, self.plan.training)
+                    fit.features(evaluation, fitted, self.plan.training)
         todo = [c for c in todo if c not in self.lost]
         for policy in dict.fromkeys(c.policy for c in todo):
-            self._policy(subject, [c for c in todo if c.policy == policy])
+            self._policy(evaluation, [c for c in todo if c.policy == policy])
 
-    def _finetune(self, subject: Subject, todo: list[Cell]) -> None:
+    def _finetune(self, evaluation: Evaluation, todo: list[Cell]) -> None:
         for fitted in dict.fromkeys(c.fit for c in todo):
             part = [c for c in todo if c.fit == fitted]
             with self._at_the_cost_of(part):
                 self.teller.hold(part)
                 call = partial(ranks.call, {"job": self.job.of([c for c in self.job.plan.cells if c.fit == fitted]).to_json()})
-                tuned = fit.tuned(subject, fitted, self.tasks[fitted.task][2], self.plan.training, (self.store, call))
+                tuned = fit.tuned(evaluation, fitted, self.tasks[fitted.task][2], self.plan.training, (self.store, call))
                 for policy in dict.fromkeys(c.policy for c in part):
                     self._policy(tuned, [c for c in part if c.policy == policy])
                 tuned.forget()
 
-    def _policy(self, subject: Subject, cells: list[Cell]) -> None:
+    def _policy(self, evaluation: Evaluation, cells: list[Cell]) -> None:
         """Test windows of all cells of a policy together, then each cell alone."""
         scoring, policy = self.plan.scoring, cells[0].policy
         self.teller.hold(cells, len(cells) > 1)
-        wanted = [subject.rows(c, scoring) for c in cells]
+        wanted = [evaluation.rows(c, scoring) for c in cells]
         what = f"test windows, {policy}"
         try:
-            subject.compute(policy, np.concatenate(wanted), what, scoring.draw == "window")
+            evaluation.compute(policy, np.concatenate(wanted), what, scoring.draw == "window")
         except Exception as error:
             if _grave(error):
                 raise
             # of one lead setting, perhaps: each cell tries again what it needs
-            self.teller.note(f"{subject.name}: {what}: {brief(f'{type(error).__name__}: {error}')}; going on cell by cell")
+            self.teller.note(f"{evaluation.name}: {what}: {brief(f'{type(error).__name__}: {error}')}; going on cell by cell")
         for cell, needed in zip(cells, wanted, strict=True):
             self.teller.hold([cell])
             with self._at_the_cost_of([cell]):
-                subject.compute(policy, needed, what, scoring.draw == "window")
+                evaluation.compute(policy, needed, what, scoring.draw == "window")
                 task, fit_task = (self.tasks[name][2] for name in (cell.task, cell.fit.task))
-                head = fit.head(subject, cell.fit, fit_task, self.plan.training, self.store)
-                macro = compute(subject, cell, (task, fit_task), head, scoring, self._folder(cell))
+                head = fit.head(evaluation, cell.fit, fit_task, self.plan.training, self.store)
+                wanted_cell = Wanted(
+                    cell=cell, tasks=(task, fit_task), scoring=scoring, key_facts=self.key_facts[cell],
+                    references=self.references[cell],
+                )  # fmt: skip
+                macro = compute(evaluation, wanted_cell, head, self.store)
                 self.teller.settle("computed", [cell])
                 self.teller.note(f"{cell.label}: macro AUROC {100 * macro:.1f}")
 
@@ -223,38 +222,31 @@ class _Work:
             reason = str(error) if isinstance(error, EcgbenchError) else f"{type(error).__name__}: {error}"
             self.teller.settle("failed", cells, reason, "".join(traceback.format_exception(error)))
 
-    def _declare(self, subject: Subject) -> None:
-        """Tell, before anything is computed, what the cells rest on and where they will lie."""
-        card, contract = subject.network.card, subject.contract
-        about = {
-            **{k: facts(card)[k] for k in _ABOUT},
-            "weights": subject.network.weights, "weights_sha256": subject.network.sha256, "contract": facts(contract),
-            "weights_source": dict(subject.network.source), "precision": subject.network.precision, "device": self.job.device,
-            "windows": subject.windows,
-        }  # fmt: skip
-        if about["weights_source"].get("name") not in {RELEASED, *(w.name for w in card.weights)}:
-            about["corpora"] = []  # a file of the user's own: what it has met is not known
+    def _identify(self, evaluation: Evaluation) -> None:
+        """Store, before anything is computed, what the cells rest on and where they will lie."""
+        shared = {
+            "model": self.store.add_facts("models", network_facts(evaluation)),
+            "dataset": self.store.add_facts("datasets", dataset_facts(evaluation.selection)),
+        }
         for policy in dict.fromkeys(c.policy for c in self.cells):
             part = [c for c in self.cells if c.policy == policy]
             with self._at_the_cost_of(part):
                 for cell in part:
                     task, fit_task = self.tasks[cell.task][2], self.tasks[cell.fit.task][2]
-                    fitted = keys.fit_key(subject, cell.fit, fit_task, self.plan.training)
-                    self.keys[cell.identity] = keys.cell_key(subject, cell, task, fitted, self.plan.scoring)
-        self.cells = [c for c in self.cells if c.identity in self.keys]
-        self.teller.tell({"kind": "declared", "model": about, "keys": self.keys, "started": time.time()})
+                    fitted = key(keys.fit_facts(evaluation, cell.fit, fit_task, self.plan.training))
+                    folder = self.store.fit_folder(cell.fit, fitted).relative_to(self.store.path)
+                    self.references[cell] = {"fit": folder.as_posix(), **shared}
+                    self.key_facts[cell] = keys.cell_facts(evaluation, cell, task, fitted, self.plan.scoring)
+        self.cells = [c for c in self.cells if c in self.key_facts]
+        self.store.add_keys({c.identity: key(self.key_facts[c]) for c in self.cells})
 
-    def _settled(self, subject: Subject, cell: Cell) -> bool:
+    def _settled(self, evaluation: Evaluation, cell: Cell) -> bool:
         """Whether a cell is finished already or cannot run; the latter is stored and said."""
-        folder = self._folder(cell)
-        if stored.finished(folder):
+        if self.store.folder(cell) is not None:
             self.teller.settle("reused", [cell])
             return True
-        reason = subject.refusal(cell, self.plan.scoring)
+        reason = evaluation.refusal(cell, self.plan.scoring)
         if reason is not None:
-            stored.excuse(folder, stored.SKIPPED, reason)
+            self.store.give_reason(cell, "skipped", reason)
             self.teller.settle("skipped", [cell], reason)
         return reason is not None
-
-    def _folder(self, cell: Cell) -> Path:
-        return self.store.cell_folder(cell, self.keys[cell.identity])

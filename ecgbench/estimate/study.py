@@ -8,7 +8,6 @@ from typing import Any
 from ecgbench.benchmark.plan import all_tasks
 from ecgbench.cells import Cell, Plan
 from ecgbench.errors import BadSetting
-from ecgbench.results import store as stored
 from ecgbench.results.store import Store
 from ecgbench.text import counted, duration, size
 
@@ -81,8 +80,8 @@ def estimate(plan: Plan, out: Path, measure: Measure, device: str) -> Estimate:
 
 def _finished(out: Path) -> Callable[[Cell], bool]:
     store = Store(out)
-    keys = (store.document() or {"keys": {}})["keys"]
-    return lambda c: c.identity in keys and stored.finished(store.cell_folder(c, keys[c.identity]))
+    store.plan()  # refuses a folder of another format
+    return lambda cell: store.folder(cell) is not None
 
 
 def trifling(plan: Plan) -> bool:

@@ -1,6 +1,7 @@
 """Which records of a dataset a run uses: all of them, or a seeded selection of `--limit N` in the proportion of the splits."""
 
 import hashlib
+import json
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -37,9 +38,24 @@ class Selection:
 
     @cached_property
     def digest(self) -> str:
-        """sha256 over the dataset's content and the records used."""
-        text = "\n".join([self.prepared.digest, *self.index["record"]])
-        return hashlib.sha256(text.encode()).hexdigest()
+        """sha256 over everything of the used records: signals, patients, splits and labels."""
+        return self.labelled([c for c in self.index.columns if ":" in c])
+
+    @cached_property
+    def signals(self) -> str:
+        """sha256 over the used records in order and their own signals: what features rest on."""
+        return _digest(self.index[["record", "sha256"]])
+
+    def labelled(self, columns: list[str]) -> str:
+        """sha256 over the used records and their labels in `columns`: what a score rests on."""
+        return _digest(self.index[["record", "sha256", "patient", "split", *columns]])
+
+
+def _digest(table: pd.DataFrame) -> str:
+    total = hashlib.sha256("\n".join(table.columns).encode())
+    for row in table.itertuples(index=False):
+        total.update(json.dumps([str(v) for v in row]).encode())
+    return total.hexdigest()
 
 
 def quotas_of(sizes: dict[str, int], limit: int) -> dict[str, int]:
