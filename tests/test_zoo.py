@@ -115,7 +115,7 @@ def failures(done: "subprocess.CompletedProcess[str]") -> list[str]:
 
 
 def excuses(out: Path) -> dict[str, dict[str, str]]:
-    return {p.parts[-4]: json.loads(p.read_text()) for p in out.rglob("FAILED.json")}
+    return {p.parts[-3]: json.loads(p.read_text()) for p in (out / "reasons").rglob("*.json")}
 
 
 def the_others_finished(done: "subprocess.CompletedProcess[str]", out: Path, expected: dict[str, str]) -> None:

@@ -10,7 +10,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from ecgbench.errors import BadSetting
@@ -61,15 +60,6 @@ def read_json(folder: Path, name: str) -> dict[str, Any]:
 def read_table(folder: Path, name: str) -> pd.DataFrame:
     """A parquet file of a finished folder, checked against DONE."""
     return pd.read_parquet(io.BytesIO(read_bytes(folder, name)))
-
-
-def read_array(folder: Path, name: str) -> np.ndarray:
-    """A npy file of a finished folder, checked against DONE; BadSetting where it holds objects."""
-    try:
-        data = io.BytesIO(read_bytes(folder, name))
-        return np.asarray(np.lib.format.read_array(data, allow_pickle=False))
-    except ValueError:
-        raise BadSetting(f"{folder / name} is no array of numbers; nothing of it was run; remove {folder} and run again") from None
 
 
 def read_bytes(folder: Path, name: str) -> bytes:
