@@ -36,13 +36,18 @@ def ask(module: str, words: Sequence[str], seconds: float) -> dict[str, Any]:
     except subprocess.TimeoutExpired:
         raise DiedError(f"no answer within {seconds:g} s, so it was killed") from None
     finally:
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)  # and whatever it started
-        process.wait()
+        end_group(process)
     try:
         return dict(json.loads(said.splitlines()[-1]))
     except (ValueError, IndexError):
         raise DiedError(ended_in_words(process.returncode)) from None
+
+
+def end_group(process: "subprocess.Popen[Any]") -> None:
+    """Kill a process that leads a session of its own, and whatever it started there; returns when it is gone."""
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
 
 
 def answer(work: Callable[[list[str]], dict[str, Any]]) -> NoReturn:

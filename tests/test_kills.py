@@ -97,7 +97,7 @@ def workers(process: "subprocess.Popen[str]") -> list[int]:
     found = []
     for place in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
-            if parent_of(int(place.name)) == process.pid and b"engines.worker" in (place / "cmdline").read_bytes():
+            if parent_of(int(place.name)) == process.pid and b"benchmark.worker" in (place / "cmdline").read_bytes():
                 found.append(int(place.name))
     return found
 
@@ -173,7 +173,7 @@ def test_a_worker_that_is_killed_costs_one_cell_at_most(whole: Whole, tmp_path: 
     assert computed + failed == 60
     assert failed <= 1
     assert process.returncode == failed, told
-    assert told.count("its process was ended by SIGKILL (memory may have run out)") == 2 * failed
+    assert told.count("its process was killed by SIGKILL (memory may have run out)") == 2 * failed
     known = intact(out)
     assert cells_of(out) == computed
     assert finish(start(out, whole.prepared)) == (failed, computed)

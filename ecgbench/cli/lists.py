@@ -1,4 +1,4 @@
-"""`ecgbench tasks | adapters | reports`: what there is, as a table or as JSON; `ecgbench models` shows its table with these."""
+"""`ecgbench tasks | adapters | reports | engines`: what there is, as a table or as JSON; `ecgbench models` shows its table with these."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -18,7 +18,7 @@ JSON = typer.Option(False, "--json", help="One array of objects instead of a tab
 
 def add(app: typer.Typer) -> None:
     """Add the commands to the program."""
-    for command in (tasks, adapters, reports):
+    for command in (tasks, adapters, reports, engines):
         app.command(command.__name__)(command)
 
 
@@ -60,6 +60,13 @@ def reports(as_json: bool = JSON) -> None:
     from ecgbench import reports as room
 
     show([{"name": n, "summary": _summary(module)} for n, module in _modules(room.ROOM)], as_json, ("name", "summary"))
+
+
+def engines(as_json: bool = JSON) -> None:
+    """Engines: where `ecgbench run --engine` has models run."""
+    from ecgbench.benchmark import engines as room
+
+    show([{"name": n, "summary": module.CARD.summary} for n, module in _modules(room.ROOM)], as_json, ("name", "summary"))
 
 
 def _summary(module: ModuleType) -> str:

@@ -5,15 +5,16 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
 from ecgbench import adapters, models, suites
+from ecgbench.benchmark import carry_out
 from ecgbench.benchmark import plan as planning
-from ecgbench.benchmark.engines.inline import Inline
-from ecgbench.benchmark.hearing import Outcome
-from ecgbench.benchmark.job import Event, Job
+from ecgbench.benchmark.job import Measure
+from ecgbench.benchmark.job_record import Outcome
 from ecgbench.benchmark.run import Run
 from ecgbench.cells import Plan
 from ecgbench.cli import main
@@ -47,8 +48,8 @@ def typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]
     return run
 
 
-def asked_for_an(hours: float) -> Callable[[Inline, Job], Event]:
-    def measure(self: Inline, job: Job) -> Event:
+def asked_for_an(hours: float) -> Callable[[Measure], dict[str, Any]]:
+    def measure(job: Measure) -> dict[str, Any]:
         return {"source": "downloaded", "records": {"train": 1}, "seconds": {"training": 3600 * hours}, "disk": {"run": 1, "prepared": 1}}
 
     return measure
@@ -104,7 +105,7 @@ def test_long_fine_tuning_without_a_gpu_waits_for_a_yes(
         return self.outcome
 
     monkeypatch.setattr(Run, "__call__", note)
-    monkeypatch.setattr(Inline, "measure", asked_for_an(2))
+    monkeypatch.setattr(carry_out, "measure", asked_for_an(2))
     words = ("--protocol", "finetune", "--epochs", "100")
     assert typed(*words) == 2
     told = capsys.readouterr().err
@@ -114,7 +115,7 @@ def test_long_fine_tuning_without_a_gpu_waits_for_a_yes(
     assert not (tmp_path / "run").exists()
     assert typed(*words, "--yes") == 0
     assert "takes about 2 h" in capsys.readouterr().err
-    monkeypatch.setattr(Inline, "measure", asked_for_an(0.5))
+    monkeypatch.setattr(carry_out, "measure", asked_for_an(0.5))
     assert typed(*words) == 0
     assert "takes about 30 min" in capsys.readouterr().err
     assert typed("--protocol", "finetune", "--epochs", "1", "--limit", "60") == 0
