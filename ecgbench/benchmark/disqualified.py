@@ -1,11 +1,10 @@
 """Models that did what none may do: a file each in the run folder, which later jobs see, and other runs at work there."""
 
-import hashlib
 import json
 from pathlib import Path
 
 from ecgbench import models
-from ecgbench.benchmark.evaluation import Evaluation
+from ecgbench.benchmark.evaluation import Evaluation, source_hash
 from ecgbench.cards import facts
 from ecgbench.cells import FEATURES, key
 from ecgbench.files import as_json, put
@@ -14,11 +13,9 @@ from ecgbench.room import folder_name
 
 def identity(evaluation: Evaluation) -> str:
     """Hash of the network, its weights and its contract, and of a plug-in's file: another one deserves another try."""
-    network, source = evaluation.network, None
-    if not models.ROOM.own(network.name):
-        source = hashlib.sha256(Path(str(models.get(network.name).__file__)).read_bytes()).hexdigest()
+    network = evaluation.network
     return key({
-        "model": network.name, "source": source, "features": FEATURES, "weights": network.sha256,
+        "model": network.name, "source": source_hash(models.ROOM, network.name), "features": FEATURES, "weights": network.sha256,
         "precision": network.precision, "contract": facts(evaluation.contract),
     })  # fmt: skip
 

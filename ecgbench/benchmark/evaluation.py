@@ -145,9 +145,9 @@ class Evaluation:
         """Everything that can change a feature, for keys."""
         state = self.policy(policy).state or {}
         contract = {k: v for k, v in facts(self.contract).items() if k != "absent"}
-        own = {} if policy == NATIVE else {"policy_source": _source(adapters.ROOM, policy)}
+        own = {} if policy == NATIVE else {"policy_source": source_hash(adapters.ROOM, policy)}
         return {
-            "source": _source(models.ROOM, self.network.name), **own, "features": FEATURES, "preprocess": preprocess.VERSION,
+            "source": source_hash(models.ROOM, self.network.name), **own, "features": FEATURES, "preprocess": preprocess.VERSION,
             "dataset": self.selection.prepared.name, "data": self.selection.signals, "model": self.network.name,
             "weights": self.network.sha256, "contract": contract, "precision": self.network.precision, "path": self.path, "policy": policy,
             "policy_state": {k: hashlib.sha256(np.ascontiguousarray(v).tobytes()).hexdigest() for k, v in sorted(state.items())},
@@ -218,7 +218,7 @@ class Evaluation:
         self._caches.clear()
 
 
-def _source(room: Room, name: str) -> str | None:
+def source_hash(room: Room, name: str) -> str | None:
     """sha256 of the file of a plug-in: it changes under its author's hands, and FEATURES knows nothing of it."""
     file = None if room.built_in(name) else getattr(room.get(name), "__file__", None)
     return hashlib.sha256(Path(file).read_bytes()).hexdigest() if file else None

@@ -54,9 +54,7 @@ class JobRecord:
 
     def _finished(self, cells: Iterable[str], earlier: bool) -> None:
         """Count what is in the store with DONE; a cell that is not stays left."""
-        there = self._pop(
-            [i for i in cells if i in self.left and i in self.keys and stored.finished(self.store.cell_folder(self.left[i], self.keys[i]))]
-        )
+        there = self._pop([i for i in cells if i in self.left and self.store.folder(self.left[i]) is not None])
         self.outcome.reused += len(there) * earlier
         self.outcome.computed += len(there) * (not earlier)
 

@@ -79,7 +79,7 @@ class _Work:
                     self.reporter.disqualified(reason, "")
                     return
                 self._identify(evaluation)
-                todo = [c for c in self.cells if not self._settled(evaluation, c)]
+                todo = [c for c in self.cells if not self._is_over(evaluation, c)]
                 (self._linear if self.plan.training.protocol == "linear" else self._finetune)(evaluation, todo)
                 gates.unchanged(evaluation.network.card.title, evaluation.network.sha256, digest(evaluation.network.module))
         except DISQUALIFIES as error:
@@ -183,7 +183,7 @@ class _Work:
         self.cells = [c for c in self.cells if c in self.key_facts]
         self.store.add_keys({c.identity: key(self.key_facts[c]) for c in self.cells})
 
-    def _settled(self, evaluation: Evaluation, cell: Cell) -> bool:
+    def _is_over(self, evaluation: Evaluation, cell: Cell) -> bool:
         """Whether a cell is finished already or cannot run; the latter is stored and said."""
         if self.store.folder(cell) is not None:
             self.reporter.finished(cell, earlier=True)

@@ -42,8 +42,10 @@ def test_an_event_comes_back_as_it_was(event: Event) -> None:
         b"garbage", b"[1]", b"{}", b"", b"null", b'{"kind": 3}', b"\xff\xfe", b"[" * 100_000, b'{"kind": "Exploded", "job": "1"}',
         b'{"kind": ["Note"], "job": "1"}', b'{"kind": "Note", "job": "1"}', b'{"kind": "Note", "job": 1, "text": "x"}',
         b'{"kind": "Note", "job": "1", "text": "x", "more": 1}', b'{"kind": "Advance", "job": "1", "stage": 1, "n": true}',
-        b'{"kind": "Advance", "job": "1", "stage": 1, "n": 1e400}', b'{"kind": "Advance", "job": "1", "stage": 1, "n": 1' + b"0" * 60 + b"}",
-        b'{"kind": "Finished", "job": "1", "cells": [3], "earlier": false}', b'{"kind": "Finished", "job": "1", "cells": "a", "earlier": false}',
+        b'{"kind": "Advance", "job": "1", "stage": 1, "n": 1e400}',
+        b'{"kind": "Advance", "job": "1", "stage": 1, "n": 1' + b"0" * 60 + b"}",
+        b'{"kind": "Finished", "job": "1", "cells": [3], "earlier": false}',
+        b'{"kind": "Finished", "job": "1", "cells": "a", "earlier": false}',
         b'{"kind": "Over", "job": "1", "answer": [1]}', b'{"kind": "Event", "job": "1"}',
     ],
 )  # fmt: skip
