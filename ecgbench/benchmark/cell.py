@@ -34,6 +34,7 @@ class Wanted:
     key_facts: dict[str, Any]
     references: dict[str, str]
     """`fit`: its folder inside the run; `model`, `dataset`: which facts."""
+    keep_features: bool = True
 
 
 def compute(evaluation: Evaluation, wanted: Wanted, head: Head, store: Store) -> float:
@@ -43,10 +44,9 @@ def compute(evaluation: Evaluation, wanted: Wanted, head: Head, store: Store) ->
     features, owner = evaluation.cache(cell.policy).take(needed), owners(records)
     predictions = predict(evaluation, needed, probabilities(features, owner, *head), wanted.tasks, scoring)
     scores = _scores(evaluation, predictions, scoring)
-    pooled = store_pooled(
-        store.path, evaluation.features_folder / folder_name(str(cell.setting)), [r for _, r, _ in records],
-        averaged(features, owner).astype(np.float32),
-    )  # fmt: skip
+    averages = averaged(features, owner).astype(np.float32)
+    folder, names = evaluation.features_folder / folder_name(str(cell.setting)), [r for _, r, _ in records]
+    pooled = store_pooled(store.path, folder, names, averages) if wanted.keep_features else None
     cell_key = key(wanted.key_facts)
     note = {
         "format": FORMAT, "identity": cell.identity, "key": cell_key, "key_facts": wanted.key_facts,

@@ -24,7 +24,8 @@ from ecgbench.inference.features import FeatureCache
 from ecgbench.inference.network import Network, choose_path
 from ecgbench.prepared.subset import SPLITS, Selection
 from ecgbench.prepared.views import BATCH, View
-from ecgbench.room import Room, folder_name
+from ecgbench.results.store import Store
+from ecgbench.room import Room
 from ecgbench.seeds import rng
 from ecgbench.training.linear import Split
 
@@ -39,7 +40,7 @@ class Evaluation:
     network: Network
     contract: InputContract
     selection: Selection
-    store: Path
+    store: Store
     watcher: Watcher
     before_tuning: "Evaluation | None" = None
     """This evaluation with the weights from which its network was fine-tuned; keys rest on those, for they are known before."""
@@ -156,8 +157,7 @@ class Evaluation:
     @property
     def features_folder(self) -> Path:
         """Where features of this network on this dataset lie."""
-        names = self.network.name, self.selection.prepared.name
-        return self.store.joinpath("features", *map(folder_name, names))
+        return self.store.features_folder(self.network.name, self.selection.prepared.name)
 
     def cache(self, policy: str) -> FeatureCache:
         """The features computed so far under a policy."""

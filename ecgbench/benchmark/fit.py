@@ -152,10 +152,10 @@ def _validation(evaluation: Evaluation, fit: Fit, task: Task, head: Head) -> byt
     records = evaluation.records["val"]
     features = evaluation.cache(_policy(evaluation, fit)).take(rows.complete(records))
     found, target = probabilities(features, owners(records), *head), evaluation.target("val", task.columns)
-    columns = [*(f"probability:{n}" for n in task.labels), *(f"target:{n}" for n in task.labels)]
-    predicted = dict(zip(columns, [*found.T, *target.T], strict=True))
-    named = evaluation.table.loc[[p for p, _, _ in records], ["record", "patient"]].to_dict("list")
-    return as_parquet(pd.DataFrame({**named, **predicted}))
+    table: dict[str, Any] = {c: evaluation.table.loc[[p for p, _, _ in records], c].to_numpy() for c in ("record", "patient")}
+    table |= {f"probability:{n}": found[:, i] for i, n in enumerate(task.labels)}
+    table |= {f"target:{n}": target[:, i] for i, n in enumerate(task.labels)}
+    return as_parquet(pd.DataFrame(table))
 
 
 def _policy(evaluation: Evaluation, fit: Fit) -> str:

@@ -67,6 +67,8 @@ class Compute(Job):
     dataset: str
     places: Places
     device: str = "cpu"
+    keep_features: bool = True
+    """Whether cells keep the features of their test records."""
 
     @property
     def weights(self) -> str:
@@ -78,7 +80,9 @@ class Compute(Job):
         """What two runs on one store agree on: who holds this name computes the job."""
         fits = self.plan.fits
         whole = [self.model, self.weights, fits[0].contract, self.dataset]
-        return "|".join(whole if self.plan.training.protocol == "linear" else [*whole, *(f"{f.task} {f.policy} {f.seed}" for f in fits)])
+        return "|".join(
+            whole if self.plan.training.protocol == "linear" else [*whole, *(f"{f.task} {f.policy} {f.seed} {f.fold}" for f in fits)]
+        )
 
     def of(self, cells: Sequence[Cell]) -> Self:
         """The same job with some of its cells."""
@@ -88,13 +92,15 @@ class Compute(Job):
         """Plain JSON, read back by `from_json`."""
         places = {k: None if v is None else str(v) for k, v in self.places.__dict__.items()}
         more = {"plan": self.plan.to_json(), "dataset": self.dataset, "places": places, "device": self.device}
+        more["keep_features"] = self.keep_features
         return {**super().to_json(), **more}
 
     @classmethod
     def _read(cls, data: dict[str, Any]) -> dict[str, Any]:
         data_, prepared, out = (data["places"][k] for k in ("data", "prepared", "out"))
         places = Places(data=data_ and Path(data_), prepared=prepared and Path(prepared), out=Path(out))
-        return {"plan": Plan.from_json(data["plan"]), "dataset": data["dataset"], "places": places, "device": data["device"]}
+        plain = {name: data[name] for name in ("dataset", "device", "keep_features")}
+        return {"plan": Plan.from_json(data["plan"]), "places": places, **plain}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,6 +1,7 @@
 """Compute what a plan lacks: one loop that gives jobs to an engine and takes their events. A failing cell leaves a reason and the
 others go on."""
 
+import shutil
 import time
 from collections import deque
 from contextlib import ExitStack
@@ -38,7 +39,10 @@ class Claim:
 class Run:
     """One run of a plan into a folder."""
 
-    def __init__(self, plan: Plan, places: Places, watcher: Watcher, engine: Engine, device: str = "cpu") -> None:
+    def __init__(
+        self, plan: Plan, places: Places, watcher: Watcher, engine: Engine, device: str = "cpu", keep_features: bool = True
+    ) -> None:  # fmt: skip
+        self.keep_features = keep_features
         self.places, self.watcher, self.engine, self.device = places, watcher, engine, device
         self.store, self.asked, self.tasks, self.outcome = Store(places.out), plan, all_tasks(), Outcome()
         self.display = EventDisplay(watcher)
@@ -61,6 +65,9 @@ class Run:
         asked = set(self.asked.cells)
         self.cells = [c for c in self.plan.cells if c in asked or self._entered(c)]
         self._compute(self._jobs())
+        if not self.keep_features:
+            for model, dataset in {(c.fit.model, self.tasks[c.task][0]) for c in self.cells}:
+                shutil.rmtree(self.store.features_folder(model, dataset) / "windows", ignore_errors=True)
         command.end(self.outcome.computed)
         return self.outcome
 
@@ -83,7 +90,7 @@ class Run:
         return [
             Compute(
                 model=model, dataset=dataset, places=self.places, device=self.device, plugins=entered,
-                plan=replace(whole, cells=tuple(cells)),
+                keep_features=self.keep_features, plan=replace(whole, cells=tuple(cells)),
             )
             for (model, _, _, dataset, _), cells in sorted(groups.items(), key=lambda item: names.index(item[0][0]))
         ]  # fmt: skip

@@ -100,7 +100,7 @@ class _Work:
             self.reporter.note(f"{built.card.title}: features in {asked} are off by more than 1 %; it computes in {built.precision}")
         prepared = prepare(self.job.dataset, self.job.places.data, self.job.places.prepared)
         selection = Selection(prepared, self.plan.limit)
-        return Evaluation(built, contract, selection, self.store.path, self.reporter)
+        return Evaluation(built, contract, selection, self.store, self.reporter)
 
     def _linear(self, evaluation: Evaluation, todo: list[Cell]) -> None:
         for trained in dict.fromkeys(c.fit.policy for c in todo):
@@ -145,7 +145,7 @@ class _Work:
                 head = fit.head(evaluation, cell.fit, fit_task, self.plan.training, self.store)
                 wanted_cell = Wanted(
                     cell=cell, tasks=(task, fit_task), scoring=scoring, key_facts=self.key_facts[cell],
-                    references=self.references[cell],
+                    references=self.references[cell], keep_features=self.job.keep_features,
                 )  # fmt: skip
                 macro = compute(evaluation, wanted_cell, head, self.store)
                 self.reporter.finished(cell)

@@ -61,8 +61,13 @@ def _without_number(cells: "pd.DataFrame") -> Iterator[str]:
 
 
 def newest(folder: Path) -> Path:
-    """The run whose plan was written last; MissingData when there is none."""
-    plans = sorted(folder.glob("*/plan.json"), key=lambda p: p.stat().st_mtime)
+    """The run at which a command worked last; MissingData when there is none."""
+    plans = sorted(folder.glob("*/plan.json"), key=_worked)
     if not plans:
         raise MissingData(f"no run under {folder}/; run: ecgbench run, or name the folder: ecgbench report RUN")
     return plans[-1].parent
+
+
+def _worked(plan: Path) -> float:
+    commands = plan.with_name("invocations")  # a file is added when one begins
+    return max(p.stat().st_mtime for p in (plan, commands) if p.exists())

@@ -69,6 +69,9 @@ def run(
     data: Path = DATA,
     prepared: Path = PREPARED,
     out: Path = typer.Option(None, "--out", "-o", help="Run folder; an existing one is resumed or extended.  (default: runs/NAME)"),
+    keep_features: str = typer.Option(
+        "yes", "--keep-features", help="yes, or no: features of the test records are removed when the run ends; reports may need them."
+    ),
     cell_timeout: float = typer.Option(
         900, "--cell-timeout", help="Seconds without progress (a record, a training step, a score) after which a cell has failed."
     ),
@@ -119,8 +122,9 @@ def run(
     if not cell_timeout > 0:
         raise BadSetting(f"--cell-timeout {cell_timeout:g}: seconds, more than 0; the default is 900")
     checked = planning.check(asked)
+    kept = _one_of("--keep-features", keep_features, "yes", "no") == "yes"
     place = out or Path("runs") / folder_name(checked.name or "+".join(checked.tasks))
-    execution = _Execution(device, _engine_name(engine, in_process), cell_timeout, dry_run, yes)
+    execution = _Execution(device, _engine_name(engine, in_process), cell_timeout, dry_run, yes, kept)
     _compute(checked, Places(data=data, prepared=prepared, out=place), execution)
 
 
@@ -133,6 +137,7 @@ class _Execution:
     patience: float
     dry_run: bool
     yes: bool
+    keep_features: bool
 
 
 def _engine_name(named: str | None, in_process: bool) -> str:
@@ -170,7 +175,7 @@ def _compute(asked: Asked, places: Places, execution: _Execution) -> None:
                 planned = _planned(asked, places, execution, engine, device if ranks.world() == 1 else "")
                 if execution.dry_run:
                     return
-                done = Run(planned, places, progress, engine, device)()
+                done = Run(planned, places, progress, engine, device, execution.keep_features)()
     _tell(done, places.out)
 
 

@@ -181,6 +181,10 @@ class Store:
         fold = [] if fit.fold == OFFICIAL else [f"fold {fit.fold}"]
         return self.path.joinpath("fits", *map(folder_name, (fit.task, fit.model, *fold, fit_key)))
 
+    def features_folder(self, model: str, dataset: str) -> Path:
+        """Where features of a network on a dataset lie."""
+        return self.path.joinpath("features", *map(folder_name, (model, dataset)))
+
     def checkpoint_folder(self, fit_key: str) -> Path:
         """Where the checkpoints of an unfinished fit lie."""
         return self.path / "checkpoints" / folder_name(fit_key)

@@ -1,7 +1,7 @@
 """Everything a report may say about a run, read from its store into tables and plain facts."""
 
 import functools
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -140,7 +140,7 @@ def _draws(dataset: str, patients: tuple[str, ...], draws: int, bootstrap: Boots
     return draws_of_patients(dataset, patients, draws, bootstrap)
 
 
-def _rows(plan: Plan, states: dict[str, tuple[str, str]], scored: dict[str, Scored]) -> list[Row]:
+def _rows(plan: Plan, states: Mapping[str, tuple[str, str]], scored: dict[str, Scored]) -> list[Row]:
     rows: dict[tuple[str, str, str, str], Row] = {}
     for c in plan.cells:
         place = (c.task, c.fit.model, c.setting.typed, c.policy)

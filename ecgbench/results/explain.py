@@ -1,0 +1,140 @@
+"""Why a cell has the number it has: its facts, and what two cells differ in."""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from ecgbench.cells import Cell
+from ecgbench.errors import BadSetting, MissingData
+from ecgbench.results.folders import read_json, read_table
+from ecgbench.results.store import Store, cells_of
+
+SHORTEST = 4
+"""Characters of a key, at least, that may stand for it."""
+
+NAMED = 5
+"""Cells that a message names, at most."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Explained:
+    """A finished cell and its fit."""
+
+    folder: str
+    """Inside the run."""
+    document: dict[str, Any]
+    """cell.json."""
+    fit: dict[str, Any]
+    """fit.json, or {} where the fit is gone."""
+    scores: dict[str, float]
+    """Label -> value."""
+
+    @cached_property
+    def facts(self) -> dict[str, Any]:
+        """Everything that was hashed for the cell and for its fit, flat: "contract.fs", "fit: training.lr"."""
+        own = {k: v for k, v in self.document["key_facts"].items() if k != "fit"}
+        fit = flat(self.fit.get("key_facts", {"key": self.document["key_facts"]["fit"]}))
+        return {**flat(own), **{f"fit: {k}": v for k, v in fit.items()}}
+
+
+def explained(store: Store, text: str) -> Explained:
+    """The cell that `text` names: a folder, the beginning of a key, an identity or a label.
+
+    BadSetting where it names none or several; MissingData where the cell has no number, with the reason.
+    """
+    folder = _folder(store, text)
+    document = read_json(folder, "cell.json")
+    fit = store.path / document["fit"]
+    table = read_table(folder, "scores.parquet")
+    value = "value" if "value" in table else "auroc"
+    return Explained(
+        folder=folder.relative_to(store.path).as_posix(),
+        document=document,
+        fit=read_json(fit, "fit.json") if (fit / "fit.json").is_file() else {},
+        scores=dict(zip(table["label"], table[value].astype(float))),
+    )
+
+
+def _folder(store: Store, text: str) -> Path:
+    plan = store.plan()
+    if plan is None:
+        raise MissingData(f"no run in {store.path} (no plan.json there); see `ecgbench runs ls`")
+    finished = list(cells_of(store.path))
+    for place in (Path(text), store.path / text):
+        if place.resolve() in {folder.resolve() for folder in finished}:
+            return store.path / place.resolve().relative_to(store.path.resolve())
+    cells = [c for c in plan.cells if text in (c.identity, c.label)]
+    if len(cells) == 1:
+        return _of(store, cells[0])
+    same = [f for f in finished if len(text) >= SHORTEST and f.name.startswith(text.lower())]
+    if len(same) == 1:
+        return same[0]
+    several = [c.identity for c in cells] or [f.relative_to(store.path).as_posix() for f in same]
+    if several:
+        more = " ..." if len(several) > NAMED else ""
+        raise BadSetting(f"{text!r} names {len(several)} cells: {'; '.join(several[:NAMED])}{more}; name one")
+    example = f", for example {plan.cells[0].identity!r}" if plan.cells else ""
+    raise BadSetting(f"{text!r} is no cell of {store.path}: name a folder, the beginning of a key, or an identity{example}")
+
+
+def _of(store: Store, cell: Cell) -> Path:
+    folder = store.folder(cell)
+    if folder is None:
+        status, reason = store.state(cell)
+        raise MissingData(f"{cell.identity} has no number, it is {status}: {reason}")
+    return folder
+
+
+def flat(facts: Mapping[str, Any], before: str = "") -> dict[str, Any]:
+    """Nested facts with dotted names; lists stay values.
+
+    >>> flat({"contract": {"fs": 100, "leads": ["I"]}, "seed": 0})
+    {'contract.fs': 100, 'contract.leads': ['I'], 'seed': 0}
+    """
+    found: dict[str, Any] = {}
+    for name, value in facts.items():
+        nested = isinstance(value, Mapping) and value
+        found.update(flat(value, f"{before}{name}.") if nested else {f"{before}{name}": value})
+    return found
+
+
+def told(one: Explained) -> Iterator[str]:
+    """Lines about one cell: what it is, its scores, where it comes from, and every fact that was hashed."""
+    about = one.document
+    yield about["identity"]
+    for name in ("key", "fit", "weights_name", "weights_sha256", "n_records", "excluded", "windows", "seconds"):
+        yield f"  {name}: {about[name]}"
+    features = about["features"]
+    yield f"  features: {features['path'] if features else 'none were kept'}"
+    code = about["code"]
+    yield f"  code: {code['version']}" + (f", commit {code['commit']}" if code.get("commit") else "")
+    yield f"scores ({one.folder}/scores.parquet)"
+    yield from (f"  {label}: {value:.6g}" for label, value in one.scores.items())
+    yield "facts that its key and that of its fit rest on"
+    for name, value in one.facts.items():
+        own = name.removeprefix("fit: ")
+        if own == name or own not in one.facts or one.facts[own] != value:  # most facts of a fit are its cell's
+            yield f"  {name}: {_short(value)}"
+
+
+def difference(a: Explained, b: Explained) -> Iterator[str]:
+    """Lines about what two cells differ in: hashed facts, then scores."""
+    yield f"a: {a.document['identity']}"
+    yield f"b: {b.document['identity']}"
+    ours, theirs = a.facts, b.facts
+    names = [n for n in {**ours, **theirs} if ours.get(n) != theirs.get(n)]
+    yield "facts that differ" if names else "no fact differs that a key rests on"
+    for name in names:
+        yield f"  {name}: {_short(ours.get(name))} | {_short(theirs.get(name))}"
+    yield "scores: a | b | a - b"
+    for label in [n for n in a.scores if n in b.scores]:
+        x, y = a.scores[label], b.scores[label]
+        yield f"  {label}: {x:.6g} | {y:.6g} | {x - y:+.6g}"
+
+
+def _short(value: Any) -> str:
+    text = value if isinstance(value, str) else json.dumps(value)
+    return text if len(text) <= 160 else f"{text[:157]}..."
