@@ -80,9 +80,9 @@ class Compute(Job):
         """What two runs on one store agree on: who holds this name computes the job."""
         fits = self.plan.fits
         whole = [self.model, self.weights, fits[0].contract, self.dataset]
-        return "|".join(
-            whole if self.plan.training.protocol == "linear" else [*whole, *(f"{f.task} {f.policy} {f.seed} {f.fold}" for f in fits)]
-        )
+        if self.plan.training.protocol == "finetune":
+            whole += [f"{f.task} {f.policy} {f.seed} {f.fold}" for f in fits]
+        return "|".join(whole)
 
     def of(self, cells: Sequence[Cell]) -> Self:
         """The same job with some of its cells."""
