@@ -12,6 +12,7 @@ import sys
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -177,10 +178,10 @@ def test_a_copy_of_other_files_is_not_harmed(fake_ptbxl: Path) -> None:
 def test_a_record_that_cannot_be_read_is_not_a_copy_that_cannot_be_written(fake_ptbxl: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     plain = ptbxl.read
 
-    def read_or_fail(root: Path | None, record: str) -> Recording:
-        if record == "00007":
+    def read_or_fail(root: Path | None, row: dict[str, Any]) -> Recording:
+        if row["record"] == "00007":
             raise OSError(errno.EIO, os.strerror(errno.EIO), "00007_hr.dat")
-        return plain(root, record)
+        return plain(root, row)
 
     monkeypatch.setattr(ptbxl, "read", read_or_fail)
     copy = prepare("ptbxl", fake_ptbxl, None)

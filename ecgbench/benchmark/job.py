@@ -91,7 +91,7 @@ class Compute(Job):
     def to_json(self) -> dict[str, Any]:
         """Plain JSON, read back by `from_json`."""
         places = {k: None if v is None else str(v) for k, v in self.places.__dict__.items()}
-        more = {"plan": self.plan.to_json(), "dataset": self.dataset, "places": places, "device": self.device}
+        more: dict[str, Any] = {"plan": self.plan.to_json(), "dataset": self.dataset, "places": places, "device": self.device}
         more["keep_features"] = self.keep_features
         return {**super().to_json(), **more}
 

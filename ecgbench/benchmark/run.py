@@ -39,10 +39,7 @@ class Claim:
 class Run:
     """One run of a plan into a folder."""
 
-    def __init__(
-        self, plan: Plan, places: Places, watcher: Watcher, engine: Engine, device: str = "cpu", keep_features: bool = True
-    ) -> None:  # fmt: skip
-        self.keep_features = keep_features
+    def __init__(self, plan: Plan, places: Places, watcher: Watcher, engine: Engine, device: str = "cpu") -> None:
         self.places, self.watcher, self.engine, self.device = places, watcher, engine, device
         self.store, self.asked, self.tasks, self.outcome = Store(places.out), plan, all_tasks(), Outcome()
         self.display = EventDisplay(watcher)
@@ -56,8 +53,12 @@ class Run:
         """Job's id -> what is known of it."""
         self.submitted = 0
 
-    def __call__(self) -> Outcome:
-        """Compute every cell that is not finished. Raises what a user must mend."""
+    def __call__(self, keep_features: bool = True) -> Outcome:
+        """Compute every cell that is not finished. Raises what a user must mend.
+
+        Without `keep_features` cells refer to no features, and those of windows are removed at the end.
+        """
+        self.keep_features = keep_features
         sweep(self.store.path)
         self.store.join(self.asked)
         command = Invocation(self.store, self.device)
@@ -65,7 +66,7 @@ class Run:
         asked = set(self.asked.cells)
         self.cells = [c for c in self.plan.cells if c in asked or self._entered(c)]
         self._compute(self._jobs())
-        if not self.keep_features:
+        if not keep_features:
             for model, dataset in {(c.fit.model, self.tasks[c.task][0]) for c in self.cells}:
                 shutil.rmtree(self.store.features_folder(model, dataset) / "windows", ignore_errors=True)
         command.end(self.outcome.computed)

@@ -175,7 +175,7 @@ def _compute(asked: Asked, places: Places, execution: _Execution) -> None:
                 planned = _planned(asked, places, execution, engine, device if ranks.world() == 1 else "")
                 if execution.dry_run:
                     return
-                done = Run(planned, places, progress, engine, device, execution.keep_features)()
+                done = Run(planned, places, progress, engine, device)(execution.keep_features)
     _tell(done, places.out)
 
 

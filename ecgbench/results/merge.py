@@ -3,6 +3,7 @@
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 from ecgbench.errors import BadSetting, MissingData
 from ecgbench.files import making, move, put
@@ -76,9 +77,9 @@ def _copy_file(file: Path, source: Store, target: Store) -> int:
     if place.exists():
         return 0
 
-    def content(out: object) -> None:
+    def content(out: BinaryIO) -> None:
         with file.open("rb") as opened:
-            shutil.copyfileobj(opened, out)  # type: ignore[misc]
+            shutil.copyfileobj(opened, out)
 
     put(place, content)
     return 1
