@@ -92,9 +92,10 @@ def prune(
     run: Path = RUN,
     yes: bool = typer.Option(False, "--yes", "-y", help="Remove it; without this, only tell what would be removed."),
 ) -> None:
-    """Free disk: features, checkpoints, and cells that the plan does not name. No number of the plan is lost.
+    """Free disk: features, checkpoints, intervals, and cells that the plan does not name. No number of the plan is lost.
 
-    Features are computed again when a run needs them; a fine-tuning whose checkpoint is removed begins anew.
+    Intervals are computed again when the run is read, features when a run needs them; a fine-tuning whose checkpoint is removed
+    begins anew.
     """
     from ecgbench.results import disk
 

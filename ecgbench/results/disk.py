@@ -56,12 +56,15 @@ def size(path: Path) -> int:
 
 
 def spare(path: Path) -> Iterator[Path]:
-    """What can be removed from a run without losing a number: features, checkpoints, cells that its plan does not name."""
+    """What can be removed from a run without losing a number.
+
+    Features, checkpoints, intervals (which reading computes again), and cells that its plan does not name.
+    """
     store = Store(path)
     plan = store.plan()
     if plan is None:
         raise MissingData(f"no run in {path} (no plan.json there); see `ecgbench runs ls`")
-    yield from (folder for name in ("features", "checkpoints") if size(folder := path / name))
+    yield from (folder for name in ("features", "checkpoints", "derived") if size(folder := path / name))
     kept = {store.folder(cell) for cell in plan.cells}
     yield from sorted(folder for folder in cells_of(path) if folder not in kept)
     yield from sorted(p for part in ("cells", "fits") for p in (path / part).rglob(f"{DAMAGED}-*"))

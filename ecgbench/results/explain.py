@@ -49,6 +49,8 @@ def explained(store: Store, text: str) -> Explained:
     document = read_json(folder, "cell.json")
     fit = store.path / document["fit"]
     table = read_table(folder, "scores.parquet")
+    if "metric" in table:
+        table["label"] = table["metric"] + " " + table["label"]
     value = "value" if "value" in table else "auroc"
     return Explained(
         folder=folder.relative_to(store.path).as_posix(),
