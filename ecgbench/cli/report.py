@@ -23,6 +23,7 @@ def add(app: typer.Typer) -> None:
 def report(
     run: Path = typer.Argument(None, help="Folder of a run or of a pre-training.  (default: the newest run under runs/)"),
     to: Path = typer.Option(None, "--to", help="Folder for the report.  (default: RUN/report)"),
+    metrics: str = typer.Option(None, "--metrics", help="Metrics, the first leads: auroc,./mine.py.  (default: those of the run)"),
     only: str = typer.Option(None, "--only", help="Reports to draw, comma-separated; see `ecgbench reports`.  (default: all)"),
 ) -> None:
     """Write index.html, main_table.{csv,md,tex} and lead_curve.{png,svg,csv}.
@@ -43,11 +44,12 @@ def report(
     names = order(only.split(",")) if only else None
     place = run or newest(Path("runs"))
     folder = to or place / "report"
-    study = read(place)
+    study = read(place, metrics.split(",") if metrics else ())
     written = write(study, folder, names)
-    states = study.cells["status"].value_counts().to_dict()
+    cells = study.of(study.metric).cells
+    states = cells["status"].value_counts().to_dict()
     typer.echo(f"{place}: " + ", ".join(f"{n} cells {s}" for s, n in states.items()))
-    for line in _without_number(study.cells):
+    for line in _without_number(cells):
         typer.echo(f"  {line}", err=True)
     typer.echo("\n".join(str(p) for p in written))
 

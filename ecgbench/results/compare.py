@@ -6,8 +6,10 @@ protocol for the asterisk.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
+import pandas as pd
 
 from ecgbench.cells import Cell
 from ecgbench.stats.bootstrap import percentile_interval
@@ -19,14 +21,36 @@ class Scored:
     """One finished cell under one metric, as far as a comparison needs it."""
 
     cell: Cell
-    value: float
-    """Mean over the labels, of all its records."""
+    metric: str
+    table: pd.DataFrame
+    """label (their mean first), value, low, high, n, positives."""
     replicates: np.ndarray
-    """(draw,) of it."""
+    """(draw,) of the mean over the labels."""
     records: str
     """Which records it has: a digest of their names."""
-    names: Callable[[], frozenset[str]] = frozenset
-    """Reads the names."""
+    predictions: Callable[[], pd.DataFrame] = pd.DataFrame
+    """Reads them."""
+    n_records: int = 0
+    n_patients: int = 0
+    lost: int = 0
+    """Labels that a draw lost, summed over draws."""
+    bootstrap: str = ""
+    """How patients were drawn."""
+
+    @cached_property
+    def value(self) -> float:
+        """Mean over the labels, of all its records."""
+        return float(self.table["value"].iloc[0])
+
+    def names(self) -> frozenset[str]:
+        """Names of its records."""
+        return frozenset(self.predictions()["record"])
+
+    def patients_shared(self, other: "Scored") -> int:
+        """How many patients both have."""
+        if self.records == other.records:
+            return self.n_patients
+        return len(set(self.predictions()["patient"]) & set(other.predictions()["patient"]))
 
 
 Rescore = Callable[[Scored, frozenset[str]], Scored]

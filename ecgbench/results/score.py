@@ -18,6 +18,8 @@ from ecgbench.stats.bootstrap import macro_replicates, patient_weights, percenti
 
 MACRO = "macro"
 """What the mean over the labels is called where labels are named."""
+COLUMNS = ("value", "low", "high", "n", "positives")
+"""Numbers of one label under one metric."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -92,6 +94,8 @@ class Scores:
     """(draw,) float64 of the macro; NaN where a draw lost every label."""
     lost: int
     """Labels lost in a draw, summed over draws."""
+    bootstrap: Bootstrap
+    """How patients were drawn: as asked, or "multinomial" where a metric can only be computed anew from whole records."""
 
 
 def score_table(names: Sequence[str], predictions: pd.DataFrame) -> pd.DataFrame:
@@ -106,19 +110,14 @@ def score_table(names: Sequence[str], predictions: pd.DataFrame) -> pd.DataFrame
 def score(metric: str, predictions: pd.DataFrame, draws: Draws) -> Scores:
     """Scores of a table of predictions under a metric, with 95 % intervals over patients."""
     labels, target, probability = arrays(predictions)
-    values = _values(metric, target, probability)
-    weights = draws.weights(list(predictions["patient"]))
-    if (weights == weights[:, :1]).all():  # one patient: nothing is resampled, and no width would look like certainty
-        replicates, lost = np.full((len(weights), 1 + len(labels)), np.nan), np.zeros(1, np.int64)
-    else:
-        of_labels = _replicates(metric, (target, probability, values), weights, lambda: draws.weights(list(predictions["patient"]), "multinomial"))
-        macro, lost = macro_replicates(of_labels, np.isfinite(values))
-        replicates = np.column_stack([macro, of_labels])
-    low, high = zip(*(percentile_interval(column) for column in replicates.T), strict=True)
-    table = _table(metric, labels, target, values).drop(columns="metric")
-    table.insert(2, "low", low)
-    table.insert(3, "high", high)
-    return Scores(table=table, replicates=replicates[:, 0].copy(), lost=int(lost.sum()))
+    values, patients = _values(metric, target, probability), list(predictions["patient"])
+    of_labels, kind = _replicates(metric, (target, probability, values), draws, patients)
+    macro, lost = macro_replicates(of_labels, np.isfinite(values))
+    if len(set(patients)) == 1:  # nothing is resampled, and an interval of no width would look like certainty
+        of_labels[:], macro[:] = np.nan, np.nan
+    low, high = zip(*(percentile_interval(column) for column in (macro, *of_labels.T)), strict=True)
+    table = _table(metric, labels, target, values).assign(low=low, high=high)
+    return Scores(table=table[["label", *COLUMNS]], replicates=macro, lost=int(lost.sum()), bootstrap=kind)
 
 
 def _table(metric: str, labels: Sequence[str], target: np.ndarray, values: np.ndarray) -> pd.DataFrame:
@@ -130,17 +129,21 @@ def _table(metric: str, labels: Sequence[str], target: np.ndarray, values: np.nd
 
 
 def _replicates(
-    metric: str, known: tuple[np.ndarray, np.ndarray, np.ndarray], weights: np.ndarray, counts: Callable[[], np.ndarray]
-) -> np.ndarray:
-    """(draw, label): as the metric makes them; else from its influence values; else from the drawn records themselves."""
+    metric: str, known: tuple[np.ndarray, np.ndarray, np.ndarray], draws: Draws, patients: Sequence[str]
+) -> tuple[np.ndarray, Bootstrap]:
+    """(draw, label), and how patients were drawn for it.
+
+    As the metric makes them; else from its influence values; else from the records of the drawn patients.
+    """
     target, probability, values = known
-    module, shape = metrics.get(metric), (len(weights), target.shape[1])
+    module, shape = metrics.get(metric), (draws.draws, len(values))
     if hasattr(module, "replicates"):
-        return _called(metric, shape, module.replicates, target, probability, weights)
+        return _called(metric, shape, module.replicates, target, probability, draws.weights(patients)), draws.bootstrap
     if module.influence(target, probability) is None:
-        return _called(metric, shape, resampled, module.value, target, probability, counts())
-    influence = _called(metric, target.shape, module.influence, target, probability)
-    return np.asarray(values + weights @ influence / weights.sum(axis=1, keepdims=True))
+        counts = draws.weights(patients, "multinomial")
+        return _called(metric, shape, resampled, module.value, target, probability, counts), "multinomial"
+    influence, weights = _called(metric, target.shape, module.influence, target, probability), draws.weights(patients)
+    return values + weights @ influence / weights.sum(axis=1, keepdims=True), draws.bootstrap
 
 
 def _values(metric: str, target: np.ndarray, probability: np.ndarray) -> np.ndarray:
