@@ -100,4 +100,3 @@ def predict(evaluation: Evaluation, wanted: np.ndarray, probability: np.ndarray,
         leads=[words for words, k in zip(leads, kept, strict=True) if k], target=target[kept],
         probability=probability[kept][:, [fit_task.columns.index(c) for c in task.columns]], expected=frozenset(test["record"]),
     )  # fmt: skip
-

@@ -61,7 +61,8 @@ def metrics(as_json: bool = JSON) -> None:
     from ecgbench.cards import MetricCard, facts
 
     found = [{"name": name, **facts(card)} for name, card in cards(room.ROOM, MetricCard)]
-    show([{**m, "range": "{:g} to {:g}".format(*m["range"])} if not as_json else m for m in found], as_json, ("name", "title", "direction", "range", "summary"))
+    rows = found if as_json else [{**m, "range": "{:g} to {:g}".format(*m["range"])} for m in found]
+    show(rows, as_json, ("name", "title", "direction", "range", "summary"))
 
 
 def reports(as_json: bool = JSON) -> None:

@@ -86,7 +86,10 @@ def directed(metric: ModuleType) -> str:
     """Skill helps, on average over the labels, in the direction of the card."""
     poor, good, perfect = (float(np.mean(metric.value(*_predictions(skill)))) for skill in (0.5, 2.0, 8.0))
     ordered = metric.CARD.sign * np.diff([poor, good, perfect])
-    demand(bool((ordered > 0).all()), f"of little, more and much skill: {poor:.3f}, {good:.3f}, {perfect:.3f}; {metric.CARD.direction} is better")
+    demand(
+        bool((ordered > 0).all()),
+        f"of little, more and much skill: {poor:.3f}, {good:.3f}, {perfect:.3f}; {metric.CARD.direction} is better",
+    )
     return f"{poor:.3f}, {good:.3f}, {perfect:.3f}"
 
 
@@ -103,7 +106,9 @@ def influences(metric: ModuleType) -> str:
     more = np.concatenate([np.arange(RECORDS), twice])
     moved = metric.value(target[more], score[more]) - metric.value(target, score)
     told = influence[twice].sum(axis=0) / len(more)
-    demand(bool((np.abs(moved - told) <= 0.25 * np.abs(told) + 2e-3).all()), f"{len(twice)} records twice move it by {moved}, not by {told}")
+    demand(
+        bool((np.abs(moved - told) <= 0.25 * np.abs(told) + 2e-3).all()), f"{len(twice)} records twice move it by {moved}, not by {told}"
+    )
     return f"{len(twice)} records twice move it by {moved.round(4).tolist()}, said {told.round(4).tolist()}"
 
 

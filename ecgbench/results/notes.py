@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from ecgbench import metrics
 from ecgbench.cells import Plan
 from ecgbench.ecg.draw import Count
 from ecgbench.ecg.leads import LEADS
@@ -33,7 +34,13 @@ def notes(plan: Plan, study: "Study", rows: Sequence[Row]) -> list[str]:
     sentences = [*_grave(study.datasets, study.models), *_unfinished(cells), *_ragged(first, study), *_data(study.datasets)]
     sentences += [*_spread(plan, first), *_intervals(plan, rows, study)] if some else []
     sentences += [*_leads(plan, study.models), *_labels(first, study), *_outside(rows, study), *_cells(cells, study)]
-    return sentences
+    return [*sentences, *_away(plan, study)]
+
+
+def _away(plan: Plan, study: "Study") -> Iterator[str]:
+    for name in plan.scoring.metrics:
+        if name not in (*study.metrics, *metrics.names()):
+            yield f"Metric {name} entered by path and is left out here; name its file: --metrics {study.metric},./{name}.py."
 
 
 def _grave(datasets: Sequence[DatasetFacts], models: Sequence[ModelFacts]) -> Iterator[str]:

@@ -18,7 +18,12 @@ from ecgbench.results.facts import DatasetFacts, ModelFacts, Provenance, TaskFac
 from ecgbench.results.result import Result
 from ecgbench.results.scorer import Scorer
 from ecgbench.results.store import Store
+from ecgbench.results.tables import CELL_COLUMNS as CELL_COLUMNS
+from ecgbench.results.tables import COMPARISON_COLUMNS as COMPARISON_COLUMNS
+from ecgbench.results.tables import LABEL_COLUMNS as LABEL_COLUMNS
+from ecgbench.results.tables import MAIN_COLUMNS as MAIN_COLUMNS
 from ecgbench.results.tables import Outcome
+from ecgbench.room import plain
 
 Facts = dict[str, Any]
 
@@ -63,9 +68,9 @@ class Study:
 
     def of(self, metric: str) -> "Study":
         """The study with the rows of one metric alone."""
-        name = room.resolve(metric)
-        if name not in self.metrics:
-            raise BadSetting(f"this study was read with {', '.join(self.metrics)}; read it with metrics=[{name!r}]")
+        name = next((n for n in self.metrics if plain(n) == plain(metric)), None)
+        if name is None:
+            raise BadSetting(f"this study was read with {', '.join(self.metrics)}; read it with metrics=[{metric!r}]")
         frames = {k: getattr(self, k) for k in ("main", "cells", "labels", "comparisons")}
         mine: dict[str, Any] = {k: frame[frame["metric"] == name].reset_index(drop=True) for k, frame in frames.items()}
         return replace(self, **mine, metrics={name: self.metrics[name]})
