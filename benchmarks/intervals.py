@@ -78,9 +78,8 @@ class Study:
 
     def table(self, model: int, units: Sequence[str]) -> pd.DataFrame:
         """Predictions of a model as a run stores them, of records that are drawn by `units`."""
-        columns = {f"target:{k}": y for k, y in enumerate(self.target.T)} | {
-            f"probability:{k}": s for k, s in enumerate(self.scores[model].T)
-        }
+        columns = {f"target:{k}": y for k, y in enumerate(self.target.T)}
+        columns |= {f"probability:{k}": s for k, s in enumerate(self.scores[model].T)}
         return pd.DataFrame({"record": range(len(units)), "patient": list(units), **columns})
 
 

@@ -1,4 +1,5 @@
-"""`ecgbench tasks | adapters | metrics | reports | engines`: what there is, as a table or as JSON; `ecgbench models` shows its table with these."""
+"""`ecgbench tasks | adapters | metrics | reports | engines`: what there is, as a table or as JSON; `ecgbench models` shows
+its table with these."""
 
 import json
 from collections.abc import Iterator, Sequence

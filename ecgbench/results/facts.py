@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Self
 
+from ecgbench.cells import Bootstrap
+
 
 @dataclass(frozen=True, kw_only=True)
 class _Facts:
@@ -76,6 +78,8 @@ class DatasetFacts(_Facts):
     """Records with a lead that does not vary."""
     quarantined: tuple[Mapping[str, str], ...] = ()
     """record and reason of each unreadable one."""
+    patients: tuple[str, ...] = field(default=(), repr=False)
+    """Of the test records, in alphabetical order: who is drawn for intervals."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,7 +101,7 @@ class Provenance(_Facts):
     contract: str
     draw: str
     """Random leads per record or per window."""
-    bootstrap: str
+    bootstrap: Bootstrap
     draws: int
     metrics: tuple[str, ...]
     plan_hash: str
