@@ -48,7 +48,7 @@ def test_a_report_from_outside_appears_on_the_page_and_in_all_formats(mine, tmp_
     assert {f"mine_curve.{kind}" for kind in ("csv", "png", "svg")} <= names
     assert "main_table.csv" in names
     page = (tmp_path / "to/index.html").read_text()
-    assert page.index("Macro AUROC × 100</h2>") < page.index("My own section</h2>") < page.index("Skill kept")
+    assert page.index("Macro AUROC × 100</h2>") < page.index("My own section</h2>") < page.index("Skill kept, %")
     assert "rows &amp; &lt;more&gt;" in page
     assert ">0.33</td>" in page
     assert (tmp_path / "to/mine.csv").read_text().splitlines()[1] == "rows & <more>,12,0.3333333333333333"
