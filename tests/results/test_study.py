@@ -22,7 +22,7 @@ from ecgbench.cells import Cell, Fit, Plan, Scoring, key
 from ecgbench.ecg.draw import parse_leads, settings
 from ecgbench.errors import BadSetting, EcgbenchError, MissingData, WriteError
 from ecgbench.files import as_json, as_parquet
-from ecgbench.reports._write import write
+from ecgbench.reports import write
 from ecgbench.results.folders import publish
 from ecgbench.results.score import Draws, Scores, score, score_table
 from ecgbench.results.store import Store
@@ -460,7 +460,7 @@ def test_a_model_that_was_pre_trained_on_the_tested_data_is_named(tmp_path: Path
 def test_reports_of_a_run_need_no_torch(tmp_path: Path) -> None:
     run = made(tmp_path / "run", planned(SKILL), _partly)
     code = "import sys; sys.modules['torch'] = None; from pathlib import Path; from ecgbench.results.study import read\n"
-    code += "from ecgbench.reports._write import write; write(read(Path(sys.argv[1])), Path(sys.argv[2]))"
+    code += "from ecgbench.reports import write; write(read(Path(sys.argv[1])), Path(sys.argv[2]))"
     subprocess.run([sys.executable, "-c", code, str(run.path), str(tmp_path / "report")], check=True)
     beside = {"index.html", "comparisons.csv", "cells.csv", "labels.csv", *(f"main_table.{k}" for k in ("csv", "md", "tex"))}
     assert beside | {f"lead_curve.{k}" for k in ("png", "svg", "csv")} == {p.name for p in (tmp_path / "report").iterdir()}
