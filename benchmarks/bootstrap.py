@@ -18,7 +18,7 @@ from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.metrics import roc_auc_score
 
 from ecgbench.seeds import rng
-from ecgbench.stats.bootstrap import macro_replicates, patient_weights
+from ecgbench.stats.bootstrap import label_replicates, patient_weights
 
 RECORDS, PATIENTS, LABELS, DRAWS, SKLEARN_DRAWS = 2198, 1905, 71, 1000, 10
 TARGETS = {"multinomial": 150, "bayesian": 80}
@@ -74,15 +74,15 @@ def measure(kind: str) -> None:
     """Print one line per way to write the loop."""
     patients, target, score = problem()
     drawing, weights = seconds(lambda: patient_weights(patients, DRAWS, rng("weights", kind), kind), 3)  # type: ignore[arg-type]
-    ours, replicates = seconds(lambda: macro_replicates(target, score, weights), 5)
+    ours, replicates = seconds(lambda: label_replicates(target, score, weights), 5)
     rows = np.linspace(0, DRAWS - 1, SKLEARN_DRAWS).astype(int)
     loops = [sklearn_resampled, sklearn_weighted] if kind == "multinomial" else [sklearn_weighted]
     print(f"{kind}: {ours:.3f} s for {DRAWS} replicates of {LABELS} labels ({drawing:.3f} s to draw the weights, not counted)")
     for loop in loops:
         took, values = seconds(partial(draw_by_draw, loop, target, score, weights[rows]), 2)
         scaled = took * DRAWS / SKLEARN_DRAWS
-        np.testing.assert_allclose(replicates.labels[rows], values, rtol=0, atol=1e-9)
-        apart = np.nanmax(np.abs(np.array(values) - replicates.labels[rows]))
+        np.testing.assert_allclose(replicates[rows], values, rtol=0, atol=1e-9)
+        apart = np.nanmax(np.abs(np.array(values) - replicates[rows]))
         print(
             f"  {loop.__name__}: {scaled:.1f} s ({SKLEARN_DRAWS} draws in {took:.2f} s, scaled) -> {scaled / ours:.0f} times "
             f"(target {TARGETS[kind]}); largest difference {apart:.1e}"

@@ -18,11 +18,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from ecgbench.cells import Cell, Fit, Scoring
+from ecgbench.cells import Cell, Fit
 from ecgbench.ecg.draw import Fixed
 from ecgbench.ecg.leads import ALL
 from ecgbench.results.compare import Row, Scored, compare
-from ecgbench.results.score import draws_of_patients, score
+from ecgbench.results.score import Draws, score
 from ecgbench.seeds import rng
 from ecgbench.stats.paired import holm, holm_with_best, p_value
 
@@ -76,6 +76,12 @@ class Study:
     scores: list[Floats]
     """Per model (record, label)."""
 
+    def table(self, model: int, units: Sequence[str]) -> pd.DataFrame:
+        """Predictions of a model as a run stores them, of records that are drawn by `units`."""
+        columns = {f"target:{k}": y for k, y in enumerate(self.target.T)}
+        columns |= {f"probability:{k}": s for k, s in enumerate(self.scores[model].T)}
+        return pd.DataFrame({"record": range(len(units)), "patient": list(units), **columns})
+
 
 def simulate(design: Design, random: np.random.Generator, models: int = 1, alike: float = 0.0) -> Study:
     """A study with models of equal skill, whose noise has the share `alike` of its variance in common."""
@@ -124,8 +130,7 @@ def coverage(design: Design, simulations: int, seed: int = 0, draws: int = DRAWS
         for kind, count in missed.items():
             units = [str(i) for i in range(len(study.patients))] if kind == "records" else study.patients
             drawn: Literal["bayesian", "multinomial"] = "multinomial" if kind == "multinomial" else "bayesian"
-            weights = draws_of_patients(name, units, draws, drawn)
-            macro = score([str(k) for k in range(study.target.shape[1])], study.target, study.scores[0], weights).table.iloc[0]
+            macro = score("auroc", study.table(0, units), _draws(name, units, draws, drawn)).table.iloc[0]
             count[0] += design.truth < macro["low"]
             count[1] += design.truth > macro["high"]
     return {kind: (below / simulations, above / simulations) for kind, (below, above) in missed.items()}
@@ -141,11 +146,11 @@ def family_error(design: Design, models: int, simulations: int, seed: int = 0) -
     wrong = dict.fromkeys(("named", "best, m - 1", "best, all pairs", "report", "asterisk"), 0)
     draws = max(DRAWS, 100 * models * (models - 1) // 2)
     for name, study in studies(design, simulations, seed, models, alike=0.6):
-        weights = draws_of_patients(name, study.patients, draws, "bayesian")
-        rows = [_row(study, k, weights, name) for k in range(models)]
+        drawn = _draws(name, study.patients, draws, "bayesian")
+        rows = [_row(study, k, drawn) for k in range(models)]
         estimates, replicates = [r.score for r in rows], [r.replicates for r in rows]
         best = int(np.argmax(estimates))
-        compare(rows, Scoring(draws=draws))
+        compare(rows, lambda one, names: one)
         wrong["named"] += _told_apart(holm(_against(0, estimates, replicates)))
         wrong["best, m - 1"] += _told_apart(holm(_against(best, estimates, replicates)))
         wrong["best, all pairs"] += _told_apart(holm_with_best(estimates, replicates, best))
@@ -163,13 +168,16 @@ def _told_apart(p: Sequence[float] | Floats) -> bool:
     return bool((np.asarray(p) <= 0.05).any())
 
 
-def _row(study: Study, model: int, weights: NDArray[np.float64], name: str) -> Row:
+def _draws(name: str, units: Sequence[str], draws: int, kind: Literal["bayesian", "multinomial"]) -> Draws:
+    return Draws(dataset=name, patients=tuple(sorted(set(units))), draws=draws, bootstrap=kind)
+
+
+def _row(study: Study, model: int, draws: Draws) -> Row:
     fit = Fit(task="simulated", model=f"m{model}", contract="paper", weights="random", seed=0)
     cell = Cell(fit=fit, task="simulated", setting=Fixed(ALL), policy="zero")
-    scores = score([str(k) for k in range(study.target.shape[1])], study.target, study.scores[model], weights)
-    records = pd.DataFrame({"record": range(len(study.patients))})
-    scored = Scored(cell=cell, dataset=name, scores=scores.table, replicates=scores.replicates, predictions=records)
-    return Row(task="simulated", model=f"m{model}", leads="12", policy="zero", cells=[scored])
+    scores = score("auroc", study.table(model, study.patients), draws)
+    scored = Scored(cell=cell, metric="auroc", table=scores.table, replicates=scores.replicates, records=draws.dataset)
+    return Row(task="simulated", model=f"m{model}", leads="12", policy="zero", metric="auroc", cells=[scored])
 
 
 def main() -> None:

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
 
-from ecgbench import adapters, datasets, models, reports, suites
+from ecgbench import adapters, datasets, metrics, models, reports, suites
 from ecgbench.cards import InputContract, ModelCard
 from ecgbench.ecg.leads import LEADS
 from ecgbench.room import Room
@@ -103,6 +103,17 @@ def adapter_table() -> str:
     return table(("name", "a missing lead", "learns from the training split"), [*rows, native])
 
 
+def metric_table() -> str:
+    """Metrics."""
+    rows = []
+    for name, module in plug_ins(metrics.ROOM):
+        card = module.CARD
+        chance = "depends on the data" if card.chance is None else f"{card.chance:g}"
+        low, high = card.range
+        rows.append((f"`{name}`", card.title, card.summary, f"{low:g} to {high:g}", card.direction, chance, card.source))
+    return table(("name", "metric", "what it is", "range", "better is", "guessing gets", "source"), rows)
+
+
 def report_table() -> str:
     """Reports."""
     return table(("name", "what it shows"), [(f"`{name}`", first_sentence(module)) for name, module in plug_ins(reports.ROOM)])
@@ -126,6 +137,7 @@ BLOCKS = {
     "datasets": dataset_table,
     "tasks": task_table,
     "adapters": adapter_table,
+    "metrics": metric_table,
     "reports": report_table,
     "suites": suite_lists,
 }

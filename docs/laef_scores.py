@@ -11,7 +11,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from ecgbench.results import store, study
+from ecgbench.results import study
+from ecgbench.results.score import Draws, score
 from ecgbench.results.store import Store
 from ecgbench.stats.paired import holm, paired_difference
 
@@ -25,7 +26,8 @@ COLUMNS = (
     "model",
     "policy",
     "weights",
-    "macro_auroc",
+    "metric",
+    "value",
     "low",
     "high",
     "std",
@@ -59,8 +61,8 @@ def read(path: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
     made = []
     for (task, leads), part in found.main.groupby(["task", "leads"], sort=False):
         native = {m: part[(part["model"] == m) & (part["policy"] == "native")] for m in (OURS, UNTRAINED)}
-        ours, other = (float(native[m]["macro_auroc"].iloc[0]) for m in (OURS, UNTRAINED))
-        draws = [replicates(found.cells, path, task, leads, m) for m in (OURS, UNTRAINED)]
+        ours, other = (float(native[m]["value"].iloc[0]) for m in (OURS, UNTRAINED))
+        draws = [replicates(found, task, leads, m) for m in (OURS, UNTRAINED)]
         d = paired_difference(ours, other, *draws)
         made.append({
             "task": task, "leads": leads, "laef": ours, "untrained": other, "difference": d.difference, "low": d.low, "high": d.high,
@@ -72,11 +74,15 @@ def read(path: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
     return scores, differences
 
 
-def replicates(cells: pd.DataFrame, run: Path, task: str, leads: str, model: str) -> np.ndarray:
-    """(draw,) macro AUROC on each draw of patients, the mean over seeds."""
-    mine = cells[(cells["task"] == task) & (cells["model"] == model) & (cells["policy"] == "native")]
-    mine = mine[[setting.split("@")[0] == str(leads) for setting in mine["setting"]]]
-    return np.mean([store.read_array(run / p, "replicates.npy")[:, 0] for p in mine["path"]], axis=0)
+def replicates(found: study.Study, task: str, leads: str, model: str) -> np.ndarray:
+    """(draw,) the mean over the labels on each draw of patients, the mean over seeds."""
+    cells = [r for r in found.results if (r.cell.task, r.cell.fit.model, r.cell.policy) == (task, model, "native")]
+    cells = [r for r in cells if r.cell.setting.typed == str(leads)]
+    patients = next(d.patients for d in found.datasets if d.name == cells[0].dataset)
+    draws = Draws(
+        dataset=cells[0].dataset, patients=patients, draws=found.provenance.draws, bootstrap=found.provenance.bootstrap
+    )  # fmt: skip
+    return np.mean([score(found.metric, r.predictions(), draws).replicates for r in cells], axis=0)
 
 
 def table(part: pd.DataFrame) -> list[str]:

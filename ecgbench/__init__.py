@@ -3,7 +3,20 @@
     from ecgbench import models
     net = models.get("laef").build()
 
+    import ecgbench
+    study = ecgbench.read("runs/demo")          # a finished run: study.main, study.labels, ...
+
 The command line is the other door: `ecgbench --help`.
 """
 
+from typing import Any
+
 __version__ = "0.1.0"
+
+
+def __getattr__(name: str) -> Any:
+    if name == "read":  # reading results loads pandas, which `ecgbench --help` does without
+        from ecgbench.results.study import read
+
+        return read
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,4 +1,4 @@
-"""What is declared: frozen cards of datasets, tasks and models. No default for a physical quantity."""
+"""What is declared: frozen cards of datasets, tasks, models and metrics. No default for a physical quantity."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
@@ -227,6 +227,36 @@ class DatasetCard:
     def task(self, name: str) -> Task:
         """The task called `name` of this dataset."""
         return next(t for t in self.tasks if t.name == name)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MetricCard:
+    """Facts of one metric; the room's file name is its identity."""
+
+    title: str
+    """As printed in tables: "AUROC"."""
+    direction: Literal["higher", "lower"]
+    """Which values are better."""
+    range: tuple[float, float]
+    """The lowest and the highest value that it can take."""
+    chance: float | None
+    """What guessing gets whatever the data, None where that depends on them."""
+    summary: str
+    """One line: what it is."""
+    source: str
+    """Citation with DOI or arXiv number."""
+
+    def __post_init__(self) -> None:
+        low, high = self.range
+        if not low < high or not (self.chance is None or low <= self.chance <= high):
+            raise BadSetting(f"metric {self.title}: range {self.range} is empty or leaves out chance {self.chance}")
+        if self.direction not in ("higher", "lower"):
+            raise BadSetting(f"metric {self.title}: direction {self.direction!r}; one of higher, lower")
+
+    @property
+    def sign(self) -> int:
+        """1 where higher values are better, -1 where lower ones are."""
+        return 1 if self.direction == "higher" else -1
 
 
 def facts(card: object) -> dict[str, Any]:

@@ -77,6 +77,13 @@ class Scoring:
     """Of an evaluation-only task: all records of its parent, or those with one of its labels."""
     bootstrap: Bootstrap = "bayesian"
     draws: int = 1000
+    metrics: tuple[str, ...] = ("auroc",)
+    """Names in the room of metrics; tables lead with the first. Any other can be computed from what is stored."""
+
+    @property
+    def of_predictions(self) -> dict[str, Any]:
+        """What of this can change a prediction or which records are scored."""
+        return {"draw": self.draw, "rows": self.rows}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,8 +146,8 @@ class Plan:
 
     def shared(self) -> dict[str, Any]:
         """What must agree for two plans to live in one run folder."""
-        scoring = {k: v for k, v in asdict(self.scoring).items() if k not in ("draws", "bootstrap")}
         contract = self.cells[0].fit.contract if self.cells else None
+        scoring = self.scoring.of_predictions
         return {"training": asdict(self.training), "scoring": scoring, "limit": self.limit, "contract": contract}
 
     def joined(self, other: "Plan") -> "Plan":
@@ -180,7 +187,8 @@ class Plan:
             cells.append(Cell(fit=fit, task=c["task"], setting=_setting(c), policy=c["policy"]))
         return cls(
             name=data["name"], suite=data["suite"], limit=data["limit"], cells=tuple(cells),
-            training=Training(**data["training"]), scoring=Scoring(**data["scoring"]),
+            training=Training(**data["training"]),
+            scoring=Scoring(**{**data["scoring"], "metrics": tuple(data["scoring"]["metrics"])}),
         )  # fmt: skip
 
 

@@ -25,7 +25,7 @@ FLOORS = (
     {"room", "seeds", "errors", "provenance", "files", "text", "processes", "stats"},
     {"ecg"},
     {"cards", "cells"},
-    {"datasets", "models", "adapters", "suites", "vocabulary", "layers", "transport", "weights", "prepared", "adapt", "results"},
+    {"datasets", "models", "adapters", "metrics", "suites", "vocabulary", "layers", "transport", "weights", "prepared", "adapt", "results"},
     {"training", "inference", "gates"},
     {"pretraining", "benchmark", "profiling", "doctor", "estimate"},
     {"reports"},
@@ -45,7 +45,7 @@ FLOORS_HOLD = (
 )
 """A line of CONTRIBUTING.md for each floor; docs/generate.py writes it."""
 FLOOR = {name: number for number, names in enumerate(FLOORS) for name in names}
-APART = {"datasets", "models", "adapters", "suites"}
+APART = {"datasets", "models", "adapters", "metrics", "suites"}
 """Rooms of floor 3: none imports another, and none imports results, which may read them."""
 TORCH = {"torch", "torch_geometric", "torchvision", "timm", "safetensors.torch"}
 TORCH_ROOMS = {"models", "layers", "weights", "gates", "training", "inference", "conformance"}

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from safetensors.numpy import save
 
-from ecgbench import provenance
+from ecgbench import metrics, provenance
 from ecgbench.benchmark.evaluation import Evaluation, owners
 from ecgbench.benchmark.fit import Head
 from ecgbench.cards import Task
@@ -18,7 +18,7 @@ from ecgbench.inference import rows
 from ecgbench.inference.predict import averaged, probabilities
 from ecgbench.results.folders import publish
 from ecgbench.results.pooled import store_pooled
-from ecgbench.results.score import Predictions, Scores, draws_of_patients, score
+from ecgbench.results.score import Predictions, score_table
 from ecgbench.results.store import FORMAT, Store
 from ecgbench.room import folder_name
 
@@ -38,12 +38,13 @@ class Wanted:
 
 
 def compute(evaluation: Evaluation, wanted: Wanted, head: Head, store: Store) -> float:
-    """Predict, score and store a cell whose features are there. Returns the macro AUROC."""
+    """Predict, score and store a cell whose features are there. Returns the macro value of the first metric."""
     started, cell, scoring = time.time(), wanted.cell, wanted.scoring
     needed, records = evaluation.rows(cell, scoring), evaluation.records["test"]
     features, owner = evaluation.cache(cell.policy).take(needed), owners(records)
     predictions = predict(evaluation, needed, probabilities(features, owner, *head), wanted.tasks, scoring)
-    scores = _scores(evaluation, predictions, scoring)
+    table = predictions.table()
+    scores = score_table([m for m in scoring.metrics if m in metrics.names()], table)  # a plug-in of an earlier run may be away
     averages = averaged(features, owner).astype(np.float32)
     folder, names = evaluation.features_folder / folder_name(str(cell.setting)), [r for _, r, _ in records]
     pooled = store_pooled(store.path, folder, names, averages) if wanted.keep_features else None
@@ -55,16 +56,16 @@ def compute(evaluation: Evaluation, wanted: Wanted, head: Head, store: Store) ->
         "weights_name": evaluation.network.weights, "weights_sha256": evaluation.network.sha256,
         "device": evaluation.network.device, "dataset_name": evaluation.selection.prepared.name,
         "n_records": len(predictions.records), "n_patients": len(set(predictions.patients)),
-        "excluded": evaluation.excluded, "blind": evaluation.blind(cell, scoring), "lost": scores.lost,
+        "excluded": evaluation.excluded, "blind": evaluation.blind(cell, scoring),
         "windows": evaluation.windows, "seconds": round(time.time() - started, 3),
         "finished": round(time.time(), 3), "code": provenance.code(),
     }  # fmt: skip
     publish(store.cell_folder(cell, cell_key), {
-        "predictions.parquet": as_parquet(predictions.table()), "scores.parquet": as_parquet(scores.table),
+        "predictions.parquet": as_parquet(table), "scores.parquet": as_parquet(scores),
         "cell.json": as_json(note),
     })  # fmt: skip
     store.reason_file(cell).unlink(missing_ok=True)
-    return float(scores.table["auroc"].iloc[0])
+    return float(scores["value"].iloc[0])
 
 
 def _learned(evaluation: Evaluation, policy: str, store: Store) -> str | None:
@@ -99,10 +100,3 @@ def predict(evaluation: Evaluation, wanted: np.ndarray, probability: np.ndarray,
         leads=[words for words, k in zip(leads, kept, strict=True) if k], target=target[kept],
         probability=probability[kept][:, [fit_task.columns.index(c) for c in task.columns]], expected=frozenset(test["record"]),
     )  # fmt: skip
-
-
-def _scores(evaluation: Evaluation, predictions: Predictions, scoring: Scoring) -> Scores:
-    everyone = evaluation.selection.of("test")
-    at = {r: i for i, r in enumerate(everyone["record"])}
-    weights = draws_of_patients(evaluation.selection.prepared.name, list(everyone["patient"]), scoring.draws, scoring.bootstrap)
-    return score(predictions.labels, predictions.target, predictions.probability, weights[:, [at[r] for r in predictions.records]])

@@ -179,13 +179,13 @@ def _examples(evaluation: Evaluation, split: str, task: Task) -> finetune.Exampl
 def _outcome(log: list[Epoch], best: int, records: int, started: float) -> dict[str, Any]:
     score = log[best].validation
     return {
-        "best_epoch": log[best].epoch, "val_macro_auroc": None if np.isnan(score) else score, "records": records,
+        "best_epoch": log[best].epoch, "validation": None if np.isnan(score) else score, "records": records,
         "seconds": round(time.time() - started, 2),
     }  # fmt: skip
 
 
 def _log(log: list[Epoch]) -> str:
-    return lines([("epoch", "loss", "val_macro_auroc"), *((e.epoch, e.loss, e.validation) for e in log)])
+    return lines([("epoch", "loss", "validation"), *((e.epoch, e.loss, e.validation) for e in log)])
 
 
 def _tell(evaluation: Evaluation, fit: Fit, best: Epoch) -> None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
-from ecgbench import adapters, datasets, models
+from ecgbench import adapters, datasets, metrics, models
 from ecgbench.cells import Cell, Places, Plan
 from ecgbench.errors import BadSetting
 
@@ -110,7 +110,7 @@ class Measure(Compute):
     kind = "measure"
 
 
-_ROOMS = {"models": models, "adapters": adapters, "datasets": datasets}
+_ROOMS = {"models": models, "adapters": adapters, "datasets": datasets, "metrics": metrics}
 
 
 def plugins() -> tuple[tuple[str, str], ...]:

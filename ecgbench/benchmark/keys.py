@@ -1,6 +1,5 @@
 """What the keys of fits and cells rest on: everything that can change the number, nothing that cannot."""
 
-from dataclasses import asdict
 from typing import Any
 
 from ecgbench.benchmark.evaluation import Evaluation
@@ -20,12 +19,11 @@ def fit_facts(evaluation: Evaluation, fit: Fit, task: Task, training: Training) 
 def cell_facts(evaluation: Evaluation, cell: Cell, task: Task, fit_key: str, scoring: Scoring) -> dict[str, Any]:
     """Facts of a cell: its fit, setting, policy, labels and which records are scored.
 
-    Not the draws of the bootstrap, their kind, or the family of comparisons: they change no prediction.
+    Not metrics, nor the draws of the bootstrap, their kind, or the family of comparisons: they change no prediction.
     """
-    resampled = {"draws", "bootstrap"}
     return {
         "fits": FITS, "scores": SCORES, "cell": task.name, "labels": list(task.labels), "fit": fit_key,
         "records": evaluation.selection.labelled(task.columns), "setting": str(cell.setting),
-        "scoring": {k: v for k, v in asdict(scoring).items() if k not in resampled},
+        "scoring": scoring.of_predictions,
         **evaluation.facts(cell.policy),
     }  # fmt: skip

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from ecgbench import adapters, datasets, models
+from ecgbench import adapters, datasets, metrics, models
 from ecgbench.adapt import NATIVE
 from ecgbench.cards import DatasetCard, Task
 from ecgbench.cells import EITHER, PAPER, RANDOM, Asked, Cell, Fit, Plan, Training, grid
@@ -75,7 +75,8 @@ def check(asked: Asked) -> Asked:
     weights_of(asked.weights, names)
     real = [task for task, (_, card, _) in all_tasks().items() if not card.synthetic]
     tasks = tuple(resolve_tasks([t for name in asked.tasks for t in (real if plain(name) == ALL else [name])]))
-    return replace(asked, tasks=tasks, models=names)
+    chosen = tuple(dict.fromkeys(metrics.resolve(m) for m in asked.scoring.metrics))
+    return replace(asked, tasks=tasks, models=names, scoring=replace(asked.scoring, metrics=chosen))
 
 
 def _only_fine_tuning(training: Training) -> None:

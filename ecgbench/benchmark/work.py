@@ -149,7 +149,7 @@ class _Work:
                 )  # fmt: skip
                 macro = compute(evaluation, wanted_cell, head, self.store)
                 self.reporter.finished(cell)
-                self.reporter.note(f"{cell.label}: macro AUROC {100 * macro:.1f}")
+                self.reporter.note(f"{cell.label}: macro {100 * macro:.1f}")
 
     @contextmanager
     def _at_the_cost_of(self, cells: list[Cell]) -> Iterator[None]:

@@ -1,4 +1,4 @@
-"""`ecgbench check model | adapter | dataset | parity`: the promises, tested by anyone."""
+"""`ecgbench check model | adapter | dataset | metric | parity`: the promises, tested by anyone."""
 
 import json
 from pathlib import Path
@@ -17,6 +17,7 @@ def add(app: typer.Typer) -> None:
     group.command("model")(model)
     group.command("adapter")(adapter)
     group.command("dataset")(dataset)
+    group.command("metric")(metric)
     group.command("parity")(parity)
     app.add_typer(group, name="check")
 
@@ -48,6 +49,13 @@ def dataset(
     from ecgbench.conformance.datasets import check
 
     _show(check(name, data, prepared), as_json)
+
+
+def metric(name: str = typer.Argument(..., help="A metric's name, or the path of your own."), as_json: bool = JSON) -> None:
+    """Run the conformance properties on one metric. Exit 1 when one is broken."""
+    from ecgbench.conformance.metrics import check
+
+    _show(check(name), as_json)
 
 
 def _show(rows: list[dict[str, Any]], as_json: bool) -> None:

@@ -1,4 +1,5 @@
-"""`ecgbench tasks | adapters | reports | engines`: what there is, as a table or as JSON; `ecgbench models` shows its table with these."""
+"""`ecgbench tasks | adapters | metrics | reports | engines`: what there is, as a table or as JSON; `ecgbench models` shows
+its table with these."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -18,7 +19,7 @@ JSON = typer.Option(False, "--json", help="One array of objects instead of a tab
 
 def add(app: typer.Typer) -> None:
     """Add the commands to the program."""
-    for command in (tasks, adapters, reports, engines):
+    for command in (tasks, adapters, metrics, reports, engines):
         app.command(command.__name__)(command)
 
 
@@ -53,6 +54,16 @@ def adapters(as_json: bool = JSON) -> None:
     rows = [{"name": n, "summary": _summary(module), "learns": hasattr(module, "fit")} for n, module in _modules(room.ROOM)]
     rows.append({"name": NATIVE, "summary": "Native: the network reads the measured leads only; models that can.", "learns": False})
     show(rows, as_json, ("name", "summary"))
+
+
+def metrics(as_json: bool = JSON) -> None:
+    """Metrics: how good predictions are, per label."""
+    from ecgbench import metrics as room
+    from ecgbench.cards import MetricCard, facts
+
+    found = [{"name": name, **facts(card)} for name, card in cards(room.ROOM, MetricCard)]
+    rows = found if as_json else [{**m, "range": "{:g} to {:g}".format(*m["range"])} for m in found]
+    show(rows, as_json, ("name", "title", "direction", "range", "summary"))
 
 
 def reports(as_json: bool = JSON) -> None:

@@ -88,13 +88,12 @@ def pretrain(
 
 
 def _make(recipe: Any, places: Places, device: str, project: str | None) -> None:
-    from ecgbench import models
+    from ecgbench import models, reports
     from ecgbench.benchmark.device import choose
     from ecgbench.benchmark.progress import Watcher, watcher
     from ecgbench.pretraining import curve, phase_times, pretrain
     from ecgbench.pretraining.assemble import assemble
     from ecgbench.profiling.clock import about, ready
-    from ecgbench.reports import _pretraining
     from ecgbench.training import ranks
 
     device, first = choose(device), ranks.rank() == 0
@@ -116,7 +115,7 @@ def _make(recipe: Any, places: Places, device: str, project: str | None) -> None
     if not first:
         return
     typer.echo("\n".join(phase_times.lines(told["phases"])))
-    drawn = _pretraining.draw(places.out)
+    drawn = reports.write(reports.read(places.out), places.out / "report")
     typer.echo("\n".join(str(path) for path in [places.out / pretrain.ENCODER, *drawn]))
     entered = next((str(p) for p in models.ROOM.paths() if p.stem == recipe.model), recipe.model)
     typer.echo(f"next: ecgbench run --models {entered} --weights {recipe.model}={places.out / pretrain.ENCODER} ...")

@@ -14,6 +14,7 @@ from ecgbench.errors import BadSetting
 
 if TYPE_CHECKING:
     from ecgbench.profiling.cost import Setup
+    from ecgbench.results.profile import Complexity, Costs
 
 LEADS = "1-12"
 
@@ -34,13 +35,14 @@ def profile(
 ) -> None:
     """Count operations and measure memory and time of models against the number of measured leads.
 
-    Writes cost.csv (unrounded), cost.md, cost.tex, cost_paper.csv (the paper's figures beside ours), throughput.png and .svg.
+    Writes cost.csv (unrounded), cost.md, cost.tex, cost_paper.csv (the paper's figures beside ours), throughput.png and
+    .svg, a page (index.html), and cost.json, of which `ecgbench report` makes them again.
 
     gflop_forward and gflop_backward count all that our networks execute, gflop_forward_paper what the paper's column counts. Weights are
     random, for no cost depends on them. A network that needs all of its leads is measured once; one that reads any number of them (LAEF)
     at each, with the median over 1 to 12 in the tables.
 
-    With --complexity: complexity.csv, .md, .png and .svg for L = 1 to 12 leads and windows of 2.5, 5 and 10 s.
+    With --complexity: the same of complexity, for L = 1 to 12 leads and windows of 2.5, 5 and 10 s.
 
     Examples:
 
@@ -95,31 +97,39 @@ def _folder(to: Path) -> Iterator[Path]:
 def _cost(names: list[str], leads: list[int], setup: "Setup", to: Path) -> None:
     from ecgbench.benchmark.progress import watcher
     from ecgbench.profiling.cost import measure
-    from ecgbench.reports import _cost
 
-    found = measure(names, leads, setup, watcher())
-    for name, reason in found.failed.items():
+    costs = measure(names, leads, setup, watcher())
+    for name, reason in costs.failed.items():
         typer.echo(f"failed: {name}: {reason}", err=True)
-    for name, operators in found.unknown.items():
+    for name, operators in costs.unknown.items():
         typer.echo(f"{name}: no rule counts {', '.join(sorted(operators))}: its totals stay empty", err=True)
-    for name, reason in found.uncounted.items():
+    for name, reason in costs.uncounted.items():
         typer.echo(f"{name}: no gflop_forward_paper: {reason}", err=True)
-    if found.rows:
-        typer.echo("\n".join(str(path) for path in _cost.draw(_cost.facts(found, leads), to)))
-    if found.failed:
+    if costs.rows:
+        _report(costs, to)
+    if costs.failed:
         raise typer.Exit(1)
 
 
 def _complexity(setup: "Setup", to: Path) -> None:
     from ecgbench.profiling.cost import ask
-    from ecgbench.reports import _complexity
+    from ecgbench.results.profile import Complexity
 
     typer.echo("measuring LAEF's graph layers at 12 numbers of leads and 3 windows ...", err=True)
-    found = ask("complexity", {"device": setup.device, "batch": setup.windows, "timed": setup.timed})
-    if "error" in found:
-        typer.echo(f"failed: {found['error']}: {found['reason']}", err=True)
+    answer = ask("complexity", {"device": setup.device, "batch": setup.windows, "timed": setup.timed})
+    if "error" in answer:
+        typer.echo(f"failed: {answer['error']}: {answer['reason']}", err=True)
         raise typer.Exit(1)
-    typer.echo("\n".join(str(path) for path in _complexity.draw(found, to)))
+    _report(Complexity(**answer), to)
+
+
+def _report(measured: "Costs | Complexity", to: Path) -> None:
+    """Keep what was measured, and write the report of the folder."""
+    from ecgbench import reports
+    from ecgbench.results.profile import save
+
+    kept = save(measured, to)
+    typer.echo("\n".join(str(path) for path in [kept, *reports.write(reports.read(to), to)]))
 
 
 def _names(models: str | None) -> list[str]:

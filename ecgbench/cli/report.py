@@ -1,4 +1,4 @@
-"""`ecgbench report`: tables, figures and a page from a run folder."""
+"""`ecgbench report`: tables, figures and a page from the folder of a run, a profile or a pre-training."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from ecgbench.errors import BadSetting, MissingData
+from ecgbench.errors import MissingData
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -21,41 +21,43 @@ def add(app: typer.Typer) -> None:
 
 
 def report(
-    run: Path = typer.Argument(None, help="Folder of a run or of a pre-training.  (default: the newest run under runs/)"),
-    to: Path = typer.Option(None, "--to", help="Folder for the report.  (default: RUN/report)"),
-    only: str = typer.Option(None, "--only", help="Reports to draw, comma-separated; see `ecgbench reports`.  (default: all)"),
+    folder: Path = typer.Argument(
+        None, metavar="[FOLDER]", help="Of a run, a profile or a pre-training.  (default: the newest run under runs/)"
+    ),
+    to: Path = typer.Option(None, "--to", help="Folder for the report.  (default: FOLDER/report)"),
+    metrics: str = typer.Option(
+        None, "--metrics", help="Of a run: metrics, the first leads: auroc,./mine.py.  (default: those of the run)"
+    ),
+    only: str = typer.Option(None, "--only", help="Reports on the page, comma-separated, a path enters your own; see `ecgbench reports`."),
+    also: str = typer.Option(None, "--reports", help="Reports of your own besides, by path, comma-separated."),
 ) -> None:
-    """Write index.html, main_table.{csv,md,tex} and lead_curve.{png,svg,csv}.
+    """Write index.html and the tables and figures on it, as CSV, Markdown, LaTeX, PNG and SVG.
 
-    Reads the run folder only: no model, no dataset, no network. Every number stands in a row of a CSV beside the page.
-    Of a pre-training, finished or not: index.html, dynamics, curve and elbow as .png and .svg, the numbers of dynamics, elbow and
-    phases as .csv.
+    Reads the folder only: no model, no dataset, no network. Every number stands in a row of a CSV beside the page.
+    Of a run: main_table.{csv,md,tex}, lead_curve.{png,svg,csv}, comparisons.csv, cells.csv and labels.csv.
     """
-    from ecgbench.reports import _pretraining
-    from ecgbench.reports._write import order, write
-    from ecgbench.results.study import read
+    from ecgbench import reports
+    from ecgbench.results.study import Study
 
-    if run and _pretraining.is_one(run):
-        if only:
-            raise BadSetting(f"--only {only}: the report of a pre-training is drawn whole; run: ecgbench report {run}")
-        typer.echo("\n".join(str(path) for path in _pretraining.draw(run, to)))
-        return
-    names = order(only.split(",")) if only else None
-    place = run or newest(Path("runs"))
-    folder = to or place / "report"
-    study = read(place)
-    written = write(study, folder, names)
-    states = study.cells["status"].value_counts().to_dict()
-    typer.echo(f"{place}: " + ", ".join(f"{n} cells {s}" for s, n in states.items()))
-    for line in _without_number(study.cells):
-        typer.echo(f"  {line}", err=True)
-    typer.echo("\n".join(str(p) for p in written))
+    names = [reports.resolve(name) for name in only.split(",")] if only else None
+    besides = [reports.resolve(name) for name in also.split(",")] if also else []
+    place = folder or newest(Path("runs"))
+    source = reports.read(place, metrics.split(",") if metrics else ())
+    written = reports.write(source, to or place / "report", names, besides)
+    if isinstance(source, Study):
+        cells = source.of(source.metric).cells
+        states = cells["status"].value_counts().to_dict()
+        typer.echo(f"{place}: " + ", ".join(f"{n} cells {s}" for s, n in states.items()))
+        for line in _without_number(cells):
+            typer.echo(f"  {line}", err=True)
+    typer.echo("\n".join(str(path) for path in written))
 
 
 def _without_number(cells: "pd.DataFrame") -> Iterator[str]:
-    """Names of the cells that have no number, those of one model and reason together; their rows are in no mean and no test."""
+    """Names of the cells that have no number, those of one model and reason together; they are in no mean and no test."""
     for (status, model, reason), part in cells[cells["status"] != "ok"].groupby(["status", "model", "reason"], sort=False):
-        named = [f"{task} {setting} {policy}" for task, setting, policy in zip(part["task"], part["setting"], part["policy"], strict=True)]
+        columns = (part["task"], part["setting"], part["policy"])
+        named = [f"{task} {setting} {policy}" for task, setting, policy in zip(*columns, strict=True)]
         more = f" and {len(named) - NAMED} more (all are on the page)" if len(named) > NAMED else ""
         yield f"{status}: {model}: {', '.join(named[:NAMED])}{more}: {reason}"
 
@@ -64,7 +66,7 @@ def newest(folder: Path) -> Path:
     """The run at which a command worked last; MissingData when there is none."""
     plans = sorted(folder.glob("*/plan.json"), key=_worked)
     if not plans:
-        raise MissingData(f"no run under {folder}/; run: ecgbench run, or name the folder: ecgbench report RUN")
+        raise MissingData(f"no run under {folder}/; run: ecgbench run, or name the folder: ecgbench report FOLDER")
     return plans[-1].parent
 
 

@@ -51,6 +51,9 @@ def run(
     draw: str = typer.Option("record", "--draw", help="Random leads per record, or anew in each window."),
     rows: str = typer.Option("all", "--rows", help="Evaluation-only tasks: all records, or labelled ones only."),
     bootstrap: str = typer.Option("bayesian", "--bootstrap", help="Resampling of patients: bayesian, or multinomial (the paper's)."),
+    metrics: str = typer.Option(
+        None, "--metrics", help="Metrics, the first leads the tables; a path enters your own: auroc,./mine.py.  (default: auroc)"
+    ),
     limit: int = typer.Option(None, "--limit", help="Use N records of each dataset in all, seeded, in the proportion of its splits."),
     epochs: int = typer.Option(None, "--epochs", help="Training epochs.  (default: 100)"),
     lr: float = typer.Option(
@@ -117,6 +120,7 @@ def run(
             draw=cast(Any, _one_of("--draw", draw, "record", "window")),
             rows=cast(Any, _one_of("--rows", rows, "all", "labelled")),
             bootstrap=cast(Any, _one_of("--bootstrap", bootstrap, "bayesian", "multinomial")),
+            metrics=_split(metrics) or base.scoring.metrics,
         ),
     )
     if not cell_timeout > 0:

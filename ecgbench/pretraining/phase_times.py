@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ecgbench.text import duration
+
 ECGS = 9_200_000
 """The paper's corpora; it clusters and describes each once."""
 HOUR = 3600.0
@@ -60,15 +62,3 @@ def lines(rows: Sequence[dict[str, Any]]) -> list[str]:
         shown.append([row["phase"], spent[0], f"{row['records']:,}", *spent[1:]])
     widths = [max(map(len, column)) for column in zip(*shown)]
     return ["  ".join(word.ljust(width) for word, width in zip(row, widths)).rstrip() for row in shown]
-
-
-def duration(seconds: float) -> str:
-    """A duration for people.
-
-    >>> [duration(s) for s in (0.21, 42, 660, 3 * 3600, 30 * 24 * 3600)]
-    ['0.2 s', '42 s', '11 min', '3.0 h', '30 days']
-    """
-    for limit, unit, word in ((10, 1, "{:.1f} s"), (120, 1, "{:.0f} s"), (120 * 60, 60, "{:.0f} min"), (72 * HOUR, HOUR, "{:.1f} h")):
-        if seconds < limit:
-            return word.format(seconds / unit)
-    return f"{seconds / 24 / HOUR:,.0f} days"

@@ -9,11 +9,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ecgbench.results.pretraining import MARGIN
+
 if TYPE_CHECKING:  # it needs torch, and reports of finished pre-trainings choose without
     from ecgbench.pretraining.dynamics import Layer
-
-MARGIN = 0.001
-"""A checkpoint this close to the best (macro AUROC) is as good: beyond it, more pre-training yields only marginal gains."""
 
 
 @dataclass(frozen=True)

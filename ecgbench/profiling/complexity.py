@@ -9,13 +9,6 @@ from ecgbench.profiling import clock
 LEADS = range(1, 13)
 SECONDS = (2.5, 5.0, 10.0)
 """Windows at 100 Hz, which give 9, 20 and 41 segments; the paper's is 5 s."""
-COLUMNS = (
-    "leads", "segments", "seconds", "nodes", "edges_intra", "edges_inter", "edges_directed", "cost_paper", "cost_complete_graph",
-    "flop_message_passing", "flop_per_edge_channel", "flop_maps", "device", "batch", "ms_message_passing", "ms_layers",
-)  # fmt: skip
-"""Columns of complexity.csv. Edges as the paper counts them, undirected (`edges_intra`, `edges_inter`), and as the network has them,
-directed with self-loops. `cost_paper` is L S^2 + S L^2, `cost_complete_graph` (L S)^2, both up to the number of channels. FLOP of one
-window through both layers, the message passing (scores, softmax, sums) apart from the linear maps; milliseconds per window."""
 _BRIEFLY = 0.3
 """Seconds of timed passes of one point: there are two for each of 36."""
 
@@ -32,7 +25,7 @@ def edges(leads: int, segments: int) -> dict[str, int]:
 
 
 def measure(device: str, batch: int, timed: bool) -> dict[str, Any]:
-    """`about`, `channels` and `rows` of COLUMNS, by the layers of LAEF with random weights."""
+    """Fields of results.profile.Complexity, by the layers of LAEF with random weights."""
     import torch
 
     from ecgbench.models import laef

@@ -7,7 +7,7 @@ stands in every row; one that reads any number of leads is measured at each.
 import csv
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,39 +15,12 @@ from ecgbench import errors, models, processes
 from ecgbench.benchmark.progress import Watcher
 from ecgbench.cards import InputContract, ModelCard
 from ecgbench.ecg.leads import LEADS
+from ecgbench.results.profile import CLASSES, Costs, Row
+from ecgbench.text import counted
 
-COLUMNS = (
-    "model", "leads", "samples", "device", "batch", "params_backbone_m", "params_with_head_m", "gflop_forward", "gflop_forward_paper",
-    "gflop_backward", "peak_mb", "throughput_samples_s", "latency_ms_sample",
-)  # fmt: skip
-"""Columns of cost.csv. GFLOP of one window; MB of 10^6 bytes for one batch; throughput and latency of that batch."""
-CLASSES = 5
-"""Outputs of the linear head that is part of every count: ECGFM-KED rounds to the paper's 5.423 GFLOP with three or more."""
 CPU_BATCH, GPU_BATCH = 4, 64
 PATIENCE = 3600
 """Seconds after which a process that measures is killed."""
-Row = dict[str, Any]
-
-
-@dataclass
-class Costs:
-    """What was measured."""
-
-    rows: list[Row] = field(default_factory=list)
-    """COLUMNS, and `backward_layers`, `backward_layers_dense` for `beside_the_paper`."""
-    titles: dict[str, str] = field(default_factory=dict)
-    any_leads: list[str] = field(default_factory=list)
-    """Models that are measured at each number of leads."""
-    about: dict[str, Any] = field(default_factory=dict)
-    """device (its name, with the threads of a CPU), torch (its version)."""
-    unknown: dict[str, dict[str, int]] = field(default_factory=dict)
-    """Model -> operators without a rule and their calls: its counts are empty."""
-    uncounted: dict[str, str] = field(default_factory=dict)
-    """Model -> why the paper's rule does not apply: its gflop_forward_paper is empty."""
-    most: dict[str, int] = field(default_factory=dict)
-    """Model that reads any leads, but fewer than were asked for -> how many: rows end there."""
-    failed: dict[str, str] = field(default_factory=dict)
-    """Model -> why there are no rows."""
 
 
 @dataclass(frozen=True)
@@ -76,6 +49,7 @@ def measure(names: Sequence[str], leads: Sequence[int], setup: Setup, watcher: W
                 _add(found, name, leads, _asked(name, paths.get(name, ""), part, setup))
             advance(1)
     found.rows.sort(key=lambda row: (names.index(row["model"]), row["leads"]))
+    found.paper, found.printed, found.rules = beside_the_paper(found.rows), reciprocals(), list(RULES)
     return found
 
 
@@ -139,14 +113,6 @@ RULES = {
 }
 """How a backward figure may have been made of a forward count f, the gradients b of all weights and of every layer's input but the
 signal, and the same by torch's FlopCounterMode; the first that rounds to the printed figure is taken for its rule."""
-PAPER_COLUMNS = (
-    "model", "leads", "samples", "params_printed_m", "params_backbone_m", "params_with_head_m", "params_with_both_heads_m",
-    "gflop_forward_printed", "gflop_forward_paper", "forward_agrees", "gflop_backward_printed", "gflop_backward_alone",
-    "gflop_forward_and_backward", "gflop_forward_and_backward_one_group", "backward_rule", "gflop_backward_by_rule",
-    "peak_mb_printed", "throughput_samples_s_printed", "latency_ms_sample_printed",
-)  # fmt: skip
-"""Columns of cost_paper.csv; what ends in `_printed` is spelled as the paper prints it. `params_with_both_heads_m`: with the reference
-benchmark's attention-pooling and linear heads."""
 
 
 def beside_the_paper(rows: Iterable[Row]) -> list[Row]:
@@ -175,6 +141,18 @@ def reciprocal(line: dict[str, str]) -> tuple[str, bool]:
     latency = line["latency_ms_sample"]
     value = f"{1000 / float(line['throughput_samples_s']):.{len(latency.partition('.')[2])}f}"
     return value, value == latency
+
+
+def reciprocals() -> list[dict[str, Any]]:
+    """How the paper's throughput and latency go together, line by line: `name`, what is printed, `value` and `agrees`."""
+    lines = []
+    for line in printed():
+        value, agrees = reciprocal(line)
+        leads = f" at {counted(int(line['leads']), 'lead')}" if line["model"] == "laef" else ""
+        name = models.ROOM.card(line["model"]).title + leads
+        both = {key: line[key] for key in ("throughput_samples_s", "latency_ms_sample")}
+        lines.append({"name": name, **both, "value": value, "agrees": agrees})
+    return lines
 
 
 def _compared(line: dict[str, str], row: Row) -> Row:

@@ -15,7 +15,7 @@ from torch.nn.modules.conv import _ConvNd
 
 from ecgbench import models
 from ecgbench.layers.paper_flop import Layer, Layout
-from ecgbench.profiling.cost import CLASSES
+from ecgbench.results.profile import CLASSES
 
 
 @dataclass(frozen=True)

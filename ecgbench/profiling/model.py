@@ -59,7 +59,8 @@ def measure(job: Job) -> dict[str, Any]:
 
 
 def _row(found: "Network", leads: int, job: Job, before: float | None) -> tuple[dict[str, Any], dict[str, int], str]:
-    from ecgbench.profiling.cost import CLASSES, contract_of
+    from ecgbench.profiling.cost import contract_of
+    from ecgbench.results.profile import CLASSES
 
     contract = contract_of(found.card)
     row: dict[str, Any] = dict.fromkeys(("batch", "peak_mb", "throughput_samples_s", "latency_ms_sample"))
@@ -95,9 +96,9 @@ def _flop(found: "Network", x: "tuple[Tensor, Tensor]", leads: int) -> tuple[dic
     import torch
     from torch import nn
 
-    from ecgbench.profiling.cost import CLASSES
     from ecgbench.profiling.flop import FlopCounter, plain_kernels
     from ecgbench.profiling.layers import count, count_modules
+    from ecgbench.results.profile import CLASSES
 
     card, network = found.card, found.module
     head = nn.Linear(card.dim, CLASSES).to(x[0].device)

@@ -1,25 +1,87 @@
-"""Plain facts that several reports share: rows, columns, ranks and footnotes of the main table, and what follows from them.
+"""What several reports of a run share: its scores as a grid of tasks, lead settings and columns, gaps, and comparisons.
 
-Numbers stay fractions; `_form.py` spells them. Ranks are taken on unrounded values.
+Numbers stay fractions; `_text.py` spells them. Ranks are taken on unrounded values.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
 
+from ecgbench.cards import MetricCard
 from ecgbench.ecg.leads import LEADS, LeadSubset
-from ecgbench.reports._form import Fact, counted
-from ecgbench.results.notes import PENDING
-from ecgbench.results.study import MAIN_COLUMNS, Study
+from ecgbench.reports._section import Score
+from ecgbench.results.notes import GRAVE, PENDING
+from ecgbench.results.study import Study
+from ecgbench.text import counted
 
 _WHOLE = {"n_records", "n_patients", "n_labels", "n_undefined", "n", "positives", "seed", "fit_seed", "excluded", "lost"}
 """Columns that count; pandas makes them float where a row has none."""
 _FLAGS = ("best", "not_significantly_worse")
 FULL = str(len(LEADS))
 """The setting in which nothing is missing, as typed."""
-CHANCE = 0.5
-"""Macro AUROC of guessing."""
+Names = tuple[str, str, str, str]
+"""Task, model, leads, policy."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Head:
+    """A column: a model under a policy."""
+
+    model: str
+    policy: str
+    title: str
+    label: str
+    """The title, with the policy where the model has several."""
+    parameters: int | None
+    random: bool
+    """Whether its weights are."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Line:
+    """One lead setting of a task."""
+
+    leads: str
+    scores: Sequence[Score | None]
+    """By column; None where nothing was asked for."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Block:
+    """A task."""
+
+    task: str
+    title: str
+    evaluation_only: bool
+    synthetic: bool
+    lines: Sequence[Line] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Grid:
+    """All scores of a run by one metric."""
+
+    metric: MetricCard
+    columns: Sequence[Head]
+    tasks: Sequence[Block]
+    footnotes: Sequence[str]
+    """Why scores are missing; see Score.footnote."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gap:
+    """Cells without a number that share a reason."""
+
+    task: str
+    model: str
+    policy: str
+    word: str
+    """For their status."""
+    reason: str
+    leads: Mapping[str, tuple[int, int]]
+    """Setting as typed -> cells without a number, cells asked for."""
 
 
 def plain(value: Any) -> Any:
@@ -38,8 +100,8 @@ def records(frame: pd.DataFrame) -> list[dict[str, Any]]:
 
 
 def main_rows(study: Study) -> list[dict[str, Any]]:
-    """Study.main as dictionaries with exactly MAIN_COLUMNS: counts are int, flags bool, `leads` str, missing None."""
-    rows = records(study.main[list(MAIN_COLUMNS)])
+    """Study.main as dictionaries: counts are int, flags bool, `leads` str, missing None."""
+    rows = records(study.main)
     for row in rows:
         row["leads"] = str(row["leads"])
         row |= {name: bool(row[name]) for name in _FLAGS}
@@ -55,46 +117,41 @@ def leads_of(typed: str) -> tuple[int, bool]:
     return (int(typed), False) if typed.isdigit() else (len(LeadSubset.parse(typed)), True)
 
 
-def columns(study: Study) -> list[dict[str, Any]]:
-    """One per model x policy in the order asked: model, policy, title, label, parameters, random (weights)."""
+def columns(study: Study) -> list[Head]:
+    """One per model x policy in the order asked."""
     rows = main_rows(study)
     pairs = list(dict.fromkeys((row["model"], row["policy"]) for row in rows))
-    known = {model["name"]: model for model in study.models}
+    known = {model.name: model for model in study.models}
     random = {(row["model"], row["policy"]) for row in [*rows, *records(study.cells)] if row["weights"] == "random"}
     several = {model for model, _ in pairs if sum(other == model for other, _ in pairs) > 1}
-    made = []
+    heads = []
     for model, policy in pairs:
-        title = known.get(model, {}).get("title", model)
+        about = known.get(model)
+        title = about.title if about else model
         label = f"{title} {policy}" if model in several else title
-        if (known.get(model, {}).get("weights_source") or {}).get("own"):
-            label += " (own weights)"
-        parameters = plain(known.get(model, {}).get("parameters"))
-        made.append(
-            {
-                "model": model,
-                "policy": policy,
-                "title": title,
-                "label": label,
-                "parameters": parameters,
-                "random": (model, policy) in random,
-            }
-        )
-    return made
+        label += " (own weights)" if about and (about.weights_source or {}).get("own") else ""
+        parameters, untrained = plain(about.parameters) if about else None, (model, policy) in random
+        heads.append(Head(model=model, policy=policy, title=title, label=label, parameters=parameters, random=untrained))
+    return heads
 
 
-def tasks(study: Study) -> list[dict[str, Any]]:
-    """Tasks that have rows, in the order of the table: task (its name), title, evaluation_only, dataset, synthetic."""
+def labels_of(study: Study) -> dict[tuple[str, str], str]:
+    """(model, policy) -> label."""
+    return {(head.model, head.policy): head.label for head in columns(study)}
+
+
+def tasks(study: Study) -> list[Block]:
+    """Tasks that have rows, in the order of the table, without lines."""
     present = list(dict.fromkeys(study.main["task"]))
-    known = {task["name"]: task for task in study.tasks}
-    synthetic = {data["name"] for data in study.datasets if data["synthetic"]}
-    order = [name for name in known if name in present] + [name for name in present if name not in known]
-    made = []
-    for name in order:
-        task = known.get(name, {})
-        title = marked(task.get("title", name), task.get("dataset") in synthetic)
-        fact = {"task": name, "title": title, "evaluation_only": bool(task.get("evaluation_only"))}
-        made.append(fact | {"dataset": task.get("dataset"), "synthetic": task.get("dataset") in synthetic})
-    return made
+    known = {task.name: task for task in study.tasks}
+    synthetic = {data.name for data in study.datasets if data.synthetic}
+    blocks = []
+    for name in [name for name in known if name in present] + [name for name in present if name not in known]:
+        about = known.get(name)
+        generated = about is not None and about.dataset in synthetic
+        title, only = marked(about.title if about else name, generated), bool(about and about.evaluation_only)
+        blocks.append(Block(task=name, title=title, evaluation_only=only, synthetic=generated))
+    return blocks
 
 
 def word(status: str, reason: str) -> str:
@@ -102,86 +159,82 @@ def word(status: str, reason: str) -> str:
     return PENDING if status == "missing" or reason.startswith(PENDING) else status
 
 
-def gaps(study: Study) -> list[dict[str, Any]]:
-    """Cells without a number, gathered: task, model, policy, word (for the status), reason, and the settings that share them.
-
-    `leads` maps a setting as typed to (cells without a number, cells asked for).
-    """
-    found: dict[tuple[str, ...], dict[str, Any]] = {}
+def gaps(study: Study) -> list[Gap]:
+    """Cells without a number, gathered."""
+    lost: dict[tuple[str, ...], dict[str, int]] = {}
     asked: dict[tuple[str, ...], int] = {}
-    for cell in records(study.cells):
-        place = (cell["task"], cell["model"], cell["policy"])
+    for cell in records(study.of(study.metric).cells):
+        whose = (cell["task"], cell["model"], cell["policy"])
         leads, reason = str(cell["leads"]), str(cell["reason"] or "no reason was stored")
-        asked[*place, leads] = asked.get((*place, leads), 0) + 1
-        if cell["status"] == "ok":
-            continue
-        status = word(cell["status"], reason)
-        names = dict(zip(("task", "model", "policy", "word", "reason"), (*place, status, reason)))
-        one = found.setdefault((*place, status, reason), names | {"leads": {}})
-        one["leads"][leads] = one["leads"].get(leads, 0) + 1
-    for one in found.values():
-        one["leads"] = {leads: (lost, asked[one["task"], one["model"], one["policy"], leads]) for leads, lost in one["leads"].items()}
-    return list(found.values())
+        asked[*whose, leads] = asked.get((*whose, leads), 0) + 1
+        if cell["status"] != "ok":
+            settings = lost.setdefault((*whose, word(cell["status"], reason), reason), {})
+            settings[leads] = settings.get(leads, 0) + 1
+    return [
+        Gap(
+            task=task,
+            model=model,
+            policy=policy,
+            word=status,
+            reason=reason,
+            leads={leads: (count, asked[task, model, policy, leads]) for leads, count in settings.items()},
+        )
+        for (task, model, policy, status, reason), settings in lost.items()
+    ]
 
 
-def settings_words(leads: Fact) -> str:
-    """The settings of a gap; how many draws where not all are concerned.
-
-    >>> settings_words({"1": (5, 5), "2": (3, 5), "I": (1, 1)})
-    '1, 2 (3 of 5 draws), I'
-    """
-    return ", ".join(typed if lost == asked else f"{typed} ({lost} of {asked} draws)" for typed, (lost, asked) in leads.items())
-
-
-def reasons(study: Study) -> dict[tuple[str, str, str, str], str]:
-    """Why a row of the table has no number: (task, model, leads, policy) -> the distinct reasons of its cells, failures first."""
-    found: dict[tuple[str, str, str, str], list[str]] = {}
-    for gap in sorted(gaps(study), key=lambda gap: ("failed", "skipped", PENDING).index(gap["word"])):
-        for leads in gap["leads"]:
-            text = gap["reason"] if gap["word"] == PENDING else f"{gap['word']}: {gap['reason']}"
-            found.setdefault((gap["task"], gap["model"], leads, gap["policy"]), []).append(text)
-    return {key: "; ".join(texts) for key, texts in found.items()}
+def reasons(study: Study) -> dict[Names, str]:
+    """Why a row of the table has no number: the distinct reasons of its cells, failures first."""
+    texts: dict[Names, list[str]] = {}
+    for gap in sorted(gaps(study), key=lambda gap: ("failed", "skipped", PENDING).index(gap.word)):
+        for leads in gap.leads:
+            text = gap.reason if gap.word == PENDING else f"{gap.word}: {gap.reason}"
+            texts.setdefault((gap.task, gap.model, leads, gap.policy), []).append(text)
+    return {names: "; ".join(each) for names, each in texts.items()}
 
 
-def grid(study: Study) -> dict[str, Any]:
-    """The main table: `columns`, `tasks` (each with `lines` of `leads` and `cells`, None where nothing was asked), `footnotes`."""
+def grids(study: Study) -> dict[str, Grid]:
+    """The grid of each metric."""
+    return {name: grid(study, name) for name in study.metrics}
+
+
+def grid(study: Study, metric: str = "") -> Grid:
+    """All scores by one metric, the first of the study if left out, ranked."""
+    study, card = study.of(metric or study.metric), study.metrics[metric or study.metric]
     heads, rows, why = columns(study), main_rows(study), reasons(study)
     footnotes: list[str] = []
     blocks = []
-    for task in tasks(study):
-        mine = [row for row in rows if row["task"] == task["task"]]
+    for block in tasks(study):
+        mine = [row for row in rows if row["task"] == block.task]
         lines = []
         for leads in dict.fromkeys(row["leads"] for row in mine):
             asked = {(row["model"], row["policy"]): row for row in mine if row["leads"] == leads}
-            cells = [asked.get((head["model"], head["policy"])) for head in heads]
-            lines.append({"leads": leads, "cells": _cells(cells, why, footnotes)})
-        blocks.append(task | {"lines": lines})
-    return {"columns": heads, "tasks": blocks, "footnotes": footnotes}
+            in_order = [asked.get((head.model, head.policy)) for head in heads]
+            lines.append(Line(leads=leads, scores=_scores(in_order, why, footnotes, card)))
+        blocks.append(Block(**{**vars(block), "lines": lines}))
+    return Grid(metric=card, columns=heads, tasks=blocks, footnotes=footnotes)
 
 
-def _cells(
-    rows: list[dict[str, Any] | None], why: dict[tuple[str, str, str, str], str], footnotes: list[str]
-) -> list[dict[str, Any] | None]:
-    rank = ranks(row["macro_auroc"] if row and row["status"] == "ok" else None for row in rows)
-    made: list[dict[str, Any] | None] = []
-    for row, place in zip(rows, rank):
-        if row is None:
-            made.append(None)
-            continue
-        ok = row["status"] == "ok"
-        cell = {name: row[name] for name in ("status", "macro_auroc", "std", "low", "high", "p", "p_holm")}
-        cell |= {"rank": place, "best": place == 1, "footnote": None}
-        cell["asterisk"] = ok and row["not_significantly_worse"] and place is not None and not (row["best"] or place == 1)
-        if not ok:
-            text = why.get((row["task"], row["model"], row["leads"], row["policy"]), row["status"])
-            footnotes += [] if text in footnotes else [text]
-            cell["footnote"] = footnotes.index(text) + 1
-        made.append(cell)
-    return made
+def _scores(rows: list[dict[str, Any] | None], why: Mapping[Names, str], footnotes: list[str], metric: MetricCard) -> list[Score | None]:
+    rank = ranks((row["value"] if row and row["status"] == "ok" else None for row in rows), metric.direction)
+    return [None if row is None else _score(row, place, why, footnotes) for row, place in zip(rows, rank)]
 
 
-def ranks(values: Iterable[float | None]) -> list[int | None]:
-    """1, 2, 3 for the three highest distinct values, equal values alike; None for the rest, and for all if nothing is compared.
+def _score(row: dict[str, Any], rank: int | None, why: Mapping[Names, str], footnotes: list[str]) -> Score:
+    ok, footnote = row["status"] == "ok", None
+    if not ok:
+        text = why.get((row["task"], row["model"], row["leads"], row["policy"]), row["status"])
+        footnotes += [] if text in footnotes else [text]
+        footnote = footnotes.index(text) + 1
+    star = ok and row["not_significantly_worse"] and rank is not None and not (row["best"] or rank == 1)
+    spread = {name: row[name] for name in ("std", "low", "high")}
+    return Score(value=row["value"], rank=rank, star=star, footnote=footnote, **spread)
+
+
+def ranks(values: Iterable[float | None], direction: str = "higher") -> list[int | None]:
+    """1, 2, 3 for the three best distinct values, equal values alike.
+
+    None for the rest, and for all if nothing is compared.
 
     >>> ranks([0.94, 0.95, None, 0.95, 0.90, 0.80])
     [2, 1, None, 1, 3, None]
@@ -190,47 +243,88 @@ def ranks(values: Iterable[float | None]) -> list[int | None]:
     """
     values = list(values)
     there = [value for value in values if value is not None]
-    top = sorted(set(there), reverse=True)[:3] if len(there) > 1 else []
+    top = sorted(set(there), reverse=direction == "higher")[:3] if len(there) > 1 else []
     return [top.index(value) + 1 if value in top else None for value in values]
 
 
-def survival(table: Fact) -> list[dict[str, Any]]:
-    """What is kept of the skill above chance: (AUROC - 1/2) / (AUROC at 12 leads - 1/2), per task, column and lead setting.
+@dataclass(frozen=True, kw_only=True)
+class Kept:
+    """What a column keeps of its skill above chance in one task."""
 
-    Undefined (None) where the interval at 12 leads reaches chance: a share of nothing says nothing.
-    """
-    found = []
-    for task in table["tasks"]:
-        full = next((line for line in task["lines"] if line["leads"] == FULL), None)
-        others = [line for line in task["lines"] if line["leads"] != FULL]
-        for at, head in enumerate(table["columns"]):
-            base = full["cells"][at] if full else None
-            if base is None or base["macro_auroc"] is None or not others:
-                continue
-            kept = [{"leads": line["leads"], "share": _share(line["cells"][at], base)} for line in others]
-            row = {"task": task["task"], "title": task["title"], "label": head["label"], "random": head["random"]}
-            found.append(row | {"full": base["macro_auroc"], "kept": kept})
-    return found
+    task: str
+    head: Head
+    full: float
+    """Its score at 12 leads."""
+    shares: Mapping[str, float | None]
+    """Lead setting as typed -> (score - chance) / (score at 12 leads - chance).
+
+    None where the interval at 12 leads reaches chance: a share of nothing says nothing."""
 
 
-def _share(cell: Fact | None, base: Fact) -> float | None:
-    floor = base["macro_auroc"] if base["low"] is None else base["low"]
-    if cell is None or cell["macro_auroc"] is None or min(floor, base["macro_auroc"]) <= CHANCE:
-        return None
-    return float((cell["macro_auroc"] - CHANCE) / (base["macro_auroc"] - CHANCE))
-
-
-def comparisons(study: Study) -> list[dict[str, Any]]:
-    """Study.comparisons with titles and labels, and `worse`, the paper's verdict: whether the interval of the difference leaves out 0
-    (None where there is no interval)."""
-    names = {(head["model"], head["policy"]): head["label"] for head in columns(study)}
-    titles = {task["task"]: task["title"] for task in tasks(study)}
-    rows = records(study.comparisons)
-    for row in rows:
-        low, high = row["low"], row["high"]
-        row |= {"leads": str(row["leads"]), "title": titles[row["task"]], "label": names[row["model"], row["policy"]]}
-        row |= {"best": names[row["best_model"], row["best_policy"]], "worse": None if None in (low, high) else not low <= 0 <= high}
+def survival(table: Grid) -> list[Kept]:
+    """What is kept of the skill above chance, per task, column and lead setting; nothing where chance is not known."""
+    rows = []
+    for block in table.tasks if table.metric.chance is not None else ():
+        full = next((line for line in block.lines if line.leads == FULL), None)
+        others = [line for line in block.lines if line.leads != FULL]
+        for at, head in enumerate(table.columns):
+            base = full.scores[at] if full else None
+            if base is not None and base.value is not None and others:
+                shares = {line.leads: _share(line.scores[at], base, table.metric) for line in others}
+                rows.append(Kept(task=block.task, head=head, full=base.value, shares=shares))
     return rows
+
+
+def _share(score: Score | None, base: Score, metric: MetricCard) -> float | None:
+    assert base.value is not None
+    assert metric.chance is not None
+    bound, sign = (base.low, 1) if metric.direction == "higher" else (base.high, -1)
+    least = min(sign * (value - metric.chance) for value in (base.value, bound) if value is not None)
+    if score is None or score.value is None or least <= 0:
+        return None
+    return float((score.value - metric.chance) / (base.value - metric.chance))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Compared:
+    """The best of a task and lead setting against another column; fractions."""
+
+    task: str
+    leads: str
+    column: tuple[str, str]
+    """Model and policy of the other; likewise `best`."""
+    best: tuple[str, str]
+    difference: float
+    low: float | None
+    high: float | None
+    p: float | None
+    p_holm: float | None
+    n_patients: int | None
+
+    @property
+    def worse(self) -> bool | None:
+        """The paper's verdict: whether the interval of the difference leaves out 0; None where there is no interval."""
+        return None if self.low is None or self.high is None else not self.low <= 0 <= self.high
+
+
+def comparisons(study: Study) -> list[Compared]:
+    """Study.comparisons, typed."""
+    numbers = ("difference", "low", "high", "p", "p_holm", "n_patients")
+    return [
+        Compared(
+            task=row["task"],
+            leads=str(row["leads"]),
+            column=(row["model"], row["policy"]),
+            best=(row["best_model"], row["best_policy"]),
+            **{name: row[name] for name in numbers},
+        )
+        for row in records(study.comparisons)
+    ]
+
+
+def grave(note: str) -> bool:
+    """Whether a note is a banner."""
+    return note.startswith(tuple(f"{word}: " for word in GRAVE))
 
 
 def marked(title: str, synthetic: bool) -> str:

@@ -1,25 +1,85 @@
-"""The drawing of several reports in one go."""
+"""From sections to files: every table as CSV, Markdown and LaTeX, every figure as PNG and SVG, and the page of them all."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
-from ecgbench.files import sweep
-from ecgbench.reports import ROOM
-from ecgbench.results.study import Study
+from ecgbench.errors import BadSetting, EcgbenchError
+from ecgbench.files import put, sweep
+from ecgbench.reports import ROOM, Figure, Group, Part, Section, Table, _kinds
+from ecgbench.reports._figure import pictures
+from ecgbench.reports._page import html
+from ecgbench.reports._table import csv_text, latex_text, markdown_text, numbers
 
-LAST = "page"
-"""The page quotes the other reports, so it is drawn after them."""
-
-
-def order(only: Sequence[str] | None = None) -> list[str]:
-    """The reports to draw, properly spelled, each once, in the room's order with the page last; UnknownName otherwise."""
-    asked = ROOM.names() if only is None else [ROOM.resolve(name) for name in only]
-    return sorted(set(asked), key=lambda name: (name == LAST, ROOM.names().index(name)))
+Content = str | bytes
 
 
-def write(study: Study, folder: Path, only: list[str] | None = None) -> list[Path]:
-    """Draw all reports of the room, or those named, into `folder`; returns every file written, each once."""
+def write(source: Any, folder: Path, only: Sequence[str] | None, also: Sequence[str]) -> list[Path]:
+    """See `reports.write`."""
+    reads, kind = _kinds.of(source)
+    sections = [section for name in chosen(reads, only, also) for section in _sections(name, source)]
+    files, summaries = _files(sections)
+    drawings = {name.removesuffix(".svg"): text for name, text in files.items() if name.endswith(".svg")}
+    beside = {name: summaries.get(name, "") for name in files}
+    page = html(kind.heading(source), sections, drawings, beside)
     sweep(folder, below=False)  # the reader's folder: what else lies below it is not ours
-    reports = [ROOM.get(name) for name in order(only)]
-    drawn = [path for report in reports for path in report.draw(report.facts(study), folder)]
-    return list(dict.fromkeys(drawn))
+    return [put(folder / name, content) for name, content in {**files, "index.html": page}.items()]
+
+
+def chosen(reads: str, only: Sequence[str] | None, also: Sequence[str]) -> list[str]:
+    """The reports to write, properly spelled, each once, in the order of the page; UnknownName, BadSetting."""
+    named = [ROOM.resolve(name) for name in [*(only or ()), *also]]
+    other = [(name, card.reads) for name in named if (card := ROOM.get(name).CARD).reads != reads]
+    if other:
+        raise BadSetting(f"report {other[0][0]} reads a {other[0][1]}, and this is a {reads}; see: ecgbench reports")
+    names = ROOM.names() if only is None else named
+    cards = {name: ROOM.get(name).CARD for name in dict.fromkeys(names)}
+    mine = [name for name, card in cards.items() if card.reads == reads]
+    return sorted(mine, key=lambda name: cards[name].order)
+
+
+def _sections(name: str, source: Any) -> list[Section]:
+    try:
+        return list(ROOM.get(name).sections(source))
+    except EcgbenchError:
+        raise
+    except Exception as error:
+        if ROOM.built_in(name):
+            raise
+        told = " ".join(str(error).split())[:200]
+        raise BadSetting(f"report {name!r} failed: {type(error).__name__}: {told}") from error
+
+
+def _files(sections: Sequence[Section]) -> tuple[dict[str, Content], dict[str, str]]:
+    """Name -> content, and name -> what a row is, of all that lies beside the page."""
+    files: dict[str, Content] = {}
+    summaries: dict[str, str] = {}
+    for section in sections:
+        for name, content in _of_section(section, summaries):
+            if name in files and files[name] != content:
+                raise BadSetting(f"two reports write {name}; give the table or figure of yours another name")
+            files[name] = content
+    return files, summaries
+
+
+def _of_section(section: Section, summaries: dict[str, str]) -> Iterator[tuple[str, Content]]:
+    for part in _parts(section.parts):
+        rows = numbers(part) if isinstance(part, Table) and "csv" in part.formats else None
+        rows = part.numbers if isinstance(part, Figure) else rows
+        if rows is not None:
+            summaries[f"{part.name}.csv"] = rows.summary
+            yield f"{part.name}.csv", csv_text(rows.columns, rows.rows)
+        if isinstance(part, Figure):
+            yield from ((f"{part.name}.{kind}", picture) for kind, picture in pictures(part).items())
+    for kind, text in (("md", markdown_text(section)), ("tex", latex_text(section))):
+        if text:
+            yield f"{section.name}.{kind}", text
+
+
+def _parts(parts: Sequence[Part]) -> Iterator[Table | Figure]:
+    """All tables and figures, those inside groups too."""
+    for part in parts:
+        if isinstance(part, Group):
+            yield from _parts(part.parts)
+        elif isinstance(part, Table | Figure):
+            yield part

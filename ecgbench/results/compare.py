@@ -4,51 +4,70 @@ Source of the rules: ARCHITECTURE section 3 (score at random leads, interval and
 protocol for the asterisk.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 import pandas as pd
 
-from ecgbench.cells import Cell, Scoring
-from ecgbench.results.score import MACRO, draws_of_patients, score
+from ecgbench.cells import Cell
 from ecgbench.stats.bootstrap import percentile_interval
 from ecgbench.stats.paired import Difference, holm_with_best, paired_difference
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Scored:
-    """One finished cell, as far as a comparison needs it."""
+    """One finished cell under one metric, as far as a comparison needs it."""
 
     cell: Cell
-    dataset: str
-    scores: pd.DataFrame
+    metric: str
+    table: pd.DataFrame
+    """label (their mean first), value, low, high, n, positives."""
     replicates: np.ndarray
-    predictions: pd.DataFrame
+    """(draw,) of the mean over the labels."""
+    records: str
+    """Which records it has: a digest of their names."""
+    predictions: Callable[[], pd.DataFrame] = pd.DataFrame
+    """Reads them."""
+    n_records: int = 0
+    n_patients: int = 0
+    lost: int = 0
+    """Labels that a draw lost, summed over draws."""
+    bootstrap: str = ""
+    """How patients were drawn."""
 
-    @property
-    def macro(self) -> float:
-        """Macro AUROC of all its records."""
-        return float(self.scores.loc[self.scores["label"] == MACRO, "auroc"].iloc[0])
+    @cached_property
+    def value(self) -> float:
+        """Mean over the labels, of all its records."""
+        return float(self.table["value"].iloc[0])
 
-    def on(self, records: Sequence[str], scoring: Scoring) -> "Scored":
-        """The same cell scored on some of its records, with draws over the patients of those alone."""
-        part = self.predictions.set_index("record").loc[list(records)].reset_index()
-        labels = [c.split(":", 1)[1] for c in map(str, part.columns) if c.startswith("target:")]
-        weights = draws_of_patients(self.dataset, list(part["patient"]), scoring.draws, scoring.bootstrap)
-        target, probability = (part[[f"{kind}:{n}" for n in labels]].to_numpy() for kind in ("target", "probability"))
-        again = score(labels, target, probability, weights)
-        return Scored(cell=self.cell, dataset=self.dataset, scores=again.table, replicates=again.replicates, predictions=part)
+    def names(self) -> frozenset[str]:
+        """Names of its records."""
+        return frozenset(self.predictions()["record"])
+
+    def patients_shared(self, other: "Scored") -> int:
+        """How many patients both have."""
+        if self.records == other.records:
+            return self.n_patients
+        return len(set(self.predictions()["patient"]) & set(other.predictions()["patient"]))
+
+
+Rescore = Callable[[Scored, frozenset[str]], Scored]
+"""The same cell scored on some of its records, with draws over the patients of those alone."""
 
 
 @dataclass(kw_only=True, eq=False)
 class Row:
-    """One row of the main table: a task, a model, a lead setting as typed, a policy."""
+    """One row of the main table: a metric, a task, a model, a lead setting as typed, a policy."""
 
     task: str
     model: str
     leads: str
     policy: str
+    metric: str
+    sign: int = 1
+    """1 where higher values of the metric are better, -1 where lower ones are."""
     weights: str = ""
     """As asked for; the table shows what was loaded."""
     cells: list[Scored] = field(default_factory=list)
@@ -62,21 +81,22 @@ class Row:
 
     @property
     def score(self) -> float:
-        """Mean over fits and lead-drawing seeds of the macro AUROC."""
-        return float(np.mean([c.macro for c in self.cells])) if self.status == "ok" else np.nan
+        """Mean over folds, fits and lead-drawing seeds of the mean over the labels."""
+        return float(np.mean([c.value for c in self.cells])) if self.status == "ok" else np.nan
 
     @property
     def std(self) -> float:
         """Spread over lead-drawing seeds (ddof 1) of the mean over fits; NaN with a single draw."""
         by_seed: dict[str, list[float]] = {}
         for c in self.cells:
-            by_seed.setdefault(str(c.cell.setting), []).append(c.macro)
-        return float(np.std([np.mean(v) for v in by_seed.values()], ddof=1)) if self.status == "ok" and len(by_seed) > 1 else np.nan
+            by_seed.setdefault(str(c.cell.setting), []).append(c.value)
+        means = [np.mean(v) for v in by_seed.values()]
+        return float(np.std(means, ddof=1)) if self.status == "ok" and len(means) > 1 else np.nan
 
     @property
     def replicates(self) -> np.ndarray:
         """(draw,) mean over its cells: a draw of patients applies to all seeds."""
-        return np.asarray(np.mean([c.replicates[:, 0] for c in self.cells], axis=0))
+        return np.asarray(np.mean([c.replicates for c in self.cells], axis=0))
 
     @property
     def interval(self) -> tuple[float, float]:
@@ -84,8 +104,8 @@ class Row:
         return percentile_interval(self.replicates) if self.status == "ok" else (np.nan, np.nan)
 
 
-def compare(rows: Sequence[Row], scoring: Scoring) -> None:
-    """Mark the best row of one task and setting and compare the others with it; rows that are not ok are left out.
+def compare(rows: Sequence[Row], rescore: Rescore) -> None:
+    """Mark the best row of one metric, task and setting and compare the others with it; rows that are not ok are left out.
 
     Where their records differ, all sides are scored anew on the intersection, or their draws would be of different patients.
     The best is chosen on the same data, so the Holm family is all pairs of rows, of which those with the best are reported. It is
@@ -95,18 +115,16 @@ def compare(rows: Sequence[Row], scoring: Scoring) -> None:
     if not able:
         return
     # a mean over other draws of leads or other fits is another quantity: such a row has a number and is in no comparison
-    drawn = [{(str(c.cell.setting), c.cell.fit.seed) for c in r.cells} for r in able]
+    drawn = [{(str(c.cell.setting), c.cell.fit.seed, c.cell.fit.fold) for c in r.cells} for r in able]
     for row, own in zip(able, drawn, strict=True):
         row.ragged = own != set.union(*drawn)
     able = [r for r in able if not r.ragged]
     if not able:
         return
-    best = max(able, key=lambda r: r.score)
+    best = max(able, key=lambda r: r.sign * r.score)
     best.best = True
-    held = [frozenset(c.predictions["record"]) for r in able for c in r.cells]
-    common = None if len(set(held)) == 1 else frozenset.intersection(*held)
     first = able.index(best)
-    sides = [_restricted(r, common, scoring) for r in able]
+    sides = _on_common_records(able, rescore)
     scores, replicates = [s.score for s in sides], [s.replicates for s in sides]
     planned = sum(r.status != "skipped" for r in rows)
     for i, adjusted in enumerate(holm_with_best(scores, replicates, first, planned)):
@@ -115,8 +133,18 @@ def compare(rows: Sequence[Row], scoring: Scoring) -> None:
             able[i].p_holm = float(adjusted)
 
 
-def _restricted(row: Row, records: frozenset[str] | None, scoring: Scoring) -> Row:
-    if records is None:
-        return row
-    cells = [c.on([r for r in c.predictions["record"] if r in records], scoring) for c in row.cells]
-    return Row(task=row.task, model=row.model, leads=row.leads, policy=row.policy, cells=cells)
+def _on_common_records(rows: Sequence[Row], rescore: Rescore) -> Sequence[Row]:
+    """The rows as they are, or scored on the records that all of them have in each fold."""
+    by_fold: dict[str, list[Scored]] = {}
+    for c in (c for r in rows for c in r.cells):
+        by_fold.setdefault(c.cell.fit.fold, []).append(c)
+    uneven = {fold: cells for fold, cells in by_fold.items() if len({c.records for c in cells}) > 1}
+    if not uneven:
+        return rows
+    common = {fold: frozenset.intersection(*(c.names() for c in cells)) for fold, cells in uneven.items()}
+
+    def alike(c: Scored) -> Scored:
+        fold = c.cell.fit.fold
+        return rescore(c, common[fold]) if fold in common else c
+
+    return [replace(r, cells=[alike(c) for c in r.cells]) for r in rows]

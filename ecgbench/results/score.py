@@ -1,24 +1,30 @@
-"""From predictions to scores: AUROC per label, the macro AUROC, and bootstrap replicates over patients."""
+"""From predictions to scores: values per label, their mean, and intervals over draws of patients."""
 
-from collections.abc import Sequence
+import traceback
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from ecgbench.cells import Bootstrap
-from ecgbench.errors import LeakError
+from ecgbench import metrics
+from ecgbench.cells import OFFICIAL, Bootstrap
+from ecgbench.errors import BadSetting, LeakError
 from ecgbench.seeds import rng
-from ecgbench.stats.auroc import per_label
-from ecgbench.stats.bootstrap import macro_replicates, patient_weights, percentile_interval
+from ecgbench.stats.bootstrap import macro_replicates, patient_weights, percentile_interval, resampled
 
 MACRO = "macro"
-"""Name of the row of scores.parquet that holds the mean over the labels."""
+"""What the mean over the labels is called where labels are named."""
+COLUMNS = ("value", "low", "high", "n", "positives")
+"""Numbers of one label under one metric."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Predictions:
-    """What one cell predicts for the test records; refuses NaN and a record that is missing or there twice."""
+    """What one cell predicts for the test records; refuses NaN and a record that is missing or double."""
 
     records: list[str]
     patients: list[str]
@@ -46,38 +52,112 @@ class Predictions:
         return pd.DataFrame(columns)
 
 
+def arrays(predictions: pd.DataFrame) -> tuple[list[str], np.ndarray, np.ndarray]:
+    """Labels, target (record, label) int8 and probability (record, label) float64 of a table of predictions."""
+    labels = [c.split(":", 1)[1] for c in map(str, predictions.columns) if c.startswith("target:")]
+    target, probability = (predictions[[f"{kind}:{n}" for n in labels]].to_numpy() for kind in ("target", "probability"))
+    return labels, target, probability
+
+
+@dataclass(frozen=True, kw_only=True)
+class Draws:
+    """Draws of patients, the same for every model, setting and task of a dataset."""
+
+    dataset: str
+    patients: tuple[str, ...]
+    """Who may be drawn, each once, in alphabetical order."""
+    draws: int
+    bootstrap: Bootstrap
+    fold: str = OFFICIAL
+
+    def weights(self, patients: Sequence[str], kind: Bootstrap | None = None) -> np.ndarray:
+        """(draw, record) weights of records by their patients; `kind`: of another bootstrap than the run's."""
+        drawn = _drawn(self, kind or self.bootstrap)
+        return np.asarray(drawn[:, np.searchsorted(np.asarray(self.patients), np.asarray(patients, dtype=str))])
+
+
+@lru_cache(maxsize=2)
+def _drawn(draws: Draws, kind: Bootstrap) -> np.ndarray:
+    """(draw, patient) weights."""
+    fold = [] if draws.fold == OFFICIAL else ["fold", draws.fold]
+    names = np.asarray(draws.patients, dtype=str)
+    return np.asarray(patient_weights(names, draws.draws, rng("bootstrap", draws.dataset, kind, *fold), kind))
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Scores:
-    """Scores of one cell."""
+    """Scores of one cell under one metric, with intervals."""
 
     table: pd.DataFrame
-    """label, auroc, low, high, n, positives: the macro row first (n: records, positives: defined labels)."""
+    """label, value, low, high, n, positives: the macro row first (n: records, positives: defined labels)."""
     replicates: np.ndarray
-    """(draw, 1 + label) float64: macro first; NaN where a class was lost."""
+    """(draw,) float64 of the macro; NaN where a draw lost every label."""
     lost: int
-    """Labels lost in a draw, summed over draws (multinomial only)."""
+    """Labels lost in a draw, summed over draws."""
+    bootstrap: Bootstrap
+    """How patients were drawn: as asked, or "multinomial" where a metric can only be computed anew from whole records."""
 
 
-def draws_of_patients(dataset: str, patients: Sequence[str], draws: int, kind: Bootstrap) -> np.ndarray:
-    """(draw, record) weights, the same for every model, setting and task of a dataset."""
-    return np.asarray(patient_weights(np.asarray(patients, dtype=str), draws, rng("bootstrap", dataset, kind), kind))
+def score_table(names: Sequence[str], predictions: pd.DataFrame) -> pd.DataFrame:
+    """metric, label, value, n, positives under each metric: the mean over defined labels first, called "macro".
+
+    An undefined label is NaN and outside the mean. n counts records; positives of the macro row: defined labels.
+    """
+    labels, target, probability = arrays(predictions)
+    return pd.concat([_table(n, labels, target, _values(n, target, probability)) for n in names], ignore_index=True)
 
 
-def score(labels: Sequence[str], target: np.ndarray, probability: np.ndarray, weights: np.ndarray) -> Scores:
-    """Scores of (record, label) predictions under weights (draw, record). An undefined label is NaN and outside the macro."""
-    values = per_label(target, probability)
-    replicates = macro_replicates(target, probability, weights)
-    columns = np.column_stack([replicates.macro, replicates.labels])
-    if (weights == weights[:, :1]).all():
-        columns[:] = np.nan  # one patient: nothing is resampled, and an interval of no width would look like certainty
+def score(metric: str, predictions: pd.DataFrame, draws: Draws) -> Scores:
+    """Scores of a table of predictions under a metric, with 95 % intervals over patients."""
+    labels, target, probability = arrays(predictions)
+    values, patients = _values(metric, target, probability), list(predictions["patient"])
+    of_labels, kind = _replicates(metric, (target, probability, values), draws, patients)
+    macro, lost = macro_replicates(of_labels, np.isfinite(values))
+    if len(set(patients)) == 1:  # nothing is resampled, and an interval of no width would look like certainty
+        of_labels[:], macro[:] = np.nan, np.nan
+    low, high = zip(*(percentile_interval(column) for column in (macro, *of_labels.T)), strict=True)
+    table = _table(metric, labels, target, values).assign(low=low, high=high)
+    return Scores(table=table[["label", *COLUMNS]], replicates=macro, lost=int(lost.sum()), bootstrap=kind)
+
+
+def _table(metric: str, labels: Sequence[str], target: np.ndarray, values: np.ndarray) -> pd.DataFrame:
     macro = np.nanmean(values) if np.isfinite(values).any() else np.nan
-    intervals = [percentile_interval(c) for c in columns.T]
-    table = pd.DataFrame({
-        "label": [MACRO, *labels],
-        "auroc": [macro, *values],
-        "low": [low for low, _ in intervals],
-        "high": [high for _, high in intervals],
-        "n": len(target),
+    return pd.DataFrame({
+        "metric": metric, "label": [MACRO, *labels], "value": [macro, *values], "n": len(target),
         "positives": [int(np.isfinite(values).sum()), *target.sum(axis=0).astype(int)],
     })  # fmt: skip
-    return Scores(table=table, replicates=columns, lost=int(replicates.lost.sum()))
+
+
+def _replicates(
+    metric: str, known: tuple[np.ndarray, np.ndarray, np.ndarray], draws: Draws, patients: Sequence[str]
+) -> tuple[np.ndarray, Bootstrap]:
+    """(draw, label), and how patients were drawn for it.
+
+    As the metric makes them; else from its influence values; else from the records of the drawn patients.
+    """
+    target, probability, values = known
+    module, shape = metrics.get(metric), (draws.draws, len(values))
+    if hasattr(module, "replicates"):
+        return _called(metric, shape, module.replicates, target, probability, draws.weights(patients)), draws.bootstrap
+    if module.influence(target, probability) is None:
+        counts = draws.weights(patients, "multinomial")
+        return _called(metric, shape, resampled, module.value, target, probability, counts), "multinomial"
+    influence, weights = _called(metric, target.shape, module.influence, target, probability), draws.weights(patients)
+    return values + weights @ influence / weights.sum(axis=1, keepdims=True), draws.bootstrap
+
+
+def _values(metric: str, target: np.ndarray, probability: np.ndarray) -> np.ndarray:
+    return _called(metric, target.shape[1:], metrics.get(metric).value, target, probability)
+
+
+def _called(metric: str, shape: tuple[int, ...], function: Callable[..., Any], *arguments: Any) -> np.ndarray:
+    """What a metric gives; BadSetting in one line where it fails or gives another shape."""
+    try:
+        given = np.asarray(function(*arguments), np.float64)
+    except Exception as error:  # a plug-in may raise anything
+        frame = traceback.extract_tb(error.__traceback__)[-1]
+        place = f"{Path(frame.filename).name}:{frame.lineno}"
+        raise BadSetting(f"metric {metric!r} failed at {place}: {type(error).__name__}: {error}") from error
+    if given.shape != shape:
+        raise BadSetting(f"metric {metric!r} gives {given.shape} where {shape} belongs; try: ecgbench check metric {metric}")
+    return given

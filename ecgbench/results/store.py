@@ -9,6 +9,7 @@
       models/<sha>.json, datasets/<sha>.json     facts of each network and of each selection of records
       policies/<sha>.safetensors                 what a policy learned from the training split
       invocations/<time>-<id>.json               the commands that worked here
+      derived/                                   intervals, computed by who reads; may be deleted
       checkpoints/<fit key>/                     of fits that are not finished
       locks/, logs/                              who computes what; what the models printed
 """
@@ -89,7 +90,8 @@ class Store:
             if loaded.get(f.model, f.weights) != f.weights:
                 raise BadSetting(f"{self.path} holds {f.model} with weights {loaded[f.model]}; {other}")
         both = plan if set(old.cells) <= set(plan.cells) else old.joined(plan)
-        both = replace(both, scoring=plan.scoring)
+        metrics = tuple(dict.fromkeys([*plan.scoring.metrics, *old.scoring.metrics]))
+        both = replace(both, scoring=replace(plan.scoring, metrics=metrics))
         return both.powered(max(plan.scoring.draws, old.scoring.draws))
 
     def write_plan(self, plan: Plan) -> Plan:

@@ -1,245 +1,205 @@
-"""Everything a report may say about a run, read from its store into tables and plain facts."""
+"""Everything a report may say about a run: tables at once; predictions and features when they are asked for."""
 
-import functools
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
-from ecgbench.cells import Bootstrap, Cell, Plan, key
-from ecgbench.errors import MissingData
-from ecgbench.results import invocation, notes
+from ecgbench import metrics as room
+from ecgbench.cards import MetricCard
+from ecgbench.cells import Cell, Plan, key
+from ecgbench.ecg.draw import Count
+from ecgbench.errors import BadSetting, MissingData
+from ecgbench.results import invocation, notes, tables
 from ecgbench.results.compare import Row, Scored, compare
-from ecgbench.results.folders import read_json, read_table
-from ecgbench.results.score import MACRO, draws_of_patients, score
+from ecgbench.results.facts import DatasetFacts, ModelFacts, Provenance, TaskFacts
+from ecgbench.results.result import Result
+from ecgbench.results.scorer import Scorer
 from ecgbench.results.store import Store
+from ecgbench.results.tables import CELL_COLUMNS as CELL_COLUMNS
+from ecgbench.results.tables import COMPARISON_COLUMNS as COMPARISON_COLUMNS
+from ecgbench.results.tables import LABEL_COLUMNS as LABEL_COLUMNS
+from ecgbench.results.tables import MAIN_COLUMNS as MAIN_COLUMNS
+from ecgbench.results.tables import Outcome
+from ecgbench.room import plain
 
-MAIN_COLUMNS = (
-    "task", "model", "leads", "policy", "weights", "macro_auroc", "std", "low", "high", "n_records", "n_patients", "n_labels",
-    "n_undefined", "p", "p_holm", "best", "not_significantly_worse", "status",
-)  # fmt: skip
-"""Columns of main_table.csv. Scores are fractions; `leads` as typed; `status` is ok, skipped or failed."""
+Facts = dict[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Study:
-    """A run, ready to be reported."""
+    """A run, ready to be reported. Values are fractions."""
 
+    path: Path
+    """The run folder."""
     main: pd.DataFrame
-    """MAIN_COLUMNS, one row per task x model x setting asked for x policy, in the order asked. `std` (over lead-drawing
-    seeds, ddof 1) is NaN where there is one draw; `p`, `p_holm` (over all pairs of rows) compare with the best of the same task
-    and setting (NaN in the best's own row); `best` and `not_significantly_worse` are bool; numbers are NaN where status is not ok."""
+    """One row per metric x task x model x setting asked for x policy, in the order asked: task, model, leads (as typed), policy,
+    weights, metric, value (mean over folds, fits and draws of leads), std (over draws of leads, ddof 1; NaN where there is one), low,
+    high (95 % interval over patients), n_records, n_patients, n_labels, n_undefined, p, p_holm (against the best of the same metric,
+    task and setting, over all pairs of rows; NaN in the best's own row), best, not_significantly_worse, status (ok, skipped, failed).
+    Numbers are NaN where status is not ok."""
     cells: pd.DataFrame
-    """One row per cell: task, model, leads, setting (`1@seed3`), seed, policy, weights, status, reason, macro_auroc, low,
-    high, n_records, windows (per record), seconds, key, path (inside the run)."""
+    """One row per cell and metric: task, model, leads, setting (`1@seed3`), seed, fit_seed, fold, policy, weights, status, reason,
+    metric, value, low, high, n_records, windows (per record), seconds, blind (share of test windows that show the model nothing),
+    excluded (records shorter than a window), lost (labels that draws lost), key, path (inside the run)."""
     labels: pd.DataFrame
-    """One row per cell and label: task, model, setting, policy, label, auroc (NaN: undefined), low, high, n, positives."""
-    tasks: list[dict[str, Any]]
-    """name, title, dataset, evaluation_only, n_labels; in the order of the table."""
-    models: list[dict[str, Any]]
-    """name, title, summary, paper, licence, parameters, weights (random, released or a file name), weights_sha256, contract
-    (facts of the InputContract), windows (evaluation windows averaged per record)."""
-    datasets: list[dict[str, Any]]
-    """name, title, version, licence, doi, synthetic, records (used), records_prepared, records_release, limit (None or N),
-    test_records, test_patients, digest, quarantined (list of {record, reason}), flat (number of records with a flat lead)."""
+    """One row per finished cell, metric and label: task, model, setting, fit_seed, fold, policy, metric, label, value (NaN: undefined),
+    low, high, n (records), positives."""
     comparisons: pd.DataFrame
-    """One row per comparison with the best of a task and setting: task, leads, model, policy, best_model, best_policy,
+    """One row per comparison with the best of a metric, task and setting: task, leads, metric, model, policy, best_model, best_policy,
     difference (best - other), low, high, p, p_holm, n_patients (in both)."""
+    metrics: dict[str, MetricCard]
+    """By name; tables lead with the first."""
+    tasks: list[TaskFacts]
+    models: list[ModelFacts]
+    datasets: list[DatasetFacts]
     notes: list[str]
-    """Sentences to print under the table: synthetic data, random weights, one fit, the meaning of (std), blind inputs, labels
-    with fewer than 5 test positives, undefined labels, estimates outside their interval, limits."""
-    provenance: dict[str, Any]
-    """command, version, commit, dirty, python, packages (name -> version), platform, device, protocol, contract, draw,
-    bootstrap, draws, seeds, fit_seeds, epochs, plan_hash, started, seconds."""
+    """What must be said beside the numbers, the gravest first."""
+    provenance: Provenance
+    results: list[Result]
+    """Finished cells in the order asked: predictions, features and validation predictions of each on request."""
+
+    @property
+    def metric(self) -> str:
+        """The metric that tables lead with."""
+        return next(iter(self.metrics))
+
+    def of(self, metric: str) -> "Study":
+        """The study with the rows of one metric alone."""
+        name = next((n for n in self.metrics if plain(n) == plain(metric)), None)
+        if name is None:
+            raise BadSetting(f"this study was read with {', '.join(self.metrics)}; read it with metrics=[{metric!r}]")
+        frames = {k: getattr(self, k) for k in ("main", "cells", "labels", "comparisons")}
+        mine: dict[str, Any] = {k: frame[frame["metric"] == name].reset_index(drop=True) for k, frame in frames.items()}
+        return replace(self, **mine, metrics={name: self.metrics[name]})
+
+    def result(self, task: str, model: str, setting: str, policy: str, fit_seed: int = 0) -> Result:
+        """The finished cell with a setting as printed (`1@seed3`, `I+II`, `12`); MissingData where there is none."""
+        for r in self.results:
+            fit = r.cell.fit
+            if (r.cell.task, fit.model, str(r.cell.setting), r.cell.policy, fit.seed) == (task, model, setting, policy, fit_seed):
+                return r
+        wanted = f"{model} on {task} at {setting}, policy {policy}, fit seed {fit_seed}"
+        raise MissingData(f"{self.path} holds no finished cell of {wanted}; its cells stand in study.cells")
 
 
-def read(path: Path) -> Study:
-    """Read a run folder; MissingData when there is none."""
-    run = Store(path)
+def read(path: str | Path, metrics: Sequence[str] = ()) -> Study:
+    """Read a run folder.
+
+    `metrics`: names or paths of metrics, the one that tables lead with first; those of the run where there is none. Intervals are
+    computed from the stored predictions and kept in the run folder where it can be written. MissingData when there is no run.
+
+    >>> study = read("runs/demo")  # doctest: +SKIP
+    >>> study.main[["model", "leads", "metric", "value", "low", "high"]]  # doctest: +SKIP
+    >>> records, features = study.result("demo", "laef", "12", "native").features()  # doctest: +SKIP
+    """
+    run = Store(Path(path))
     plan = run.plan()
     if plan is None:
         raise MissingData(f"no run in {path} (no plan.json there); run: ecgbench run --out {path}")
-    folders = {c.identity: run.folder(c) for c in plan.cells}
-    states = {c.identity: run.state(c) for c in plan.cells}
-    documents = {i: read_json(folder, "cell.json") for i, folder in folders.items() if folder}
-    facts = _facts(run, documents.values())
-    scored = {c.identity: _scored(c, plan, folder, facts) for c in plan.cells if (folder := folders[c.identity])}
-    rows = _rows(plan, states, scored)
-    groups: dict[tuple[str, str], list[Row]] = {}
-    for row in rows:
-        groups.setdefault((row.task, row.leads), []).append(row)
-    for group in groups.values():
-        compare(group, plan.scoring)
-    cells = pd.DataFrame([_cell(c, states[c.identity], scored.get(c.identity), documents.get(c.identity, {}), run) for c in plan.cells])
-    tasks = [{"name": t, **facts["tasks"][t]} for t in dict.fromkeys(c.task for c in plan.cells) if t in facts["tasks"]]
-    models = [{"name": m, **facts["models"][m]} for m in dict.fromkeys(c.fit.model for c in plan.cells) if m in facts["models"]]
-    used = dict.fromkeys(t["dataset"] for t in tasks)
-    return Study(
-        main=pd.DataFrame([_main(r, facts) for r in rows], columns=list(MAIN_COLUMNS)),
-        cells=cells,
-        labels=_labels(plan, scored),
-        comparisons=_comparisons(groups),
-        tasks=tasks,
-        models=models,
-        datasets=[{"name": d, **facts["datasets"][d]} for d in used],
-        notes=notes.notes(plan, facts, rows, cells),
-        provenance={
-            **facts["provenance"],
-            "protocol": plan.training.protocol,
-            "epochs": plan.training.epochs,
-            "contract": plan.cells[0].fit.contract,
-            "draw": plan.scoring.draw,
-            "bootstrap": plan.scoring.bootstrap,
-            "draws": plan.scoring.draws,
-            "plan_hash": key(plan.to_json()),
-            "seeds": sorted({c.setting.seed for c in plan.cells if hasattr(c.setting, "seed")}),
-            "fit_seeds": sorted({c.fit.seed for c in plan.cells}),
-        },
-    )
+    return _Reader(run, plan, _chosen(plan, metrics))()
 
 
-def _facts(run: Store, documents: Iterable[dict[str, Any]]) -> dict[str, Any]:
-    """Facts of models, datasets and tasks by name, those that cells rest on before others; and of the command."""
-    models, datasets = run.facts("models"), run.facts("datasets")
-    named = {facts["name"]: facts for facts in models.values()}
-    data = {facts["name"]: facts for facts in datasets.values()}
-    started: dict[str, Any] = {"command": "", "started": None, "seconds": None}
-    for cell in documents:
-        model, dataset = models[cell["model"]], datasets[cell["dataset"]]
-        named[model["name"]] = {**model, "windows": cell["windows"], "device": cell["device"]}
-        data[dataset["name"]] = dataset
-        started = {**started, "device": cell["device"], **cell["code"]}
-    tasks = {task: facts for dataset in data.values() for task, facts in dataset["tasks"].items()}
-    return {"models": named, "datasets": data, "tasks": tasks, "provenance": invocation.told(run) or started}
+def _chosen(plan: Plan, asked: Sequence[str]) -> tuple[str, ...]:
+    """Proper names of the metrics to read; of the run's own those that this process knows."""
+    if asked:
+        return tuple(dict.fromkeys(room.resolve(name) for name in asked))
+    known = tuple(name for name in plan.scoring.metrics if name in room.names())
+    if not known:
+        raise BadSetting(f"the metrics of this run enter by path; name it: --metrics ./{plan.scoring.metrics[0]}.py")
+    return known
 
 
-def _scored(cell: Cell, plan: Plan, folder: Path, facts: dict[str, Any]) -> Scored:
-    dataset = facts["tasks"][cell.task]["dataset"]
-    predictions = read_table(folder, "predictions.parquet")
-    patients = facts["datasets"][dataset]["patients"]
-    weights = _draws(dataset, tuple(patients), plan.scoring.draws, plan.scoring.bootstrap)
-    at = {p: i for i, p in enumerate(patients)}
-    labels = [c.split(":", 1)[1] for c in map(str, predictions.columns) if c.startswith("target:")]
-    target, probability = (predictions[[f"{kind}:{n}" for n in labels]].to_numpy() for kind in ("target", "probability"))
-    again = score(labels, target, probability, weights[:, [at[p] for p in predictions["patient"]]])
-    stored = read_table(folder, "scores.parquet")
-    return Scored(
-        cell=cell,
-        dataset=dataset,
-        scores=again.table.assign(auroc=stored["auroc"]),
-        replicates=again.replicates,
-        predictions=predictions,
-    )
+class _Reader:
+    """Reads one run."""
+
+    def __init__(self, run: Store, plan: Plan, metrics: tuple[str, ...]) -> None:
+        self.run, self.plan, self.metrics = run, plan, metrics
+        self.cards: dict[str, MetricCard] = {m: room.card(m) for m in metrics}
+        self.results = {c.identity: r for c in plan.cells if (r := self._result(c)) is not None}
+        self.models, self.datasets, self.patients = self._facts()
+        self.score = Scorer(run=run.path, scoring=plan.scoring, patients=self.patients)
+
+    def __call__(self) -> Study:
+        outcomes = [self._outcome(c) for c in self.plan.cells]
+        rows = _rows(outcomes, self.cards)
+        groups: dict[tuple[str, str, str], list[Row]] = {}
+        for row in rows:
+            groups.setdefault((row.metric, row.task, row.leads), []).append(row)
+        for group in groups.values():
+            compare(group, self._rescored)
+        study = Study(
+            path=self.run.path, metrics=self.cards, **self._declared(), provenance=self._provenance(), notes=[],
+            main=tables.main(rows, {name: facts["weights"] for name, facts in self.models.items()}),
+            cells=tables.cells(outcomes, self.metrics), labels=tables.labels(outcomes, self.metrics),
+            comparisons=tables.comparisons(list(groups.values())), results=list(self.results.values()),
+        )  # fmt: skip
+        return replace(study, notes=notes.notes(self.plan, study, rows))
+
+    def _result(self, cell: Cell) -> Result | None:
+        folder = self.run.folder(cell)
+        return Result(cell=cell, run=self.run.path, folder=folder) if folder else None
+
+    def _outcome(self, cell: Cell) -> Outcome:
+        result = self.results.get(cell.identity)
+        status, reason = ("ok", "") if result else self.run.state(cell)
+        scored = {m: self.score(result, m) for m in self.metrics} if result else {}
+        return Outcome(cell=cell, status=status, reason=reason, result=result, scored=scored)
+
+    def _rescored(self, scored: Scored, names: frozenset[str]) -> Scored:
+        return self.score(self.results[scored.cell.identity], scored.metric, names)
+
+    def _facts(self) -> tuple[dict[str, Facts], dict[str, Facts], dict[tuple[str, str], tuple[str, ...]]]:
+        """Facts of models and of datasets by name, those that cells rest on before others, and who is drawn: the test patients of each
+        dataset and fold, whichever of them a cell has."""
+        models, datasets = self.run.facts("models"), self.run.facts("datasets")
+        model = {facts["name"]: facts for facts in models.values()}
+        dataset = {facts["name"]: facts for facts in datasets.values()}
+        patients: dict[tuple[str, str], set[str]] = {}
+        for r in self.results.values():
+            document = r.document
+            network, data = models[document["model"]], datasets[document["dataset"]]
+            model[network["name"]] = {**network, "windows": document["windows"]}
+            dataset[data["name"]] = data
+            patients.setdefault((data["name"], r.cell.fit.fold), set()).update(data["patients"])
+        return model, dataset, {where: tuple(sorted(names)) for where, names in patients.items()}
+
+    def _declared(self) -> dict[str, Any]:
+        """Tasks, models and datasets of the cells that were asked for, in their order."""
+        known = {task: facts for dataset in self.datasets.values() for task, facts in dataset["tasks"].items()}
+        tasks = [TaskFacts.of(known[t], name=t) for t in dict.fromkeys(c.task for c in self.plan.cells) if t in known]
+        named = (m for m in dict.fromkeys(c.fit.model for c in self.plan.cells) if m in self.models)
+        used = dict.fromkeys(t.dataset for t in tasks)
+        return {
+            "tasks": tasks, "models": [ModelFacts.of(self.models[m]) for m in named],
+            "datasets": [DatasetFacts.of(self.datasets[d]) for d in used],
+        }  # fmt: skip
+
+    def _provenance(self) -> Provenance:
+        plan, last = self.plan, next(reversed(self.results.values()), None)
+        alone = {"command": "", "version": "", **({"device": last.document["device"], **last.document["code"]} if last else {})}
+        return Provenance.of(
+            invocation.told(self.run) or alone,
+            protocol=plan.training.protocol, epochs=plan.training.epochs,
+            contract=plan.cells[0].fit.contract, draw=plan.scoring.draw, bootstrap=plan.scoring.bootstrap,
+            draws=plan.scoring.draws, metrics=self.metrics, plan_hash=key(plan.to_json()),
+            seeds=tuple(sorted({c.setting.seed for c in plan.cells if isinstance(c.setting, Count)})),
+            fit_seeds=tuple(sorted({c.fit.seed for c in plan.cells})),
+        )  # fmt: skip
 
 
-@functools.lru_cache(maxsize=4)
-def _draws(dataset: str, patients: tuple[str, ...], draws: int, bootstrap: Bootstrap) -> np.ndarray:
-    return draws_of_patients(dataset, patients, draws, bootstrap)
-
-
-def _rows(plan: Plan, states: Mapping[str, tuple[str, str]], scored: dict[str, Scored]) -> list[Row]:
-    rows: dict[tuple[str, str, str, str], Row] = {}
-    for c in plan.cells:
-        place = (c.task, c.fit.model, c.setting.typed, c.policy)
-        row = rows.setdefault(place, Row(task=place[0], model=place[1], leads=place[2], policy=place[3], weights=c.fit.weights))
-        status = states[c.identity][0]
-        if status == "ok":
-            row.cells.append(scored[c.identity])
+def _rows(outcomes: Sequence[Outcome], cards: Mapping[str, MetricCard]) -> list[Row]:
+    """Rows of the main table: seeds, fits and folds of one metric, task, model, setting and policy together."""
+    rows: dict[tuple[str, ...], Row] = {}
+    for metric, o in ((m, o) for m in cards for o in outcomes):
+        c = o.cell
+        place = (metric, c.task, c.fit.model, c.setting.typed, c.policy)
+        words = dict(zip(("metric", "task", "model", "leads", "policy"), place, strict=True))
+        row = rows.setdefault(place, Row(**words, sign=cards[metric].sign, weights=c.fit.weights))
+        if metric in o.scored:
+            row.cells.append(o.scored[metric])
         elif row.status != "failed":
-            row.status = "skipped" if status == "skipped" else "failed"
+            row.status = "skipped" if o.status == "skipped" else "failed"
     return list(rows.values())
-
-
-def _main(row: Row, facts: dict[str, Any]) -> dict[str, Any]:
-    ok = row.status == "ok"
-    low, high = row.interval
-    first = row.cells[0] if ok else None
-    d = row.difference
-    return {
-        "task": row.task,
-        "model": row.model,
-        "leads": row.leads,
-        "policy": row.policy,
-        "weights": facts["models"].get(row.model, {}).get("weights", row.weights),
-        "macro_auroc": row.score,
-        "std": row.std,
-        "low": low,
-        "high": high,
-        "n_records": len(first.predictions) if first else np.nan,
-        "n_patients": first.predictions["patient"].nunique() if first else np.nan,
-        "n_labels": len(first.scores) - 1 if first else np.nan,
-        "n_undefined": int(first.scores["auroc"].iloc[1:].isna().sum()) if first else np.nan,
-        "p": d.p if d else np.nan,
-        "p_holm": row.p_holm,
-        "best": row.best,
-        "not_significantly_worse": bool(d and d.not_significant),
-        "status": row.status,
-    }
-
-
-def _cell(cell: Cell, state: tuple[str, str], scored: Scored | None, note: dict[str, Any], run: Store) -> dict[str, Any]:
-    macro = scored.scores.iloc[0] if scored else {"auroc": np.nan, "low": np.nan, "high": np.nan}
-    return {
-        "task": cell.task,
-        "model": cell.fit.model,
-        "leads": cell.setting.typed,
-        "setting": str(cell.setting),
-        "seed": getattr(cell.setting, "seed", None),
-        "fit_seed": cell.fit.seed,
-        "policy": cell.policy,
-        "weights": note.get("weights_name", cell.fit.weights),
-        "status": state[0],
-        "reason": state[1],
-        "macro_auroc": macro["auroc"],
-        "low": macro["low"],
-        "high": macro["high"],
-        "n_records": note.get("n_records", np.nan),
-        "windows": note.get("windows", np.nan),
-        "seconds": note.get("seconds", np.nan),
-        "blind": note.get("blind", np.nan),
-        "excluded": note.get("excluded", np.nan),
-        "lost": note.get("lost", np.nan),
-        "key": note.get("key", ""),
-        "path": run.cell_folder(cell, note["key"]).relative_to(run.path).as_posix() if note else "",
-    }
-
-
-def _labels(plan: Plan, scored: dict[str, Scored]) -> pd.DataFrame:
-    parts = []
-    for c in plan.cells:
-        if c.identity in scored:
-            part = scored[c.identity].scores
-            who = {"task": c.task, "model": c.fit.model, "setting": str(c.setting), "policy": c.policy}
-            parts.append(part[part["label"] != MACRO].assign(**who))
-    columns = ["task", "model", "setting", "policy", "label", "auroc", "low", "high", "n", "positives"]
-    return pd.concat(parts, ignore_index=True)[columns] if parts else pd.DataFrame(columns=columns)
-
-
-def _comparisons(groups: dict[tuple[str, str], list[Row]]) -> pd.DataFrame:
-    found = []
-    for (task, leads), rows in groups.items():
-        best = next((r for r in rows if r.best), None)
-        for r in rows:
-            if best is not None and r.difference is not None:
-                d, shared = r.difference, set(r.cells[0].predictions["patient"]) & set(best.cells[0].predictions["patient"])
-                found.append(
-                    {
-                        "task": task,
-                        "leads": leads,
-                        "model": r.model,
-                        "policy": r.policy,
-                        "best_model": best.model,
-                        "best_policy": best.policy,
-                        "difference": d.difference,
-                        "low": d.low,
-                        "high": d.high,
-                        "p": d.p,
-                        "p_holm": r.p_holm,
-                        "n_patients": len(shared),
-                    }
-                )
-    columns = ["task", "leads", "model", "policy", "best_model", "best_policy", "difference", "low", "high", "p", "p_holm", "n_patients"]
-    return pd.DataFrame(found, columns=columns)

@@ -8,7 +8,7 @@ record lies where is the same in all draws, so the records are sorted once per l
 many draws at a time: O(n) per label and draw, without the matrix of pairwise comparisons.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -24,17 +24,6 @@ DRAWS_AT_A_TIME = 128
 
 EXACT_FLOAT32 = 2**23
 """Below this, sums of integers and of halves are exact in float32, in any order."""
-
-
-class Replicates(NamedTuple):
-    """AUROC under each draw of weights."""
-
-    labels: Floats
-    """(draw, label); NaN where the draw lost a class, and in the columns of labels that are undefined on the full data."""
-    macro: Floats
-    """(draw,) mean over the labels that are defined on the full data and not lost in the draw; NaN if there is none."""
-    lost: NDArray[np.int64]
-    """(draw,) how many labels that are defined on the full data the draw lost."""
 
 
 def patient_weights(
@@ -67,10 +56,10 @@ def auroc_replicates(target: ArrayLike, score: ArrayLike, weights: ArrayLike) ->
     return _replicates(positive[:, None], score[:, None], _checked_weights(weights, len(positive)))[:, 0]
 
 
-def macro_replicates(target: ArrayLike, score: ArrayLike, weights: ArrayLike) -> Replicates:
-    """AUROC per label and their mean, `target` and `score` (n, k), under each row of `weights` (draws, n).
+def label_replicates(target: ArrayLike, score: ArrayLike, weights: ArrayLike) -> Floats:
+    """AUROC (draws, k) per label, `target` and `score` (n, k), under each row of `weights` (draws, n).
 
-    A label that is undefined on the full data is left out everywhere; one that a draw loses is left out of that draw's mean and counted.
+    NaN where a draw lost a class, and in the columns of labels that are undefined on the full data.
     """
     target, score = np.asarray(target), np.asarray(score)
     if target.ndim != 2 or target.shape != score.shape or not target.shape[1]:
@@ -80,11 +69,26 @@ def macro_replicates(target: ArrayLike, score: ArrayLike, weights: ArrayLike) ->
     defined = positive.any(axis=0) & ~positive.all(axis=0)
     labels = np.full((len(weights), target.shape[1]), np.nan)
     labels[:, defined] = _replicates(positive[:, defined], score[:, defined], weights)
-    kept = np.isfinite(labels)
+    return labels
+
+
+def macro_replicates(labels: Floats, defined: NDArray[np.bool_]) -> tuple[Floats, NDArray[np.int64]]:
+    """From replicates (draw, label) to (draw,) their mean over labels, and (draw,) how many labels the draw lost.
+
+    `defined` (label,): which labels have a value on the full data; the others are left out everywhere. A label that a draw loses (NaN) is
+    left out of that draw's mean and counted; a mean of nothing is NaN.
+    """
+    kept = np.isfinite(labels) & defined
     n_kept = kept.sum(axis=1)
     macro = np.full(len(labels), np.nan)
     np.divide(np.where(kept, labels, 0.0).sum(axis=1), n_kept, out=macro, where=n_kept > 0)
-    return Replicates(labels, macro, defined.sum() - n_kept)
+    return macro, defined.sum() - n_kept
+
+
+def resampled(value: Callable[[Any, Any], ArrayLike], target: NDArray[Any], score: NDArray[Any], counts: NDArray[Any]) -> Floats:
+    """Values (draw, label) of a statistic of the records of each draw; `counts` (draw, n): how often each record is among them."""
+    rows = [np.repeat(np.arange(len(target)), times) for times in counts]
+    return np.stack([np.asarray(value(target[drawn], score[drawn]), np.float64) for drawn in rows])
 
 
 def percentile_interval(replicates: ArrayLike, level: float = 0.95) -> tuple[float, float]:

@@ -50,7 +50,7 @@ def test_report_of_the_newest_run(run):
         ("1", "zero", "ok"), ("12", "zero", "ok"), ("I+V2", "zero", "ok"),
         ("1", "native", "skipped"), ("12", "native", "skipped"), ("I+V2", "native", "skipped"),
     ]  # fmt: skip
-    assert all(0 <= float(r["low"]) <= float(r["macro_auroc"]) <= float(r["high"]) <= 1 for r in rows if r["status"] == "ok")
+    assert all(0 <= float(r["low"]) <= float(r["value"]) <= float(r["high"]) <= 1 for r in rows if r["status"] == "ok")
     page = (folder / "index.html").read_text()
     assert "ynthetic" in page
     assert "random" in page
@@ -66,12 +66,12 @@ def test_every_number_of_the_table_can_be_traced(run):
     table, cells = pd.read_csv(folder / "main_table.csv"), pd.read_csv(folder / "cells.csv")
     for _, row in table[table["status"] == "ok"].iterrows():
         mine = cells[(cells["leads"] == row["leads"]) & (cells["policy"] == row["policy"])]
-        assert row["macro_auroc"] == pytest.approx(mine["macro_auroc"].mean(), abs=1e-12)
+        assert row["value"] == pytest.approx(mine["value"].mean(), abs=1e-12)
         for _, cell in mine.iterrows():
             predictions = pd.read_parquet(run / "runs/a" / cell["path"] / "predictions.parquet")
             labels = [c[7:] for c in predictions if c.startswith("target:")]
             again = roc_auc_score(predictions[[f"target:{n}" for n in labels]], predictions[[f"probability:{n}" for n in labels]])
-            assert cell["macro_auroc"] == pytest.approx(again, abs=1e-12)
+            assert cell["value"] == pytest.approx(again, abs=1e-12)
 
 
 def test_the_same_command_again_computes_nothing(run):

@@ -71,7 +71,7 @@ def test_by_path_and_by_entry_point_to_the_page_with_the_same_numbers(data: Path
     (site / "some_package_toy.py").write_text(TOY.read_text())
     rows = run_and_report(TOY, one, data)
     assert [(row["task"], row["leads"], row["status"]) for row in rows] == [("toy", "12", "ok"), ("toy", "I", "ok")]
-    assert float(rows[0]["macro_auroc"]) > 0.9
+    assert float(rows[0]["value"]) > 0.9
     assert run_and_report("toy", other, data, site) == rows
 
 

@@ -9,8 +9,8 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from ecgbench import models
 from ecgbench.profiling import layers
-from ecgbench.profiling.cost import CLASSES
 from ecgbench.profiling.flop import FlopCounter
+from ecgbench.results.profile import CLASSES
 
 EXACT = {
     "ecgfounder": (601_757_696, "0.602"),

@@ -2,26 +2,72 @@
 
 import math
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from ecgbench.results.study import MAIN_COLUMNS, Study
+from ecgbench import metrics
+from ecgbench.results.facts import DatasetFacts, ModelFacts, Provenance, TaskFacts
+from ecgbench.results.study import Study
 
 CONTRACT = {
     "name": "paper", "fs": 100.0, "seconds": 5.0, "leads": ["I", "II", "III", "aVR", "aVL", "aVF", "V1", "V2", "V3", "V4", "V5", "V6"],
     "unit": "mV", "filter": {"kind": "firwin-filtfilt", "low": 0.05, "high": 47.0}, "normalisation": "minmax-per-lead",
     "fill": "before", "policy": "native", "absent": "nothing: the network reads measured leads only",
 }  # fmt: skip
-PROVENANCE = {
-    "command": "ecgbench run --models laef,stmem --leads 1,2,12,I,II,I+II --seeds 5", "version": "0.1.0", "commit": "0123456789abcdef",
-    "dirty": True, "python": "3.11.9", "packages": {"numpy": "2.1.0", "torch": "2.13.0"}, "platform": "Linux x86_64", "device": "cpu",
-    "protocol": "linear", "contract": "paper", "draw": "record", "bootstrap": "bayesian", "draws": 1000, "seeds": 5, "fit_seeds": [0],
-    "epochs": 100, "plan_hash": "feedc0de" * 8, "started": "2025-01-02T03:04:05+00:00", "seconds": 754.0,
-}  # fmt: skip
+PROVENANCE = Provenance(
+    command="ecgbench run --models laef,stmem --leads 1,2,12,I,II,I+II --seeds 5",
+    version="0.1.0",
+    commit="0123456789abcdef",
+    dirty=True,
+    python="3.11.9",
+    packages={"numpy": "2.1.0", "torch": "2.13.0"},
+    platform="Linux x86_64",
+    device="cpu",
+    protocol="linear",
+    contract="paper",
+    draw="record",
+    bootstrap="bayesian",
+    draws=1000,
+    metrics=("auroc",),
+    seeds=(0, 1, 2, 3, 4),
+    fit_seeds=(0,),
+    epochs=100,
+    plan_hash="feedc0de" * 8,
+    started="2025-01-02T03:04:05+00:00",
+    seconds=754.0,
+)
+LABELS = (
+    "task",
+    "model",
+    "setting",
+    "fit_seed",
+    "fold",
+    "policy",
+    "metric",
+    "label",
+    "value",
+    "low",
+    "high",
+    "n",
+    "positives",
+)
 COMPARISONS = (
-    "task", "leads", "model", "policy", "best_model", "best_policy", "difference", "low", "high", "p", "p_holm", "n_patients",
-)  # fmt: skip
+    "task",
+    "leads",
+    "metric",
+    "model",
+    "policy",
+    "best_model",
+    "best_policy",
+    "difference",
+    "low",
+    "high",
+    "p",
+    "p_holm",
+    "n_patients",
+)
 NOTES = [
     "(std) is the spread over 5 lead draws of one fit, not over repeated training.",
     "A & B: 3 labels have < 5 test positives (_x_, 50 %).",
@@ -32,37 +78,37 @@ GRAVE_NOTES = [
 ]  # fmt: skip
 
 
-def row(task: str, model: str, leads: str, auroc: float = math.nan, std: float = math.nan, **more: Any) -> dict[str, Any]:
+def row(task: str, model: str, leads: str, value: float = math.nan, std: float = math.nan, **more: Any) -> dict[str, Any]:
     """One row of the main table; an interval of +-0.02 and 198 records of 190 patients unless said otherwise."""
-    there = not math.isnan(auroc)
+    there = not math.isnan(value)
     made = {
         "task": task, "model": model, "leads": leads, "policy": "native" if model == "laef" else "zero", "weights": "released",
-        "macro_auroc": auroc, "std": std, "low": auroc - 0.02, "high": auroc + 0.02, "n_records": 198 if there else math.nan,
+        "metric": "auroc", "value": value, "std": std, "low": value - 0.02, "high": value + 0.02, "n_records": 198 if there else math.nan,
         "n_patients": 190 if there else math.nan, "n_labels": 5 if there else math.nan, "n_undefined": 0 if there else math.nan,
         "p": math.nan, "p_holm": math.nan, "best": False, "not_significantly_worse": False, "status": "ok",
     }  # fmt: skip
     return made | more
 
 
-def model(name: str, title: str, parameters: int, **more: Any) -> dict[str, Any]:
-    facts = {
+def model(name: str, title: str, parameters: int, **more: Any) -> ModelFacts:
+    facts: dict[str, Any] = {
         "name": name, "title": title, "summary": "a network", "paper": "Someone 2024, arXiv:2401.00001", "licence": "MIT",
         "parameters": parameters, "weights": "released", "weights_sha256": "ab" * 32, "contract": CONTRACT, "windows": 2,
     }  # fmt: skip
-    return facts | more
+    return ModelFacts(**facts | more)
 
 
-def task(name: str, title: str, dataset: str = "ptbxl", evaluation_only: bool = False, n_labels: int = 5) -> dict[str, Any]:
-    return {"name": name, "title": title, "dataset": dataset, "evaluation_only": evaluation_only, "n_labels": n_labels}
+def task(name: str, title: str, dataset: str = "ptbxl", evaluation_only: bool = False, n_labels: int = 5) -> TaskFacts:
+    return TaskFacts(name=name, title=title, dataset=dataset, evaluation_only=evaluation_only, n_labels=n_labels)
 
 
-def dataset(name: str = "ptbxl", title: str = "PTB-XL", **more: Any) -> dict[str, Any]:
-    facts = {
-        "name": name, "title": title, "version": "1.0.3", "licence": "CC BY 4.0", "doi": "10.13026/kfzx-aw45", "synthetic": False,
-        "records": 2000, "records_prepared": 1998, "records_release": 21799, "limit": None, "test_records": 198, "test_patients": 190,
-        "digest": "cafe" * 16, "quarantined": [{"record": "00017", "reason": "signal ends early"}], "flat": 3,
+def dataset(name: str = "ptbxl", title: str = "PTB-XL", **more: Any) -> DatasetFacts:
+    facts: dict[str, Any] = {
+        "version": "1.0.3", "licence": "CC BY 4.0", "doi": "10.13026/kfzx-aw45", "synthetic": False, "records": 2000,
+        "records_prepared": 1998, "records_release": 21799, "limit": None, "test_records": 198, "test_patients": 190,
+        "digest": "cafe" * 16, "quarantined": ({"record": "00017", "reason": "signal ends early"},), "flat": 3,
     }  # fmt: skip
-    return facts | more
+    return DatasetFacts(name=name, title=title, **facts | more)
 
 
 def _seeds(r: dict[str, Any]) -> list[int | None]:
@@ -73,7 +119,8 @@ def cells(rows: list[dict[str, Any]], reason: dict[tuple[str, str], str]) -> pd.
     made = []
     for r in rows:
         for seed in _seeds(r):
-            cell = {name: r[name] for name in ("task", "model", "leads", "policy", "weights", "status", "macro_auroc", "low", "high")}
+            names = ("task", "model", "leads", "policy", "weights", "status", "metric", "value", "low", "high")
+            cell = {name: r[name] for name in names} | {"fit_seed": 0, "fold": "official"}
             setting = r["leads"] if seed is None else f"{r['leads']}@seed{seed}"
             why = "" if r["status"] == "ok" else reason.get((r["model"], r["leads"]), "it broke")
             cell |= {"setting": setting, "seed": seed, "reason": why, "n_records": 198, "windows": 2, "seconds": 1.5, "key": "k" * 12}
@@ -85,10 +132,11 @@ def labels(of_cells: pd.DataFrame, names: tuple[str, ...]) -> pd.DataFrame:
     made = []
     for cell in of_cells[of_cells["status"] == "ok"].to_dict("records"):
         for i, name in enumerate(names):
-            auroc = math.nan if name == "RARE" else float(cell["macro_auroc"]) + 0.01 * i
-            one = {"task": cell["task"], "model": cell["model"], "setting": cell["setting"], "policy": cell["policy"], "label": name}
-            made.append(one | {"auroc": auroc, "low": auroc - 0.03, "high": auroc + 0.03, "n": 198, "positives": 40 - 19 * i})
-    return pd.DataFrame(made, columns=["task", "model", "setting", "policy", "label", "auroc", "low", "high", "n", "positives"])
+            value = math.nan if name == "RARE" else float(cell["value"]) + 0.01 * i
+            one = {k: cell[k] for k in ("task", "model", "setting", "fit_seed", "fold", "policy", "metric")}
+            one |= {"label": name, "value": value, "low": value - 0.03, "high": value + 0.03}
+            made.append(one | {"n": 198, "positives": 40 - 19 * i})
+    return pd.DataFrame(made, columns=list(LABELS))
 
 
 def comparisons(rows: list[dict[str, Any]]) -> pd.DataFrame:
@@ -99,9 +147,9 @@ def comparisons(rows: list[dict[str, Any]]) -> pd.DataFrame:
         top = best.get((r["task"], r["leads"]))
         if top is None or r["best"] or not (r["p"] == r["p"] or r["not_significantly_worse"]):
             continue
-        gap = top["macro_auroc"] - r["macro_auroc"]
+        gap = top["value"] - r["value"]
         reach = 1.0 if r["not_significantly_worse"] else min(0.01, gap / 2)
-        one = {name: r[name] for name in ("task", "leads", "model", "policy", "p", "p_holm")}
+        one = {name: r[name] for name in ("task", "leads", "metric", "model", "policy", "p", "p_holm")}
         one |= {"best_model": top["model"], "best_policy": top["policy"], "difference": gap, "n_patients": 190}
         made.append(one | {"low": gap - reach, "high": gap + reach})
     return pd.DataFrame(made, columns=list(COMPARISONS))
@@ -111,10 +159,11 @@ def build(rows: list[dict[str, Any]], reason: dict[tuple[str, str], str] | None 
     """A Study around rows of the main table; `parts` replaces whole fields."""
     of_cells = cells(rows, reason or {})
     study = Study(
-        main=pd.DataFrame(rows, columns=list(MAIN_COLUMNS)), cells=of_cells, labels=labels(of_cells, ("NORM", "MI", "RARE")),
-        comparisons=comparisons(rows),
-        tasks=[task("ptbxl_super", "PTB-XL Super")], models=[model("laef", "LAEF", 7_104_000), model("stmem", "ST-MEM", 88_500_000)],
-        datasets=[dataset()], notes=list(NOTES), provenance=dict(PROVENANCE),
+        path=Path("runs/hand-made"), main=pd.DataFrame(rows), cells=of_cells,
+        labels=labels(of_cells, ("NORM", "MI", "RARE")), comparisons=comparisons(rows),
+        metrics={"auroc": metrics.card("auroc")}, tasks=[task("ptbxl_super", "PTB-XL Super")],
+        models=[model("laef", "LAEF", 7_104_000), model("stmem", "ST-MEM", 88_500_000)], datasets=[dataset()],
+        notes=list(NOTES), provenance=PROVENANCE, results=[],
     )  # fmt: skip
     return replace(study, **parts)
 
@@ -157,6 +206,6 @@ def crowded() -> Study:
         task("ptbxl_diag", "PTB-XL Diag", evaluation_only=True),
         task("demo", "Demo", dataset="demo"),
     ]
-    synthetic = dataset("demo", "Demo", synthetic=True, limit=60, doi="", records=60, records_release=180, quarantined=[])
+    synthetic = dataset("demo", "Demo", synthetic=True, limit=60, doi="", records=60, records_release=180, quarantined=())
     parts = {"models": models, "tasks": tasks, "datasets": [dataset(), synthetic], "notes": [*GRAVE_NOTES, *NOTES]}
     return build(rows, reason, **parts)

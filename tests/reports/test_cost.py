@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 
-from ecgbench.profiling import complexity
-from ecgbench.profiling.cost import Costs
-from ecgbench.reports import _complexity, _cost
+from ecgbench import reports
+from ecgbench.errors import BadSetting
+from ecgbench.profiling import complexity, cost
+from ecgbench.results import profile
+from ecgbench.results.profile import Costs
 
 
 def row(model: str, leads: int, latency: float | None) -> dict[str, Any]:
@@ -32,46 +34,72 @@ def costs(timed: bool = True) -> Costs:
     )
 
 
+def draw(measured: Costs | profile.Complexity, to: Path) -> dict[str, Path]:
+    """What `ecgbench profile` leaves, by name."""
+    if isinstance(measured, Costs):
+        measured.paper, measured.rules = cost.beside_the_paper(measured.rows), list(cost.RULES)
+        measured.printed = cost.reciprocals()
+    kept = profile.save(measured, to)
+    return {path.name: path for path in [kept, *reports.write(reports.read(to), to)]}
+
+
 def test_tables_round_and_the_csv_does_not(tmp_path: Path) -> None:
-    facts = _cost.facts(costs(), range(1, 13))
-    written = {path.name: path for path in _cost.draw(facts, tmp_path)}
-    assert set(written) == {"cost.csv", "cost.md", "cost.tex", "throughput.png", "throughput.svg"}
+    written = draw(costs(), tmp_path)
+    tables = {f"cost.{kind}" for kind in ("csv", "md", "tex", "json")}
+    assert set(written) == tables | {"throughput.png", "throughput.svg", "index.html"}
     rows = list(csv.DictReader(io.StringIO(written["cost.csv"].read_text())))
     assert len(rows) == 24
     assert rows[0]["params_with_head_m"] == "7.107845"
     assert (rows[0]["gflop_forward_paper"], rows[12]["gflop_backward"]) == ("", "")
-    page = written["cost.md"].read_text()
-    assert (
-        "| LAEF | median (min–max) | 500 | 7.1 | 7.1 | 3.900 (0.600–7.200) | -- | 1.250 | -- | 77.4 (41.7–500.0) | 13.000 (2.000–24.000) |"
-        in page
-    )
-    assert page.count("Odd\\_one \\& co | 1–12 |") == 1
-    assert "aten::sort (3 calls)" in page
-    assert "it \\| broke" in page
+    md = written["cost.md"].read_text()
+    median = "| LAEF | median (min–max) | 500 | 7.1 | 7.1 | 3.900 (0.600–7.200) | -- | 1.250 | -- | 77.4 (41.7–500.0) "
+    assert f"{median}| 13.000 (2.000–24.000) |" in md
+    assert md.count("Odd\\_one \\& co | 1–12 |") == 1
+    assert "aten::sort (3 calls)" in md
+    assert "it \\| broke" in md
     tex = written["cost.tex"].read_text()
     assert r"Odd\_one \& co & 1--12 & 500" in tex
     assert tex.count("{") - tex.count(r"\{") == tex.count("}") - tex.count(r"\}")
 
 
+def test_the_page_shows_both_what_was_measured_in_one_folder(tmp_path: Path) -> None:
+    draw(costs(timed=False), tmp_path)
+    draw(graph(), tmp_path)
+    page = (tmp_path / "index.html").read_text()
+    assert "3.900 (0.600–7.200)" in page
+    assert "it | broke" in page
+    assert "57,600" in page
+    assert 'href="cost.csv"' in page
+
+
 def test_the_plot_shows_the_csv_and_is_drawn_only_of_times(tmp_path: Path) -> None:
-    facts = _cost.facts(costs(), range(1, 13))
-    with _cost._figure(facts) as figure:
-        drawn = [(list(line.get_xdata()), list(line.get_ydata())) for line in figure.axes[0].get_lines()]
-        assert [text.get_text() for text in figure.legends[0].get_texts()] == ["LAEF", "Odd_one & co"]
+    (section,) = reports.get("cost").sections(profile.Profile(costs=costs()))
+    figure = section.parts[-1]
+    with reports.drawing(figure) as sheet:
+        drawn = [(list(line.get_xdata()), list(line.get_ydata())) for line in sheet.axes[0].get_lines()]
+        assert [text.get_text() for text in sheet.legends[0].get_texts()] == ["LAEF", "Odd_one & co"]
     assert drawn == [
-        (list(range(1, 13)), [r["throughput_samples_s"] for r in facts["rows"] if r["model"] == name]) for name in ("laef", "odd_one")
+        (list(range(1, 13)), [r["throughput_samples_s"] for r in costs().rows if r["model"] == name]) for name in ("laef", "odd_one")
     ]
-    first, second = ([p.read_bytes() for p in _cost.draw(facts, tmp_path / name)] for name in "ab")
+    first, second = ([p.read_bytes() for p in draw(costs(), tmp_path / name).values()] for name in "ab")
     assert first == second
-    assert not [p for p in _cost.draw(_cost.facts(costs(timed=False), [1]), tmp_path / "c") if p.suffix in (".png", ".svg")]
+    assert not [p for p in draw(costs(timed=False), tmp_path / "c").values() if p.suffix in (".png", ".svg")]
 
 
 def test_a_single_number_of_leads_has_no_median_and_still_draws(tmp_path: Path) -> None:
     few = costs()
     few.rows = [r for r in few.rows if r["leads"] == 12]
-    facts = _cost.facts(few, [12])
-    assert [line["leads"] for line in facts["lines"]] == ["12", "12"]
-    assert {p.name for p in _cost.draw(facts, tmp_path)} >= {"throughput.png"}
+    written = draw(few, tmp_path)
+    assert "median" not in "".join(line for line in written["cost.md"].read_text().splitlines() if line.startswith("|"))
+    assert "throughput.png" in written
+
+
+def test_what_was_measured_is_read_back_and_a_damaged_file_is_named(tmp_path: Path) -> None:
+    profile.save(costs(), tmp_path)
+    assert profile.read(tmp_path).costs == costs()
+    (tmp_path / "cost.json").write_text('{"rows": ')
+    with pytest.raises(BadSetting, match=r"cost\.json cannot be read; remove it and run: ecgbench profile"):
+        reports.read(tmp_path)
 
 
 def test_the_papers_figures_as_it_prints_them_and_what_sets_ours_apart(tmp_path: Path) -> None:
@@ -81,7 +109,7 @@ def test_the_papers_figures_as_it_prints_them_and_what_sets_ours_apart(tmp_path:
     found.rows = [jepa, beside]
     found.titles = {"ecgjepa": "ECG-JEPA", "laef": "LAEF"}
     found.unknown, found.uncounted, found.most = {}, {"laef": "it | has none"}, {"laef": 8}
-    written = {path.name: path.read_text() for path in _cost.draw(_cost.facts(found, [12]), tmp_path)}
+    written = {name: path.read_text() for name, path in draw(found, tmp_path).items()}
     page, tex = written["cost.md"], written["cost.tex"]
     assert "| ECG-JEPA | 12 | 73.877 | 73.877 | 221.6 | 147.723 | 221.600 | 221.600 | 87.2 |" in page
     assert ",221.6," in written["cost_paper.csv"]
@@ -99,24 +127,27 @@ def test_the_papers_figures_as_it_prints_them_and_what_sets_ours_apart(tmp_path:
     assert "a: backward" not in page
 
 
-def test_complexity_files(tmp_path: Path) -> None:
+def graph() -> profile.Complexity:
+    """Counted and not timed."""
     rows = [
         {
-            "leads": n, "segments": s, "seconds": 5.0, **complexity.edges(n, s), "cost_paper": n * s * s + s * n * n, "device": "Some CPU",
-            "batch": None,
-            "cost_complete_graph": (n * s) ** 2, "flop_message_passing": 2e6 * n, "flop_per_edge_channel": 20.0, "flop_maps": 1e7,
-            "ms_message_passing": None, "ms_layers": None,
+            "leads": n, "segments": s, "seconds": 5.0, **complexity.edges(n, s), "cost_paper": n * s * s + s * n * n,
+            "device": "Some CPU", "batch": None, "cost_complete_graph": (n * s) ** 2, "flop_message_passing": 2e6 * n,
+            "flop_per_edge_channel": 20.0, "flop_maps": 1e7, "ms_message_passing": None, "ms_layers": None,
         } for s in (9, 20) for n in range(1, 13)
     ]  # fmt: skip
-    found = {"rows": rows, "channels": 768, "about": {"device": "Some CPU", "torch": "2.9"}}
-    written = {p.name for p in _complexity.draw(found, tmp_path)}
-    assert written == {f"complexity.{kind}" for kind in ("csv", "md", "png", "svg")}
-    page = (tmp_path / "complexity.md").read_text()
-    assert "| 20 | 12 | 240 | 2,280 | 1,320 | 7,440 | 7,680 | 57,600 | 24.00 | 20.0 | 10.0 | -- | -- |" in page
-    assert "= 0.542 of those" in page
-    assert "= 0.361 of those" in page
-    assert "1/L + 1/S, counts self-loops twice and exceeds 1 at L = 1" in page
-    assert "network's graph is 1/L + 1/S - 1/(LS)" in page
-    for r in rows:
+    return profile.Complexity(rows=rows, channels=768, about={"device": "Some CPU", "torch": "2.9"})
+
+
+def test_complexity_files(tmp_path: Path) -> None:
+    written = draw(graph(), tmp_path)
+    assert set(written) == {f"complexity.{kind}" for kind in ("csv", "md", "tex", "png", "svg", "json")} | {"index.html"}
+    md = (tmp_path / "complexity.md").read_text()
+    assert "| 20 | 12 | 240 | 2,280 | 1,320 | 7,440 | 7,680 | 57,600 | 24.00 | 20.0 | 10.0 | -- | -- |" in md
+    assert "= 0.542 of those" in md
+    assert "= 0.361 of those" in md
+    assert "1/L + 1/S, counts self-loops twice and exceeds 1 at L = 1" in md
+    assert "network's graph is 1/L + 1/S - 1/(LS)" in md
+    for r in graph().rows:
         n, s = r["leads"], r["segments"]
         assert r["edges_directed"] / r["cost_complete_graph"] == pytest.approx(1 / n + 1 / s - 1 / (n * s))

@@ -1,39 +1,49 @@
 """The main table: the CSV is the study, the other forms are that CSV spelled; ranks, signs, escapes and gaps in between."""
 
 import csv
-import io
 import math
 import re
 import runpy
 import subprocess
 import sys
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
 import pandas as pd
 import pytest
 
-from ecgbench.errors import UnknownName
-from ecgbench.reports import _facts, _form, main_table
-from ecgbench.reports._write import order, write
-from ecgbench.results.study import MAIN_COLUMNS
+from ecgbench import metrics, reports
+from ecgbench.results.study import Study
 
 make = SimpleNamespace(**runpy.run_path(str(Path(__file__).with_name("make_study.py"))))
 
 
-def texts(study):
-    facts = main_table.facts(study)
-    return main_table.csv_text(facts), main_table.markdown_text(facts), main_table.latex_text(facts)
+@pytest.fixture
+def texts(tmp_path: Path) -> "Iterator[object]":
+    """CSV, Markdown and LaTeX of a study."""
+
+    def write(study: Study) -> list[str]:
+        reports.write(study, tmp_path, only=["main_table"])
+        return [(tmp_path / f"main_table.{kind}").read_text() for kind in ("csv", "md", "tex")]
+
+    return write
 
 
-def test_csv_is_exactly_the_study():
+def table(study: Study) -> reports.Table:
+    (section,) = reports.get("main_table").sections(study)
+    return section.parts[0]
+
+
+def test_csv_is_exactly_the_study(texts):
     study = make.crowded()
     text = texts(study)[0]
-    read = list(csv.DictReader(io.StringIO(text)))
-    assert text.splitlines()[0] == ",".join(MAIN_COLUMNS)
+    read = list(csv.DictReader(text.splitlines()))
+    assert text.splitlines()[0] == ",".join(study.main.columns)
     assert len(read) == len(study.main)
     for row, (_, true) in zip(read, study.main.iterrows()):
-        for name in ("macro_auroc", "std", "low", "high", "p", "p_holm"):
+        for name in ("value", "std", "low", "high", "p", "p_holm"):
             assert row[name] == ("" if math.isnan(true[name]) else repr(float(true[name])))  # reads back bit for bit
         assert row["n_records"] == ("" if math.isnan(true["n_records"]) else str(int(true["n_records"])))
         assert (row["best"], row["leads"], row["status"]) == (str(bool(true["best"])).lower(), true["leads"], true["status"])
@@ -41,10 +51,10 @@ def test_csv_is_exactly_the_study():
     assert text == texts(make.crowded())[0]
 
 
-def test_every_number_of_the_other_forms_is_one_of_the_csv():
+def test_every_number_of_the_other_forms_is_one_of_the_csv(texts):
     study = make.crowded()
     _, md, tex = texts(study)
-    known = {f"{100 * v:.1f}" for name in ("macro_auroc", "std", "low", "high") for v in study.main[name].dropna()}
+    known = {f"{100 * v:.1f}" for name in ("value", "std", "low", "high") for v in study.main[name].dropna()}
     cells = [cell for line in md.splitlines() if line.startswith("| ") and "Task" not in line for cell in line.split("|")[3:-1]]
     rows = [cell for line in tex.splitlines() if line.endswith(r"\\") and re.search(r"\d\.\d|--", line) for cell in line.split("&")[2:]]
     found = re.findall(r"\d+\.\d+", " ".join(cells) + " ".join(row for row in rows if "M)" not in row))
@@ -52,7 +62,7 @@ def test_every_number_of_the_other_forms_is_one_of_the_csv():
     assert set(found) <= known
 
 
-def test_markdown_cells():
+def test_markdown_cells(texts):
     _, md, _ = texts(make.two_models())
     rows = {line.split("|")[2].strip(): [c.strip() for c in line.split("|")[3:-1]] for line in md.splitlines()[4:10]}
     assert rows["1"] == ["**72.3 (0.6)**", "<ins>57.3 (0.5)</ins>"]
@@ -63,15 +73,20 @@ def test_markdown_cells():
 
 
 def test_ranks_are_of_unrounded_values_and_ties_share_them():
-    table = _facts.grid(make.crowded())
-    at_12 = table["tasks"][0]["lines"][1]["cells"]
-    assert [cell["rank"] for cell in at_12] == [2, 1, 1, 3]  # 0.95002 is below 0.95004, though both print 95.0
-    assert [cell["asterisk"] for cell in at_12] == [True, False, False, False]  # a tie with the best is best: no asterisk
-    at_1 = table["tasks"][0]["lines"][0]["cells"]
-    assert [cell["rank"] for cell in at_1] == [1, 2, 2, None]
+    at_1, at_12 = (list(row.values())[2:] for row in table(make.crowded()).rows[:2])
+    assert [score.rank for score in at_12] == [2, 1, 1, 3]  # 0.95002 is below 0.95004, though both print 95.0
+    assert [score.star for score in at_12] == [True, False, False, False]  # a tie with the best is best: no asterisk
+    assert [score.rank for score in at_1] == [1, 2, 2, None]
 
 
-def test_latex_and_markdown_of_the_crowded_study():
+def test_ranks_follow_the_direction_of_the_metric():
+    study = make.crowded()
+    lower = replace(study, metrics={"auroc": replace(study.metrics["auroc"], direction="lower")})
+    at_12 = list(table(lower).rows[1].values())[2:]
+    assert [score.rank for score in at_12] == [2, 3, 3, 1]
+
+
+def test_latex_and_markdown_of_the_crowded_study(texts):
     _, md, tex = texts(make.crowded())
     assert r"\due{95.0}* & \uno{95.0} & \uno{95.0} & \tre{51.0}" in tex
     assert r"\uno{74.4 (1.4)} & \due{62.0 (0.4)} & \due{62.0 (0.4)} & --\textsuperscript{1}" in tex
@@ -84,13 +99,15 @@ def test_latex_and_markdown_of_the_crowded_study():
     assert "<sup>2</sup> failed: LeakError: NaN reached the output" in md
     assert r"skipped: none of I \& II \| III is \<read\>" in md
     assert r"-{}-limit 60" in tex
-    for note in (*make.GRAVE_NOTES, *make.NOTES):
-        assert _form.latex(note) in tex
-        assert _form.markdown(note) in md
+    assert r"A \& B: 3 labels have \textless{} 5 test positives (\_x\_, 50 \%)." in tex
+    assert r"A \& B: 3 labels have \< 5 test positives (\_x\_, 50 %)." in md
+    for said in ("SYNTHETIC DATA", "RANDOM WEIGHTS", "LIMITED", "INCOMPLETE"):  # tables travel without the page's banners
+        assert f"{said}: " in tex
+        assert f"{said}: " in md
 
 
 @pytest.mark.parametrize("study", [make.crowded(), make.two_models()])
-def test_latex_is_well_formed(study):
+def test_latex_is_well_formed(study, texts):
     tex = texts(study)[2]
     body = re.sub(r"(?<!\\)%.*", "", tex)
     opened = re.findall(r"\\(begin|end)\{(\w+)\}", body)
@@ -111,7 +128,7 @@ def test_latex_is_well_formed(study):
     assert all(f"\\providecommand{{\\{name}}}" in tex for name in ("uno", "due", "tre"))
 
 
-def test_one_model_is_not_ranked():
+def test_one_model_is_not_ranked(texts):
     csv_text, md, tex = texts(make.build([make.row("ptbxl_super", "laef", "12", 0.9, best=True)]))
     assert "90.0 [88.0, 92.0]" in md
     assert "**" not in md
@@ -122,46 +139,54 @@ def test_one_model_is_not_ranked():
 
 def test_nothing_finished_still_reports(tmp_path):
     study = make.build([make.row("ptbxl_super", "laef", "1", status="failed")])
-    drawn = write(study, tmp_path)
+    drawn = reports.write(study, tmp_path)
     assert "failed: it broke" in (tmp_path / "main_table.md").read_text()
     assert {"index.html", "main_table.csv", "main_table.md", "main_table.tex", "lead_curve.png"} <= {path.name for path in drawn}
 
 
-def test_write_draws_the_page_last_once_and_leaves_nothing_behind(tmp_path):
-    assert order()[-1] == "page"
-    assert order(["page", "MAIN-table", "main_table"]) == ["main_table", "page"]
-    with pytest.raises(UnknownName, match="did you mean main_table"):
-        order(["main_tabel"])
-    drawn = write(make.two_models(), tmp_path)
-    assert len(drawn) == len(set(drawn))
-    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(path.name for path in drawn)
-    before = {path: path.read_bytes() for path in drawn}
-    write(make.two_models(), tmp_path)
-    assert {path: path.read_bytes() for path in drawn} == before
-    assert write(make.two_models(), tmp_path / "new" / "folder", only=["main_table"])[0].parent.name == "folder"
-
-
 def test_survival_is_of_skill_above_chance_and_undefined_where_there_is_none():
-    kept = {row["label"]: row for row in _facts.survival(_facts.grid(make.two_models()))}
-    shares = {k["leads"]: k["share"] for k in kept["ST-MEM"]["kept"]}
-    assert shares["1"] == pytest.approx((0.573 - 0.5) / (0.926 - 0.5))
-    none = _facts.survival(_facts.grid(make.crowded()))[3]
-    assert none["label"].startswith("A&B")
-    assert none["kept"] == [{"leads": "1", "share": None}]
+    (section,) = reports.get("survival").sections(make.two_models())
+    kept = {row["model"].text: row for row in section.parts[0].rows}
+    assert kept["ST-MEM"]["1"] == pytest.approx((0.573 - 0.5) / (0.926 - 0.5))
+    (section,) = reports.get("survival").sections(make.crowded())
+    none = section.parts[0].rows[3]
+    assert none["model"].text.startswith("A&B")
+    assert none["1"] is None
 
 
-def test_numbers_may_come_as_pandas_likes_them():
+def test_numbers_may_come_as_pandas_likes_them(texts):
     study = make.two_models()
     wide = study.main.astype({"n_records": "Int64", "best": "boolean", "leads": "string", "model": "category"})
     wide.loc[0, "best"] = pd.NA
-    rows = _facts.main_rows(type(study)(**{**study.__dict__, "main": wide}))
-    assert rows[0]["best"] is False
-    assert rows[0]["n_records"] == 198
-    assert rows[0]["std"] == 0.006
+    first = next(csv.DictReader(texts(replace(study, main=wide))[0].splitlines()))
+    assert (first["best"], first["n_records"], first["std"]) == ("false", "198", "0.006")
+
+
+OTHER = """from ecgbench.cards import MetricCard
+CARD = MetricCard(title="Other", direction="higher", range=(0, 1), chance=None, summary="a test's", source="none")
+def value(target, score): ...
+def influence(target, score): ...
+"""
+
+
+def test_a_second_metric_has_its_own_table_and_rows(texts, tmp_path):
+    (tmp_path / "other.py").write_text(OTHER)
+    name = metrics.resolve(str(tmp_path / "other.py"))
+    study = make.two_models()
+    other = study.main.assign(metric=name, value=study.main["value"] / 2)
+    cards = {**study.metrics, name: metrics.card(name)}
+    both = replace(study, main=pd.concat([study.main, other], ignore_index=True), metrics=cards)
+    csv_text, md, tex = texts(both)
+    metrics.ROOM.forget()
+    assert len(csv_text.splitlines()) == 1 + 2 * len(study.main)
+    for text in (md, tex):
+        assert "Macro AUROC" in text
+        assert "Macro Other" in text
+        assert "36.1" in text
 
 
 def test_reports_need_no_torch():
     code = "import sys; sys.modules['torch'] = None; sys.path.insert(0, sys.argv[1]); import make_study\n"
-    code += "from pathlib import Path; from ecgbench.reports._write import write; assert 'matplotlib' not in sys.modules\n"
+    code += "from pathlib import Path; from ecgbench.reports import write; assert 'matplotlib' not in sys.modules\n"
     code += "import tempfile; write(make_study.two_models(), Path(tempfile.mkdtemp()))"
     subprocess.run([sys.executable, "-c", code, str(Path(__file__).parent)], check=True)

@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ecgbench import reports
 from ecgbench.cli.report import report
 from ecgbench.errors import BadSetting, BadWeights, MissingData
-from ecgbench.reports import _pretraining, _pretraining_figures
+from ecgbench.results import pretraining
 
 SCORES = ((0.90, 0.9505, 0.9508, 0.94), (0.95, 0.96))
 """Of both stages; in the first, the earliest within 0.001 of the best is not the best."""
@@ -55,6 +56,17 @@ def make(folder: Path, stages: int = 2, dataset: str = "ptbxl") -> Path:
     return folder
 
 
+def draw(folder: Path) -> list[Path]:
+    """As `ecgbench pretrain` does."""
+    return reports.write(reports.read(folder), folder / "report")
+
+
+def figures(folder: Path) -> dict[str, reports.Figure]:
+    """Figures of the report by name."""
+    parts = (part for section in reports.get("pretraining").sections(reports.read(folder)) for part in section.parts)
+    return {part.name: part for part in parts if isinstance(part, reports.Figure)}
+
+
 def rows(path: Path) -> list[dict[str, str]]:
     return list(csv.DictReader(path.open()))
 
@@ -74,21 +86,20 @@ class Page(HTMLParser):
 def test_the_checkpoint_marked_is_the_one_that_is_selected(tmp_path: Path) -> None:
     from ecgbench.pretraining.selection import Checkpoint, earliest
 
-    found = _pretraining.facts(make(tmp_path))
-    for stage, scores in zip(found["stages"], SCORES):
+    found = pretraining.read(make(tmp_path))
+    for stage, scores in zip(found.stages, SCORES):
         checkpoints = [Checkpoint(100 * i, score, (), "", "", 0.0) for i, score in enumerate(scores, 1)]
-        assert stage["selected"]["step"] == earliest(checkpoints).step == 200
-    _pretraining.draw(tmp_path)
+        assert stage.selected["step"] == earliest(checkpoints).step == 200
+    draw(tmp_path)
     marked = {(row["stage"], row["step"]) for row in rows(tmp_path / "report/dynamics.csv") if row["selected"] == "true"}
     assert marked == {("stage 1", "200"), ("stage 2", "200")}
 
 
 def test_figures_show_the_numbers_of_the_tables(tmp_path: Path) -> None:
-    found = _pretraining.facts(make(tmp_path))
-    table = _pretraining._tables(found)
-    with _pretraining_figures.figure(found, "dynamics") as figure:
+    drawn = figures(make(tmp_path))
+    with reports.drawing(drawn["dynamics"]) as figure:
         spread, cosine, probe, _, second, _ = figure.axes
-        mine = [row for row in table["dynamics"] if row["stage"] == "stage 1"]
+        mine = [row for row in drawn["dynamics"].numbers.rows if row["stage"] == "stage 1"]
         for at, layer in enumerate(("embedder", "block 1", "block 2")):
             of = [row for row in mine if row["layer"] == layer]
             assert list(spread.lines[at].get_ydata()) == [row["entropy"] for row in of]
@@ -98,27 +109,31 @@ def test_figures_show_the_numbers_of_the_tables(tmp_path: Path) -> None:
         assert [text.get_text() for text in probe.texts] == ["t* = 200"]
         assert cosine.get_ylim() == second.get_ylim()
         assert cosine.get_ylim()[0] < 0.2
-    with _pretraining_figures.figure(found, "elbow") as figure:
+    with reports.drawing(drawn["elbow"]) as figure:
         assert list(figure.axes[0].lines[1].get_xdata()) == [50]
         assert list(figure.axes[2].lines[1].get_xdata()) == [100, 500]
-    with _pretraining_figures.figure(found, "curve") as figure:
+    with reports.drawing(drawn["curve"]) as figure:
         frequencies = figure.axes[1].lines[2].get_ydata()[0]
         assert frequencies == pytest.approx(np.log(50) + np.log(250))  # of both codebooks, whose losses are summed
 
 
-def test_a_long_curve_is_thinned_without_hiding_a_peak() -> None:
-    values = np.sin(np.arange(80_000) / 900)
-    values[41_234], values[70_001] = 9, -9
-    steps, drawn = _pretraining_figures._thinned(np.arange(1, 80_001), values)
-    assert len(steps) <= _pretraining_figures.MOST
-    assert {41_235: 9.0, 70_002: -9.0}.items() <= dict(zip(steps.tolist(), drawn.tolist())).items()
+def test_a_long_curve_is_thinned_without_hiding_a_peak(tmp_path: Path) -> None:
+    folder = make(tmp_path, stages=1)
+    peaks = {41_235: 9.0, 70_002: -9.0}
+    losses = [peaks.get(step, float(np.sin(step / 900))) for step in range(1, 80_001)]
+    lines = [f"{step},{loss},0.25,500,0.1,0.0" for step, loss in enumerate(losses, 1)]
+    (folder / "stage1/curve.csv").write_text("\n".join(["step,loss,accuracy_1,nodes,seconds,waiting", *lines, ""]))
+    with reports.drawing(figures(folder)["curve"]) as figure:
+        steps, drawn = figure.axes[0].lines[0].get_data()
+    assert len(steps) <= 1000
+    assert peaks.items() <= dict(zip(steps.tolist(), drawn.tolist())).items()
 
 
 def test_times_are_exact_in_the_csv_and_stand_beside_what_they_rest_on(tmp_path: Path) -> None:
-    _pretraining.draw(make(tmp_path))
+    draw(make(tmp_path))
     assert rows(tmp_path / "report/phases.csv")[0]["seconds"] == "0.30000000000000004"
     told = (tmp_path / "report/phases.md").read_text()
-    assert "| stage 1: extraction | 0.3 s | 17,000 | 2.0 h | 9,200,000 | 30 days |" in told
+    assert "| stage 1: extraction | 0.3 s | 17,000 | 2 h | 9,200,000 | 30 days |" in told
     assert "GPU \\<b\\>\\&\\_1" in told
     assert "30, 100 and 500 codes" in told
     tex = (tmp_path / "report/phases.tex").read_text()
@@ -127,7 +142,7 @@ def test_times_are_exact_in_the_csv_and_stand_beside_what_they_rest_on(tmp_path:
 
 
 def test_the_page_asks_nothing_of_a_network_and_says_whose_weights_these_are(tmp_path: Path) -> None:
-    _pretraining.draw(make(tmp_path / "a"))
+    draw(make(tmp_path / "a"))
     text = (tmp_path / "a/report/index.html").read_text()
     page = Page(text)
     assert not {tag for tag, _ in page.seen} & {"script", "link", "img", "iframe", "b"}
@@ -138,12 +153,12 @@ def test_the_page_asks_nothing_of_a_network_and_says_whose_weights_these_are(tmp
     assert set(used) <= set(ids)
     beside = [a["href"] for tag, a in page.seen if tag == "a" and not (a["href"] or "").startswith("#")]
     assert all((tmp_path / "a/report" / str(name)).is_file() for name in beside)
-    assert _pretraining.OWN.replace("'", "&#39;") in text
+    assert pretraining.OWN.replace("'", "&#39;") in text
     assert "Synthetic" not in text
     assert "Not finished" not in text
-    _pretraining.draw(make(tmp_path / "b", dataset="demo"))
+    draw(make(tmp_path / "b", dataset="demo"))
     assert "Synthetic" in (tmp_path / "b/report/index.html").read_text()
-    assert _pretraining.SYNTHETIC in (tmp_path / "b/report/phases.md").read_text()
+    assert pretraining.SYNTHETIC in (tmp_path / "b/report/phases.md").read_text()
     assert {row["data"] for row in rows(tmp_path / "b/report/elbow.csv")} == {"demo (synthetic)"}
 
 
@@ -153,34 +168,34 @@ def test_one_that_is_not_finished_is_drawn_as_far_as_it_is(tmp_path: Path) -> No
         curve.write("401,0.0")  # a kill in the middle of a line
     for one in sorted(folder.glob("stage1/encoders/*.json"))[1:]:
         one.unlink()
-    written = {path.name for path in _pretraining.draw(folder)}
+    written = {path.name for path in draw(folder)}
     assert {"dynamics.png", "curve.png", "elbow.png", "index.html"} <= written
     assert not {"phases.csv", "phases.md"} & written
-    assert len(_pretraining.facts(folder)["stages"][0]["curve"]) == 400
+    assert len(pretraining.read(folder).stages[0].curve) == 400
     assert "400 in stage 1" in (folder / "report/index.html").read_text()
 
 
 def test_weights_of_before_are_not_passed_off_when_a_stage_went_on(tmp_path: Path) -> None:
     with (make(tmp_path) / "stage2/curve.csv").open("a") as curve:
         curve.write("201,1.0,0.3,0.3,500,0.1,0.0\n")
-    assert "201 in stage 2" in _pretraining.facts(tmp_path)["open"]
+    assert "201 in stage 2" in pretraining.read(tmp_path).open
 
 
 def test_nothing_to_draw_and_damaged_files_are_said(tmp_path: Path) -> None:
     with pytest.raises(MissingData, match="ecgbench pretrain"):
-        _pretraining.draw(tmp_path)
+        pretraining.read(tmp_path)
     (make(tmp_path / "a") / "stage1/codebook.json").write_text("{")
     with pytest.raises(BadWeights, match=r"stage1/codebook.json cannot be read"):
-        _pretraining.draw(tmp_path / "a")
+        draw(tmp_path / "a")
     (make(tmp_path / "b") / "stage1/elbow.csv").write_text("codes,used\n30\n")
     with pytest.raises(BadWeights, match=r"stage1/elbow.csv cannot be read"):
-        _pretraining.draw(tmp_path / "b")
+        draw(tmp_path / "b")
 
 
 def test_the_command_draws_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = make(tmp_path / "a")
-    report(folder, tmp_path / "b", None)
+    report(folder, tmp_path / "b", None, None)
     assert str(tmp_path / "b/index.html") in capsys.readouterr().out
     assert not (folder / "report").exists()
-    with pytest.raises(BadSetting, match="--only page"):
-        report(folder, None, "page")
+    with pytest.raises(BadSetting, match="report main_table reads a run, and this is a pretraining"):
+        report(folder, None, "main_table", None)

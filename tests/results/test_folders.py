@@ -20,7 +20,7 @@ from ecgbench.results import folders
 
 
 def content() -> dict[str, bytes | str]:
-    table = pd.DataFrame({"label": ["macro", "MI"], "auroc": [0.75, float("nan")]})
+    table = pd.DataFrame({"label": ["macro", "MI"], "value": [0.75, float("nan")]})
     return {"scores.parquet": as_parquet(table), "numbers.npy": as_npy(np.arange(6.0)), "cell.json": as_json({"windows": 2})}
 
 
@@ -30,7 +30,7 @@ def test_what_is_finished_is_read_as_it_was_written(tmp_path: Path) -> None:
     assert folders.publish(folder, content())
     assert folders.finished(folder)
     assert folders.intact(folder)
-    assert folders.read_table(folder, "scores.parquet")["auroc"].isna().tolist() == [False, True]
+    assert folders.read_table(folder, "scores.parquet")["value"].isna().tolist() == [False, True]
     assert folders.read_json(folder, "cell.json") == {"windows": 2}
     hashes = json.loads((folder / "DONE").read_text())
     assert hashes == {p.name: hashlib.sha256(p.read_bytes()).hexdigest() for p in folder.iterdir() if p.name != "DONE"}

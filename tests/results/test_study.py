@@ -7,20 +7,24 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.metrics import average_precision_score
 
+import ecgbench
+from ecgbench import metrics
 from ecgbench.cells import Cell, Fit, Plan, Scoring, key
 from ecgbench.ecg.draw import parse_leads, settings
-from ecgbench.errors import BadSetting, EcgbenchError, MissingData
+from ecgbench.errors import BadSetting, EcgbenchError, MissingData, WriteError
 from ecgbench.files import as_json, as_parquet
-from ecgbench.reports._write import write
+from ecgbench.reports import write
 from ecgbench.results.folders import publish
-from ecgbench.results.score import Scores, draws_of_patients, score
+from ecgbench.results.score import Draws, Scores, score, score_table
 from ecgbench.results.store import Store
 from ecgbench.results.study import MAIN_COLUMNS, Study, read
 from ecgbench.seeds import rng
@@ -34,6 +38,7 @@ TARGET = np.array([[i % 3 == 0, i % 5 < 2, False] for i in range(30)], np.int8)
 SKILL = {"good": 1.0, "fair": 0.9, "weak": 0.3, "poor": 0.1}
 SCORING = Scoring(draws=200)
 ALL = range(len(RECORDS))
+AUPRC = Path(__file__).parents[1] / "plugins" / "auprc.py"
 
 Settle = Callable[[Cell], Any]
 """What becomes of a cell: the positions of its records, or (file, reason), or None for nothing stored."""
@@ -84,22 +89,20 @@ def store_cell(run: Store, cell: Cell, rows: Iterable[int], about: dict[str, str
     """As a run does."""
     rows = list(rows)
     table = predictions(cell, rows)
-    scores = scored(table, SCORING)
     note = {
         **about, "identity": cell.identity, "key": key({"cell": cell.identity}), "finished": 0.0, "device": "cpu", "code": {},
-        "weights_name": "random", "n_records": len(rows), "excluded": 30 - len(rows), "blind": 0.0, "lost": scores.lost, "windows": 2.0,
+        "weights_name": "random", "n_records": len(rows), "excluded": 30 - len(rows), "blind": 0.0, "windows": 2.0,
+        "dataset_name": "toy", "features": None,
     }  # fmt: skip
     publish(run.cell_folder(cell, note["key"]), {
-        "predictions.parquet": as_parquet(table), "scores.parquet": as_parquet(scores.table), "cell.json": as_json(note),
+        "predictions.parquet": as_parquet(table), "scores.parquet": as_parquet(score_table(("auroc",), table)), "cell.json": as_json(note),
     })  # fmt: skip
 
 
 def scored(table: pd.DataFrame, scoring: Scoring) -> Scores:
     """Draws over all test patients, of which a cell takes its records' columns."""
-    rows = [RECORDS.index(r) for r in table["record"]]
-    weights = draws_of_patients("toy", PATIENTS, scoring.draws, scoring.bootstrap)[:, rows]
-    target, probability = (table[[f"{kind}:{n}" for n in LABELS]].to_numpy() for kind in ("target", "probability"))
-    return score(LABELS, target, probability, weights)
+    everyone = tuple(sorted(set(PATIENTS)))
+    return score("auroc", table, Draws(dataset="toy", patients=everyone, draws=scoring.draws, bootstrap=scoring.bootstrap))
 
 
 def made(path: Path, plan: Plan, settle: Settle = lambda cell: ALL, about: dict[str, Any] | None = None) -> Store:
@@ -130,7 +133,7 @@ def replicates(run: Store, model: str, setting: str) -> np.ndarray:
 def macro_replicates(run: Store, folder: Path) -> np.ndarray:
     plan = run.plan()
     assert plan is not None
-    return scored(pd.read_parquet(folder / "predictions.parquet"), plan.scoring).replicates[:, 0]
+    return scored(pd.read_parquet(folder / "predictions.parquet"), plan.scoring).replicates
 
 
 def macro(target: np.ndarray, probability: np.ndarray, weights: np.ndarray) -> float:
@@ -174,7 +177,7 @@ def test_seeds_are_averaged_and_the_interval_is_of_their_mean(tmp_path: Path) ->
             by_cell.setdefault(c.setting.seed, []).append(scores)
     by_seed = [sum(v) / 2 for v in by_cell.values()]  # two fits; the spread is over the three draws of leads alone
     mean = sum(by_seed) / 3
-    assert row["macro_auroc"] == pytest.approx(mean, abs=1e-12)
+    assert row["value"] == pytest.approx(mean, abs=1e-12)
     assert row["std"] == pytest.approx(math.sqrt(sum((v - mean) ** 2 for v in by_seed) / 2), abs=1e-12)
     of_all = np.concatenate([replicates(run, "good", f"1@seed{s}") for s in range(3)])
     assert of_all.shape == (6, SCORING.draws)
@@ -190,9 +193,9 @@ def test_best_p_and_asterisk_of_each_task_and_setting(tmp_path: Path) -> None:
     assert list(study.main.columns) == list(MAIN_COLUMNS)
     for (task, leads), part in study.main.groupby(["task", "leads"], sort=False):
         of = {m: np.mean([macro_replicates(run, f) for f in _of(run, str(task), m, str(leads))], axis=0) for m in SKILL}
-        best = part.loc[part["macro_auroc"].idxmax()]
+        best = part.loc[part["value"].idxmax()]
         assert list(part.loc[part["best"], "model"]) == [best["model"]]
-        ranked, raw = list(part.sort_values("macro_auroc", ascending=False)["model"]), {}
+        ranked, raw = list(part.sort_values("value", ascending=False)["model"]), {}
         for pair in itertools.combinations(ranked, 2):
             raw[pair] = min(1.0, 2 * (1 + int((of[pair[0]] - of[pair[1]] <= 0).sum())) / (SCORING.draws + 1))
         for _, row in part[part["model"] != best["model"]].iterrows():
@@ -201,7 +204,7 @@ def test_best_p_and_asterisk_of_each_task_and_setting(tmp_path: Path) -> None:
             found = _compared(study, str(task), str(leads), row["model"])
             assert row["p"] == found["p"] == pytest.approx(raw[best["model"], row["model"]], abs=1e-12)
             assert [found["low"], found["high"]] == pytest.approx([low, high], abs=1e-12)
-            assert found["difference"] == pytest.approx(best["macro_auroc"] - row["macro_auroc"], abs=1e-12)
+            assert found["difference"] == pytest.approx(best["value"] - row["value"], abs=1e-12)
             assert row["not_significantly_worse"] == (low <= 0 <= high)
             assert (found["best_model"], found["n_patients"]) == (best["model"], 24)
         family = sorted(raw.items(), key=lambda item: item[1])  # one task and one setting: six pairs, of which three are shown
@@ -235,7 +238,8 @@ def test_models_with_different_records_are_compared_on_those_in_both(tmp_path: P
     study = read(tmp_path)
     good, fair = line(study, "good", "12"), line(study, "fair", "12")
     assert (good["n_records"], fair["n_records"], fair["n_patients"]) == (30, 26, 21)
-    weights = draws_of_patients("toy", [PATIENTS[i] for i in kept], 60, "bayesian")
+    patients = [PATIENTS[i] for i in kept]
+    weights = Draws(dataset="toy", patients=tuple(sorted(set(patients))), draws=60, bootstrap="bayesian").weights(patients)
     draws, estimate = [], []
     for cell in plan.cells:
         probability = predictions(cell, kept)[[f"probability:{n}" for n in LABELS]].to_numpy()
@@ -246,7 +250,7 @@ def test_models_with_different_records_are_compared_on_those_in_both(tmp_path: P
     assert [found["low"], found["high"]] == pytest.approx(middle(draws[0] - draws[1]), abs=1e-5)
     assert found["n_patients"] == 21
     whole = predictions(plan.cells[0], ALL)[[f"probability:{n}" for n in LABELS]].to_numpy()
-    assert good["macro_auroc"] == pytest.approx(macro(TARGET, whole, np.ones(30)), abs=1e-12)  # its own score is of all its records
+    assert good["value"] == pytest.approx(macro(TARGET, whole, np.ones(30)), abs=1e-12)  # its own score is of all its records
     assert any("4 records shorter than its window" in note for note in study.notes)
 
 
@@ -266,7 +270,7 @@ def test_cells_without_a_number_keep_their_reason_and_cost_nobody_else(tmp_path:
     assert {k for k, v in status.items() if v == "skipped"} == {("weak", "1"), ("weak", "12")}
     assert {k for k, v in status.items() if v == "failed"} == {("fair", "12"), ("poor", "1")}
     gaps = study.main[study.main["status"] != "ok"]
-    assert gaps[["macro_auroc", "std", "low", "high", "n_records", "p", "p_holm"]].isna().all(axis=None)
+    assert gaps[["value", "std", "low", "high", "n_records", "p", "p_holm"]].isna().all(axis=None)
     assert not gaps[["best", "not_significantly_worse"]].any(axis=None)
     assert set(study.comparisons["model"]) == {"fair", "poor"}
     fair = _compared(study, "toy", "1", "fair")
@@ -320,6 +324,102 @@ def test_a_file_that_is_not_what_the_run_wrote_is_refused(tmp_path: Path, name: 
     assert "\n" not in str(caught.value)
 
 
+def test_intervals_are_kept_apart_and_may_be_deleted(tmp_path: Path) -> None:
+    """A second reading needs no predictions; what is not what was written is computed again."""
+    run = made(tmp_path, planned(["good", "fair"]))
+    first = read(tmp_path)
+    kept = sorted((tmp_path / "derived").iterdir())
+    assert len(kept) == len(first.results) == 8
+    for i, file in enumerate(kept):  # gone, cut short, altered, or as it was
+        data = file.read_bytes()
+        spoilt = [None, data[:40], data[:-1] + b"?", data][i % 4]
+        file.unlink() if spoilt is None else file.write_bytes(spoilt)
+    for _ in range(2):
+        again = read(tmp_path)
+        for name in ("main", "cells", "labels", "comparisons"):
+            pd.testing.assert_frame_equal(getattr(again, name), getattr(first, name))
+        assert sorted((tmp_path / "derived").iterdir()) == kept
+        for folder in folders(run, "good", "12"):
+            (folder / "predictions.parquet").unlink(missing_ok=True)
+    with pytest.raises(BadSetting, match="is not what the run wrote"):
+        again.result("toy", "good", "12", "zero").predictions()
+    shutil.rmtree(tmp_path / "derived")
+    with pytest.raises(BadSetting, match="is not what the run wrote"):
+        read(tmp_path)
+
+
+def test_a_run_that_is_only_read_can_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made(tmp_path, planned(["good"]))
+
+    def refused(path: Path, content: object) -> None:
+        raise WriteError(f"cannot write {path}: read-only file system")
+
+    monkeypatch.setattr("ecgbench.results.scorer.put", refused)
+    one = read(tmp_path)
+    assert not (tmp_path / "derived").exists()
+    monkeypatch.undo()
+    pd.testing.assert_frame_equal(one.main, read(tmp_path).main)
+
+
+def test_more_draws_or_another_bootstrap_are_not_taken_from_what_was_kept(tmp_path: Path) -> None:
+    plan = planned(["good"], leads="12", seeds=1)
+    run = made(tmp_path, plan)
+    lows = [read(tmp_path).main["low"][0]]
+    for scoring in (replace(SCORING, draws=300), replace(SCORING, bootstrap="multinomial")):
+        run.write_plan(replace(plan, scoring=scoring))
+        lows.append(read(tmp_path).main["low"][0])
+    assert len(set(lows)) == 3
+    assert len(list((tmp_path / "derived").iterdir())) == 3
+
+
+def test_any_metric_can_be_read_from_stored_predictions(tmp_path: Path) -> None:
+    made(tmp_path, planned(["good", "fair"]))
+    try:
+        study = ecgbench.read(tmp_path, metrics=["auroc", str(AUPRC)])
+        alone = study.of("AUPRC")
+    finally:
+        metrics.ROOM.forget()
+    assert (list(study.metrics), study.metric, alone.metric) == (["auroc", "auprc"], "auroc", "auprc")
+    pd.testing.assert_frame_equal(study.of("auroc").main, read(tmp_path).main)
+    for r in study.results:
+        table = r.predictions()
+        expected = [average_precision_score(table[f"target:{n}"], table[f"probability:{n}"]) for n in ("NORM", "MI")]
+        who = {"task": "toy", "model": r.cell.fit.model, "setting": str(r.cell.setting)}
+        labels = alone.labels[(alone.labels[list(who)] == pd.Series(who)).all(axis=1)].set_index("label")
+        np.testing.assert_allclose(labels.loc[["NORM", "MI"], "value"], expected, rtol=0, atol=1e-12)
+        assert np.isnan(labels.loc["RARE", "value"])
+        cell = alone.cells[(alone.cells[list(who)] == pd.Series(who)).all(axis=1)].iloc[0]
+        assert cell["value"] == pytest.approx(np.mean(expected), abs=1e-12)
+        assert cell["low"] < cell["value"] < cell["high"]
+    assert set(alone.comparisons["metric"]) == {"auprc"}
+    assert len(alone.comparisons) == len(study.of("auroc").comparisons) == 2
+    assert any("AUPRC: its intervals draw patients with replacement" in note for note in study.notes)
+    with pytest.raises(BadSetting, match="this study was read with auroc, auprc"):
+        study.of("nothing")
+
+
+def test_a_metric_that_entered_by_path_is_left_out_where_its_path_is_not_given(tmp_path: Path) -> None:
+    made(tmp_path, planned(["good"], scoring=replace(SCORING, metrics=("auroc", "auprc"))))
+    study = read(tmp_path)
+    assert list(study.metrics) == ["auroc"]
+    assert "Metric auprc entered by path and is left out here; name its file: --metrics auroc,./auprc.py." in study.notes
+    made(tmp_path / "alone", planned(["good"], scoring=replace(SCORING, metrics=("auprc",))))
+    with pytest.raises(BadSetting, match=r"--metrics ./auprc.py"):
+        read(tmp_path / "alone")
+
+
+def test_what_lies_beside_a_cell_is_read_when_it_is_asked_for(tmp_path: Path) -> None:
+    made(tmp_path, planned(["good"]))
+    study = read(tmp_path)
+    one = study.result("toy", "good", "1@seed2", "zero")
+    pd.testing.assert_frame_equal(one.predictions(), predictions(one.cell, ALL))
+    assert set(one.scores()["metric"]) == {"auroc"}
+    with pytest.raises(MissingData, match="features of this cell were not kept"):
+        one.features()
+    with pytest.raises(MissingData, match="holds no finished cell of good on toy at 1@seed7"):
+        study.result("toy", "good", "1@seed7", "zero")
+
+
 def test_no_run_is_said_in_a_line(tmp_path: Path) -> None:
     with pytest.raises(MissingData, match="ecgbench run --out") as caught:
         read(tmp_path / "none")
@@ -360,7 +460,7 @@ def test_a_model_that_was_pre_trained_on_the_tested_data_is_named(tmp_path: Path
 def test_reports_of_a_run_need_no_torch(tmp_path: Path) -> None:
     run = made(tmp_path / "run", planned(SKILL), _partly)
     code = "import sys; sys.modules['torch'] = None; from pathlib import Path; from ecgbench.results.study import read\n"
-    code += "from ecgbench.reports._write import write; write(read(Path(sys.argv[1])), Path(sys.argv[2]))"
+    code += "from ecgbench.reports import write; write(read(Path(sys.argv[1])), Path(sys.argv[2]))"
     subprocess.run([sys.executable, "-c", code, str(run.path), str(tmp_path / "report")], check=True)
     beside = {"index.html", "comparisons.csv", "cells.csv", "labels.csv", *(f"main_table.{k}" for k in ("csv", "md", "tex"))}
     assert beside | {f"lead_curve.{k}" for k in ("png", "svg", "csv")} == {p.name for p in (tmp_path / "report").iterdir()}

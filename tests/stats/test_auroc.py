@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.metrics import roc_auc_score
 
-from ecgbench.stats.auroc import auroc, macro_auroc, per_label
+from ecgbench.stats.auroc import auroc, influence, macro_auroc, per_label
 
 
 def records(ties: bool = True):
@@ -116,3 +116,20 @@ def test_macro_as_in_sklearn_on_defined_labels():
         warnings.simplefilter("ignore", UndefinedMetricWarning)
         expected = [roc_auc_score(target[:, k], score[:, k], sample_weight=weight) for k in range(6) if k != 2]
     assert macro_auroc(target, score, weight) == pytest.approx(np.mean(expected), abs=1e-12)
+
+
+def test_influence_is_the_slope_of_the_auroc_in_each_weight():
+    """Ties included; an undefined label has none, and each column sums to 0."""
+    random = np.random.default_rng(4)
+    target, score = random.random((40, 3)) < 0.3, random.integers(0, 12, (40, 3))
+    target[:, 1] = True
+    found = influence(target, score)
+    np.testing.assert_allclose(found.sum(axis=0)[[0, 2]], 0, atol=1e-9)
+    assert np.isnan(found[:, 1]).all()
+    step = 1e-5
+    for i in range(40):
+        more, less = np.ones(40), np.ones(40)
+        more[i], less[i] = 1 + step, 1 - step
+        for k in (0, 2):
+            slope = (auroc(target[:, k], score[:, k], more) - auroc(target[:, k], score[:, k], less)) / (2 * step)
+            assert found[i, k] == pytest.approx(40 * slope, abs=1e-6)

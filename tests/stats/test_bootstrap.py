@@ -10,8 +10,15 @@ from hypothesis import strategies as st
 from sklearn.metrics import roc_auc_score
 
 from ecgbench.seeds import rng
-from ecgbench.stats.auroc import auroc
-from ecgbench.stats.bootstrap import auroc_replicates, macro_replicates, patient_weights, percentile_interval
+from ecgbench.stats.auroc import auroc, per_label
+from ecgbench.stats.bootstrap import (
+    auroc_replicates,
+    label_replicates,
+    macro_replicates,
+    patient_weights,
+    percentile_interval,
+    resampled,
+)
 
 KINDS = ["bayesian", "multinomial"]
 
@@ -73,14 +80,15 @@ def test_laws_of_the_weights():
 def test_replicates_are_those_of_a_loop_over_sklearn(kind):
     patients, target, score = study()
     weights = patient_weights(patients, 150, rng("w"), kind)
-    found = macro_replicates(target, score, weights)
+    labels = label_replicates(target, score, weights)
+    macro, lost = macro_replicates(labels, np.isfinite(per_label(target, score)))
     loop = np.stack([sklearn_replicates(target[:, k], score[:, k], weights) for k in range(5)], axis=1)
-    np.testing.assert_allclose(found.labels, loop, rtol=0, atol=1e-12)
-    np.testing.assert_allclose(found.macro, np.nanmean(loop, axis=1), rtol=0, atol=1e-12)
-    np.testing.assert_array_equal(found.lost, np.isnan(loop).sum(axis=1))
-    assert (found.lost.sum() > 0) == (kind == "multinomial"), "only the multinomial bootstrap loses classes"
+    np.testing.assert_allclose(labels, loop, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(macro, np.nanmean(loop, axis=1), rtol=0, atol=1e-12)
+    np.testing.assert_array_equal(lost, np.isnan(loop).sum(axis=1))
+    assert (lost.sum() > 0) == (kind == "multinomial"), "only the multinomial bootstrap loses classes"
     for k in range(5):
-        np.testing.assert_array_equal(auroc_replicates(target[:, k], score[:, k], weights), found.labels[:, k])
+        np.testing.assert_array_equal(auroc_replicates(target[:, k], score[:, k], weights), labels[:, k])
 
 
 @settings(deadline=None)
@@ -106,10 +114,18 @@ def test_undefined_labels_are_left_out_and_lost_ones_counted():
     target = np.array([[0, 1, 0], [0, 0, 0], [1, 0, 0], [1, 0, 0]])
     score = np.arange(12.0).reshape(4, 3)
     weights = np.array([[1, 1, 1, 1], [0, 1, 1, 1], [1, 1, 0, 0], [0, 1, 0, 0]])
-    found = macro_replicates(target, score, weights)
-    np.testing.assert_array_equal(found.labels, [[1, 0, np.nan], [1, np.nan, np.nan], [np.nan, 0, np.nan], [np.nan] * 3])
-    np.testing.assert_array_equal(found.macro, [0.5, 1, 0, np.nan])
-    np.testing.assert_array_equal(found.lost, [0, 1, 1, 2])
+    labels = label_replicates(target, score, weights)
+    macro, lost = macro_replicates(labels, np.isfinite(per_label(target, score)))
+    np.testing.assert_array_equal(labels, [[1, 0, np.nan], [1, np.nan, np.nan], [np.nan, 0, np.nan], [np.nan] * 3])
+    np.testing.assert_array_equal(macro, [0.5, 1, 0, np.nan])
+    np.testing.assert_array_equal(lost, [0, 1, 1, 2])
+
+
+def test_resampled_records_are_weighted_records():
+    """Repeating a record is giving it that weight, for any statistic: here the AUROC, which is known both ways."""
+    patients, target, score = study()
+    counts = patient_weights(patients, 20, rng("w"), "multinomial")
+    np.testing.assert_allclose(resampled(per_label, target, score, counts), label_replicates(target, score, counts), rtol=0, atol=1e-12)
 
 
 def test_memory_is_bounded():
@@ -118,7 +134,7 @@ def test_memory_is_bounded():
     target, score = random.random((20_000, 2)) < 0.5, random.standard_normal((20_000, 2))
     weights = patient_weights(np.arange(20_000).astype(str), 150, rng("w"), "bayesian")
     tracemalloc.start()
-    macro_replicates(target, score, weights)
+    label_replicates(target, score, weights)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 100e6
@@ -138,7 +154,7 @@ def test_bad_settings_are_refused():
     with pytest.raises(ValueError, match="no record"):
         patient_weights([], 3, rng("w"), "bayesian")
     with pytest.raises(ValueError, match="NaN"):
-        macro_replicates([[0], [1]], [[0.1], [np.nan]], np.ones((3, 2)))
+        label_replicates([[0], [1]], [[0.1], [np.nan]], np.ones((3, 2)))
 
 
 def test_percentile_interval_leaves_nan_draws_out():

@@ -76,14 +76,14 @@ def test_a_report_keeps_the_level_of_its_family_and_comparisons_with_the_best_al
     cells = tuple(Cell(fit=f, task="toy", setting=Fixed(ALL), policy="zero") for f in fits)
     scoring = Plan(name="toy", cells=cells, scoring=Scoring(draws=100)).powered().scoring
     assert scoring.draws == 1500
-    generator, records, wrong, naive, studies = rng("family"), pd.DataFrame({"record": ["r0"]}), 0, 0, 1000
+    generator, wrong, naive, studies = rng("family"), 0, 0, 1000
     for _ in range(studies):
         rows = []
         for cell, estimate, drawn in zip(cells, *simulated(generator, 6, scoring.draws), strict=True):
-            table = pd.DataFrame({"label": [MACRO], "auroc": [estimate]})
-            one = Scored(cell=cell, dataset="toy", scores=table, replicates=drawn[:, None], predictions=records)
-            rows.append(Row(task="toy", model=cell.fit.model, leads="12", policy="zero", cells=[one]))
-        compare(rows, scoring)
+            table = pd.DataFrame({"label": [MACRO], "value": [estimate]})
+            one = Scored(cell=cell, metric="auroc", table=table, replicates=drawn, records="the same")
+            rows.append(Row(task="toy", model=cell.fit.model, leads="12", policy="zero", metric="auroc", cells=[one]))
+        compare(rows, lambda one, names: one)
         wrong += bool(np.nanmin([r.p_holm for r in rows]) <= 0.05)
         naive += bool(holm([r.difference.p for r in rows if r.difference]).min() <= 0.05)
     assert 0.015 < wrong / studies <= 0.055  # 3.9 % by the studentised range; 0 would mean that nothing is ever told apart

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from ecgbench.seeds import rng
 from ecgbench.stats.auroc import macro_auroc
-from ecgbench.stats.bootstrap import macro_replicates, patient_weights
+from ecgbench.stats.bootstrap import label_replicates, macro_replicates, patient_weights
 from ecgbench.stats.paired import Difference, holm, p_value, paired_difference
 
 
@@ -72,7 +72,7 @@ def test_paired_difference_is_narrower_than_unpaired():
     shared = random.standard_normal((400, 3)) + target
     good, poor = (shared + random.normal(0, noise, (400, 3)) for noise in (0.1, 1.0))
     weights = patient_weights(np.arange(400).astype(str), 500, rng("w"), "bayesian")
-    best, other = macro_replicates(target, good, weights).macro, macro_replicates(target, poor, weights).macro
+    best, other = (macro_replicates(label_replicates(target, s, weights), np.ones(target.shape[1], bool))[0] for s in (good, poor))
     found = paired_difference(macro_auroc(target, good), macro_auroc(target, poor), best, other)
     assert found.difference == pytest.approx(macro_auroc(target, good) - macro_auroc(target, poor))
     assert found.low < found.difference < found.high

@@ -1,0 +1,91 @@
+"""The kinds of folder that can be reported, and the head of the page of each."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+from ecgbench.errors import BadSetting, MissingData
+from ecgbench.reports._facts import columns, grave, tasks
+from ecgbench.reports._section import Heading, Reads
+from ecgbench.results import pretraining, profile, study
+from ecgbench.text import counted, enumerated
+
+Source = TypeVar("Source")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kind(Generic[Source]):
+    """One kind."""
+
+    source: type[Source]
+    """What its reports receive."""
+    files: tuple[str, ...]
+    """A folder that holds one of these is of this kind."""
+    read: Callable[[Path], Source]
+    heading: Callable[[Source], Heading]
+
+
+def read(folder: Path, metrics: Sequence[str]) -> Any:
+    """See `reports.read`."""
+    for name, kind in KINDS.items():
+        if any((folder / file).is_file() for file in kind.files):
+            if metrics and name != "run":
+                raise BadSetting(f"--metrics {','.join(metrics)}: {folder} is a {name}, and no run; leave it out")
+            return study.read(folder, metrics) if name == "run" else kind.read(folder)
+    raise MissingData(f"no run in {folder} (no plan.json there), no profile and no pre-training; run: ecgbench run --out {folder}")
+
+
+def of(source: object) -> tuple[Reads, Kind[Any]]:
+    """The name and the kind of what was read."""
+    for name, kind in KINDS.items():
+        if isinstance(source, kind.source):
+            return name, kind
+    raise TypeError(f"{type(source).__name__} is nothing that can be reported")
+
+
+def _of_run(run: study.Study) -> Heading:
+    data = [
+        f"{one.title}, version {one.version}: {counted(one.test_records, 'test record')} of {counted(one.test_patients, 'patient')}"
+        for one in run.datasets
+    ]
+    said = [text for text in run.notes if grave(text)]
+    version = str(run.provenance.version)
+    return Heading(title=_title(run), lines=data, banners=list(map(_banner, said)), said=said, version=version)
+
+
+def _title(run: study.Study) -> str:
+    """`LAEF and ST-MEM on PTB-XL Super`."""
+    models = list(dict.fromkeys(head.title for head in columns(run)))
+    on = [task.title for task in tasks(run)]
+    who = enumerated(models) if len(models) <= 4 else f"{len(models)} models"
+    return f"{who or 'Nothing'} on {(enumerated(on) if len(on) <= 3 else f'{len(on)} tasks') or 'nothing'}"
+
+
+def _banner(note: str) -> tuple[str, str]:
+    """What nobody may overlook: synthetic data, random weights, a limit, what is not finished, failed or skipped."""
+    word, _, rest = note.partition(": ")
+    return word.capitalize(), rest[:1].upper() + rest[1:]
+
+
+def _of_profile(found: profile.Profile) -> Heading:
+    return Heading(title="What models cost", lines=[f"Device: {found.device}"])
+
+
+def _of_pretraining(made: pretraining.Pretraining) -> Heading:
+    recipe = made.recipe.get("name")
+    banners = {"Own weights": pretraining.OWN, "Synthetic": made.warning, "Not finished": made.open}
+    return Heading(
+        title=f"LAEF, pre-trained by recipe {recipe}" if recipe else "LAEF, in pre-training",
+        lines=[f"Data: {made.data}"],
+        banners=[(word, text) for word, text in banners.items() if text],
+        said=[text for text in banners.values() if text],
+    )
+
+
+KINDS: dict[Reads, Kind[Any]] = {
+    "run": Kind(source=study.Study, files=("plan.json",), read=study.read, heading=_of_run),
+    "profile": Kind(source=profile.Profile, files=profile.FILES, read=profile.read, heading=_of_profile),
+    "pretraining": Kind(source=pretraining.Pretraining, files=pretraining.FILES, read=pretraining.read, heading=_of_pretraining),
+}
+"""In the order in which a folder is tried."""

@@ -1,0 +1,230 @@
+"""What a report says of itself and what it returns: sections of text, tables and figures, which `write` turns into files."""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from ecgbench.errors import BadSetting
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure as Sheet
+
+Reads = Literal["run", "profile", "pretraining"]
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReportCard:
+    """What a report is."""
+
+    title: str
+    summary: str
+    reads: Reads
+    """What `sections` receives: a run (results.study), a profile (results.profile) or a pre-training
+    (results.pretraining)."""
+    order: int = 500
+    """Its place on the page: the lowest comes first."""
+
+
+@dataclass(frozen=True)
+class Code:
+    """Text in the letters of a machine: digests, commands."""
+
+    kind: ClassVar = "code"
+    text: str
+
+
+@dataclass(frozen=True)
+class Link:
+    """Text that leads to an address."""
+
+    kind: ClassVar = "link"
+    text: str
+    address: str
+
+
+@dataclass(frozen=True)
+class Cell:
+    """Text of a table with a raised sign behind it (a sign of Table.marks) and small print."""
+
+    kind: ClassVar = "cell"
+    text: str
+    mark: str = ""
+    small: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Score:
+    """A score of a table, as fractions, printed x 100 with its spread or interval and its place among its row."""
+
+    kind: ClassVar = "score"
+    value: float | None
+    std: float | None = None
+    """Standard deviation over lead draws."""
+    low: float | None = None
+    high: float | None = None
+    rank: int | None = None
+    """1, 2, 3, or None."""
+    star: bool = False
+    """Whether the asterisk of Table.marks stands behind it."""
+    footnote: int | None = None
+    """Which of Table.footnotes says why there is no value, from 1."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column of a table."""
+
+    name: str
+    """Its key in each row, and its name in the CSV."""
+    heading: str = ""
+    """For readers; `name` if empty."""
+    kind: Literal["group", "text", "number", "score"] = "text"
+    """group: neighbouring rows with the same value stand together under it; score: of `Score`."""
+    spell: Callable[[Any], str] = str
+    """How a value is printed for readers; None is printed as --, a key that is not there as nothing."""
+    note: str = ""
+    """Second line of the heading."""
+    on_page: Callable[[Any], str] | None = None
+    """`spell` for the page, where there is room for words."""
+    aside: str = ""
+    """What follows the note on the page alone."""
+    mark: str = ""
+    """A sign of Table.marks behind the heading."""
+    symbol: str = ""
+    """Letter that stands for the column in LaTeX; the last words of the caption say what it is."""
+
+    @property
+    def title(self) -> str:
+        """The heading."""
+        return self.heading or self.name
+
+
+@dataclass(frozen=True, kw_only=True)
+class Numbers:
+    """Rows of a CSV file: unrounded, scores as fractions."""
+
+    columns: Sequence[str]
+    rows: Sequence[Row]
+    summary: str = ""
+    """What a row is, for the list of files."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Table:
+    """A table, for readers in Markdown, LaTeX and HTML, and its numbers in CSV."""
+
+    kind: ClassVar = "table"
+    name: str
+    """Stem of its CSV file, and its label in LaTeX."""
+    columns: Sequence[Column]
+    rows: Sequence[Row]
+    caption: str = ""
+    notes: Sequence[str] = ()
+    """Sentences under it."""
+    marks: Mapping[str, str] = field(default_factory=dict)
+    """Sign (*, †, ‡) -> what it means, of the signs that are used."""
+    footnotes: Sequence[str] = ()
+    """Why scores are missing; see Score.footnote."""
+    numbers: Numbers | None = None
+    """What its CSV file holds, where that is not `rows`."""
+    formats: Sequence[Literal["csv", "md", "tex", "html"]] = ("csv", "md", "tex", "html")
+    """Where it is shown."""
+
+    def __post_init__(self) -> None:
+        named(self.name, "table")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Figure:
+    """A figure, as PNG, SVG and on the page, and its numbers in CSV."""
+
+    kind: ClassVar = "figure"
+    name: str
+    """Stem of its files."""
+    draw: Callable[["Sheet"], Sequence[Any] | None]
+    """Draws on an empty matplotlib figure in the style of all figures; returns the handles of the legend above it (see `handle`)."""
+    caption: str = ""
+    size: tuple[float, float] = (7.4, 4.6)
+    """Width and height in inches."""
+    numbers: Numbers | None = None
+
+    def __post_init__(self) -> None:
+        named(self.name, "figure")
+
+
+@dataclass(frozen=True)
+class Text:
+    """A paragraph."""
+
+    kind: ClassVar = "text"
+    text: str | Code
+    style: Literal["plain", "fine"] = "plain"
+
+
+@dataclass(frozen=True)
+class Notes:
+    """Sentences, one below the other; `findings` stand in large letters."""
+
+    kind: ClassVar = "notes"
+    texts: Sequence[str]
+    style: Literal["plain", "fine", "findings"] = "fine"
+
+
+@dataclass(frozen=True)
+class Facts:
+    """Words and what they stand for; a value may consist of several pieces."""
+
+    kind: ClassVar = "facts"
+    items: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Group:
+    """Parts under a heading of their own, or folded away under a line."""
+
+    kind: ClassVar = "group"
+    title: str
+    parts: Sequence["Part"]
+    folded: bool = False
+    unfolded: bool = False
+    """Whether what is folded is shown at first."""
+
+
+Part = Text | Notes | Facts | Group | Table | Figure
+
+
+@dataclass(frozen=True, kw_only=True)
+class Section:
+    """One section of the page; its tables in Markdown and LaTeX stand together in NAME.md and NAME.tex."""
+
+    name: str
+    title: str = ""
+    """Its heading; a section without one stands above the table of contents."""
+    short: str = ""
+    """The heading in the table of contents."""
+    parts: Sequence[Part] = ()
+
+    def __post_init__(self) -> None:
+        named(self.name, "section")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Heading:
+    """The head of a page."""
+
+    title: str
+    lines: Sequence[str] = ()
+    banners: Sequence[tuple[str, str]] = ()
+    """What nobody may overlook: a word and a sentence."""
+    said: Sequence[str] = ()
+    """Notes that stand in the banners: no table repeats them on the page."""
+    version: str = ""
+    """Of ecgbench, which made the numbers."""
+
+
+def named(name: str, what: str) -> None:
+    """BadSetting where a name is not fit for a file and an anchor."""
+    if not re.fullmatch("[a-z][a-z0-9_-]*", name):
+        raise BadSetting(f"{what} {name!r}: its name becomes that of a file; use small letters, digits, - and _")

@@ -1,0 +1,262 @@
+"""Tables in CSV, Markdown and LaTeX, in the form of the paper that introduced LAEF: three ranks a row, an asterisk, daggers."""
+
+import csv
+import io
+import math
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import groupby
+from typing import Any
+
+from ecgbench.reports._section import Cell, Code, Column, Link, Numbers, Row, Score, Section, Table
+from ecgbench.reports._text import bracket, latex, markdown, points
+from ecgbench.text import enumerated, visible
+
+SPREAD = "Random leads: mean (standard deviation over lead draws)."
+NONE = "--"
+_FORMULA = re.compile(r"\s*[=+\-@＝＋－＠]|[\t\n]")
+"""How a cell begins that spreadsheet programs compute instead of showing it (OWASP, CSV Injection; full-width signs too)."""
+_RANK_LATEX = {1: r"\uno{%s}", 2: r"\due{%s}", 3: r"\tre{%s}", None: "%s"}
+_RANK_MARKDOWN = {1: "**%s**", 2: "<ins>%s</ins>", 3: "*%s*", None: "%s"}
+_SIGNS = {"*": "*", "†": r"$^\dagger$", "‡": r"$^\ddagger$", "": ""}
+_RANKS = r"""% \uno, \due, \tre: best, second and third of a row, in the paper's red, blue and green.
+\providecommand{\uno}[1]{\textcolor{red!70!black}{#1}}
+\providecommand{\due}[1]{\textcolor{blue!70!black}{#1}}
+\providecommand{\tre}[1]{\textcolor{green!50!black}{#1}}
+"""
+_SIZES = ((6, r"\footnotesize"), (8, r"\scriptsize"))
+"""Up to how many columns which letters; `\\tiny` beyond, shrunk to the line."""
+
+Spell = Callable[[Column, Any], str]
+
+
+def csv_text(columns: Sequence[str], rows: Iterable[Row]) -> str:
+    r"""CSV text, LF line ends; floats in the shortest form that reads back equal, booleans true/false, nothing for None.
+
+    Text that a spreadsheet program would compute (it begins with = + - @, a tab or a line end) gets an apostrophe before
+    it, which such programs read as "this is text"; numbers never do. Text is `visible`.
+
+    >>> csv_text(["a", "b", "c"], [{"a": 0.1, "b": True, "c": None}])
+    'a,b,c\n0.1,true,\n'
+    """
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows([[_field(row.get(c)) for c in columns] for row in rows])
+    return out.getvalue()
+
+
+def _field(value: Any) -> str:
+    value = value.value if isinstance(value, Score) else value
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int | float):
+        return repr(value)
+    text = visible(plain(value))
+    return f"'{text}" if _FORMULA.match(text) else text
+
+
+def numbers(table: Table) -> Numbers:
+    """What the CSV file of a table holds."""
+    return table.numbers or Numbers(columns=[column.name for column in table.columns], rows=table.rows)
+
+
+def plain(value: Any) -> str:
+    """A value without its marks."""
+    return value.text if isinstance(value, Cell | Code | Link) else str(value)
+
+
+def scores(table: Table) -> list[Score]:
+    """All scores of a table."""
+    return [value for row in table.rows for value in row.values() if isinstance(value, Score)]
+
+
+def ranked(table: Table) -> bool:
+    """Whether any row of a table compares two scores or more."""
+    return any(score.rank for score in scores(table))
+
+
+def spread(table: Table) -> bool:
+    """Whether any score of a table is a mean over several lead draws."""
+    return any(score.std is not None for score in scores(table))
+
+
+def score_text(score: Score) -> str:
+    """`94.6 (1.0)`: mean and standard deviation over lead draws, x 100; without the second where there is one draw."""
+    return points(score.value) + ("" if score.std is None else f" ({points(score.std)})")
+
+
+def groups(table: Table) -> Iterator[tuple[Any, list[Row]]]:
+    """(what the column of kind group holds, or None; its rows) of neighbouring rows that belong together."""
+    by = next((column.name for column in table.columns if column.kind == "group"), None)
+    for value, rows in groupby(table.rows, key=lambda row: row.get(by)):
+        yield value, list(rows)
+
+
+def markdown_text(section: Section) -> str:
+    """NAME.md: each table with its caption, marks, footnotes and notes; empty where no table is shown in Markdown."""
+    blocks = [block for table in tables(section, "md") for block in _markdown_blocks(table)]
+    return "\n\n".join(blocks) + "\n" if blocks else ""
+
+
+def tables(section: Section, kind: str) -> list[Table]:
+    """The tables of a section that are shown in one format."""
+    return [part for part in section.parts if isinstance(part, Table) and kind in part.formats]
+
+
+def _markdown_blocks(table: Table) -> Iterator[str]:
+    there = scores(table)
+    said = [markdown(table.caption), SPREAD if spread(table) else "", "One draw: estimate [95 % interval]." if there else ""]
+    said.append("**Best**, <ins>second</ins> and *third* of a row, ranked before rounding." if ranked(table) else "")
+    if any(said):
+        yield " ".join(filter(None, said))
+    yield _markdown_table(table, _markdown_cell)
+    notes = [f"{markdown(sign)} {markdown(meaning)}." for sign, meaning in table.marks.items()]
+    notes += [f"<sup>{number}</sup> {markdown(text)}" for number, text in enumerate(table.footnotes, 1)]
+    notes += [markdown(text) for text in table.notes]
+    if notes:
+        yield "\n".join(f"- {note}" for note in notes)
+    if any(score.low is not None for score in there):
+        yield "95 % intervals, × 100."
+        yield _markdown_table(table, _interval_or(_markdown_cell))
+
+
+def _markdown_table(table: Table, spell: Spell) -> str:
+    heads = [markdown(c.title) + c.mark + (f" ({markdown(c.note)})" if c.note else "") for c in table.columns]
+    lines = [heads, [":--" if c.kind in ("group", "text") else "--:" for c in table.columns]]
+    lines += [[spell(c, value) for c, value in line] for _, line in _lines(table)]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _lines(table: Table) -> Iterator[tuple[int, list[tuple[Column, Any]]]]:
+    """Each row with its size of group, 0 in all but the first row of a group, where the group's value is left out."""
+    for _, rows in groups(table):
+        for number, row in enumerate(rows):
+            yield (
+                0 if number else len(rows),
+                [(c, "" if c.kind == "group" and number else row.get(c.name, "")) for c in table.columns],
+            )
+
+
+def _interval_or(spell: Spell) -> Spell:
+    """Scores as their intervals."""
+
+    def interval(column: Column, value: Any) -> str:
+        return (bracket(value.low, value.high) or NONE) if isinstance(value, Score) else spell(column, value)
+
+    return interval
+
+
+def _markdown_cell(column: Column, value: Any) -> str:
+    if isinstance(value, Score):
+        if value.value is None:
+            return f"{NONE}<sup>{value.footnote}</sup>" if value.footnote else NONE
+        text = _RANK_MARKDOWN[value.rank] % score_text(value) + (r"\*" if value.star else "")
+        interval = bracket(value.low, value.high) if value.std is None else ""
+        return f"{text} {interval}".strip()
+    if isinstance(value, Cell):
+        return (markdown(value.text) + value.mark + " " + markdown(value.small)).strip()
+    return markdown(spelled(column, value))
+
+
+def spelled(column: Column, value: Any, page: bool = False) -> str:
+    """A value as its column prints it."""
+    if value is None:
+        return NONE
+    if value == "" or isinstance(value, Cell | Code | Link):
+        return plain(value)
+    return (column.on_page or column.spell)(value) if page else column.spell(value)
+
+
+def latex_text(section: Section) -> str:
+    """NAME.tex: its tables, ready for `\\input`; empty where no table is shown in LaTeX."""
+    shown = tables(section, "tex")
+    if not shown:
+        return ""
+    ranks, grouped = any(map(scores, shown)), any(c.kind == "group" for table in shown for c in table.columns)
+    wide = any(_wide(table) for table in shown)
+    needs = ["booktabs", *(["multirow"] if grouped else []), *(["graphicx"] if wide else []), *(["xcolor"] if ranks else [])]
+    packages = enumerated([rf"\usepackage{{{name}}}" for name in needs])
+    head = f"% Needs {packages}."
+    return "\n".join([head, *([_RANKS] if ranks else []), *(text for table in shown for text in _latex_tables(table))])
+
+
+def _wide(table: Table) -> bool:
+    return len(table.columns) > _SIZES[-1][0]
+
+
+def _latex_tables(table: Table) -> Iterator[str]:
+    symbol = "".join(f" ${c.symbol}$" for c in table.columns if c.symbol)
+    said = [latex(table.caption.removesuffix(".")) + symbol + "." if table.caption else "", SPREAD if spread(table) else ""]
+    said.append(r"\uno{Best}, \due{second} and \tre{third} of a row, ranked before rounding." if ranked(table) else "")
+    said += [f"{_sign(sign)}~{latex(meaning)}." for sign, meaning in table.marks.items()]
+    notes = [rf"\textsuperscript{{{number}}}~{latex(text)}" for number, text in enumerate(table.footnotes, 1)]
+    notes += [latex(text) for text in table.notes]
+    label = table.name.removesuffix("_table").replace("_", "-")
+    yield _latex_table(table, _latex_cell, (label, " ".join(filter(None, said))), notes)
+    if any(score.low is not None for score in scores(table)):
+        yield _latex_table(table, _interval_or(_latex_cell), (f"{label}-intervals", latex("95 % intervals, × 100.")), [])
+
+
+def _latex_table(table: Table, spell: Spell, names: tuple[str, str], notes: Sequence[str]) -> str:
+    label, caption = names
+    kinds = {"group": "l", "text": "l", "number": "r", "score": "c"}
+    size = next((letters for most, letters in _SIZES if len(table.columns) <= most), r"\tiny")
+    opened, closed = (r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{", "}") if _wide(table) else ("", "")
+    lines = [
+        r"\begin{table}[htb!]",
+        r"\centering",
+        rf"\caption{{{caption}}}",
+        rf"\label{{tab:ecgbench-{label}}}",
+        r"\setlength{\tabcolsep}{3pt}",
+        size,
+        *([opened] if opened else []),
+        rf"\begin{{tabular}}{{{''.join(kinds[c.kind] for c in table.columns)}}}",
+        r"\toprule",
+        *_latex_heads(table),
+        r"\midrule",
+        *_latex_rows(table, spell),
+        r"\bottomrule",
+        r"\end{tabular}" + closed,
+    ]
+    if notes:
+        lines += [r"\par\smallskip", r"\begin{minipage}{\linewidth}\scriptsize", *(f"{note}\\par" for note in notes), r"\end{minipage}"]
+    return "\n".join([*lines, r"\end{table}", ""])
+
+
+def _latex_heads(table: Table) -> Iterator[str]:
+    titles = [(f"${c.symbol}$" if c.symbol else latex(c.title)) + _sign(c.mark) for c in table.columns]
+    if not any(c.note for c in table.columns):
+        yield " & ".join(titles) + r" \\"
+        return
+    words = [c.kind in ("group", "text") for c in table.columns]
+    yield " & ".join(rf"\multirow{{2}}{{*}}{{{title}}}" if word else title for title, word in zip(titles, words)) + r" \\"
+    yield " & ".join(f"({latex(c.note)})" if c.note else "" for c in table.columns) + r" \\"
+
+
+def _latex_rows(table: Table, spell: Spell) -> Iterator[str]:
+    first = True
+    for size, line in _lines(table):
+        grouped = any(c.kind == "group" for c, _ in line)
+        if size and grouped and not first:
+            yield r"\midrule"
+        first = False
+        cells = [rf"\multirow{{{size}}}{{*}}{{{spell(c, v)}}}" if c.kind == "group" and size else spell(c, v) for c, v in line]
+        yield " & ".join(cells) + r" \\"
+
+
+def _latex_cell(column: Column, value: Any) -> str:
+    if isinstance(value, Score):
+        if value.value is None:
+            return NONE + (rf"\textsuperscript{{{value.footnote}}}" if value.footnote else "")
+        return _RANK_LATEX[value.rank] % score_text(value) + ("*" if value.star else "")
+    if isinstance(value, Cell):
+        return (latex(value.text) + _sign(value.mark) + " " + latex(value.small)).strip()
+    text = spelled(column, value)
+    return text if text == NONE else latex(text)
+
+
+def _sign(sign: str) -> str:
+    return _SIGNS.get(sign) or latex(sign)

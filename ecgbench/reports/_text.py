@@ -1,0 +1,131 @@
+"""How numbers and words are spelled for readers: scores x 100, and the escapes of Markdown and LaTeX."""
+
+import re
+from datetime import UTC, datetime
+
+from ecgbench.text import line
+
+MINUS = "−"
+
+_LATEX = {
+    "\\": r"\textbackslash{}",
+    "{": r"\{",
+    "}": r"\}",
+    "$": r"\$",
+    "&": r"\&",
+    "%": r"\%",
+    "#": r"\#",
+    "_": r"\_",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+    '"': "''",
+    "\u2018": "`",
+    "\u2019": "'",
+    "\u201c": "``",
+    "\u201d": "''",
+    "–": "--",
+    "—": "---",
+    "−": "$-$",
+    "\u00a0": "~",
+    "…": r"\ldots{}",
+    "×": r"$\times$",
+    "·": r"$\cdot$",
+    "±": r"$\pm$",
+    "≤": r"$\leq$",
+    "≥": r"$\geq$",
+    "→": r"$\rightarrow$",
+    "°": r"$^\circ$",
+    "†": r"$\dagger$",
+    "‡": r"$\ddagger$",
+    "µ": r"$\mu$",
+    "μ": r"$\mu$",
+    "²": r"$^2$",
+}
+
+
+def points(fraction: float | None, digits: int = 1) -> str:
+    """A fraction x 100; `--` where there is none.
+
+    >>> points(0.9456), points(None)
+    ('94.6', '--')
+    """
+    return "--" if fraction is None else f"{100 * fraction:.{digits}f}"
+
+
+def signed(fraction: float | None) -> str:
+    """A difference x 100 with its sign (a true minus); a difference that rounds to nothing has none.
+
+    >>> signed(-0.0123), signed(0.004), signed(-0.00001)
+    ('−1.2', '+0.4', '0.0')
+    """
+    if fraction is None:
+        return "--"
+    size = points(abs(fraction))
+    return size if float(size) == 0 else (MINUS if fraction < 0 else "+") + size
+
+
+def bracket(low: float | None, high: float | None) -> str:
+    """An interval x 100; empty where there is none.
+
+    >>> bracket(0.981, 0.9949), bracket(None, 0.5)
+    ('[98.1, 99.5]', '')
+    """
+    return "" if low is None or high is None else f"[{points(low)}, {points(high)}]"
+
+
+def p_value(p: float | None) -> str:
+    """A p value to three places.
+
+    >>> p_value(0.0304), p_value(0.00001), p_value(None)
+    ('0.030', '<0.001', '--')
+    """
+    if p is None:
+        return "--"
+    return "<0.001" if p < 0.001 else f"{p:.3f}"
+
+
+def millions(parameters: int | None) -> str:
+    """A number of parameters as tables print it.
+
+    >>> millions(7_104_000), millions(41_000), millions(None)
+    ('7.1M', '0.041M', '')
+    """
+    if not parameters:
+        return ""
+    return f"{parameters / 1e6:.1f}M" if parameters >= 1e5 else f"{parameters / 1e6:.2g}M"
+
+
+def moment(seconds: float | str | None) -> str:
+    """A time in seconds since 1970 as a date; text as it is.
+
+    >>> moment(1735787045.0)
+    '2025-01-02 03:04 UTC'
+    """
+    if seconds is None or isinstance(seconds, str):
+        return seconds or ""
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M} UTC"
+
+
+def latex(text: str) -> str:
+    r"""Text that LaTeX prints as it stands, with any engine; a character no standard font holds becomes its code point.
+
+    >>> latex("A&B_1 --limit 5 %")
+    'A\\&B\\_1 -{}-limit 5 \\%'
+    """
+    spelled = [
+        _LATEX.get(c, c) if c in _LATEX or ord(c) < 0x180 else rf"\texttt{{U+{ord(c):04X}}}" for c in line(text).replace("--", "-\0-")
+    ]
+    return "".join(spelled).replace("\0", "{}")
+
+
+def markdown(text: str) -> str:
+    r"""Text that Markdown prints as it stands, also inside a table.
+
+    >>> markdown("<b> a|b * _c_")
+    '\\<b\\> a\\|b \\* \\_c\\_'
+    """
+    escaped = re.sub(r"([\\`*_\[\]<>|~&#$])", r"\\\1", line(text))
+    return re.sub(r"^(\d*)([-+.)])(?= |$)", r"\1\\\2", escaped)  # else it begins a list

@@ -1,0 +1,56 @@
+"""Paired comparisons: each model against the best of its task and lead setting, with p corrected for all pairs."""
+
+from ecgbench.reports import Cell, Column, Numbers, ReportCard, Section, Table, p_value, signed
+from ecgbench.reports._facts import Compared, comparisons, labels_of, records, tasks
+from ecgbench.results.study import Study
+
+CARD = ReportCard(title="Comparisons", summary="each model against the best of its task and lead setting, with p", reads="run", order=40)
+_COLUMNS = (
+    Column("task", "Task", "group"),
+    Column("leads", "Leads"),
+    Column("model", "Model"),
+    Column("best", "Best"),
+    Column("difference", "Best − model", "number", note="points, 95 % interval"),
+    Column("p", "p", "number", p_value),
+    Column("p_holm", "p", "number", p_value, note="Holm"),
+    Column("n_patients", "Patients", "number", "{:,}".format, note="in both"),
+    Column("worse", "Interval excludes 0"),
+)
+_NOTE = (
+    "The same patients are drawn for both sides of a difference. Not significantly worse: the 95 % interval of the paired "
+    "difference contains 0. The best was chosen on the same data, so p is post selection; Holm corrects over all pairs of "
+    "models and policies of one task and one lead setting, any of which could have held the best."
+)
+
+
+def sections(study: Study) -> list[Section]:
+    """One table per metric; comparisons.csv holds them all."""
+    labels, titles = labels_of(study), {task.task: task.title for task in tasks(study)}
+    numbers = Numbers(
+        columns=list(study.comparisons.columns),
+        rows=records(study.comparisons),
+        summary="one row per comparison with the best of a metric, task and lead setting",
+    )
+    tables = []
+    for name, card in study.metrics.items():
+        rows = [
+            {"task": titles[row.task], "model": labels[row.column], "best": labels[row.best], **_spelled(row)}
+            for task in titles
+            for row in comparisons(study.of(name))
+            if row.task == task
+        ]
+        more = {"notes": [_NOTE]} if rows else {}
+        first = name == study.metric
+        formats = (*(("csv",) if first else ()), *(("html",) if rows else ()))
+        caption = f"By macro {card.title}." if len(study.metrics) > 1 else ""
+        stem = "comparisons" if first else f"comparisons_{name}"
+        tables.append(Table(name=stem, caption=caption, columns=_COLUMNS, rows=rows, numbers=numbers, formats=formats, **more))
+    return [Section(name="comparisons", title="Paired comparisons with the best", short=CARD.title, parts=tables)]
+
+
+def _spelled(row: Compared) -> dict[str, object]:
+    interval = "" if row.worse is None else f"[{signed(row.low)}, {signed(row.high)}]"
+    verdict = "not tested" if row.worse is None else "yes" if row.worse else "no"
+    difference = Cell(signed(row.difference), small=interval)
+    numbers = {"p": row.p, "p_holm": row.p_holm, "n_patients": row.n_patients}
+    return {"leads": row.leads, "difference": difference, "worse": verdict} | numbers

@@ -1,0 +1,210 @@
+"""Findings: what the rows of the main table say, in sentences: who is best, whether that could be chance, what skill is kept.
+
+Untrained encoders and synthetic data allow no such sentence. A run of nothing else is told as what it is, with its numbers
+beside; in a mixed run they are left out of the comparison, and untrained encoders follow as a reference.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ecgbench.reports import Notes, ReportCard, Section, p_value, points
+from ecgbench.reports._facts import (
+    FULL,
+    Block,
+    Compared,
+    Gap,
+    Grid,
+    Head,
+    Kept,
+    comparisons,
+    gaps,
+    grid,
+    setting_words,
+    survival,
+)
+from ecgbench.results.notes import PENDING
+from ecgbench.results.study import Study
+from ecgbench.text import counted, enumerated
+
+CARD = ReportCard(
+    title="Findings",
+    summary="what the rows say: who is best, whether that could be chance, what skill is kept",
+    reads="run",
+    order=0,
+)
+MANY = 3
+"""With more tasks than this, the sentences count tasks instead of naming each."""
+LEVEL = 0.05
+"""Of p after Holm."""
+
+Standing = list[tuple[Head, float]]
+"""Columns and scores of one task and setting, the best first."""
+
+
+@dataclass(frozen=True)
+class _Table:
+    """What the sentences are made of."""
+
+    grid: Grid
+    compared: Sequence[Compared]
+
+    @property
+    def name(self) -> str:
+        return f"macro {self.grid.metric.title}"
+
+    def standing(self, block: Block, leads: str) -> Standing:
+        """The columns that have a score, the best first."""
+        scores = [
+            (head, score.value)
+            for line in block.lines
+            if line.leads == leads
+            for head, score in zip(self.grid.columns, line.scores)
+            if score is not None and score.value is not None
+        ]
+        return sorted(scores, key=lambda pair: pair[1], reverse=self.grid.metric.direction == "higher")
+
+    def where(self, block: Block, words: str) -> str:
+        """The title of the task is said only where there are several."""
+        return f"{block.title}, {words}: " if len(self.grid.tasks) > 1 else f"{words[0].upper()}{words[1:]}: "
+
+
+def sections(study: Study) -> list[Section]:
+    """Sentences for the top of the page."""
+    first = study.of(study.metric)
+    table = _Table(grid(study), comparisons(first))
+    return [Section(name="findings", parts=[Notes(_findings(table, gaps(first)), "findings")])]
+
+
+def _findings(table: _Table, lost: Sequence[Gap]) -> list[str]:
+    """What the rows say; at 12 leads first, then from the fewest random leads."""
+    blocks = table.grid.tasks
+    asked = list(dict.fromkeys(line.leads for block in blocks for line in block.lines))
+    if not any(table.standing(block, leads) for block in blocks for leads in asked):
+        return [_nothing(lost)]
+    counts = sorted((leads for leads in asked if leads.isdigit()), key=lambda leads: (leads != FULL, int(leads)))
+    shown = (counts or asked)[:3]
+    real = [block for block in blocks if not block.synthetic]
+    if not real or all(head.random for head in table.grid.columns):
+        return [_harness(table.grid, real), *_numbers(table, shown)]
+    if len(real) > MANY:
+        return [text for leads in shown if (text := _tally(table, real, leads))]
+    said = [text for block in real for leads in shown if (text := _winner(table, block, leads))]
+    names = {block.task for block in real}
+    return said + _kept(table, [row for row in survival(table.grid) if row.task in names and not row.head.random])
+
+
+def _nothing(lost: Sequence[Gap]) -> str:
+    counts: dict[str, int] = {}
+    for gap in lost:
+        counts[gap.word] = counts.get(gap.word, 0) + sum(count for count, _ in gap.leads.values())
+    if set(counts) == {PENDING}:
+        return f"Nothing is computed yet: {counted(counts[PENDING], 'cell')} to go."
+    words = [f"{count:,} {word}" for word, count in counts.items()]
+    return f"No cell of this run has a number: {enumerated(words) or 'none was asked for'}."
+
+
+def _harness(table: Grid, real: Sequence[Block]) -> str:
+    """Why nothing may be read from the numbers of this run."""
+    untrained = all(head.random for head in table.columns)
+    why = ["every encoder is untrained"] if untrained else []
+    why += [] if real else ["all data are synthetic"]
+    what = "a published model" if real else "a model or a patient"
+    return f"This run shows the harness at work: {enumerated(why)}, so no number here says anything about {what}."
+
+
+def _numbers(table: _Table, shown: Sequence[str]) -> list[str]:
+    said = []
+    for block in table.grid.tasks if len(table.grid.tasks) <= MANY else ():
+        for leads in shown:
+            there = {(head.model, head.policy): value for head, value in table.standing(block, leads)}
+            values = [
+                f"{head.label} {points(there[head.model, head.policy])}"
+                for head in table.grid.columns
+                if (head.model, head.policy) in there
+            ]
+            if values:
+                said.append(f"{table.where(block, setting_words(leads))}{table.name} {', '.join(values)}.")
+    return said
+
+
+def _split(standing: Standing) -> tuple[Standing, Standing]:
+    """The trained, and the untrained encoders."""
+    return [pair for pair in standing if not pair[0].random], [pair for pair in standing if pair[0].random]
+
+
+def _winner(table: _Table, block: Block, leads: str) -> str:
+    trained, untrained = _split(table.standing(block, leads))
+    if not trained:
+        return ""
+    words = [f"{head.label} {points(value)}" for head, value in untrained]
+    reference = f" Untrained, for reference: {', '.join(words)}." if words else ""
+    said = table.where(block, setting_words(leads))
+    top = trained[0][1]
+    best = [head.label for head, value in trained if value == top]
+    if len(trained) == 1:
+        return f"{said}{best[0]} has {table.name} {points(top)}.{reference}"
+    if len(best) > 1:
+        return f"{said}{enumerated(best)} are equal at {points(top)}.{reference}"
+    best_of = "best of the trained" if untrained else "best"
+    return f"{said}{_gap(table, (block.task, leads), trained, best_of)}{reference}"
+
+
+def _gap(table: _Table, row: tuple[str, str], trained: Standing, best_of: str) -> str:
+    """The best, and how far it stands from the second."""
+    (first, top), (second, following) = trained[:2]
+    test = _test(table, row, first, second)
+    gap = abs(test.difference if test else top - following)
+    side = "above" if table.grid.metric.direction == "higher" else "below"
+    said = f"{first.label} is {best_of} with {points(top)}, {points(gap)} points {side} {second.label}"
+    if test is None or (beyond := _beyond(test)) is None:
+        return f"{said}; not tested."
+    p = f" (p = {p_value(test.p_holm)} after Holm)" if test.p_holm is not None else ""
+    return f"{said}, a difference that {'is larger than chance explains' if beyond else 'could be chance'}{p}."
+
+
+def _beyond(test: Compared) -> bool | None:
+    """Whether a difference is larger than chance explains, p after Holm below 0.05: a sentence is picked from many comparisons.
+
+    None where it was not tested. The asterisk of the table follows the paper's rule instead, each interval by itself.
+    """
+    return None if test.worse is None else test.worse if test.p_holm is None else test.p_holm < LEVEL
+
+
+def _test(table: _Table, row: tuple[str, str], first: Head, second: Head) -> Compared | None:
+    """The paired comparison of two columns, where the first is the best of the row (task, leads)."""
+    for one in table.compared:
+        if (one.task, one.leads) == row and one.column == (second.model, second.policy):
+            return one if one.best == (first.model, first.policy) else None
+    return None
+
+
+def _tally(table: _Table, blocks: Sequence[Block], leads: str) -> str:
+    wins: dict[str, list[bool]] = {}
+    contests = 0
+    for block in blocks:
+        trained, _ = _split(table.standing(block, leads))
+        if len(trained) < 2:
+            continue
+        contests += 1
+        best = [head for head, value in trained if value == trained[0][1]]
+        tests = [_test(table, (block.task, leads), best[0], head) for head, _ in trained[1:]]
+        clear = all(test is not None and bool(_beyond(test)) for test in tests)
+        for head in best:
+            wins.setdefault(head.label, []).append(clear)
+    ordered = sorted(wins.items(), key=lambda item: -len(item[1]))
+    words = [f"{name} is best on {len(won)} (on {sum(won)} of them by more than chance explains)" for name, won in ordered]
+    return f"{setting_words(leads).capitalize()}, {counted(contests, 'task')}: {'; '.join(words)}." if words else ""
+
+
+def _kept(table: _Table, kept: Sequence[Kept]) -> list[str]:
+    said = []
+    for block in table.grid.tasks:
+        words = []
+        for row in (row for row in kept if row.task == block.task):
+            shares = sorted((int(leads), share) for leads, share in row.shares.items() if leads.isdigit() and share is not None)
+            if shares:
+                parts = [f"{points(share, 0)} % with {setting_words(str(number))}" for number, share in shares[:2]]
+                words.append(f"{row.head.label} keeps {enumerated(parts)}")
+        if words:
+            said.append(f"{table.where(block, f'of the skill above chance at {setting_words(FULL)}')}{'; '.join(words)}.")
+    return said

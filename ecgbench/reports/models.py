@@ -1,0 +1,73 @@
+"""Models: what each network is, what it was fed, what an absent lead became, and where its weights are from."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ecgbench.reports import Code, Facts, Group, ReportCard, Section
+from ecgbench.reports._facts import columns
+from ecgbench.results.facts import ModelFacts
+from ecgbench.results.study import Study
+from ecgbench.text import counted, enumerated
+
+CARD = ReportCard(title="Models", summary="what each network is and what it was fed", reads="run", order=80)
+_WHERE = {"native": "before resampling", "record": "after resampling", "window": "each window"}
+
+
+def sections(study: Study) -> list[Section]:
+    """The facts of each model."""
+    policies: dict[str, list[str]] = {}
+    for head in columns(study):
+        policies.setdefault(head.model, []).append(head.policy)
+    parts = [
+        Group(
+            f"{one.title} (random weights)" if one.weights == "random" else one.title,
+            [Facts(_facts(one, policies.get(one.name, [])))],
+        )
+        for one in study.models
+    ]
+    return [Section(name="models", title=CARD.title, parts=parts)]
+
+
+def _facts(model: ModelFacts, policies: list[str]) -> dict[str, object]:
+    contract = model.contract
+    size = f"; {model.parameters:,} parameters" if model.parameters else ""
+    corpora = f"; on {', '.join(model.corpora)}" if model.corpora else ""
+    return {
+        "Network": f"{model.summary}{size}",
+        "Input": contract_words(contract),
+        "Policy used": enumerated(policies) or "--",
+        "An absent lead": f"under policy {contract['policy']}: {contract['absent']}",
+        "Windows": "--" if model.windows is None else f"{model.windows:.3g} of a record averaged",
+        "Weights": list(_weights(model)),
+        **({"Pre-training": f"{model.objective}{corpora}"} if model.objective else {}),
+        "Paper": model.paper,
+        "Licence": model.licence,
+    }
+
+
+def _weights(model: ModelFacts) -> Iterator[str | Code]:
+    yield str(model.weights)
+    if model.weights_sha256:
+        yield ", sha256 of the tensors "
+        yield Code(model.weights_sha256)
+    source = model.weights_source or {}
+    if source.get("file"):
+        yield f"; from {source['file']}, sha256 "
+        yield Code(str(source["sha256"]))
+        licence = f", licence {source['licence']}" if source.get("licence") else ""
+        yield licence + (f": {source['terms']}" if source.get("terms") else "")
+
+
+def contract_words(contract: Mapping[str, Any]) -> str:
+    """An input contract in one line: `paper: 100 Hz, windows of 5 s, 12 leads, no filter, normalisation none`."""
+    band = contract.get("filter")
+    words = [f"{contract['fs']:g} Hz", f"windows of {contract['seconds']:g} s", counted(len(contract["leads"]), "lead")]
+    words.append(
+        f"band-pass {band['low']:g}–{band['high']:g} Hz ({band['kind']}, {_WHERE[band.get('where', 'native')]})" if band else "no filter"
+    )
+    words.append(f"limited to ±{contract['clip']:g} mV" if contract.get("clip") else "")
+    words.append(f"normalisation {contract['normalisation']}" + (" of each window" if contract.get("scope") == "window" else ""))
+    words.append(f"a window every {contract['stride']:g} s" if contract.get("stride") else "")
+    decimate = contract.get("decimate", 1)
+    words.append(f"the leads joined and decimated by {decimate}" if decimate > 1 else "")
+    return f"{contract['name']}: " + ", ".join(filter(None, words))

@@ -1,0 +1,232 @@
+"""Pre-training: its recipe, data, codebooks, curve and times beside the paper's, finished or not."""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from ecgbench.reports import Code, Column, Facts, Figure, Notes, Numbers, Part, ReportCard, Section, Table, Text
+from ecgbench.reports import _pretraining_figures as figures
+from ecgbench.results.pretraining import MARGIN, Pretraining, Stage
+from ecgbench.text import duration, enumerated
+
+CARD = ReportCard(
+    title="Pre-training",
+    summary="recipe, data, codebooks, curve and times of a pre-training, finished or not",
+    reads="pretraining",
+    order=10,
+)
+_PHASES = ("phase", "seconds", "records", "device", "projected_records", "projected_seconds", "paper_seconds")
+_PROBE = "macro AUROC × 100 of a linear head on frozen features, validation split of the development task"
+_LATER = "Told when both stages are finished."
+_LEFT_OUT = {
+    "id": "PTB-XL's validation or test folds under another name",
+    "patient": "of a patient of a validation or test split",
+    "signal": "with the samples of a validation or test recording",
+}
+_WORDS = {
+    "name": "Name",
+    "digest": "Digest",
+    "datasets": "Corpora",
+    "task": "Development task",
+    "descriptor": "Descriptor of stage 1",
+    "codes": "Codes of stage 1",
+    "refined": "Codes of stage 2",
+    "block": "Stage 2 clusters nodes of block",
+    "init": "Stage 2 starts from",
+    "probe_records": "Training recordings of a probe",
+    "windows": "Windows for entropy and cosine",
+    "kept": "Recordings in memory as",
+    "seed": "Seed",
+    "adamw": "Decoupled weight decay (AdamW)",
+    "batch": "Recordings per step",
+    "micro": "Recordings per pass",
+    "edge_drop": "Edges within leads left out",
+    "lr": "Learning rate",
+    "probe_every": "Steps between kept encoders",
+    "ratio": "Masked share of the nodes of a lead",
+}
+
+
+def sections(made: Pretraining) -> list[Section]:
+    """One section for each question that a reader of the weights has."""
+    drawn = {
+        "Training dynamics": figures.dynamics(made, _dynamics(made)),
+        "Loss and accuracy": figures.curve(made),
+        "Sizes of codebooks": figures.elbow(made, _elbow(made)),
+    }
+    return [
+        _recipe(made),
+        Section(name="data", title="Data", parts=[Facts(_data(made))]),
+        _codebooks(made),
+        _selection(made),
+        *(_drawn(title, figure) for title, figure in drawn.items() if figure is not None),
+        Section(name="phases", title="Time", parts=[_times(made)]),
+        Section(name="made_with", title="Made with", parts=[_made_with(made)]),
+    ]
+
+
+def _drawn(title: str, figure: Figure) -> Section:
+    return Section(name=figure.name, title=title, parts=[figure])
+
+
+def _recipe(made: Pretraining) -> Section:
+    recipe = made.recipe
+    ordered = sorted((key for key in recipe if key != "stages"), key=lambda key: [*_WORDS, key].index(key))
+    stages = recipe["stages"]
+    columns = [Column("setting", "Setting")] + [Column(f"{at}", f"Stage {at}", "number", _value) for at in (1, 2)]
+    rows = [{"setting": _word(key)} | {str(at): _value(s[key]) for at, s in enumerate(stages, 1)} for key in stages[0]]
+    table = Table(name="recipe", columns=columns, rows=rows, formats=("html",))
+    facts = Facts({_word(key): _value(recipe[key]) for key in ordered})
+    return Section(name="recipe", title="Recipe", parts=[facts, table])
+
+
+def _word(key: str) -> str:
+    return _WORDS.get(key, key.replace("_", " ").capitalize())
+
+
+def _value(value: Any) -> Any:
+    if isinstance(value, dict):
+        return ", ".join(f"{key} {of}" for key, of in value.items())
+    if isinstance(value, list):
+        return ", ".join(map(str, value))
+    if value is None or isinstance(value, bool):
+        return {None: "all", True: "yes", False: "no"}[value]
+    return Code(value) if isinstance(value, str) and re.fullmatch("[0-9a-f]{40,}", value) else value
+
+
+def _data(made: Pretraining) -> Mapping[str, Any]:
+    corpora, split = made.corpora, made.finished.get("development", {})
+    gone = [f"{n:,} {_LEFT_OUT.get(why, why)}" for why, n in corpora.get("left_out", {}).items()]
+    facts = {
+        "Recordings": f"{corpora['records']:,} to train on; {corpora['too_short']:,} too short for a window" if split else "--",
+        "Left out": "; ".join(gone) or "none",
+        "Development": f"{split['task']}: {split['train']:,} training and {split['validation']:,} validation recordings" if split else "--",
+        "Digest of the corpus": Code(corpora.get("corpus", "--")),
+    }
+    return facts | {f"Prepared {name}": Code(digest) for name, digest in corpora.get("datasets", {}).items()}
+
+
+def _codebooks(made: Pretraining) -> Section:
+    rows = []
+    for stage in made.stages:
+        of = stage.books.get("description", {})
+        what = of.get("name") or f"nodes of block {of.get('block')} of encoder {str(of.get('network'))[:12]}…"
+        for size in stage.sizes if stage.books else ():
+            one = stage.books["codebooks"][str(size)]
+            counts = {"codes": size, "met": one["used"], "perplexity": one["perplexity"]}
+            rows.append({"clustered": f"{stage.name}: {what}", **counts, "digest": _short(one["digest"])})
+    columns = [
+        Column("clustered", "Clustered"),
+        Column("codes", "Codes", "number", "{:,}".format),
+        Column("met", "Met", "number", "{:,}".format),
+        Column("perplexity", "Perplexity", "number", "{:.1f}".format),
+        Column("digest", "Digest", "number"),
+    ]
+    note = f"Met, perplexity: on the validation split of {made.recipe['task']}. Whole digests: codebook.json."
+    table = Table(name="codebooks", columns=columns, rows=rows, notes=[note], formats=("html",))
+    return Section(name="codebooks", title="Codebooks", parts=[table])
+
+
+def _short(digest: str) -> Code:
+    return Code(f"{digest[:16]}…")
+
+
+def _selection(made: Pretraining) -> Section:
+    heads = {
+        "stage": "Stage",
+        "step": "t*",
+        "probe": "Probe at t*",
+        "best": "Best probe",
+        "encoders": "Encoders",
+        "steps": "Steps",
+        "loss": "Last loss",
+        "accuracy": "Last accuracy, %",
+        "encoder": "Encoder of t*",
+    }
+    columns = [Column(name, head, "text" if name == "stage" else "number") for name, head in heads.items()]
+    note = f"t*: the earliest kept encoder within {100 * MARGIN:g} of the best. Probe: {_PROBE}."
+    rows = [dict.fromkeys(heads) | _chosen(stage) for stage in made.stages]
+    table = Table(name="selection", columns=columns, rows=rows, notes=[note], formats=("html",))
+    return Section(name="selection", title="Selection", parts=[table])
+
+
+def _chosen(stage: Stage) -> dict[str, Any]:
+    """What is known of one row of the selection."""
+    row: dict[str, Any] = {"stage": stage.name, "encoders": f"{len(stage.checkpoints):,}"}
+    if chosen := stage.selected:
+        row |= {"step": f"{chosen['step']:,}", "encoder": _short(chosen["encoder"])}
+        row |= {"probe": f"{100 * chosen['score']:.2f}", "best": f"{100 * stage.best:.2f}"}
+    if stage.curve:
+        last = stage.curve[-1]
+        accuracy = " / ".join(f"{100 * value:.1f}" for key, value in last.items() if key.startswith("accuracy_"))
+        row |= {"steps": f"{last['step']:,}", "loss": f"{last['loss']:.4f}", "accuracy": accuracy}
+    return row
+
+
+def _dynamics(made: Pretraining) -> Numbers:
+    rows = [
+        {"stage": stage.name, "step": one["step"], "layer": figures.layer_name(layer["block"])}
+        | {key: layer[key] for key in ("entropy", "intra", "inter")}
+        | {"macro_auroc": one["score"], "selected": one is stage.selected, "data": made.data}
+        for stage in made.stages
+        for one in stage.checkpoints
+        for layer in one["layers"]
+    ]
+    return _numbers(rows, "one row per kept encoder and layer")
+
+
+def _elbow(made: Pretraining) -> Numbers:
+    rows = [
+        {"stage": stage.name} | row | {"chosen": row["codes"] in stage.sizes, "data": made.data}
+        for stage in made.stages
+        for row in stage.elbow
+    ]
+    return _numbers(rows, "one row per codebook that was tried")
+
+
+def _numbers(rows: list[dict[str, Any]], summary: str) -> Numbers:
+    return Numbers(columns=list(rows[0]) if rows else (), rows=rows, summary=summary)
+
+
+def _times(made: Pretraining) -> Part:
+    """What each phase took, here and in the paper."""
+    if not made.phases:
+        return Notes([_LATER])
+    columns = (
+        Column("phase", "Phase"),
+        Column("seconds", "Here", "number", duration),
+        Column("records", "Recordings", "number", "{:,}".format),
+        Column("projected_seconds", "Projected", "number", duration),
+        Column("projected_records", "for recordings", "number", "{:,}".format),
+        Column("paper_seconds", "Paper", "number", duration),
+    )
+    rows = [{key: row[key] for key in _PHASES} | {"data": made.data} for row in made.phases]
+    title = f"Time of a pre-training of LAEF by recipe {made.recipe['name']}."
+    numbers = _numbers(rows, "one row per phase, in seconds")
+    return Table(name="phases", caption=title, columns=columns, rows=rows, notes=_about_times(made), numbers=numbers)
+
+
+def _about_times(made: Pretraining) -> list[str]:
+    rows, sizes = made.phases, [enumerated([f"{row['codes']:,}" for row in stage.elbow]) for stage in made.stages]
+    aside = sum(stage["probing_seconds"] for stage in made.finished["stages"].values())
+    trained = enumerated([f"{row['projected_records']:,}" for row in rows if row["phase"].endswith("training")])
+    return [
+        f"Here: {'; '.join(dict.fromkeys(row['device'] for row in rows))}. Data: {made.data}.",
+        "Projected: the paper's amount of work on the device of this pre-training, at the seconds per recording measured here. "
+        f"Extraction and clustering meet each of the paper's {rows[0]['projected_records']:,} ECGs once, one window of 5 s and "
+        f"12 leads. Training meets {trained} recordings, all steps of the paper's two stages, and makes the labels of each "
+        "window anew, for none are stored.",
+        "What does not grow with recordings (starting, compiling) is projected too: from few recordings the projection is far too long.",
+        f"Clustering fits all codebooks of the elbow curves at once ({'; '.join(sizes)} codes), reading included. Not in the "
+        f"table: keeping and measuring encoders ({duration(aside)}).",
+        "Paper: its own round figures, a month as 30 days, on an NVIDIA DGX A100 of 8 GPUs; how many of them a phase took it does not say.",
+        *([made.warning] if made.warning else []),
+    ]
+
+
+def _made_with(made: Pretraining) -> Part:
+    told = made.finished.get("made_with", {})
+    facts = {_word(key): _value(value) for key, value in told.items() if key != "dirty" and value is not None}
+    if told.get("dirty") and "Commit" in facts:
+        facts["Commit"] = [facts["Commit"], " with uncommitted changes"]
+    return Facts(facts) if facts else Text(_LATER, "fine")

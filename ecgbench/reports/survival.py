@@ -1,0 +1,45 @@
+"""Skill kept: the share of the skill above chance at 12 leads that is left at fewer."""
+
+from ecgbench.reports import Cell, Column, ReportCard, Section, Table, points
+from ecgbench.reports._facts import FULL, Grid, grids, setting_words, survival
+from ecgbench.results.study import Study
+
+CARD = ReportCard(
+    title="Skill kept", summary="the share of the skill above chance at 12 leads that is left at fewer", reads="run", order=20
+)
+
+
+def sections(study: Study) -> list[Section]:
+    """One table per metric whose chance is known, of the models that have a score at 12 leads."""
+    tables = [table for name, grid in grids(study).items() if (table := _table(f"survival_{name}", grid)).rows]
+    title = f"Skill kept, % of the skill above chance at {setting_words(FULL)}"
+    return [Section(name="survival", title=title, short=CARD.title, parts=tables)]
+
+
+def _table(name: str, grid: Grid) -> Table:
+    kept, title = survival(grid), grid.metric.title
+    leads = list(dict.fromkeys(leads for row in kept for leads in row.shares))
+    groups = [Column("task", "Task", "group")] if len(grid.tasks) > 1 else []
+    columns = [*groups, Column("model", "Model"), Column("full", setting_words(FULL), "number", points, f"macro {title}")]
+    columns += [Column(one, one, "number", _percent) for one in leads]
+    titles = {block.task: block.title for block in grid.tasks}
+    chance = f"{grid.metric.chance:g}" if grid.metric.chance is not None else ""
+    return Table(
+        name=name,
+        columns=columns,
+        rows=[
+            {"task": titles[row.task], "model": Cell(row.head.label, "‡" if row.head.random else ""), "full": row.full}
+            | dict.fromkeys(leads)
+            | row.shares
+            for row in kept
+        ],
+        notes=[
+            f"({title} − {chance}) / ({title} at {setting_words(FULL)} − {chance}), from the main table; -- where there is "
+            f"no number, or where the interval at {setting_words(FULL)} reaches chance."
+        ],
+        formats=("html",),
+    )
+
+
+def _percent(share: float) -> str:
+    return points(share, 0)

@@ -1,0 +1,110 @@
+"""What is known of a run beside its numbers: its tasks, models, datasets, and how it was made."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, Self
+
+from ecgbench.cells import Bootstrap
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Facts:
+    @classmethod
+    def of(cls, known: Mapping[str, Any], **more: Any) -> Self:
+        """From the facts that a store keeps; what it keeps beside them is left there."""
+        names = {f.name for f in fields(cls)}
+        given = {k: v for k, v in {**known, **more}.items() if k in names}
+        return cls(**{k: tuple(v) if isinstance(v, list) else v for k, v in given.items()})
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskFacts(_Facts):
+    """A task of a run."""
+
+    name: str
+    title: str
+    dataset: str
+    evaluation_only: bool
+    n_labels: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelFacts(_Facts):
+    """A model of a run, with the weights it ran with."""
+
+    name: str
+    title: str
+    summary: str = ""
+    paper: str = ""
+    licence: str = ""
+    parameters: int | None = None
+    origin: str = ""
+    objective: str = ""
+    corpora: tuple[str, ...] = ()
+    """Collections its weights were pre-trained on."""
+    choices: Mapping[str, str] = field(default_factory=dict)
+    weights: str = ""
+    """random, released, a name on the card or of a file."""
+    weights_sha256: str | None = None
+    weights_source: Mapping[str, Any] = field(default_factory=dict)
+    """Name, file, licence, and whether they are this project's own."""
+    contract: Mapping[str, Any] = field(default_factory=dict)
+    """Facts of its InputContract."""
+    precision: str = "float32"
+    """In which its features were computed."""
+    windows: float | None = None
+    """Evaluation windows averaged per record."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DatasetFacts(_Facts):
+    """A dataset of a run: as published, as prepared, and the records that were used."""
+
+    name: str
+    title: str
+    version: str
+    licence: str
+    synthetic: bool
+    records: int
+    """Used."""
+    records_prepared: int
+    records_release: int
+    test_records: int
+    test_patients: int
+    doi: str = ""
+    limit: int | None = None
+    digest: str = ""
+    flat: int = 0
+    """Records with a lead that does not vary."""
+    quarantined: tuple[Mapping[str, str], ...] = ()
+    """record and reason of each unreadable one."""
+    patients: tuple[str, ...] = field(default=(), repr=False)
+    """Of the test records, in alphabetical order: who is drawn for intervals."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Provenance(_Facts):
+    """How the numbers were made."""
+
+    command: str
+    version: str
+    commit: str | None = None
+    dirty: bool | None = None
+    python: str = ""
+    packages: Mapping[str, str] = field(default_factory=dict)
+    platform: str = ""
+    device: str = ""
+    started: float | str | None = None
+    seconds: float | None = None
+    protocol: str
+    epochs: int
+    contract: str
+    draw: str
+    """Random leads per record or per window."""
+    bootstrap: Bootstrap
+    draws: int
+    metrics: tuple[str, ...]
+    plan_hash: str
+    seeds: tuple[int, ...]
+    """Of the draws of leads."""
+    fit_seeds: tuple[int, ...]

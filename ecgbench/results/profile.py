@@ -1,0 +1,151 @@
+"""What `ecgbench profile` measured, as a report reads it: cost.json and complexity.json in the folder it wrote."""
+
+import json
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ecgbench.errors import BadSetting
+from ecgbench.files import put
+
+COSTS = (
+    "model",
+    "leads",
+    "samples",
+    "device",
+    "batch",
+    "params_backbone_m",
+    "params_with_head_m",
+    "gflop_forward",
+    "gflop_forward_paper",
+    "gflop_backward",
+    "peak_mb",
+    "throughput_samples_s",
+    "latency_ms_sample",
+)
+"""Columns of cost.csv. GFLOP of one window; MB of 10^6 bytes for one batch; throughput and latency of that batch."""
+PAPER = (
+    "model",
+    "leads",
+    "samples",
+    "params_printed_m",
+    "params_backbone_m",
+    "params_with_head_m",
+    "params_with_both_heads_m",
+    "gflop_forward_printed",
+    "gflop_forward_paper",
+    "forward_agrees",
+    "gflop_backward_printed",
+    "gflop_backward_alone",
+    "gflop_forward_and_backward",
+    "gflop_forward_and_backward_one_group",
+    "backward_rule",
+    "gflop_backward_by_rule",
+    "peak_mb_printed",
+    "throughput_samples_s_printed",
+    "latency_ms_sample_printed",
+)
+"""Columns of cost_paper.csv; what ends in `_printed` is spelled as the paper prints it. `params_with_both_heads_m`: with
+the reference benchmark's attention-pooling and linear heads."""
+COMPLEXITY = (
+    "leads",
+    "segments",
+    "seconds",
+    "nodes",
+    "edges_intra",
+    "edges_inter",
+    "edges_directed",
+    "cost_paper",
+    "cost_complete_graph",
+    "flop_message_passing",
+    "flop_per_edge_channel",
+    "flop_maps",
+    "device",
+    "batch",
+    "ms_message_passing",
+    "ms_layers",
+)
+"""Columns of complexity.csv. Edges as the paper counts them, undirected (`edges_intra`, `edges_inter`), and as the network
+has them, directed with self-loops. `cost_paper` is L S^2 + S L^2, `cost_complete_graph` (L S)^2, both up to the number of
+channels. FLOP of one window through both layers, the message passing (scores, softmax, sums) apart from the linear maps;
+milliseconds per window."""
+CLASSES = 5
+"""Outputs of the linear head that is part of every count: ECGFM-KED rounds to the paper's 5.423 GFLOP with three or more."""
+Row = dict[str, Any]
+
+
+@dataclass(kw_only=True)
+class Costs:
+    """What models cost."""
+
+    rows: list[Row] = field(default_factory=list)
+    """COSTS, and `backward_layers`, `backward_layers_dense` for the comparison with the paper."""
+    titles: dict[str, str] = field(default_factory=dict)
+    any_leads: list[str] = field(default_factory=list)
+    """Models that are measured at each number of leads."""
+    about: dict[str, Any] = field(default_factory=dict)
+    """device (its name, with the threads of a CPU), torch (its version)."""
+    unknown: dict[str, dict[str, int]] = field(default_factory=dict)
+    """Model -> operators without a rule and their calls: its counts are empty."""
+    uncounted: dict[str, str] = field(default_factory=dict)
+    """Model -> why the paper's rule does not apply: its gflop_forward_paper is empty."""
+    most: dict[str, int] = field(default_factory=dict)
+    """Model that reads any leads, but fewer than were asked for -> how many: rows end there."""
+    failed: dict[str, str] = field(default_factory=dict)
+    """Model -> why there are no rows."""
+    paper: list[Row] = field(default_factory=list)
+    """PAPER, for the models and numbers of leads that the paper's cost table has."""
+    printed: list[Row] = field(default_factory=list)
+    """Lines of the paper's table: name, throughput_samples_s, latency_ms_sample, 1000 through the first (`value`), and whether
+    that `agrees` with the second."""
+    rules: list[str] = field(default_factory=list)
+    """Rules by which a backward figure of the paper may have been counted, in the order in which they were tried."""
+
+
+@dataclass(kw_only=True)
+class Complexity:
+    """LAEF's two graph layers by leads and segments."""
+
+    rows: list[Row]
+    """COMPLEXITY."""
+    channels: int
+    about: dict[str, Any]
+    """As of Costs."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Profile:
+    """What was measured; either may be missing."""
+
+    costs: Costs | None = None
+    complexity: Complexity | None = None
+
+    @property
+    def device(self) -> str:
+        """Where it was measured, and with which torch."""
+        part = self.costs or self.complexity
+        about = part.about if part else {}
+        return f"{about.get('device', 'none')}, torch {about.get('torch', '--')}"
+
+
+_PARTS: dict[str, Any] = {"cost.json": Costs, "complexity.json": Complexity}
+FILES = tuple(_PARTS)
+"""A folder that holds one of these is a profile."""
+
+
+def save(measured: Costs | Complexity, folder: Path) -> Path:
+    """Keep what was measured, for `read`; WriteError."""
+    name = next(name for name, part in _PARTS.items() if isinstance(measured, part))
+    return put(folder / name, json.dumps(asdict(measured), indent=1, allow_nan=False) + "\n")
+
+
+def read(folder: Path) -> Profile:
+    """A profile; BadSetting where a file of it is damaged."""
+    found: dict[str, Any] = {}
+    for name, part in _PARTS.items():
+        path = folder / name
+        try:
+            found[name] = part(**json.loads(path.read_text(encoding="utf-8"))) if path.is_file() else None
+        except (OSError, ValueError, TypeError) as error:
+            raise BadSetting(f"{path} cannot be read; remove it and run: ecgbench profile --to {folder}") from error
+    return Profile(costs=found["cost.json"], complexity=found["complexity.json"])

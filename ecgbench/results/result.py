@@ -1,0 +1,59 @@
+"""One finished cell of a run: what it is, and its files, read when they are asked for."""
+
+import hashlib
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from ecgbench.cells import Cell
+from ecgbench.errors import BadSetting
+from ecgbench.results.folders import DONE, finished, read_json, read_table
+from ecgbench.results.pooled import read_pooled
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Result:
+    """A finished cell. Every file is checked against the hash that was stored with it; BadSetting where it is another."""
+
+    cell: Cell
+    run: Path
+    folder: Path
+    """Where its files lie."""
+
+    @cached_property
+    def document(self) -> dict[str, Any]:
+        """What cell.json says: identity, key, weights, counts, times, and where its fit and features lie."""
+        return read_json(self.folder, "cell.json")
+
+    @property
+    def dataset(self) -> str:
+        """Name of the dataset."""
+        return str(self.document["dataset_name"])
+
+    @cached_property
+    def content(self) -> str:
+        """sha256 of its DONE, which holds the hashes of all its files."""
+        return hashlib.sha256((self.folder / DONE).read_bytes()).hexdigest()
+
+    def predictions(self) -> pd.DataFrame:
+        """record, patient, leads (what was measured: "II+V2"), then `probability:<label>` and `target:<label>` of each label."""
+        return read_table(self.folder, "predictions.parquet")
+
+    def scores(self) -> pd.DataFrame:
+        """metric, label ("macro": their mean), value (a fraction), n (records), positives; of the metrics that the run computed."""
+        return read_table(self.folder, "scores.parquet")
+
+    def features(self) -> tuple[list[str], np.ndarray]:
+        """Test records, and features (record, dim) float32, the mean over a record's windows. MissingData where none were kept."""
+        return read_pooled(self.run, self.document["features"])
+
+    def validation(self) -> pd.DataFrame:
+        """What its fit predicts for the validation records with all twelve leads: the columns of `predictions` but `leads`."""
+        folder = self.run / self.document["fit"]
+        if not finished(folder):
+            raise BadSetting(f"{folder} is gone; run the same command again to fit anew")
+        return read_table(folder, "validation.parquet")

@@ -1,0 +1,103 @@
+"""Scores and intervals of finished cells, computed from their predictions and kept in <run>/derived/, which may be deleted."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from safetensors import SafetensorError
+from safetensors.numpy import load, save
+
+from ecgbench import metrics
+from ecgbench.cells import Scoring, key
+from ecgbench.errors import WriteError
+from ecgbench.files import put
+from ecgbench.results.compare import Scored
+from ecgbench.results.result import Result
+from ecgbench.results.score import COLUMNS, Draws, score
+
+VERSION = 1
+"""Raised by hand when the same predictions begin to give other intervals."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Scorer:
+    """Scores the cells of one run."""
+
+    run: Path
+    scoring: Scoring
+    patients: Mapping[tuple[str, str], tuple[str, ...]]
+    """(dataset, fold) -> who is drawn, each once, in alphabetical order."""
+
+    def __call__(self, result: Result, metric: str, names: frozenset[str] | None = None) -> Scored:
+        """A cell under a metric. `names`: of these records alone, with draws over their patients only."""
+        patients = None if names is not None else self.patients[result.dataset, result.cell.fit.fold]
+        facts = {
+            "version": VERSION, "cell": result.content, "metric": metric, "source": _source(metric),
+            "draws": self.scoring.draws, "bootstrap": self.scoring.bootstrap,
+            "patients": patients and _digest(patients), "names": names and _digest(names),
+        }  # fmt: skip
+        file = self.run / "derived" / f"{key(facts)}.safetensors"
+        arrays, about = _kept(file) or _keep(file, *self._computed(result, metric, patients, names))
+        table = pd.DataFrame({"label": about["labels"], **{name: arrays[name] for name in COLUMNS}})
+        stored = result.scores()
+        own = stored[stored["metric"] == metric]
+        if len(own) and names is None:
+            table["value"] = own["value"].to_numpy()
+        return Scored(
+            cell=result.cell, metric=metric, table=table, replicates=arrays["replicates"], records=about["records"],
+            predictions=result.predictions,
+            n_records=about["n_records"], n_patients=about["n_patients"], lost=about["lost"],
+            bootstrap=about["bootstrap"],
+        )  # fmt: skip
+
+    def _computed(
+        self, result: Result, metric: str, patients: tuple[str, ...] | None, names: frozenset[str] | None
+    ) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+        predictions = result.predictions()
+        if names is not None:
+            predictions = predictions[predictions["record"].isin(names)].reset_index(drop=True)
+        own = sorted(set(predictions["patient"]))
+        draws = Draws(
+            dataset=result.dataset, fold=result.cell.fit.fold, patients=patients or tuple(own),
+            draws=self.scoring.draws, bootstrap=self.scoring.bootstrap,
+        )  # fmt: skip
+        scores = score(metric, predictions, draws)
+        arrays = {name: scores.table[name].to_numpy() for name in COLUMNS}
+        about = {
+            "labels": list(scores.table["label"]), "records": _digest(predictions["record"]),
+            "n_records": len(predictions), "n_patients": len(own), "lost": scores.lost, "bootstrap": scores.bootstrap,
+        }  # fmt: skip
+        return {**arrays, "replicates": scores.replicates}, about
+
+
+def _kept(file: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]] | None:
+    """What was computed before; None where it was not, or where the file is not what was written."""
+    with suppress(OSError, ValueError, SafetensorError):
+        sha256, data = file.read_bytes().split(b"\n", 1)
+        if hashlib.sha256(data).hexdigest().encode() == sha256:
+            about, tensors = data.split(b"\n", 1)
+            return load(tensors), json.loads(about)
+    return None
+
+
+def _keep(file: Path, arrays: dict[str, np.ndarray], about: dict[str, Any]) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    data = json.dumps(about).encode() + b"\n" + save(arrays)
+    with suppress(WriteError):  # a run folder that is only read is no error
+        put(file, hashlib.sha256(data).hexdigest().encode() + b"\n" + data)
+    return arrays, about
+
+
+def _source(metric: str) -> str:
+    """sha256 of the file of a metric: a plug-in changes under its author's hands."""
+    file = metrics.get(metric).__file__
+    return hashlib.sha256(Path(file).read_bytes()).hexdigest() if file else ""
+
+
+def _digest(names: Any) -> str:
+    return hashlib.sha256("\n".join(sorted(names)).encode()).hexdigest()

@@ -1,0 +1,113 @@
+"""A metric is one file: by path and by entry point, from `ecgbench run` to the page, with scikit-learn's numbers."""
+
+import csv
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.metrics import average_precision_score
+
+from ecgbench import metrics
+
+AUPRC = Path(__file__).with_name("auprc.py")
+TINY = Path(__file__).parents[1] / "tiny.py"
+
+
+def ecgbench(*words: object, cwd: Path, site: Path | None = None) -> str:
+    kept = {k: v for k, v in os.environ.items() if not k.startswith("ECGBENCH_")}
+    searched = [*([str(site)] if site else []), kept.get("PYTHONPATH", "")]
+    env = {**kept, "PYTHONPATH": os.pathsep.join(searched), "NO_COLOR": "1", "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, "-m", "ecgbench", *map(str, words)]
+    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=300, env=env)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+STUDY = ("--models", TINY, "--weights", "random", "--leads", "1,12", "--seeds", 2, "--epochs", 10, "--limit", 120, "--out", "r")
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where `r` is a run of the demo whose metrics were AUROC and, by path, AUPRC."""
+    folder = tmp_path_factory.mktemp("auprc")
+    ecgbench("run", *STUDY, "--prepared", folder / "prepared", "--metrics", f"auroc,{AUPRC}", cwd=folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of installed packages, one of which brings the metric."""
+    folder = tmp_path_factory.mktemp("site")
+    about = folder / "precise-1.0.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: precise\nVersion: 1.0\n")
+    (about / "entry_points.txt").write_text("[ecgbench.metrics]\nauprc = some_package_precise\n")
+    (folder / "some_package_precise.py").write_text(AUPRC.read_text())
+    return folder
+
+
+def expected(run: Path, setting: str) -> float:
+    """The mean over the labels of scikit-learn's average precision, from what a cell predicted."""
+    (file,) = run.glob(f"cells/demo/tiny/{setting}/*/predictions.parquet")
+    table = pd.read_parquet(file)
+    labels = [c[7:] for c in table if c.startswith("target:") and table[c].nunique() == 2]
+    return float(np.mean([average_precision_score(table[f"target:{n}"], table[f"probability:{n}"]) for n in labels]))
+
+
+def rows(folder: Path) -> dict[tuple[str, str], dict[str, str]]:
+    """Rows of the main table by metric and leads."""
+    with (folder / "main_table.csv").open() as file:
+        return {(row["metric"], row["leads"]): row for row in csv.DictReader(file)}
+
+
+def test_what_was_asked_for_is_stored_with_each_cell(place: Path) -> None:
+    for setting in ("1@seed0", "1@seed1", "12"):
+        (file,) = (place / "r").glob(f"cells/demo/tiny/{setting}/*/scores.parquet")
+        scores = pd.read_parquet(file)
+        assert list(dict.fromkeys(scores["metric"])) == ["auroc", "auprc"]
+        macro = scores[(scores["metric"] == "auprc") & (scores["label"] == "macro")]["value"].item()
+        assert macro == pytest.approx(expected(place / "r", setting), abs=1e-12)
+
+
+def test_by_path_to_the_page(place: Path) -> None:
+    ecgbench("report", "r", "--to", "by_path", "--metrics", f"auroc,{AUPRC}", cwd=place)
+    table = rows(place / "by_path")
+    assert list(table) == [("auroc", "1"), ("auroc", "12"), ("auprc", "1"), ("auprc", "12")]
+    seeds = [expected(place / "r", f"1@seed{s}") for s in range(2)]
+    assert float(table["auprc", "1"]["value"]) == pytest.approx(np.mean(seeds), abs=1e-12)
+    assert float(table["auprc", "1"]["std"]) == pytest.approx(np.std(seeds, ddof=1), abs=1e-12)
+    assert float(table["auprc", "12"]["value"]) == pytest.approx(expected(place / "r", "12"), abs=1e-12)
+    assert all(float(r["low"]) < float(r["value"]) < float(r["high"]) for r in table.values())
+    assert "AUPRC" in (place / "by_path/index.html").read_text()
+
+
+def test_by_entry_point_with_the_same_numbers(place: Path, site: Path) -> None:
+    """The run's own metrics are read, and what it stored is not computed again when it is asked to lead the tables."""
+    by_path = place / "by_path"
+    if not by_path.exists():
+        ecgbench("report", "r", "--to", "by_path", "--metrics", f"auroc,{AUPRC}", cwd=place)
+    ecgbench("report", "r", "--to", "by_name", cwd=place, site=site)
+    assert rows(place / "by_name") == rows(by_path)
+    told = ecgbench("run", *STUDY, "--prepared", place / "prepared", "--metrics", "AUPRC", cwd=place, site=site)
+    assert "0 cells computed" in told
+    ecgbench("report", "r", "--to", "leading", cwd=place, site=site)
+    assert list(rows(place / "leading")) == [("auprc", "1"), ("auprc", "12"), ("auroc", "1"), ("auroc", "12")]
+    listed = json.loads(ecgbench("metrics", "--json", cwd=place, site=site))
+    assert [(m["name"], m["direction"]) for m in listed] == [("auroc", "higher"), ("auprc", "higher")]
+
+
+def test_it_is_scikit_learn_s_average_precision_with_ties_too() -> None:
+    generator = np.random.default_rng(0)
+    target, score = generator.random((300, 6)) < 0.2, generator.integers(0, 9, (300, 6)) / 8
+    target[:, 4], target[:, 5] = False, True
+    try:
+        values = metrics.get(str(AUPRC)).value(target.astype(np.int8), score)
+    finally:
+        metrics.ROOM.forget()
+    known = [average_precision_score(target[:, k], score[:, k]) for k in range(4)]
+    np.testing.assert_allclose(values, [*known, np.nan, np.nan], rtol=0, atol=1e-12)

@@ -1,0 +1,110 @@
+"""Which reports are written: those that read what there is, those that are named, and those that come from outside."""
+
+import runpy
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from ecgbench import reports
+from ecgbench.errors import BadSetting, MissingData, UnknownName
+from ecgbench.results import profile
+
+make = SimpleNamespace(**runpy.run_path(str(Path(__file__).with_name("make_study.py"))))
+
+MINE = '''"""Mine: the number of rows."""
+
+from ecgbench.reports import Column, Figure, Numbers, ReportCard, Section, Table
+
+CARD = ReportCard(title="Mine", summary="the number of rows", reads="run", order=15)
+
+
+def draw(sheet):
+    sheet.subplots().plot([1, 2], [3, 4])
+
+
+def sections(study):
+    rows = [{"what": "rows & <more>", "count": len(study.main), "share": 1 / 3}, {"what": "none", "count": None, "share": None}]
+    columns = (Column("what"), Column("count", "Count", "number"), Column("share", "Share", "number", "{:.2f}".format))
+    numbers = Numbers(columns=("x", "y"), rows=[{"x": 1, "y": 3}, {"x": 2, "y": 4}])
+    parts = [Table(name="NAME", columns=columns, rows=rows), Figure(name="mine_curve", draw=draw, numbers=numbers)]
+    return [Section(name="mine", title="My own section", parts=parts)]
+'''
+
+
+@pytest.fixture
+def mine(tmp_path):
+    """A report from outside, by path."""
+    path = tmp_path / "mine.py"
+    path.write_text(MINE.replace("NAME", "mine"))
+    yield str(path)
+    reports.ROOM.forget()
+
+
+def test_a_report_from_outside_appears_on_the_page_and_in_all_formats(mine, tmp_path):
+    written = reports.write(make.two_models(), tmp_path / "to", also=[mine])
+    names = {path.name for path in written}
+    assert {f"mine.{kind}" for kind in ("csv", "md", "tex")} <= names
+    assert {f"mine_curve.{kind}" for kind in ("csv", "png", "svg")} <= names
+    assert "main_table.csv" in names
+    page = (tmp_path / "to/index.html").read_text()
+    assert page.index("Macro AUROC × 100</h2>") < page.index("My own section</h2>") < page.index("Skill kept, %")
+    assert "rows &amp; &lt;more&gt;" in page
+    assert ">0.33</td>" in page
+    assert (tmp_path / "to/mine.csv").read_text().splitlines()[1] == "rows & <more>,12,0.3333333333333333"
+    assert "| rows \\& \\<more\\> | 12 | 0.33 |" in (tmp_path / "to/mine.md").read_text()
+    assert r"rows \& \textless{}more\textgreater{} & 12 & 0.33 \\" in (tmp_path / "to/mine.tex").read_text()
+    assert "none & -- & --" in (tmp_path / "to/mine.tex").read_text()
+
+
+def test_the_named_alone(mine, tmp_path):
+    names = {path.name for path in reports.write(make.two_models(), tmp_path / "to", only=[mine, "MAIN-table", "main_table"])}
+    assert {"mine.csv", "main_table.csv", "index.html"} <= names
+    assert not {"labels.csv", "lead_curve.svg"} & names
+    with pytest.raises(UnknownName, match="did you mean main_table"):
+        reports.write(make.two_models(), tmp_path / "to", only=["main_tabel"])
+
+
+def test_two_reports_do_not_write_one_file(mine, tmp_path):
+    Path(mine).write_text(MINE.replace("NAME", "labels"))
+    with pytest.raises(BadSetting, match=r"two reports write labels\.csv"):
+        reports.write(make.two_models(), tmp_path / "to", also=[mine])
+    assert not (tmp_path / "to").exists()
+
+
+@pytest.mark.parametrize("name", ["../x", "a b", "", "A"])
+def test_a_name_is_that_of_a_file_in_the_folder(name):
+    with pytest.raises(BadSetting, match="its name becomes that of a file"):
+        reports.Table(name=name, columns=(), rows=())
+
+
+def test_what_a_report_from_outside_raises_is_one_line(mine, tmp_path):
+    Path(mine).write_text(MINE.replace("rows = [", "rows = 1 / 0\n    rows = ["))
+    with pytest.raises(BadSetting, match="report 'mine' failed: ZeroDivisionError"):
+        reports.write(make.two_models(), tmp_path / "to", also=[mine])
+
+
+def test_a_report_of_another_kind_is_refused_and_every_folder_is_known(tmp_path):
+    with pytest.raises(BadSetting, match="report cost reads a profile, and this is a run"):
+        reports.write(make.two_models(), tmp_path, only=["cost"])
+    with pytest.raises(MissingData, match="no run in"):
+        reports.read(tmp_path)
+    profile.save(profile.Costs(), tmp_path)
+    assert isinstance(reports.read(tmp_path), profile.Profile)
+
+
+def test_nothing_is_left_behind_and_the_bytes_are_the_same_every_time(tmp_path):
+    drawn = reports.write(make.two_models(), tmp_path)
+    assert len(drawn) == len(set(drawn))
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(path.name for path in drawn)
+    before = {path: path.read_bytes() for path in drawn}
+    reports.write(make.two_models(), tmp_path)
+    assert {path: path.read_bytes() for path in drawn} == before
+
+
+def test_every_report_has_a_card_and_a_place():
+    cards = {name: reports.ROOM.card(name) for name in reports.names()}
+    assert {card.reads for card in cards.values()} == {"run", "profile", "pretraining"}
+    for card in cards.values():
+        assert card.title
+        assert card.summary
