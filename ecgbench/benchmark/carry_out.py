@@ -11,13 +11,19 @@ from ecgbench.benchmark.work import work
 from ecgbench.errors import BadSetting, EcgbenchError
 from ecgbench.estimate.probe import measure
 from ecgbench.inference import network
+from ecgbench.results.store import Store
 
 
-def carry_out(job: Job, emit: Emit) -> None:
-    """Do a job and say all that happens in it; what stops the whole run is said too, not raised."""
+def carry_out(job: Job, emit: Emit, alone: bool = False) -> None:
+    """Do a job and say all that happens in it; what stops the whole run is said too, not raised.
+
+    `alone`: no run has asked for it, so that it says itself in the run folder what is asked for.
+    """
     emit(Started(job.id))
     try:
         enter(job.plugins)
+        if alone and isinstance(job, Compute):
+            Store(job.places.out).write_plan(job.plan)
         answer = _answer(job, Reporter(job.id, emit))
     except EcgbenchError as error:
         emit(Stopped(job.id, type(error).__name__, str(error)))

@@ -4,6 +4,7 @@
 process ends at once when its standard input closes: it does not outlive the run that started it.
 
 `python -m ecgbench.benchmark.worker JOB.json EVENTS.jsonl`: one job, its events appended to a file; for machines that share a disk only.
+Its results are there for `ecgbench report` even where no run has asked for them.
 
 Standard output and error are the model's own to write to.
 """
@@ -33,7 +34,7 @@ def main() -> None:
     faulthandler.enable()  # an abort leaves its trace in the log
     if len(sys.argv) == 3:
         with Path(sys.argv[2]).open("ab", buffering=0) as out:
-            ended = _carry_out(json.loads(Path(sys.argv[1]).read_text()), out)
+            ended = _carry_out(json.loads(Path(sys.argv[1]).read_text()), out, alone=True)
         sys.exit(2 if isinstance(ended, Stopped) else 0)
     _bind_to_the_run()
     os.set_inheritable(pipe := int(sys.argv[1]), False)
@@ -50,7 +51,7 @@ def main() -> None:
             os._exit(70)
 
 
-def _carry_out(data: dict[str, Any], out: BinaryIO) -> Event:
+def _carry_out(data: dict[str, Any], out: BinaryIO, alone: bool = False) -> Event:
     """Carry a job out and write its events; returns the last."""
     from ecgbench.benchmark.carry_out import carry_out  # seconds of imports, during which the run may die already
     from ecgbench.benchmark.job import Job
@@ -67,7 +68,7 @@ def _carry_out(data: dict[str, Any], out: BinaryIO) -> Event:
                 print(event.trace, file=sys.stderr, flush=True)  # into the log
         _write(out, to_line(event))
 
-    carry_out(Job.from_json(data), emit)
+    carry_out(Job.from_json(data), emit, alone)
     return last
 
 

@@ -34,7 +34,7 @@ from ecgbench.room import folder_name
 from ecgbench.seeds import rng
 
 if TYPE_CHECKING:
-    from ecgbench.benchmark.job import Job
+    from ecgbench.benchmark.job import Measure
 
 READING = 0.011
 """Seconds per record of ten seconds that is read and checked (PTB-XL, 2,000 records, one core)."""
@@ -50,7 +50,7 @@ KNOWN = 20
 """Stored fits or cells that are looked at, at most."""
 
 
-def measure(job: "Job") -> dict[str, Any]:
+def measure(job: "Measure") -> dict[str, Any]:
     """Every cell of the job counts as not computed yet. Nothing is written.
 
     {"source", "records": {split: n}, "seconds": {"preparing", "training", "evaluation"}, "disk": {"run", "prepared"} (bytes),
@@ -84,7 +84,7 @@ def _sizes(split: Any) -> dict[str, int]:
 class _Probe:
     """One model on one dataset."""
 
-    def __init__(self, job: "Job") -> None:
+    def __init__(self, job: "Measure") -> None:
         begun = time.perf_counter()
         self.job, self.plan, self.training = job, job.plan, job.plan.training
         self.card, self.tasks = datasets.get(job.dataset).CARD, all_tasks()
@@ -223,7 +223,7 @@ def _seconds(work: Callable[[], object]) -> float:
     return time.perf_counter() - started
 
 
-def _stored(job: "Job", pattern: str, value: Callable[[dict[str, Any]], float]) -> float | None:
+def _stored(job: "Measure", pattern: str, value: Callable[[dict[str, Any]], float]) -> float | None:
     """Mean over what the run folder holds of this model from this device; None where there is nothing."""
     files = sorted(itertools.islice(Path(job.places.out).glob(pattern.format(folder_name(job.model))), KNOWN))
     notes = [json.loads(file.read_text()) for file in files]

@@ -1,0 +1,197 @@
+"""The loop of a run against an engine that says whatever a test wants, and a worker that has no run."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from ecgbench import adapters, datasets, models
+from ecgbench.benchmark import plan as planning
+from ecgbench.benchmark.engine import ask
+from ecgbench.benchmark.events import (
+    Advance, Died, Disqualified, Event, EventFile, Failed, Finished, InProgress, Note, Over, Skipped, Stage, StageOver, Started,
+    Stopped,
+)  # fmt: skip
+from ecgbench.benchmark.job import Compute, Job, Look, Measure, plugins
+from ecgbench.benchmark.job_record import Outcome
+from ecgbench.benchmark.progress import Lines
+from ecgbench.benchmark.run import Run
+from ecgbench.cells import Asked, Places, Plan
+from ecgbench.errors import BadSetting, BadWeights
+from ecgbench.results.store import Store
+from ecgbench.results.study import read
+
+TINY = Path(__file__).parents[1] / "tiny.py"
+Answer = Callable[[Compute], list[Event]]
+
+
+class Scripted:
+    """Answers each job with the events that a function gives, a chunk of them at a time."""
+
+    def __init__(self, answer: Answer, slots: int = 1) -> None:
+        self.answer, self.slots = answer, slots
+        self.jobs: list[Compute] = []
+        self.coming: dict[str, list[Event]] = {}
+        self.most = 0
+
+    def submit(self, job: Job) -> None:
+        assert isinstance(job, Compute)
+        self.jobs.append(job)
+        self.coming[job.id] = self.answer(job)
+        self.most = max(self.most, len(self.coming))
+        assert len(self.coming) <= self.slots
+
+    def events(self, timeout: float) -> Iterator[Event]:
+        for job in list(self.coming):
+            for _ in range(2):
+                event = self.coming[job].pop(0)
+                if isinstance(event, Over | Died | Stopped) and event.job == job:
+                    del self.coming[job]
+                    yield event
+                    break
+                yield event
+
+    def close(self) -> None:
+        """Nothing."""
+
+
+def plan_of(*names: str, leads: str = "I,II,12") -> Plan:
+    for room in (models, adapters, datasets):
+        room.ROOM.forget()
+    asked = Asked(models=names, tasks=("demo",), leads=leads, seeds=1, weights="random", limit=60, name="x")
+    return planning.plan(planning.check(asked), lambda model, weights: "zero")
+
+
+def cells_of(job: Compute) -> tuple[str, ...]:
+    return tuple(c.identity for c in job.plan.cells)
+
+
+@pytest.fixture
+def run(copies: Path, tmp_path: Path) -> Callable[[Plan, Scripted], Outcome]:
+    def run(plan: Plan, engine: Scripted) -> Outcome:
+        return Run(plan, Places(data=None, prepared=copies, out=tmp_path / "run"), Lines(), engine)()
+
+    return run
+
+
+Runs = Callable[[Plan, Scripted], Outcome]
+
+
+def test_forged_events_change_nothing(run: Runs, tmp_path: Path) -> None:
+    """Of jobs and cells that there are not, of stages that nobody opened, and of cells said to be finished that are not there."""
+
+    def answer(job: Compute) -> list[Event]:
+        stranger = [Started("99"), Over("99", {}), Died("", "no"), Disqualified("99", "no", ""), Stopped("99", "BadWeights", "no")]
+        stray = [Advance(job.id, 7, 1), StageOver(job.id, 7), Skipped(job.id, ("a|b",), "x"), Failed(job.id, ("a|b",), "x", "")]
+        claims = [InProgress(job.id, ("a|b",), True), Finished(job.id, cells_of(job), False), Finished(job.id, ("a",), True)]
+        return [*stranger, *stray, *claims, Stage(job.id, 1, "x", -3, "y"), Advance(job.id, 1, -5), Event(job.id), Over(job.id, {})]
+
+    outcome = run(plan_of("stmem"), Scripted(answer))
+    assert (outcome.computed, outcome.reused, outcome.failures) == (0, 0, 3)
+    ((_, reason, _),) = outcome.failed
+    assert reason == "its job ended without it"
+    assert Store(tmp_path / "run").state(plan_of("stmem").cells[0]) == ("failed", reason)
+
+
+def test_jobs_are_in_flight_together_and_each_is_claimed(run: Runs, tmp_path: Path) -> None:
+    store, claimed = Store(tmp_path / "run"), []
+
+    def answer(job: Compute) -> list[Event]:
+        with store.claim(job.name) as free:
+            claimed.append(not free)
+        return [Note(job.id, "at work"), Failed(job.id, cells_of(job), "no", ""), Over(job.id, {})]
+
+    engine = Scripted(answer, slots=2)
+    assert run(plan_of("stmem", "merl", "laef", leads="12"), engine).failures == 3
+    assert engine.most == 2
+    assert claimed == [True] * 3
+    assert len({job.id for job in engine.jobs}) == 3
+    for job in engine.jobs:
+        with store.claim(job.name) as free:
+            assert free
+
+
+def test_what_is_left_of_a_job_that_died_is_submitted_again(run: Runs) -> None:
+    """Together: each alone, then the rest; alone: that cell fails and the rest goes on; with nothing in progress: all fail."""
+    plan = plan_of("stmem", leads="I,II,12,1")
+
+    def answer(job: Compute) -> list[Event]:
+        cells = cells_of(job)
+        if len(cells) == 4:
+            return [Started(job.id), InProgress(job.id, cells[:2], True), Died(job.id, "killed")]
+        if len(cells) == 2:
+            return [InProgress(job.id, cells[:1], False), Died(job.id, "killed", "a.log")]
+        return [Died(job.id, "aborted")] if cells[0] == cells_of(engine.jobs[0])[1] else [Over(job.id, {})]
+
+    engine = Scripted(answer)
+    outcome = run(plan, engine)
+    first = cells_of(engine.jobs[0])
+    tried = [cells_of(job) for job in engine.jobs]
+    assert tried == [first, first[:1], first[1:2], first[2:], first[3:]]
+    assert {(reason, log): len(cells) for (_, reason, log), cells in outcome.failed.items()} == {
+        ("its job ended without it", ""): 2, ("aborted", ""): 1, ("killed", "a.log"): 1,
+    }  # fmt: skip
+
+
+def test_what_stops_the_run_ends_it_and_frees_its_claims(run: Runs, tmp_path: Path) -> None:
+    engine = Scripted(lambda job: [Stopped(job.id, "BadWeights", "not these")])
+    with pytest.raises(BadWeights, match="not these"):
+        run(plan_of("stmem"), engine)
+    with Store(tmp_path / "run").claim(engine.jobs[0].name) as free:
+        assert free
+
+
+def test_a_question_is_answered_or_its_process_died() -> None:
+    class Asked(Scripted):
+        def submit(self, job: Job) -> None:
+            self.coming[job.id] = [Note("other", "x"), *self.answer(job)]  # type: ignore[arg-type]
+
+    look = Look(id="look", model="stmem", weights=None, contract="paper")
+    assert ask(Asked(lambda job: [Over("other", {"policy": "no"}), Over("look", {"policy": "zero"})]), look) == {"policy": "zero"}
+    assert ask(Asked(lambda job: [Died("look", "killed")]), look) == {"failed": "killed"}
+    with pytest.raises(BadWeights):
+        ask(Asked(lambda job: [Stopped("look", "BadWeights", "x")]), look)
+
+
+def compute_job(out: Path, prepared: Path) -> Compute:
+    plan = plan_of(str(TINY))
+    plan = replace(plan, training=replace(plan.training, epochs=2))
+    places = Places(data=None, prepared=prepared, out=out)
+    return Compute(id="7", model="tiny", plugins=plugins(), plan=plan, dataset="demo", places=places)
+
+
+def test_jobs_travel_as_json(tmp_path: Path) -> None:
+    job = compute_job(tmp_path, tmp_path)
+    look = Look(id="l", model="tiny", weights=None, contract="paper", plugins=job.plugins)
+    for one in (job, look, Measure(**{**job.__dict__, "id": "m"})):
+        back = Job.from_json(json.loads(json.dumps(one.to_json())))
+        assert back == one
+        assert type(back) is type(one)
+    for bad in ({}, {"kind": "explode"}, {**look.to_json(), "plugins": 3}):
+        with pytest.raises(BadSetting, match="no job that a run wrote"):
+            Job.from_json(bad)
+
+
+def test_a_worker_without_a_run_leaves_results_that_a_report_and_a_run_find(copies: Path, tmp_path: Path) -> None:
+    """Its job is a file and so are its events; a run in the same folder has nothing left to compute."""
+    job = compute_job(tmp_path / "run", copies)
+    (tmp_path / "job.json").write_text(json.dumps(job.to_json()))
+    command = [sys.executable, "-m", "ecgbench.benchmark.worker", str(tmp_path / "job.json"), str(tmp_path / "events.jsonl")]
+    done = subprocess.run(command, env={**os.environ, "OMP_NUM_THREADS": "1"}, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    came = list(EventFile(tmp_path / "events.jsonl").events())
+    assert isinstance(came[0], Started)
+    assert isinstance(came[-1], Over)
+    assert {e.job for e in came} == {"7"}
+    store = Store(tmp_path / "run")
+    assert {i for e in came if isinstance(e, Finished) for i in e.cells} == set(cells_of(job))
+    assert all(store.folder(cell) is not None for cell in job.plan.cells)
+    assert set(read(store.path).cells["status"]) == {"ok"}
+    engine = Scripted(lambda job: [Finished(job.id, cells_of(job), True), Over(job.id, {})])
+    outcome = Run(job.plan, job.places, Lines(), engine)()
+    assert (outcome.computed, outcome.reused, outcome.failures) == (0, 3, 0)
