@@ -87,9 +87,9 @@ class Recipe:
     def lines(self) -> list[str]:
         """The recipe as a terminal shows it."""
         facts = {k: v for k, v in self.facts().items() if k != "stages"}
-        rows = [("recipe", f"{self.name}: {self.summary}"), *((k, _told(v)) for k, v in facts.items())]
+        rows = [("recipe", f"{self.name}: {self.summary}"), *((k, _shown(v)) for k, v in facts.items())]
         for number, stage in enumerate(self.stages, 1):
-            rows += [(f"stage {number}", ", ".join(f"{k}={_told(v)}" for k, v in asdict(stage).items() if v is not None))]
+            rows += [(f"stage {number}", ", ".join(f"{k}={_shown(v)}" for k, v in asdict(stage).items() if v is not None))]
         return [f"{k:14} {v}" for k, v in [*rows, ("digest", self.digest)]]
 
     def changed(self, words: Mapping[str, Any]) -> "Recipe":
@@ -117,7 +117,7 @@ def _source(model: str) -> str | None:
     return None if own or not module.__file__ else hashlib.sha256(Path(module.__file__).read_bytes()).hexdigest()
 
 
-def _told(value: Any) -> str:
+def _shown(value: Any) -> str:
     return ", ".join(map(str, value)) if isinstance(value, tuple | list) else str(value)
 
 

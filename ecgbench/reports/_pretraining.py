@@ -100,7 +100,8 @@ def _tables(found: Fact) -> dict[str, list[dict[str, Any]]]:
     """Rows of the CSV files."""
     data = {"data": found["data"]}
     dynamics = [
-        {"stage": s["name"], "step": one["step"], "layer": layer_name(layer["block"])} | {k: layer[k] for k in ("entropy", "intra", "inter")}
+        {"stage": s["name"], "step": one["step"], "layer": layer_name(layer["block"])}
+        | {k: layer[k] for k in ("entropy", "intra", "inter")}
         | {"macro_auroc": one["score"], "selected": one is s["selected"]} | data
         for s in found["stages"] for one in s["checkpoints"] for layer in one["layers"]
     ]  # fmt: skip
