@@ -5,7 +5,6 @@ WORKERS ?= 2
 BIN := .venv/bin
 PIP := $(BIN)/pip --disable-pip-version-check install --quiet --constraint constraints.txt
 SOAK := tests/test_write_faults.py tests/test_kills.py tests/test_zoo.py
-RECORDINGS := $(wildcard ../shared/data)
 
 help:  ## print the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-7s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -16,10 +15,16 @@ demo: .venv/.package  ## run LAEF and ST-MEM on synthetic recordings with 1, 2 a
 	@echo "The report: runs/demo/report/index.html (opens in any browser)"
 
 test: .venv/.dev  ## the whole test suite; ECGBENCH_REAL_DATA names genuine recordings, WORKERS the processes (2)
-	$(if $(RECORDINGS),ECGBENCH_REAL_DATA="$${ECGBENCH_REAL_DATA-$(abspath $(RECORDINGS))}") OMP_NUM_THREADS=1 $(BIN)/pytest -n $(WORKERS) --dist loadfile
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n $(WORKERS) --dist loadfile
 
 soak: .venv/.dev  ## the kill, race and write-fault tests at their full counts (half an hour or more)
 	ECGBENCH_SOAK=1 OMP_NUM_THREADS=1 $(BIN)/pytest -n $(WORKERS) --dist loadfile $(SOAK)
+
+wheel: .venv/.dev  ## build the wheel, install it outside the checkout, and test it there
+	$(BIN)/python .ci/wheel.py
+
+lowest:  ## the tests with the lowest stated versions of the pure-Python dependencies, in .venv-lowest
+	"$(PYTHON)" .ci/lowest.py
 
 check: .venv/.dev  ## lint, format, types
 	$(BIN)/ruff check
@@ -33,7 +38,7 @@ docs: .venv/.dev  ## write the generated parts of docs/ anew
 	$(BIN)/python docs/generate.py
 
 clean:  ## remove .venv, caches and build products; runs/ and downloads stay
-	rm -rf .venv build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-lowest build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(BIN)/pip:
@@ -53,4 +58,4 @@ $(BIN)/pip:
 	$(PIP) --editable '.[dev]'
 	@touch $@ .venv/.package
 
-.PHONY: help demo test soak check bench docs clean
+.PHONY: help demo test soak wheel lowest check bench docs clean

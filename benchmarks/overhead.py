@@ -56,8 +56,10 @@ def main() -> None:
     prepare("ptbxl", Path(options.data), prepared)
     preparing = time.perf_counter() - preparing
     from ecgbench.benchmark import plan as planning
-    from ecgbench.benchmark.engines.inline import Inline
-    from ecgbench.benchmark.progress import Lines
+    from ecgbench.benchmark.engine import Setup, ask
+    from ecgbench.benchmark.engines import inline
+    from ecgbench.benchmark.job import Look
+    from ecgbench.benchmark.progress import EventDisplay, Lines
     from ecgbench.benchmark.run import Run
     from ecgbench.inference import network
 
@@ -73,8 +75,13 @@ def main() -> None:
     network.build = timed_build
     leads = "1,2,12,I,II,I+II"
     asked = Asked(models=tuple(options.models.split(",")), tasks=("ptbxl_super",), leads=leads, weights="random", limit=options.limit)
-    with tempfile.TemporaryDirectory() as place, Inline() as engine:
-        planned = planning.plan(planning.check(asked), lambda model, weights: engine.look(model, (), weights, "paper")["policy"])
+    with tempfile.TemporaryDirectory() as place:
+        engine = inline.start(Setup(logs=Path(place), patience=900, show=EventDisplay(Lines())))
+
+        def policy(model: str, weights: str | None) -> str | None:
+            return ask(engine, Look(id=model, model=model, weights=weights, contract="paper"))["policy"]
+
+        planned = planning.plan(planning.check(asked), policy)
         done = Run(planned, Places(data=Path(options.data), prepared=prepared, out=Path(place)), Lines(), engine)()
     wall = time.perf_counter() - started - preparing
     share = 1 - clock.seconds / wall

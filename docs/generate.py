@@ -1,11 +1,14 @@
-"""Writes the generated parts of docs/lists.md from the cards; `--check` writes nothing and exits with 1 where they are stale.
+"""Writes the generated parts of docs/lists.md (from the cards) and CONTRIBUTING.md (the floors, from the test that keeps them).
 
-A part stands between `<!-- models -->` and `<!-- end -->`, for each name in BLOCKS; the text around it is written by hand.
+`--check` writes nothing and exits with 1 where they are stale. A part stands between `<!-- models -->` and `<!-- end -->`, for
+each name in PAGES; the text around it is written by hand.
 """
 
+import importlib.util
 import inspect
 import re
 import sys
+import textwrap
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
@@ -21,7 +24,7 @@ PAGE = Path(__file__).with_name("lists.md")
 def model_table() -> str:
     """What each network is, what it was pre-trained on, and what may be done with its weights."""
     rows = []
-    for name, module in citizens(models.ROOM):
+    for name, module in plug_ins(models.ROOM):
         card = module.CARD
         page = PAGE.parent / "models" / f"{name}.md"
         told = f"[{card.title}](models/{name}.md)" if page.exists() else card.title
@@ -35,14 +38,14 @@ def model_table() -> str:
 
 def met(card: ModelCard) -> list[str]:
     """Tasks of the datasets that a model was pre-trained on."""
-    own = [module.CARD for _, module in citizens(datasets.ROOM)]
+    own = [module.CARD for _, module in plug_ins(datasets.ROOM)]
     return [f"`{task.name}`" for data in own if any(c.partition(" (")[0] == data.title for c in card.corpora) for task in data.tasks]
 
 
 def contract_table() -> str:
     """What each network is fed."""
     rows = []
-    for name, module in citizens(models.ROOM):
+    for name, module in plug_ins(models.ROOM):
         for contract in module.CARD.contracts:
             rows.append((f"`{name}`", contract.name, fed(contract), contract.absent, yes(module.CARD.native)))
     return table(("model", "contract", "input", "an absent lead is", "any subset natively"), rows)
@@ -66,7 +69,7 @@ def fed(contract: InputContract) -> str:
 def choice_lists() -> str:
     """What a paper leaves open and this project decided."""
     parts = []
-    for _, module in citizens(models.ROOM):
+    for _, module in plug_ins(models.ROOM):
         lines = [f"- {name}: {sentence}" for name, sentence in module.CARD.choices.items()]
         parts += [f"### {module.CARD.title}", f"{module.CARD.paper}. Code: {module.CARD.origin}.", "\n".join(lines)]
     return "\n\n".join(parts)
@@ -75,7 +78,7 @@ def choice_lists() -> str:
 def dataset_table() -> str:
     """Datasets as published."""
     rows = []
-    for name, module in citizens(datasets.ROOM):
+    for name, module in plug_ins(datasets.ROOM):
         card = module.CARD
         what = f"[{card.title} {card.version}]({card.url})" if card.url else card.title
         size = (f"{card.records:,}", f"{card.patients:,}", f"{card.seconds:g} s at {card.fs:g} Hz")
@@ -86,7 +89,7 @@ def dataset_table() -> str:
 def task_table() -> str:
     """Tasks, by dataset."""
     rows = []
-    for name, module in citizens(datasets.ROOM):
+    for name, module in plug_ins(datasets.ROOM):
         for task in module.CARD.tasks:
             by = f"evaluation only: columns of `{task.parent}`" if task.parent else "a head of its own"
             rows.append((f"`{task.name}`", task.title, f"`{name}`", str(len(task.labels)), by))
@@ -95,20 +98,20 @@ def task_table() -> str:
 
 def adapter_table() -> str:
     """Policies, and `native`, which is no file."""
-    rows = [(f"`{name}`", first_sentence(module), yes(hasattr(module, "fit"))) for name, module in citizens(adapters.ROOM)]
+    rows = [(f"`{name}`", first_sentence(module), yes(hasattr(module, "fit"))) for name, module in plug_ins(adapters.ROOM)]
     native = ("`native`", "No filling: the network reads the measured leads only.", yes(False))
     return table(("name", "a missing lead", "learns from the training split"), [*rows, native])
 
 
 def report_table() -> str:
     """Reports."""
-    return table(("name", "what it shows"), [(f"`{name}`", first_sentence(module)) for name, module in citizens(reports.ROOM)])
+    return table(("name", "what it shows"), [(f"`{name}`", first_sentence(module)) for name, module in plug_ins(reports.ROOM)])
 
 
 def suite_lists() -> str:
     """Suites: command, duration and expectation stand in the docstring."""
     parts = []
-    for name, module in citizens(suites.ROOM):
+    for name, module in plug_ins(suites.ROOM):
         head, _, body = (inspect.getdoc(module) or "").partition("\n\n")
         parts += [f"### `{name}`", head, "```\n" + body + "\n```"]
     return "\n\n".join(parts)
@@ -128,12 +131,9 @@ BLOCKS = {
 }
 
 
-def citizens(room: Room) -> Iterator[tuple[str, ModuleType]]:
-    """The room's own citizens: what is installed beside ecgbench does not belong in its docs."""
-    for name in room.names():
-        module = room.get(name)
-        if module.__name__.startswith(f"{room.package}."):
-            yield name, module
+def plug_ins(room: Room) -> Iterator[tuple[str, ModuleType]]:
+    """The room's own plug-ins: what is installed beside ecgbench does not belong in its docs."""
+    yield from ((name, room.get(name)) for name in room.names() if room.built_in(name))
 
 
 def first_sentence(module: ModuleType) -> str:
@@ -153,23 +153,43 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join("| " + " | ".join(cell.replace("|", r"\|") for cell in line) + " |" for line in lines)
 
 
-def generated(text: str) -> str:
-    """The page with every part written anew."""
-    for name, block in BLOCKS.items():
+def floors() -> str:
+    """What may import what, from the test that reads the imports."""
+    spec = importlib.util.spec_from_file_location("test_repository", ROOT / "tests" / "test_repository.py")
+    assert spec is not None
+    assert spec.loader is not None
+    test = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(test)
+    lines = []
+    for number, (names, holds) in enumerate(zip(test.FLOORS, test.FLOORS_HOLD, strict=True)):
+        spelled = sorted(f"`{name}/`" if (test.PACKAGE / name).is_dir() else f"`{name}`" for name in names)
+        lines += textwrap.wrap(f"{number}. {', '.join(spelled)}: {holds}", 120, subsequent_indent="   ", break_on_hyphens=False)
+    return "\n".join(lines)
+
+
+def generated(page: Path) -> str:
+    """A page with every part written anew."""
+    text = page.read_text(encoding="utf-8")
+    for name, block in PAGES[page].items():
         part = re.compile(rf"(<!-- {name} -->\n).*?(<!-- end -->)", re.DOTALL)
-        assert len(part.findall(text)) == 1, f"docs/lists.md must hold <!-- {name} --> ... <!-- end --> once"
+        assert len(part.findall(text)) == 1, f"{page.name} must hold <!-- {name} --> ... <!-- end --> once"
         text = part.sub(lambda m, block=block: f"{m[1]}\n{block()}\n\n{m[2]}", text)  # type: ignore[misc]
     return text
 
 
+ROOT = Path(__file__).parents[1]
+PAGES = {PAGE: BLOCKS, ROOT / "CONTRIBUTING.md": {"floors": floors}}
+
+
 def main(words: Sequence[str]) -> int:
     """0: written, or up to date; 1: stale (with --check)."""
-    before = PAGE.read_text(encoding="utf-8")
-    after = generated(before)
+    after = {page: generated(page) for page in PAGES}
+    stale = [page.name for page, text in after.items() if text != page.read_text(encoding="utf-8")]
     if "--check" not in words:
-        PAGE.write_text(after, encoding="utf-8")
-    elif before != after:
-        print("docs/lists.md is stale; write it anew with: make docs", file=sys.stderr)
+        for page, text in after.items():
+            page.write_text(text, encoding="utf-8")
+    elif stale:
+        print(f"{', '.join(stale)} is stale; write it anew with: make docs", file=sys.stderr)
         return 1
     return 0
 

@@ -11,7 +11,6 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from ecgbench.cells import Plan
 from ecgbench.results import store, study
 from ecgbench.results.store import Store
 from ecgbench.stats.paired import holm, paired_difference
@@ -53,9 +52,8 @@ def main() -> None:
 def read(path: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Scores of a run, and its paired differences, LAEF minus untrained, each under its native policy."""
     found = study.read(path)
-    document = Store(path).document()
-    assert document is not None
-    plan = Plan.from_json(document["plan"])
+    plan = Store(path).plan()
+    assert plan is not None
     facts = {"run": path.name, "protocol": plan.training.protocol, "train_leads": plan.training.leads}
     scores = found.main.assign(**facts)[list(COLUMNS)]
     made = []

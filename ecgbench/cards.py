@@ -127,7 +127,10 @@ class Weights:
 
 @dataclass(frozen=True, kw_only=True)
 class ModelCard:
-    """Facts of one model; the room's file name is its identity."""
+    """Facts of one model; the name of its file is its identity."""
+
+    name: str = ""
+    """What it is called on the command line: its file's name, or its entry point's; filled in by the room."""
 
     title: str
     """As printed in tables: "ST-MEM"."""
@@ -228,7 +231,8 @@ class DatasetCard:
 
 def facts(card: object) -> dict[str, Any]:
     """A card as plain JSON types, for keys, provenance and lists."""
-    return _plain(asdict(card))  # type: ignore[call-overload]
+    plain: dict[str, Any] = _plain(asdict(card))  # type: ignore[call-overload]
+    return plain
 
 
 def _plain(value: Any) -> Any:

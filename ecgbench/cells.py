@@ -10,8 +10,15 @@ from typing import Any, Literal
 from ecgbench.ecg.draw import Count, Draw, Fixed, LeadSetting
 from ecgbench.ecg.leads import LeadSubset
 
-NUMERICS = 3
-"""Raised by hand when the same settings begin to give other numbers; part of every key."""
+FEATURES = 1
+"""Raised by hand when the same recordings and weights begin to give other features. In every key."""
+FITS = 1
+"""Raised by hand when training on the same features gives other weights. In keys of fits and cells."""
+SCORES = 1
+"""Raised by hand when the same fit gives other predictions or scores. In keys of cells."""
+
+OFFICIAL = "official"
+"""The fold of a fit that is trained, validated and tested on the dataset's own splits."""
 
 PAPER = "paper"
 """`--policy paper`: what each model's contract says (zero for the baselines, native for LAEF)."""
@@ -85,6 +92,8 @@ class Fit:
     """Of the training (`--fit-seeds`); head initialisation, window and lead draws."""
     policy: str = ""
     """What met the absent leads of training; "" where all twelve were there, and the fit serves every policy."""
+    fold: str = OFFICIAL
+    """Which division of the records. A score over folds is the mean of the scores within each."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,9 +113,11 @@ class Cell:
 
     @property
     def identity(self) -> str:
-        """What a cell is called in plan.json, whatever its key."""
+        """What a cell is called, whatever its key."""
         fit = self.fit
-        return "|".join([self.task, fit.model, fit.contract, fit.weights, f"fit{fit.seed}", str(self.setting), self.policy])
+        words = [self.task, fit.model, fit.contract, fit.weights, f"fit{fit.seed}"]
+        words += [str(self.setting), self.policy]
+        return "|".join(words if fit.fold == OFFICIAL else [*words, f"fold {fit.fold}"])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,7 +139,7 @@ class Plan:
 
     def shared(self) -> dict[str, Any]:
         """What must agree for two plans to live in one run folder."""
-        scoring = {k: v for k, v in asdict(self.scoring).items() if k != "draws"}
+        scoring = {k: v for k, v in asdict(self.scoring).items() if k not in ("draws", "bootstrap")}
         contract = self.cells[0].fit.contract if self.cells else None
         return {"training": asdict(self.training), "scoring": scoring, "limit": self.limit, "contract": contract}
 
@@ -163,7 +174,8 @@ class Plan:
                 contract=c["contract"],
                 weights=c["weights"],
                 seed=c["seed"],
-                policy=c.get("fit_policy", ""),
+                policy=c["fit_policy"],
+                fold=c["fold"],
             )
             cells.append(Cell(fit=fit, task=c["task"], setting=_setting(c), policy=c["policy"]))
         return cls(

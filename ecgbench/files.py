@@ -1,10 +1,12 @@
 """Files that are there whole or not at all: a temporary name in the same folder, fsync, rename."""
 
-import fcntl
+import errno
 import io
 import json
 import os
 import re
+import secrets
+import shutil
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -13,6 +15,11 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import numpy as np
 
 from ecgbench.errors import BadSetting, WriteError
+
+try:
+    import fcntl
+except ImportError:
+    raise BadSetting("ecgbench runs on Linux and macOS; on Windows use WSL") from None
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -57,12 +64,46 @@ def put(path: Path, content: Content) -> Path:
     return path
 
 
-def move(made: Path, folder: Path) -> None:
-    """Give a folder whose files are all durable its final name, durably; WriteError names `folder`."""
+def move(made: Path, folder: Path) -> bool:
+    """Give a folder whose files are all durable its final name, durably; WriteError names `folder`.
+
+    False where a folder that is not empty has that name: then nothing is done.
+    """
     with writing(folder):
         _sync(made)
-        os.rename(made, folder)
+        try:
+            os.rename(made, folder)
+        except OSError as error:
+            if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
+                return False
+            raise
         _sync(folder.parent)
+    return True
+
+
+@contextmanager
+def making(folder: Path) -> Iterator[Path]:
+    """A new folder beside `folder`, held while it is filled; `move` gives it its name. What is left of it is removed."""
+    passing = folder.with_name(f".{folder.name}.{os.getpid()}{secrets.randbelow(10**9):09d}{PASSING}")
+    while True:
+        with locked(passing, name=""):
+            if not passing.is_dir():  # a sweep between making and locking it took it away: once more
+                continue
+            try:
+                yield passing
+                return
+            finally:
+                shutil.rmtree(passing, ignore_errors=True)
+
+
+def append(path: Path, lines: Iterable[str]) -> None:
+    """Add lines to a file durably, in one write, so that those of two processes do not mix; WriteError names `path`."""
+    data = ("".join(f"\n{line}" for line in lines) + "\n").encode()  # begins anew after half a line of a writer that died
+    with writing(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("ab") as out:
+            out.write(data)
+            flush(out)
 
 
 def flush(out: BinaryIO) -> None:
@@ -73,25 +114,49 @@ def flush(out: BinaryIO) -> None:
 
 def sweep(folder: Path, below: bool = True) -> None:
     """Remove what dead writers left in `folder`, and `below` it; a file that someone is writing is held by its writer and stays."""
-    for left in folder.rglob(f".*{PASSING}") if below else folder.glob(f".*{PASSING}"):
+    for left in list(folder.rglob(f".*{PASSING}") if below else folder.glob(f".*{PASSING}")):
         if _OURS.fullmatch(left.name):
-            with suppress(OSError), left.open("rb") as file:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                left.unlink(missing_ok=True)
+            with suppress(OSError):
+                _remove_dead(left)
+
+
+def _remove_dead(left: Path) -> None:
+    handle = os.open(left, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if left.is_dir():
+            shutil.rmtree(left)
+        else:
+            left.unlink(missing_ok=True)
+    finally:
+        os.close(handle)
 
 
 @contextmanager
-def alone(folder: Path, otherwise: str) -> Iterator[None]:
-    """One process at a time in a folder, which is made; BadSetting(otherwise) where another is there. The lock dies with its process."""
-    with writing(folder):
+def locked(folder: Path, name: str = ".lock", wait: bool = True, otherwise: str = "") -> Iterator[None]:
+    """One process at a time inside. The lock is the system's and ends with its process, however that ends.
+
+    folder: made where there is none. name: of the lock's file in it, which stays; "": the folder itself is the lock.
+    Where another process is inside: wait, or BlockingIOError, or, with `otherwise`, BadSetting(otherwise).
+    WriteError names what cannot be made.
+    """
+    with writing(folder / name):  # but not the lock itself: that another holds it is no fault of the disk
         folder.mkdir(parents=True, exist_ok=True)
-        lock = (folder / ".lock").open("w")
-    with lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise BadSetting(otherwise) from None
+        handle = os.open(folder / name, os.O_RDWR | os.O_CREAT if name else os.O_RDONLY, 0o666)
+    try:
+        _take(handle, wait and not otherwise, otherwise)
         yield
+    finally:
+        os.close(handle)
+
+
+def _take(handle: int, wait: bool, otherwise: str) -> None:
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+    except BlockingIOError:
+        if otherwise:
+            raise BadSetting(otherwise) from None
+        raise
 
 
 @contextmanager

@@ -1,7 +1,7 @@
-"""A room is a folder in which every public file is a citizen named by its file.
+"""A room is a folder in which every file is a plug-in named by its file; a file that begins with `_` is none.
 
-Strangers enter through an entry-point group of the room's name or by path (`./foo.py`), with the same checks.
-Listing a room and resolving a name import nothing; asking for a citizen imports that one module.
+Plug-ins of other packages are found by an entry-point group of the room's name, files of one's own by path (`./foo.py`), with
+the same checks. Listing a room and resolving a name import nothing; asking for a plug-in imports that one module.
 """
 
 import hashlib
@@ -10,8 +10,7 @@ import importlib.util
 import sys
 import traceback
 from collections.abc import Callable
-from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, is_dataclass, replace
 from functools import cached_property
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
@@ -19,7 +18,6 @@ from types import ModuleType
 from typing import Any
 from urllib.parse import quote
 
-from ecgbench.declared import Declared
 from ecgbench.errors import BadSetting, UnknownName
 
 
@@ -33,7 +31,7 @@ def plain(name: str) -> str:
 
 
 def folder_name(name: str) -> str:
-    """A name as that of one folder: no separator, no `..`, nothing hidden, at most 120 characters; different names stay different.
+    """A name as that of one folder: no separator, no `..`, not hidden, at most 120 characters; different names stay so.
 
     >>> folder_name("ptbxl_super"), folder_name("1@seed3"), folder_name("I+V2"), folder_name("../../x")
     ('ptbxl_super', '1@seed3', 'I+V2', '%2E.%2F..%2Fx')
@@ -43,116 +41,113 @@ def folder_name(name: str) -> str:
     return spelled if len(spelled) <= 120 else f"{spelled[:80]}~{hashlib.sha256(spelled.encode()).hexdigest()[:32]}"
 
 
-_DECENT = "begins with no dot and holds no slash, bar or control character"
+_RULE = "begins with no dot and holds no slash, bar or control character"
 
 
-def _decent(name: str) -> bool:
+def _is_name(name: str) -> bool:
     return bool(plain(name)) and name.isprintable() and not name.startswith(".") and not set(name) & set("/\\|")
 
 
 @dataclass(frozen=True)
 class Room:
-    """The citizens of one package, e.g. `Room("ecgbench.models", "model", ("CARD", "build"))`."""
+    """The plug-ins of one package, e.g. `Room("ecgbench.models", "model", ("CARD", "build"))`."""
 
     package: str
     kind: str
-    """The word for one citizen, used in errors."""
+    """The word for one plug-in, used in errors."""
     needs: tuple[str, ...]
-    """What every citizen's module must define."""
+    """What every plug-in's module must define."""
     _paths: dict[str, Path] = field(default_factory=dict, compare=False)
-    """Strangers that entered by path."""
-    _strangers: dict[str, ModuleType] = field(default_factory=dict, compare=False)
+    """Files of one's own, given by path."""
+    _loaded: dict[str, ModuleType] = field(default_factory=dict, compare=False)
     """Those of them that have been imported."""
 
     @cached_property
     def _files(self) -> dict[str, str]:
-        found = importlib.util.find_spec(self.package)
-        assert found is not None
-        assert found.submodule_search_locations
-        folder = Path(next(iter(found.submodule_search_locations)))
+        spec = importlib.util.find_spec(self.package)
+        assert spec is not None
+        assert spec.submodule_search_locations
+        folder = Path(next(iter(spec.submodule_search_locations)))
         files: dict[str, str] = {}
         for path in sorted(folder.glob("[!_]*.py")):
             if any(plain(path.stem) == plain(n) for n in files):
-                raise BadSetting(f"two citizens of {self.package} are called {path.stem!r}; rename {path.name}")
+                raise BadSetting(f"two plug-ins of {self.package} are called {path.stem!r}; rename {path.name}")
             files[path.stem] = f"{self.package}.{path.stem}"
         return files
 
     @cached_property
-    def _guests(self) -> dict[str, EntryPoint]:
-        guests: dict[str, EntryPoint] = {}
+    def _installed(self) -> dict[str, EntryPoint]:
+        installed: dict[str, EntryPoint] = {}
         for point in entry_points(group=self.package):
-            if not _decent(point.name):
-                raise BadSetting(f"{point.name!r} is no name for a {self.kind}, which {_DECENT}; rename the entry point in {point.value}")
-            if any(plain(point.name) == plain(n) for n in [*self._files, *guests]):
-                raise BadSetting(f"two citizens of {self.package} are called {point.name!r}; rename the one in {point.value}")
-            guests[point.name] = point
-        return guests
+            remedy = f"rename the entry point in {point.value}"
+            if not _is_name(point.name):
+                raise BadSetting(f"{point.name!r} is no name for a {self.kind}, which {_RULE}; {remedy}")
+            if any(plain(point.name) == plain(n) for n in [*self._files, *installed]):
+                raise BadSetting(f"two plug-ins of {self.package} are called {point.name!r}; {remedy}")
+            installed[point.name] = point
+        return installed
 
     def names(self) -> list[str]:
-        """All names, without importing any citizen."""
-        return [*self._files, *self._guests, *self._paths]
+        """All names, without importing any plug-in."""
+        return [*self._files, *self._installed, *self._paths]
 
     def resolve(self, name: str) -> str:
-        """The proper spelling of a name, or of the module at a path (which then becomes a citizen)."""
+        """The proper spelling of a name, or the name of the file at a path (which is in the room from then on)."""
         if name.endswith(".py"):
             return self._enter(Path(name).expanduser())
         for known in self.names():
             if plain(known) == plain(name):
                 return known
-        raise UnknownName(self.kind, name, self.names(), f"Or give the path of a .py file that defines {' and '.join(self.needs)}")
+        raise UnknownName(self.kind, name, self.names(), f"Or give the path of a .py file that defines {self._needs}")
 
     def paths(self) -> list[Path]:
-        """The files of all strangers that entered by path, in the order in which they came."""
+        """The files that were given by path, in the order in which they came."""
         return list(self._paths.values())
 
-    def own(self, name: str) -> bool:
-        """Whether a citizen is one of this package's own files."""
+    def argument(self, name: str) -> str:
+        """What another command calls a plug-in: its path where it was given by path, else its name."""
+        return str(self._paths.get(name, name))
+
+    def built_in(self, name: str) -> bool:
+        """Whether a plug-in is one of this package's own files."""
         return name in self._files
 
     def forget(self) -> None:
-        """Show every stranger that entered by path out, as in a new process."""
-        for name in self._strangers:
+        """Forget every file that was given by path, as in a new process."""
+        for name in self._loaded:
             sys.modules.pop(self._module(name), None)
-        self._strangers.clear()
+        self._loaded.clear()
         self._paths.clear()
 
     def get(self, name: str) -> ModuleType:
-        """The module of one citizen; an unknown name raises UnknownName with the nearest ones."""
+        """The module of one plug-in; an unknown name raises UnknownName with the nearest ones.
+
+        A CARD that has a field `name` is told it here.
+        """
         name = self.resolve(name)
         if name in self._paths:
-            return self._strangers.get(name) or self._admit(name, self._paths[name])
+            return self._loaded.get(name) or self._load(name, self._paths[name])
         if name in self._files:
             return self._checked(importlib.import_module(self._files[name]), name)
-        return self._checked(self._imported(self._guests[name].load, f"{name!r} ({self._guests[name].value})"), name)
-
-    def declared(self, name: str) -> Declared:
-        """What a citizen's file declares, read without importing it; BadSetting where there is no such file."""
-        name = self.resolve(name)
-        if name in self._paths:
-            return Declared(self._paths[name], self._module(name))
-        module = self._files.get(name) or self._guests[name].value
-        # of a guest `package.module` this imports the package, which may fail in any way
-        found = None if ":" in module else self._imported(lambda: importlib.util.find_spec(module), f"{name!r} ({module})")
-        if found is None or not found.origin or not found.origin.endswith(".py"):
-            raise BadSetting(f"{self.kind} {name!r}: {module} is no Python file that could be read")
-        return Declared(Path(found.origin), module)
+        source = f"{name!r} ({self._installed[name].value})"
+        return self._checked(self._imported(self._installed[name].load, source), name)
 
     def card(self, name: str) -> Any:
-        """A citizen's CARD; its module is imported only where the card cannot be had without."""
-        with suppress(BadSetting):
-            found = self.declared(name)
-            if set(self.needs) <= found.names:
-                return found.value("CARD")
+        """A plug-in's CARD; its module is imported."""
         return self.get(name).CARD
+
+    @property
+    def _needs(self) -> str:
+        return " and ".join(self.needs)
 
     def _enter(self, path: Path) -> str:
         if not path.is_file():
-            raise BadSetting(f"no file {path} (given as a {self.kind}); give the path of a module that defines {' and '.join(self.needs)}")
+            raise BadSetting(f"no file {path} (given as a {self.kind}); give the path of a module that defines {self._needs}")
         name = path.stem
-        if not _decent(name):
-            raise BadSetting(f"{str(path)!r} gives no name for a {self.kind}, which {_DECENT}; rename the file")
-        here = self._paths.get(name)
-        if here is not None and here.resolve() == path.resolve():
+        if not _is_name(name):
+            raise BadSetting(f"{str(path)!r} gives no name for a {self.kind}, which {_RULE}; rename the file")
+        known = self._paths.get(name)
+        if known is not None and known.resolve() == path.resolve():
             return name
         if any(plain(name) == plain(n) for n in self.names()):
             raise BadSetting(f"{path} would be a second {self.kind} called {name!r}; rename the file")
@@ -160,9 +155,9 @@ class Room:
         return name
 
     def _module(self, name: str) -> str:
-        return f"ecgbench_stranger_{self.kind}_{name}"
+        return f"ecgbench_plugin_{self.kind}_{name}"
 
-    def _admit(self, name: str, path: Path) -> ModuleType:
+    def _load(self, name: str, path: Path) -> ModuleType:
         spec = importlib.util.spec_from_file_location(self._module(name), path)
         assert spec is not None
         assert spec.loader is not None
@@ -171,22 +166,25 @@ class Room:
         loader = spec.loader
         try:
             self._imported(lambda: loader.exec_module(module), str(path))
-            self._strangers[name] = self._checked(module, name)
+            self._loaded[name] = self._checked(module, name)
         except BaseException:
             sys.modules.pop(spec.name, None)
             raise
         return module
 
     def _imported(self, load: Callable[[], Any], source: str) -> Any:
-        """What `load` gives; whatever a stranger's code raises becomes one line that names it and where it happened."""
+        """What `load` gives; whatever a plug-in's code raises becomes one line that names it and where it happened."""
         try:
             return load()
         except (Exception, SystemExit) as error:
             # a SyntaxError tells its own place, and the innermost frame of an import is the interpreter's
-            frames = [f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith("<") and f.filename != __file__]
-            place = f" at {Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames and not isinstance(error, SyntaxError) else ""
-            told = " ".join(str(error).split())[:200]
-            raise BadSetting(f"the {self.kind} {source} cannot be imported: {type(error).__name__}{place}: {told}") from error
+            trace = traceback.extract_tb(error.__traceback__)
+            frames = [f for f in trace if not f.filename.startswith("<") and f.filename != __file__]
+            known = bool(frames) and not isinstance(error, SyntaxError)
+            place = f" at {Path(frames[-1].filename).name}:{frames[-1].lineno}" if known else ""
+            said = " ".join(str(error).split())[:200]
+            kind = type(error).__name__
+            raise BadSetting(f"the {self.kind} {source} cannot be imported: {kind}{place}: {said}") from error
 
     def _checked(self, module: Any, name: str) -> ModuleType:
         if not isinstance(module, ModuleType):
@@ -194,4 +192,7 @@ class Room:
         lacking = [n for n in self.needs if not hasattr(module, n)]
         if lacking:
             raise BadSetting(f"{self.kind} {name!r} ({module.__file__}) does not define {' and '.join(lacking)}")
+        card = getattr(module, "CARD", None)
+        if is_dataclass(card) and getattr(card, "name", name) != name:
+            module.CARD = replace(card, name=name)  # type: ignore[attr-defined, type-var]
         return module

@@ -27,11 +27,11 @@ def codes(name: str) -> tuple[str, ...]:
     return tuple(r["code"] for r in rows)
 
 
-def multi_hot(found: Sequence[Iterable[str]], task: str) -> pd.DataFrame:
-    """Columns `task:label` (int8, 0 or 1), one row per entry of `found`. A label that the task lacks: KeyError."""
+def multi_hot(present: Sequence[Iterable[str]], task: str) -> pd.DataFrame:
+    """Columns `task:label` (int8, 0 or 1), one row per entry of `present`. A label that the task lacks: KeyError."""
     labels = codes(task)
     place = {label: i for i, label in enumerate(labels)}
-    hot = np.zeros((len(found), len(labels)), np.int8)
-    for row, present in zip(hot, found):
-        row[[place[label] for label in present]] = 1
+    hot = np.zeros((len(present), len(labels)), np.int8)
+    for row, labels_present in zip(hot, present):
+        row[[place[label] for label in labels_present]] = 1
     return pd.DataFrame(hot, columns=[f"{task}:{label}" for label in labels])

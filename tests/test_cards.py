@@ -37,7 +37,7 @@ def test_no_card_has_a_default_for_a_physical_quantity() -> None:
     free = {"weights", "choices", "container", "prefix", "drop", "aliases", "member", "terms", "parent", "fixed", "objective", "corpora"}
     free |= {"resampler", "clip", "scope", "stride", "decimate", "short", "where"}
     for card in (InputContract, Filter, Weights, ModelCard, Task, DatasetCard):
-        required = {f.name for f in fields(card)} - free
+        required = {f.name for f in fields(card)} - free - ({"name"} if card is ModelCard else set())  # the room fills it in
         with pytest.raises(TypeError) as caught:
             card()
         assert all(f"'{name}'" in str(caught.value) for name in required)

@@ -19,6 +19,7 @@ from ecgbench.ecg.synthetic.conditions import heart
 from ecgbench.ecg.synthetic.dipole import Breathing, beats
 from ecgbench.errors import BadSetting
 from ecgbench.inference.encode import Encoder
+from ecgbench.prepared.source import rows
 from ecgbench.seeds import rng
 
 EXAMPLES = sorted((Path(__file__).parents[1] / "examples").glob("*.py"))
@@ -34,7 +35,7 @@ def simple() -> ModuleType:
 @pytest.fixture
 def signal(simple: ModuleType) -> np.ndarray:
     """(12, 2500) mV: a demo recording as its contract prepares it."""
-    recording = demo.read(None, "D005")
+    recording = demo.recording(5)
     return view(recording.signal, recording.fs, simple.CARD.contracts[0].preparation)
 
 
@@ -123,12 +124,14 @@ def test_too_few_beats_give_no_rate_and_finite_features(simple: ModuleType, beat
 def test_demo_rates_are_those_that_were_simulated_and_blocked_hearts_are_wide(simple: ModuleType) -> None:
     """The truth is the simulation's own beats; in a lead at right angles to the heart's axis some may be missed."""
     near, widths = [], {"LBBB": [], "RBBB": [], "NORM": []}
-    for record, patient, labels in [(r, *demo._who()[r]) for r in demo.index(None)["record"][:60]]:
+    for row in rows(demo.index(None)[:60]):
+        record, patient = row["record"], row["patient"]
+        labels = frozenset(label for label in demo.LABELS if row[f"demo:{label}"])
         generator = rng("demo", "record", record)
         breathing = Breathing(generator.uniform(0.18, 0.36), generator.uniform(0, 2 * np.pi))
         onsets = beats(heart(labels, rng("demo", "patient", patient)), breathing, generator)[0]
         interval = np.median(np.diff(onsets[(onsets > 0) & (onsets < 9.95)]))
-        recording = demo.read(None, record)
+        recording = demo.read(None, row)
         found = simple.measure(view(recording.signal, recording.fs, simple.CARD.contracts[0].preparation))
         near.append(np.abs(found[:, RATE] * interval / 60 - 1) < 0.05)
         for label in labels & set(widths):

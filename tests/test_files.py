@@ -1,13 +1,15 @@
 import os
 import runpy
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from ecgbench.errors import WriteError
-from ecgbench.files import as_json, as_npy, put, sweep
+from ecgbench.errors import BadSetting, WriteError
+from ecgbench.files import as_json, as_npy, locked, put, sweep
 
 FAULTS = runpy.run_path(str(Path(__file__).with_name("faults.py")))
 Faults, failing, KINDS, TOLD = (FAULTS[name] for name in ("Faults", "failing", "KINDS", "TOLD"))
@@ -78,3 +80,32 @@ def test_put_leaves_the_old_file_or_the_new_one(name: str, kind: str, tmp_path: 
             assert place.read_bytes() == new
             shutil.rmtree(tmp_path / str(at))
         assert at > 5
+
+
+def test_one_at_a_time_inside_a_lock(tmp_path: Path) -> None:
+    with locked(tmp_path / "new"):
+        with pytest.raises(BadSetting, match="someone is here"), locked(tmp_path / "new", otherwise="someone is here"):
+            pass
+        with pytest.raises(BlockingIOError), locked(tmp_path / "new", wait=False):
+            pass
+        with locked(tmp_path / "new", "other"), locked(tmp_path / "new", ""):
+            pass
+    with locked(tmp_path / "new", wait=False):
+        assert sorted(p.name for p in (tmp_path / "new").iterdir()) == [".lock", "other"]
+    with pytest.raises(BlockingIOError, match="of the body"), locked(tmp_path, otherwise="someone is here"):
+        raise BlockingIOError("of the body")
+    (tmp_path / "file").touch()
+    with pytest.raises(WriteError, match="cannot write"), locked(tmp_path / "file"):
+        pass
+
+
+def test_without_locks_of_the_system_there_is_one_line(tmp_path: Path) -> None:
+    """As on Windows, which has no fcntl."""
+    code = "import sys; sys.modules['fcntl'] = None; sys.argv[0] = 'ecgbench'; "
+    said = "ecgbench runs on Linux and macOS; on Windows use WSL"
+    for words in (["doctor"], ["data", "prepare", "demo"]):
+        line = [sys.executable, "-c", code + "from ecgbench.cli import main; main()", *words]
+        done = subprocess.run(line, capture_output=True, text=True, cwd=tmp_path)
+        assert (done.returncode, done.stderr.strip()) == (2, f"ecgbench: {said}")
+    done = subprocess.run([sys.executable, "-c", code + "import ecgbench.files"], capture_output=True, text=True)
+    assert done.stderr.strip().splitlines()[-1] == f"ecgbench.errors.BadSetting: {said}"

@@ -22,6 +22,7 @@ import pytest
 from ecgbench.benchmark import plan as planning
 from ecgbench.cells import Asked, Plan
 from ecgbench.results.store import Store
+from ecgbench.results.store import cells_of as cells_of_run
 
 TINY = Path(__file__).parent / "tiny.py"
 SOAK = bool(os.environ.get("ECGBENCH_SOAK"))
@@ -75,7 +76,7 @@ def intact(out: Path) -> dict[str, tuple[int, str]]:
 
 
 def numbers(out: Path) -> dict[str, bytes]:
-    places = [p for p in (out / "cells").rglob("*") if p.suffix in (".parquet", ".npy")]
+    places = [p for p in (out / "cells").rglob("*") if p.suffix == ".parquet"]
     return {str(p.relative_to(out)): p.read_bytes() for p in places}
 
 
@@ -85,7 +86,7 @@ def table(out: Path) -> bytes:
 
 
 def cells_of(out: Path) -> int:
-    return len(list((out / "cells").rglob("DONE")))
+    return len(list(cells_of_run(out)))
 
 
 def parent_of(worker: int) -> int:
@@ -96,7 +97,7 @@ def workers(process: "subprocess.Popen[str]") -> list[int]:
     found = []
     for place in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
-            if parent_of(int(place.name)) == process.pid and b"engines.worker" in (place / "cmdline").read_bytes():
+            if parent_of(int(place.name)) == process.pid and b"benchmark.worker" in (place / "cmdline").read_bytes():
                 found.append(int(place.name))
     return found
 
@@ -172,7 +173,7 @@ def test_a_worker_that_is_killed_costs_one_cell_at_most(whole: Whole, tmp_path: 
     assert computed + failed == 60
     assert failed <= 1
     assert process.returncode == failed, told
-    assert told.count("its process was ended by SIGKILL (memory may have run out)") == 2 * failed
+    assert told.count("its process was killed by SIGKILL (memory may have run out)") == 2 * failed
     known = intact(out)
     assert cells_of(out) == computed
     assert finish(start(out, whole.prepared)) == (failed, computed)
@@ -217,7 +218,9 @@ def _contend(folder: Path, which: int, plan: Plan, gate: "multiprocessing.synchr
                 time.sleep(0.001)
                 with (folder / name).open("a") as notes:
                     notes.write("computed\n")
-    store.write_plan(plan, {"models": {str(which): {}}}, {str(which): "key"})
+    store.add_facts("models", {"name": str(which)})
+    store.add_keys({str(which): "key"})
+    store.write_plan(plan)
 
 
 def test_claims_and_plans_of_many_processes(tmp_path: Path) -> None:
@@ -234,7 +237,7 @@ def test_claims_and_plans_of_many_processes(tmp_path: Path) -> None:
             racer.join()
         assert [racer.exitcode for racer in racers] == [0, 0, 0], turn
         assert all((folder / n).read_text() == "computed\n" for n in "abc" if (folder / n).exists()), turn
-        document = Store(folder).document()
-        assert document is not None
-        assert set(document["keys"]) == set(document["facts"]["models"]) == {"0", "1", "2"}, turn
+        store = Store(folder)
+        assert store.plan() == plan
+        assert set(store.keys()) == {facts["name"] for facts in store.facts("models").values()} == {"0", "1", "2"}, turn
         assert not list(folder.rglob("*.tmp"))

@@ -36,7 +36,7 @@ def test_fine_tuning_learns_and_survives_a_kill(real_ptbxl: Path, tmp_path: Path
     assert all(a["before"] != a["after"] for a in note["groups"].values())
     assert note["encoder_sha256"] != note["from_sha256"]
     assert not list((tmp_path / "whole").rglob("checkpoint.safetensors"))
-    assert not list((tmp_path / "whole" / "features").rglob("*.safetensors"))
+    assert not list((tmp_path / "whole" / "features").rglob("windows/*/*.safetensors"))
 
     killed = start(real_ptbxl, tmp_path, "killed")
     deadline = time.monotonic() + 300

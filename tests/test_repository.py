@@ -1,6 +1,7 @@
 """The promises of the repository itself: size and floors of the code, what imports torch, docs that are true, pins."""
 
 import ast
+import importlib
 import re
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import ecgbench
+from ecgbench.room import Room
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "ecgbench"
@@ -20,21 +22,34 @@ DOCS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]
 DOCS += [page for folder in ("docs", "models") for page in sorted((ROOT / folder).rglob("*.md"))]
 
 FLOORS = (
-    {"room", "declared", "seeds", "errors", "provenance", "files", "stats"},
+    {"room", "seeds", "errors", "provenance", "files", "text", "processes", "stats"},
     {"ecg"},
     {"cards", "cells"},
     {"datasets", "models", "adapters", "suites", "vocabulary", "layers", "transport", "weights", "prepared", "adapt", "results"},
     {"training", "inference", "gates"},
-    {"pretraining", "benchmark", "profiling"},
+    {"pretraining", "benchmark", "profiling", "doctor", "estimate"},
     {"reports"},
     {"conformance"},
     {"cli", "__main__"},
 )
+FLOORS_HOLD = (
+    "words and numbers, nothing about ECGs",
+    "leads, drawing, recordings, filters, readers",
+    "what is declared; frozen, no default for a physical quantity",
+    "rooms, which import neither one another nor `results`, and what serves them",
+    "what acts on one model",
+    "what plans, runs and measures",
+    "a room: it reads the store only",
+    "what every plug-in keeps; tests and `ecgbench check` call the same functions",
+    "parses and prints",
+)
+"""A line of CONTRIBUTING.md for each floor; docs/generate.py writes it."""
 FLOOR = {name: number for number, names in enumerate(FLOORS) for name in names}
 APART = {"datasets", "models", "adapters", "suites"}
 """Rooms of floor 3: none imports another, and none imports results, which may read them."""
 TORCH = {"torch", "torch_geometric", "torchvision", "timm", "safetensors.torch"}
-TORCH_ROOMS = {"models", "layers", "weights", "gates", "training", "inference", "pretraining", "profiling", "conformance"}
+TORCH_ROOMS = {"models", "layers", "weights", "gates", "training", "inference", "conformance"}
+TORCH_ROOMS |= {"pretraining", "profiling", "estimate", "doctor"}
 TORCH_FILES = {"benchmark/run.py"}
 
 
@@ -109,6 +124,43 @@ def test_imports_go_down_the_floors_and_rooms_stand_apart() -> None:
             if FLOOR[there] > FLOOR[here] or (here in APART and there in APART | {"results"}):
                 problems.append(f"{path.relative_to(ROOT)}:{line}: {here} (floor {FLOOR[here]}) imports {there} (floor {FLOOR[there]})")
     assert problems == []
+
+
+def rooms() -> list[Room]:
+    """The rooms of the package: every package whose `ROOM` is one."""
+    packages = (".".join(p.parent.relative_to(ROOT).parts) for p in PACKAGE.rglob("__init__.py"))
+    return [module.ROOM for p in packages if isinstance(getattr(module := importlib.import_module(p), "ROOM", None), Room)]
+
+
+@pytest.mark.parametrize("room", rooms(), ids=lambda room: room.package)
+def test_rooms_hold_plug_ins_only(room: Room) -> None:
+    """Every file is one, opens with a docstring, and is found under its name; reports share files that begin with `_`."""
+    folder = PACKAGE.joinpath(*room.package.split(".")[1:])
+    files = {path.stem for path in folder.glob("*.py")} - {"__init__"}
+    if room.package == "ecgbench.reports":
+        files = {name for name in files if not name.startswith("_")}
+    assert files == {name for name in room.names() if room.built_in(name)}
+    assert all((room.get(name).__doc__ or "").strip() for name in files)
+
+
+OTHERS = {
+    "ecgbench/cli/pretrain.py", "ecgbench/cli/profile.py", "ecgbench/cli/report.py", "tests/reports/test_cost.py",
+    "tests/reports/test_hostile_reports.py", "tests/reports/test_main_table.py", "tests/reports/test_pretraining.py",
+    "tests/results/test_study.py", "ecgbench/benchmark/workload.py", "ecgbench/pretraining/batches.py",
+}  # fmt: skip
+"""Files that still import a private module or name of another; none may be added."""
+
+
+def test_what_begins_with_an_underscore_is_imported_by_its_own_folder_only() -> None:
+    strays = set()
+    for path in [*sources(), *sorted((ROOT / "tests").rglob("*.py"))]:
+        folder = list(path.parent.relative_to(ROOT).parts)
+        for name, line, _ in imports(path):
+            parts = name.split(".")
+            private = next((i for i, part in enumerate(parts) if part.startswith("_") and not part.startswith("__")), None)
+            if parts[0] == "ecgbench" and private is not None and parts[:private] != folder:
+                strays.add((str(path.relative_to(ROOT)), line, name))
+    assert [stray for stray in sorted(strays) if stray[0] not in OTHERS] == []
 
 
 def test_torch_is_imported_only_where_networks_live() -> None:
@@ -191,7 +243,7 @@ def test_the_version_is_told_alike_everywhere() -> None:
 
 
 def test_generated_lists_are_fresh() -> None:
-    """In a process of its own: strangers that other tests brought into the rooms stay out."""
+    """In a process of its own: plug-ins that other tests brought into the rooms stay out."""
     done = subprocess.run([sys.executable, "docs/generate.py", "--check"], capture_output=True, text=True, cwd=ROOT)
     assert done.returncode == 0, done.stderr
 

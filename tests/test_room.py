@@ -1,4 +1,4 @@
-"""The door of every room: loose names, strangers by path and by entry point, and what is told to those who may not enter."""
+"""Every room: loose names, plug-ins by path and by entry point, and what is said of those that cannot be had."""
 
 import importlib.metadata
 import sys
@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from ecgbench import models
 from ecgbench.cards import ModelCard
 from ecgbench.errors import BadSetting, EcgbenchError, UnknownName
 from ecgbench.layers.features import Features
@@ -20,7 +21,7 @@ _number = count()
 
 @pytest.fixture
 def house(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder of a new package on the path: citizens st_mem and laef, machinery _blocks, both of which say when they are imported."""
+    """The folder of a new package on the path: plug-ins st_mem and laef, and _blocks, which is none."""
     folder = tmp_path / f"house{next(_number)}"
     folder.mkdir()
     for name in ("__init__", "_blocks", "st_mem", "laef"):
@@ -33,7 +34,7 @@ def room(house: Path) -> Room:
     return Room(house.name, "model", ("CARD", "build"))
 
 
-def guests(monkeypatch: pytest.MonkeyPatch, **points: str) -> None:
+def installed(monkeypatch: pytest.MonkeyPatch, **points: str) -> None:
     """Entry points, name to value, that some installed package announces for every group asked for."""
 
     def announced(group: str) -> list[EntryPoint]:
@@ -43,13 +44,13 @@ def guests(monkeypatch: pytest.MonkeyPatch, **points: str) -> None:
     assert importlib.metadata.entry_points is not announced
 
 
-def stranger(folder: Path, name: str, text: str = "CARD = 1\nbuild = dict\n") -> Path:
+def written(folder: Path, name: str, text: str = "CARD = 1\nbuild = dict\n") -> Path:
     path = folder / name
     path.write_text(text)
     return path
 
 
-def test_listing_a_room_imports_nothing_and_machinery_is_no_citizen(house: Path) -> None:
+def test_listing_a_room_imports_nothing_and_leaves_out_private_files(house: Path) -> None:
     found = room(house)
     assert found.names() == ["laef", "st_mem"]
     assert not [m for m in sys.modules if m.startswith(f"{house.name}.")]
@@ -77,19 +78,19 @@ def test_an_unknown_name_suggests_the_nearest_in_one_line(house: Path) -> None:
 
 
 def test_two_files_whose_names_compare_equal_are_an_error(house: Path) -> None:
-    stranger(house, "stmem.py")
-    with pytest.raises(BadSetting, match=r"two citizens.*stmem"):
+    written(house, "stmem.py")
+    with pytest.raises(BadSetting, match=r"two plug-ins.*stmem"):
         room(house).names()
 
 
-def test_a_citizen_without_its_functions_is_refused(house: Path) -> None:
-    stranger(house, "bare.py", "x = 1\n")
+def test_a_plug_in_without_its_functions_is_refused(house: Path) -> None:
+    written(house, "bare.py", "x = 1\n")
     with pytest.raises(BadSetting, match=r"model 'bare' .*bare\.py.* does not define CARD and build"):
         room(house).get("bare")
 
 
-def test_a_stranger_by_path_becomes_a_citizen(house: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path, found = stranger(tmp_path, "My-Net.py"), room(house)
+def test_a_file_given_by_path_is_in_the_room(house: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, found = written(tmp_path, "My-Net.py"), room(house)
     module = found.get(str(path))
     assert found.names() == ["laef", "st_mem", "My-Net"]
     assert found.get("mynet") is module
@@ -98,23 +99,23 @@ def test_a_stranger_by_path_becomes_a_citizen(house: Path, tmp_path: Path, monke
     assert room(house).names() == ["laef", "st_mem"]
 
 
-def test_a_stranger_may_hold_dataclasses_and_live_in_the_home_folder(house: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_may_hold_dataclasses_and_live_in_the_home_folder(house: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = (
         "from __future__ import annotations\nimport dataclasses\n@dataclasses.dataclass\nclass C:\n    x: int = 3\nCARD = C()\nbuild = C\n"
     )
-    stranger(tmp_path, "cased.py", text)
+    written(tmp_path, "cased.py", text)
     monkeypatch.setenv("HOME", str(tmp_path))
     assert room(house).get("~/cased.py").CARD.x == 3
 
 
-def test_a_stranger_may_not_take_a_name_that_is_taken(house: Path, tmp_path: Path) -> None:
+def test_a_file_may_not_take_a_name_that_is_taken(house: Path, tmp_path: Path) -> None:
     found = room(house)
     with pytest.raises(BadSetting, match=r"second model called 'STMEM'; rename"):
-        found.get(str(stranger(tmp_path, "STMEM.py")))
-    found.get(str(stranger(tmp_path, "foo.py")))
+        found.get(str(written(tmp_path, "STMEM.py")))
+    found.get(str(written(tmp_path, "foo.py")))
     (tmp_path / "other").mkdir()
     with pytest.raises(BadSetting, match=r"other/foo\.py would be a second model"):
-        found.get(str(stranger(tmp_path / "other", "foo.py")))
+        found.get(str(written(tmp_path / "other", "foo.py")))
 
 
 def test_a_path_without_a_file_is_told_as_such(house: Path, tmp_path: Path) -> None:
@@ -136,8 +137,8 @@ def test_a_path_without_a_file_is_told_as_such(house: Path, tmp_path: Path) -> N
         ("CARD = 1\n", r"does not define build"),
     ],
 )
-def test_a_stranger_is_entered_unread_and_refused_in_one_line_until_it_is_mended(house: Path, tmp_path: Path, text: str, said: str) -> None:
-    path, found = stranger(tmp_path, "bad.py", text), room(house)
+def test_a_file_is_resolved_unread_and_refused_in_one_line_until_it_is_mended(house: Path, tmp_path: Path, text: str, said: str) -> None:
+    path, found = written(tmp_path, "bad.py", text), room(house)
     assert found.resolve(str(path)) == "bad"
     for name in (str(path), "bad", "BAD"):
         with pytest.raises(BadSetting, match=said) as caught:
@@ -150,12 +151,13 @@ def test_a_stranger_is_entered_unread_and_refused_in_one_line_until_it_is_mended
     assert found.get(str(path)).CARD == "mended"
 
 
-def test_strangers_are_known_by_their_paths_and_may_be_forgotten(house: Path, tmp_path: Path) -> None:
-    found, path = room(house), stranger(tmp_path, "foo.py")
+def test_files_are_known_by_their_paths_and_may_be_forgotten(house: Path, tmp_path: Path) -> None:
+    found, path = room(house), written(tmp_path, "foo.py")
     assert found.paths() == []
     assert found.resolve(str(path)) == "foo"
     assert found.paths() == [path]
-    assert (found.own("laef"), found.own("foo")) == (True, False)
+    assert (found.argument("foo"), found.argument("laef")) == (str(path), "laef")
+    assert (found.built_in("laef"), found.built_in("foo")) == (True, False)
     module = found.get("foo")
     assert sys.modules[module.__name__] is module
     found.forget()
@@ -167,44 +169,32 @@ def test_strangers_are_known_by_their_paths_and_may_be_forgotten(house: Path, tm
     assert found.get(str(path)).CARD == "another"
 
 
-def test_cards_of_citizens_strangers_and_guests_are_had_without_importing_them(
+def test_a_card_that_asks_for_a_name_is_told_what_the_plug_in_is_called(
     house: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    unread = '"""Foo."""\nCARD = [__name__]\nbuild = dict\nimport no_such_package\n'
-    guests(monkeypatch, far=f"{house.name}._blocks")
-    stranger(house, "_blocks.py", unread)
-    found, path = room(house), stranger(tmp_path, "unread.py", unread)
-    assert found.card("ST-MEM") == f"{house.name}.st_mem"
-    assert found.card("far") == [f"{house.name}._blocks"]
-    assert found.card(str(path)) == found.card("unread") == ["ecgbench_stranger_model_unread"]
-    assert found.declared("unread").docstring == found.declared("far").docstring == "Foo."
-    assert not [m for m in sys.modules if m.startswith((f"{house.name}.", "ecgbench_stranger_model_unread"))]
-    with pytest.raises(BadSetting, match="No module named 'no_such_package'"):
-        found.get("unread")
+    """By file, by path and by entry point; `build` sees it too."""
+    text = (
+        "import dataclasses\n@dataclasses.dataclass(frozen=True)\nclass Card:\n    title: str\n    name: str = ''\n"
+        "CARD = Card('Mine')\ndef build():\n    return CARD.name\n"
+    )
+    written(house, "own.py", text)
+    written(house, "_far.py", text)
+    installed(monkeypatch, **{"Far-Net": f"{house.name}._far"})
+    plug_ins, path = room(house), str(written(tmp_path, "My-Net.py", text))
+    for asked, name in (("OWN", "own"), ("farnet", "Far-Net"), (path, "My-Net"), ("mynet", "My-Net")):
+        assert (plug_ins.card(asked).name, plug_ins.card(asked).title) == (name, "Mine")
+        assert plug_ins.get(asked).build() == name
+    assert plug_ins.card("laef") == f"{house.name}.laef"
 
 
-@pytest.mark.parametrize("text", ["CARD = []\nCARD += [1]\nbuild = dict\n", "if True:\n    CARD, build = [1], dict\n"])
-def test_a_card_that_only_the_whole_module_tells_is_asked_of_the_module(house: Path, tmp_path: Path, text: str) -> None:
-    assert room(house).card(str(stranger(tmp_path, "foo.py", text))) == [1]
+def test_every_model_knows_its_name() -> None:
+    for name in filter(models.ROOM.built_in, models.names()):
+        assert models.get(name).CARD.name == name
+    assert models.get("ecgfounder").CARD.name == "ecgfounder", "another model's card may be made from it"
 
 
-@pytest.mark.parametrize(
-    ("value", "said"),
-    [
-        ("json:dumps", "json:dumps is no Python file"),
-        ("no_such_module", "no_such_module is no Python file"),
-        ("sys", "sys is no Python file"),
-        ("no_such_package.net", "cannot be imported: ModuleNotFoundError"),
-    ],
-)
-def test_a_guest_without_a_file_is_not_read(house: Path, monkeypatch: pytest.MonkeyPatch, value: str, said: str) -> None:
-    guests(monkeypatch, far=value)
-    with pytest.raises(BadSetting, match=said):
-        room(house).declared("far")
-
-
-def test_guests_enter_by_entry_point(house: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    guests(monkeypatch, **{"Far-Net": f"{house.name}._blocks"})
+def test_plug_ins_of_other_packages_are_found_by_entry_point(house: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    installed(monkeypatch, **{"Far-Net": f"{house.name}._blocks"})
     found = room(house)
     assert found.names() == ["laef", "st_mem", "Far-Net"]
     assert f"{house.name}._blocks" not in sys.modules
@@ -212,12 +202,12 @@ def test_guests_enter_by_entry_point(house: Path, monkeypatch: pytest.MonkeyPatc
     assert found.get("far_net").build() == f"{house.name}._blocks"
 
 
-def test_a_guest_may_not_take_a_name_that_is_taken(house: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    guests(monkeypatch, StMem="elsewhere.net")
-    with pytest.raises(BadSetting, match=r"two citizens.*'StMem'.*elsewhere\.net"):
+def test_an_entry_point_may_not_take_a_name_that_is_taken(house: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    installed(monkeypatch, StMem="elsewhere.net")
+    with pytest.raises(BadSetting, match=r"two plug-ins.*'StMem'.*elsewhere\.net"):
         room(house).names()
-    guests(monkeypatch, foo="elsewhere.net", Foo="nowhere.net")
-    with pytest.raises(BadSetting, match=r"two citizens.*'Foo'.*nowhere\.net"):
+    installed(monkeypatch, foo="elsewhere.net", Foo="nowhere.net")
+    with pytest.raises(BadSetting, match=r"two plug-ins.*'Foo'.*nowhere\.net"):
         room(house).names()
 
 
@@ -229,15 +219,15 @@ def test_a_guest_may_not_take_a_name_that_is_taken(house: Path, monkeypatch: pyt
         ("json", "'far'.*does not define CARD and build"),
     ],
 )
-def test_a_guest_that_cannot_be_imported_is_one_line(house: Path, monkeypatch: pytest.MonkeyPatch, value: str, said: str) -> None:
-    guests(monkeypatch, far=value)
+def test_an_entry_point_that_cannot_be_imported_is_one_line(house: Path, monkeypatch: pytest.MonkeyPatch, value: str, said: str) -> None:
+    installed(monkeypatch, far=value)
     with pytest.raises(EcgbenchError, match=said) as caught:
         room(house).get("far")
     assert "\n" not in str(caught.value)
     assert room(house).get("laef").CARD
 
 
-def test_the_tiny_network_enters_the_room_of_models_and_keeps_its_card() -> None:
+def test_the_tiny_network_is_a_model_and_keeps_its_card() -> None:
     """The room is a copy: other tests see the models without it."""
     found = Room("ecgbench.models", "model", ("CARD", "build"))
     module = found.get(str(TINY))

@@ -5,7 +5,6 @@ The short version spreads a few faults over all steps (tests/faults.py); with EC
 
 import errno
 import hashlib
-import json
 import os
 import runpy
 import shutil
@@ -28,7 +27,7 @@ from ecgbench.files import put
 from ecgbench.prepared.prepare import find, prepare
 from ecgbench.prepared.verify import verify
 from ecgbench.prepared.views import View
-from ecgbench.results import store as stored
+from ecgbench.results.folders import DONE, intact
 from ecgbench.results.store import Store
 from ecgbench.results.study import read
 from ecgbench.seeds import rng
@@ -229,10 +228,9 @@ def numbers(run: Path) -> tuple[bytes, dict[str, str]]:
 
 def sound(run: Path) -> None:
     """Whatever is called finished is what DONE says, and the plan can be read."""
-    assert Store(run).document() is not None
-    for done in run.rglob(stored.DONE):
-        for name in json.loads(done.read_text()):
-            stored.read_bytes(done.parent, name)
+    assert Store(run).plan() is not None
+    for done in run.rglob(DONE):
+        assert intact(done.parent)
 
 
 def test_a_run_loses_nothing_and_goes_on(base: Place, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -260,7 +258,7 @@ def test_a_run_loses_nothing_and_goes_on(base: Place, tmp_path: Path, capsys: py
         assert leftovers(place.folder) == [], (at, kind)
         after = contents(place.folder)
         lost = [p.name for p, h in before.items() if after.get(p) != h]
-        assert set(lost) <= {"plan.json"}, (at, kind)
+        assert set(lost) <= {"plan.json", "index.jsonl"}, (at, kind)
         sound(place.run)
         assert typed(*place.command()) == 0, capsys.readouterr().err
         assert numbers(place.run) == expected, (at, kind)

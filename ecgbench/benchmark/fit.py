@@ -1,24 +1,28 @@
 """One fit: trained now unless the store has it. `linear`: a head on features; `finetune`: the whole network."""
 
 import copy
+import shutil
 import time
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from safetensors.numpy import load, save
 
 from ecgbench import gates
 from ecgbench.benchmark import keys
-from ecgbench.benchmark.subject import Subject
+from ecgbench.benchmark.evaluation import Evaluation, owners
 from ecgbench.cards import Task
-from ecgbench.cells import Fit, Training
+from ecgbench.cells import Fit, Training, key
 from ecgbench.errors import BadSetting
-from ecgbench.files import as_json, lines
-from ecgbench.results import store as stored
-from ecgbench.results.store import Store
+from ecgbench.files import as_json, as_parquet, lines
+from ecgbench.inference import rows
+from ecgbench.inference.predict import probabilities
+from ecgbench.results.folders import finished, publish, read_bytes, read_json
+from ecgbench.results.store import FORMAT, Store
 from ecgbench.training import finetune, linear
 from ecgbench.training.loop import Epoch
 from ecgbench.weights.load import assign, digest
@@ -28,107 +32,147 @@ Head = tuple[np.ndarray, np.ndarray]
 CHECKPOINT = "checkpoint.safetensors"
 
 
-def features(subject: Subject, fit: Fit, training: Training) -> None:
+def features(evaluation: Evaluation, fit: Fit, training: Training) -> None:
     """The features that a linear fit needs, with progress."""
-    needed = subject.training_rows(fit, training)
-    subject.compute(
-        fit.policy or subject.contract.policy,
-        np.concatenate([*needed["train"], *needed["val"]]),
-        "training windows",
-        training.leads == "random",
-    )
+    needed, policy = evaluation.training_rows(fit, training), _policy(evaluation, fit)
+    wanted = np.concatenate([*needed["train"], *needed["val"]])
+    evaluation.compute(policy, wanted, "training windows", training.leads == "random")
+    evaluation.compute(policy, rows.complete(evaluation.records["val"]), "validation windows")
 
 
-def head(subject: Subject, fit: Fit, task: Task, training: Training, store: Store) -> Head:
+def head(evaluation: Evaluation, fit: Fit, task: Task, training: Training, store: Store) -> Head:
     """The head of a fit. GateError when the frozen encoder of a linear one changed while its features were computed."""
-    folder = _folder(subject, fit, task, training, store)
-    if not stored.finished(folder):
-        _probe(subject, fit, task, training, folder)
-    found = load(stored.read_bytes(folder, "head.safetensors"))
+    facts = _facts(evaluation, fit, task, training)
+    folder = store.fit_folder(fit, key(facts))
+    if not finished(folder):
+        _probe(evaluation, fit, task, training, (folder, facts))
+    return _read_head(folder)
+
+
+def _read_head(folder: Path) -> Head:
+    found = load(read_bytes(folder, "head.safetensors"))
     return found["weight"], found["bias"]
 
 
-def _folder(subject: Subject, fit: Fit, task: Task, training: Training, store: Store) -> Path:
-    before = subject.before_tuning or subject
-    return store.fit_folder(fit, keys.fit_key(before, fit, task, training))
+def _facts(evaluation: Evaluation, fit: Fit, task: Task, training: Training) -> dict[str, Any]:
+    return keys.fit_facts(evaluation.before_tuning or evaluation, fit, task, training)
 
 
-def _probe(subject: Subject, fit: Fit, task: Task, training: Training, folder: Path) -> None:
-    started = time.time()
-    learn, check = subject.splits(fit, task.columns, training)
+def _probe(evaluation: Evaluation, fit: Fit, task: Task, training: Training, where: tuple[Path, dict[str, Any]]) -> None:
+    started, (folder, key_facts) = time.time(), where
+    learn, check = evaluation.splits(fit, task.columns, training)
     trained = linear.fit(training, fit.seed, learn, check)
-    gates.unchanged(subject.network.card.title, subject.network.sha256, digest(subject.network.module))
+    gates.unchanged(evaluation.network.card.title, evaluation.network.sha256, digest(evaluation.network.module))
     note = {
-        "protocol": "linear", "batch": min(training.batch, len(learn.target)), "encoder_sha256": subject.network.sha256,
+        **_identity(fit, key_facts), "protocol": "linear", "batch": min(training.batch, len(learn.target)),
+        "encoder_sha256": evaluation.network.sha256,
         **_outcome(trained.log, trained.best, len(learn.target), started),
     }  # fmt: skip
     parts = {k: v.numpy() for k, v in trained.state.items()}
-    stored.finish(folder, {"head.safetensors": save(parts), "log.csv": _log(trained.log), "fit.json": as_json(note)})
-    _tell(subject, fit, trained.log[trained.best])
+    publish(folder, {
+        "head.safetensors": save(parts), "log.csv": _log(trained.log), "fit.json": as_json(note),
+        "validation.parquet": _validation(evaluation, fit, task, (parts["weight"], parts["bias"])),
+    })  # fmt: skip
+    _tell(evaluation, fit, trained.log[trained.best])
 
 
-def tuned(subject: Subject, fit: Fit, task: Task, training: Training, where: tuple[Store, Callable[[], None]]) -> Subject:
-    """The subject with the network that a fit has fine-tuned; trained now, or from its last checkpoint on, unless the store has it.
+def tuned(evaluation: Evaluation, fit: Fit, task: Task, training: Training, where: tuple[Store, Callable[[], None]]) -> Evaluation:
+    """The evaluation with the network that a fit has fine-tuned; trained now, or from its last checkpoint on, unless the store has it.
 
     `where`: the store, and what is called before training begins, so that other processes take their part.
     """
     store, call = where
-    folder = _folder(subject, fit, task, training, store)
-    if not stored.finished(folder):
+    key_facts = _facts(evaluation, fit, task, training)
+    folder = store.fit_folder(fit, key(key_facts))
+    if not finished(folder):
         started = time.time()
         call()
-        trained = train(subject, fit, task, training, store)
-        _keep(subject, fit, training, trained, folder, started)
-    (folder / CHECKPOINT).unlink(missing_ok=True)
-    module = copy.deepcopy(subject.network.module)
-    assign(module, stored.read_bytes(folder, "encoder.safetensors"), f"{folder}/encoder.safetensors")
-    network = replace(subject.network, module=module, sha256=digest(module))
-    if network.sha256 != (said := stored.read_json(folder, "fit.json")["encoder_sha256"]):
-        raise BadSetting(f"{folder}/encoder.safetensors gives {network.sha256[:12]} where {said[:12]} was trained; remove {folder}")
-    return subject.tuned(network)
+        trained = train(evaluation, fit, task, training, store)
+        _keep(evaluation, fit, task, training, (trained, folder, key_facts, started))
+    shutil.rmtree(store.checkpoint_folder(key(key_facts)), ignore_errors=True)
+    weights = read_bytes(folder, "encoder.safetensors")
+    tuned = _with(evaluation, weights, f"{folder}/encoder.safetensors")
+    said = read_json(folder, "fit.json")["encoder_sha256"]
+    if tuned.network.sha256 != said:
+        raise BadSetting(f"{folder}/encoder.safetensors gives {tuned.network.sha256[:12]} where {said[:12]} was trained; remove {folder}")
+    return tuned
 
 
-def train(subject: Subject, fit: Fit, task: Task, training: Training, store: Store) -> finetune.Tuned:
+def _with(evaluation: Evaluation, weights: bytes, where: str) -> Evaluation:
+    """The evaluation of a copy of its network with fine-tuned weights."""
+    module = copy.deepcopy(evaluation.network.module)
+    assign(module, weights, where)
+    return evaluation.tuned(replace(evaluation.network, module=module, sha256=digest(module)))
+
+
+def train(evaluation: Evaluation, fit: Fit, task: Task, training: Training, store: Store) -> finetune.Tuned:
     """Fine-tune; under torchrun every process calls this alike."""
-    policy = subject.policy(fit.policy or subject.contract.policy)
-    fed = finetune.Feeding(card=subject.network.card, contract=subject.contract, policy=policy)
-    learn, check = (_examples(subject, split, task) for split in ("train", "val"))
+    policy = evaluation.policy(_policy(evaluation, fit))
+    fed = finetune.Feeding(card=evaluation.network.card, contract=evaluation.contract, policy=policy)
+    learn, check = (_examples(evaluation, split, task) for split in ("train", "val"))
     seen = max(1, len(learn.records) // training.batch) * min(training.batch, len(learn.records))
     total = training.epochs * (seen + len(check.records))
-    checkpoint = _folder(subject, fit, task, training, store) / CHECKPOINT
-    with subject.watcher.stage(f"{subject.name}: fine-tune {fit.task}, seed {fit.seed}", total, "records") as advance:
-        place = finetune.Place(checkpoint=checkpoint, device=subject.network.device, advance=advance)
-        return finetune.fit(copy.deepcopy(subject.network.module), fed, training, fit.seed, (learn, check), place)
+    checkpoint = store.checkpoint_folder(key(_facts(evaluation, fit, task, training))) / CHECKPOINT
+    with evaluation.watcher.stage(f"{evaluation.name}: fine-tune {fit.task}, seed {fit.seed}", total, "records") as advance:
+        place = finetune.Place(checkpoint=checkpoint, device=evaluation.network.device, advance=advance)
+        return finetune.fit(copy.deepcopy(evaluation.network.module), fed, training, fit.seed, (learn, check), place)
 
 
-def _keep(subject: Subject, fit: Fit, training: Training, trained: finetune.Tuned, folder: Path, started: float) -> None:
+def _keep(
+    evaluation: Evaluation,
+    fit: Fit,
+    task: Task,
+    training: Training,
+    result: tuple[finetune.Tuned, Path, dict[str, Any], float],
+) -> None:
+    trained, folder, key_facts, started = result
     for said in trained.notes:
-        subject.watcher.note(f"{subject.name}: {said}")
-    module = copy.deepcopy(subject.network.module)
-    module.load_state_dict(trained.encoder)
-    records = len(subject.records["train"])
+        evaluation.watcher.note(f"{evaluation.name}: {said}")
+    weights = save({k: v.numpy() for k, v in trained.encoder.items()})
+    head = {k: v.numpy() for k, v in trained.head.items()}
+    tuned, records = _with(evaluation, weights, f"{folder}/encoder.safetensors"), len(evaluation.records["train"])
     note: dict[str, Any] = {
-        "protocol": "finetune", "batch": min(training.batch, records), "micro_batch": trained.micro_batch,
-        "devices": trained.devices, "device": subject.network.device, "precision": training.precision, "groups": trained.groups,
-        "frozen": trained.frozen, "notes": trained.notes, "epoch_seconds": trained.seconds,
-        "encoder_sha256": digest(module), "from_sha256": subject.network.sha256,
-        **_outcome(trained.log, trained.best, records, started),
+        **_identity(fit, key_facts), "protocol": "finetune", "batch": min(training.batch, records),
+        "micro_batch": trained.micro_batch, "devices": trained.devices, "device": evaluation.network.device,
+        "precision": training.precision, "groups": trained.groups, "frozen": trained.frozen, "notes": trained.notes,
+        "epoch_seconds": trained.seconds, "encoder_sha256": tuned.network.sha256,
+        "from_sha256": evaluation.network.sha256, **_outcome(trained.log, trained.best, records, started),
     }  # fmt: skip
-    stored.finish(folder, {
-        "encoder.safetensors": save({k: v.numpy() for k, v in trained.encoder.items()}),
-        "head.safetensors": save({k: v.numpy() for k, v in trained.head.items()}),
-        "log.csv": _log(trained.log), "fit.json": as_json(note),
+    tuned.compute(_policy(evaluation, fit), rows.complete(tuned.records["val"]), "validation windows")
+    publish(folder, {
+        "encoder.safetensors": weights, "head.safetensors": save(head), "log.csv": _log(trained.log),
+        "fit.json": as_json(note), "validation.parquet": _validation(tuned, fit, task, (head["weight"], head["bias"])),
     })  # fmt: skip
-    _tell(subject, fit, trained.log[trained.best])
+    tuned.forget()
+    _tell(evaluation, fit, trained.log[trained.best])
 
 
-def _examples(subject: Subject, split: str, task: Task) -> finetune.Examples:
-    records = subject.records[split]
+def _validation(evaluation: Evaluation, fit: Fit, task: Task, head: Head) -> bytes:
+    """What a fit predicts for the validation records with all leads; their features are there."""
+    records = evaluation.records["val"]
+    features = evaluation.cache(_policy(evaluation, fit)).take(rows.complete(records))
+    found, target = probabilities(features, owners(records), *head), evaluation.target("val", task.columns)
+    columns = [*(f"probability:{n}" for n in task.labels), *(f"target:{n}" for n in task.labels)]
+    predicted = dict(zip(columns, [*found.T, *target.T], strict=True))
+    named = evaluation.table.loc[[p for p, _, _ in records], ["record", "patient"]].to_dict("list")
+    return as_parquet(pd.DataFrame({**named, **predicted}))
+
+
+def _policy(evaluation: Evaluation, fit: Fit) -> str:
+    return fit.policy or evaluation.contract.policy
+
+
+def _identity(fit: Fit, key_facts: dict[str, Any]) -> dict[str, Any]:
+    return {"format": FORMAT, "fit": asdict(fit), "key": key(key_facts), "key_facts": key_facts}
+
+
+def _examples(evaluation: Evaluation, split: str, task: Task) -> finetune.Examples:
+    records = evaluation.records[split]
     return finetune.Examples(
         records=[r for _, r, _ in records],
         windows=[w for _, _, w in records],
-        target=subject.target(split, task.columns),
-        view=subject.view.get,
+        target=evaluation.target(split, task.columns),
+        view=evaluation.view.get,
     )
 
 
@@ -144,5 +188,5 @@ def _log(log: list[Epoch]) -> str:
     return lines([("epoch", "loss", "val_macro_auroc"), *((e.epoch, e.loss, e.validation) for e in log)])
 
 
-def _tell(subject: Subject, fit: Fit, best: Epoch) -> None:
-    subject.watcher.note(f"fitted {fit.task} · {fit.model} · seed {fit.seed}: epoch {best.epoch}, val {best.validation:.4f}")
+def _tell(evaluation: Evaluation, fit: Fit, best: Epoch) -> None:
+    evaluation.watcher.note(f"fitted {fit.task} · {fit.model} · seed {fit.seed}: epoch {best.epoch}, val {best.validation:.4f}")

@@ -1,33 +1,72 @@
-"""One job: the cells of one model on one dataset, or of one fine-tuned fit. Plain data: `work` computes it, `engines` say where."""
+"""Jobs: what a run asks of an engine. Plain data; `carry_out` does them, `engines` say where."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Self
 
+from ecgbench import adapters, datasets, models
 from ecgbench.cells import Cell, Places, Plan
-
-Event = dict[str, Any]
-"""What happens in a job, as plain JSON: it comes from another process."""
-Tell = Callable[[Event], None]
+from ecgbench.errors import BadSetting
 
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
-    """Cells of one model, one set of weights, one contract and one dataset."""
+    """A piece of work that concerns one model."""
 
+    kind: ClassVar[str]
+    model: str
+    id: str = ""
+    """Different for every job of a run; its events carry it."""
+    plugins: tuple[tuple[str, str], ...] = ()
+    """(room, path) of the plug-ins that the command named: ("models", "./mine.py"), ("adapters", ...)."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON, read back by `from_json`."""
+        return {"kind": self.kind, "model": self.model, "id": self.id, "plugins": self.plugins}
+
+    @staticmethod
+    def from_json(data: dict[str, Any]) -> "Job":
+        """The job that `to_json` wrote; BadSetting for anything else."""
+        try:
+            kind = {k.kind: k for k in (Look, Measure, Compute)}[data["kind"]]
+            plugins = tuple((room, path) for room, path in data["plugins"])
+            return kind(model=data["model"], id=data["id"], plugins=plugins, **kind._read(data))
+        except (KeyError, TypeError, ValueError) as error:
+            raise BadSetting(f"this is no job that a run wrote: {type(error).__name__}: {error}") from error
+
+    @classmethod
+    def _read(cls, data: dict[str, Any]) -> dict[str, Any]:
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Look(Job):
+    """Import a model and read its card; load its weights too where they are named."""
+
+    kind = "look"
+    weights: str | None
+    contract: str
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON, read back by `from_json`."""
+        return {**super().to_json(), "weights": self.weights, "contract": self.contract}
+
+    @classmethod
+    def _read(cls, data: dict[str, Any]) -> dict[str, Any]:
+        return {"weights": data["weights"], "contract": data["contract"]}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Compute(Job):
+    """Compute cells of one model, one set of weights, one contract and one dataset, or of one fine-tuned fit."""
+
+    kind = "compute"
     plan: Plan
     """The study with these cells only."""
     dataset: str
     places: Places
     device: str = "cpu"
-    doors: tuple[tuple[str, str], ...] = ()
-    """(room, path) of the strangers that the command named: ("models", "./mine.py"), ("adapters", ...)."""
-
-    @property
-    def model(self) -> str:
-        """The model of all its cells."""
-        return self.plan.cells[0].fit.model
 
     @property
     def weights(self) -> str:
@@ -36,24 +75,44 @@ class Job:
 
     @property
     def name(self) -> str:
-        """What two processes on one store agree on: who holds this name computes the job."""
+        """What two runs on one store agree on: who holds this name computes the job."""
         fits = self.plan.fits
         whole = [self.model, self.weights, fits[0].contract, self.dataset]
         return "|".join(whole if self.plan.training.protocol == "linear" else [*whole, *(f"{f.task} {f.policy} {f.seed}" for f in fits)])
 
-    def of(self, cells: Sequence[Cell]) -> "Job":
+    def of(self, cells: Sequence[Cell]) -> Self:
         """The same job with some of its cells."""
         return replace(self, plan=replace(self.plan, cells=tuple(cells)))
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON, read back by `from_json`."""
         places = {k: None if v is None else str(v) for k, v in self.places.__dict__.items()}
-        return {"plan": self.plan.to_json(), "dataset": self.dataset, "places": places, "device": self.device, "doors": self.doors}
+        more = {"plan": self.plan.to_json(), "dataset": self.dataset, "places": places, "device": self.device}
+        return {**super().to_json(), **more}
 
     @classmethod
-    def from_json(cls, data: dict[str, Any]) -> "Job":
-        """The job that `to_json` wrote."""
+    def _read(cls, data: dict[str, Any]) -> dict[str, Any]:
         data_, prepared, out = (data["places"][k] for k in ("data", "prepared", "out"))
         places = Places(data=data_ and Path(data_), prepared=prepared and Path(prepared), out=Path(out))
-        doors = tuple((room, path) for room, path in data["doors"])
-        return cls(plan=Plan.from_json(data["plan"]), dataset=data["dataset"], places=places, device=data["device"], doors=doors)
+        return {"plan": Plan.from_json(data["plan"]), "dataset": data["dataset"], "places": places, "device": data["device"]}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measure(Compute):
+    """Try how long cells would take; nothing is written."""
+
+    kind = "measure"
+
+
+_ROOMS = {"models": models, "adapters": adapters, "datasets": datasets}
+
+
+def plugins() -> tuple[tuple[str, str], ...]:
+    """(room, path) of the plug-ins that entered this process by path, for another process to let them in."""
+    return tuple((name, str(path)) for name, room in _ROOMS.items() for path in room.ROOM.paths())
+
+
+def enter(paths: Sequence[tuple[str, str]]) -> None:
+    """Let plug-ins in by their paths; nothing of them is imported yet."""
+    for room, path in paths:
+        _ROOMS[room].resolve(path)

@@ -1,22 +1,31 @@
-"""The keys of fits and cells: everything that can change the number, nothing that cannot."""
+"""What the keys of fits and cells rest on: everything that can change the number, nothing that cannot."""
 
 from dataclasses import asdict
 from typing import Any
 
-from ecgbench.benchmark.subject import Subject
+from ecgbench.benchmark.evaluation import Evaluation
 from ecgbench.cards import Task
-from ecgbench.cells import Cell, Fit, Scoring, Training, key
+from ecgbench.cells import FITS, SCORES, Cell, Fit, Scoring, Training
 
 
-def fit_key(subject: Subject, fit: Fit, task: Task, training: Training) -> str:
-    """Key of a fit: features at twelve leads, records, labels, training and its seed."""
-    return key({
-        "fit": task.name, "labels": list(task.labels), "records": subject.selection.digest, "training": training.facts(),
-        "seed": fit.seed, **subject.facts(fit.policy or subject.contract.policy),
-    })  # fmt: skip
+def fit_facts(evaluation: Evaluation, fit: Fit, task: Task, training: Training) -> dict[str, Any]:
+    """Facts of a fit: features at the leads of its training, records, labels, training, its seed and fold."""
+    return {
+        "fits": FITS, "fit": task.name, "labels": list(task.labels), "fold": fit.fold,
+        "records": evaluation.selection.labelled(task.columns), "training": training.facts(),
+        "seed": fit.seed, **evaluation.facts(fit.policy or evaluation.contract.policy),
+    }  # fmt: skip
 
 
-def cell_key(subject: Subject, cell: Cell, task: Task, fitted: str, scoring: Scoring) -> str:
-    """Key of a cell: its fit, setting, policy, draw, rows and bootstrap."""
-    facts: dict[str, Any] = {"cell": task.name, "labels": list(task.labels), "fit": fitted, "setting": str(cell.setting)}
-    return key({**facts, "scoring": asdict(scoring), **subject.facts(cell.policy)})
+def cell_facts(evaluation: Evaluation, cell: Cell, task: Task, fit_key: str, scoring: Scoring) -> dict[str, Any]:
+    """Facts of a cell: its fit, setting, policy, labels and which records are scored.
+
+    Not the draws of the bootstrap, their kind, or the family of comparisons: they change no prediction.
+    """
+    resampled = {"draws", "bootstrap"}
+    return {
+        "fits": FITS, "scores": SCORES, "cell": task.name, "labels": list(task.labels), "fit": fit_key,
+        "records": evaluation.selection.labelled(task.columns), "setting": str(cell.setting),
+        "scoring": {k: v for k, v in asdict(scoring).items() if k not in resampled},
+        **evaluation.facts(cell.policy),
+    }  # fmt: skip

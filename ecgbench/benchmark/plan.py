@@ -16,25 +16,33 @@ ALL = "all"
 
 
 def all_tasks() -> dict[str, tuple[str, DatasetCard, Task]]:
-    """Every task of the room of datasets: name -> (dataset, its card, task), in the order of the cards."""
-    found = {}
+    """Every task of the room of datasets: name -> (dataset, its card, task), in the order of the cards.
+
+    BadSetting where two datasets have a task of one name.
+    """
+    tasks: dict[str, tuple[str, DatasetCard, Task]] = {}
     for dataset in datasets.names():
         try:
             card = datasets.get(dataset).CARD
         except BadSetting:  # a plug-in that cannot be imported; `ecgbench tasks` and `ecgbench doctor` name it
             continue
-        found.update({t.name: (dataset, card, t) for t in card.tasks})
-    return found
+        for task in card.tasks:
+            if task.name in tasks:
+                other = tasks[task.name][0]
+                raise BadSetting(f"the datasets {other} and {dataset} both have a task {task.name!r}; rename one in its CARD")
+            tasks[task.name] = dataset, card, task
+    return tasks
 
 
 def resolve_tasks(names: Sequence[str]) -> list[str]:
-    """Proper spellings of task names; UnknownName with the nearest ones."""
+    """Proper spellings of task names, and all tasks of a dataset given by path; UnknownName with the nearest ones."""
+    given = {n: [task.name for task in datasets.get(n).CARD.tasks] for n in names if n.endswith(".py")}
     known = list(all_tasks())
-    loose = {plain(n): n for n in known}
+    loose = {plain(n): [n] for n in known}
     for name in names:
-        if plain(name) not in loose:
-            raise UnknownName("task", name, known, "List them: ecgbench tasks")
-    return list(dict.fromkeys(loose[plain(n)] for n in names))
+        if name not in given and plain(name) not in loose:
+            raise UnknownName("task", name, known, "List them: ecgbench tasks; or give the path of a dataset's .py file")
+    return list(dict.fromkeys(task for n in names for task in given.get(n) or loose[plain(n)]))
 
 
 def check(asked: Asked) -> Asked:

@@ -3,11 +3,14 @@
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Protocol
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from ecgbench.benchmark.events import Advance, Event, Note, Stage, StageOver
+from ecgbench.text import duration
 
 EVERY = 15.0
 """Seconds between two plain lines of one stage."""
@@ -43,45 +46,90 @@ class Lines:
             if now - last >= EVERY and done:
                 last = now
                 rate = done / (now - started)
-                self.note(f"  {text}: {done}/{total} {unit}, {rate:.1f} {unit}/s, {_time((total - done) / rate)} left")
+                self.note(f"  {text}: {done}/{total} {unit}, {rate:.1f} {unit}/s, {duration((total - done) / rate)} left")
 
         if total:
             self.note(f"{text}: {total} {unit}")
         yield advance
         if total and time.monotonic() - started >= EVERY:
-            self.note(f"  {text}: done in {_time(time.monotonic() - started)}")
+            self.note(f"  {text}: done in {duration(time.monotonic() - started)}")
 
 
 class Bars:
-    """Bars on a terminal: what, how far, rate, time left."""
+    """Bars on a terminal, one for each stretch of work that is under way: what, how far, rate, time left."""
 
     def __init__(self) -> None:
         self.console = Console(stderr=True)
+        self._live: Progress | None = None
 
     def note(self, text: str) -> None:
-        """Print one line."""
+        """Print one line above the bars."""
         self.console.print(text, highlight=False, markup=False)
 
     @contextmanager
     def stage(self, text: str, total: int, unit: str) -> Iterator[Callable[[int], None]]:
-        """Show a bar for a stretch of work."""
+        """Show a bar for a stretch of work, and a line when it is over."""
         if not total:
             yield lambda n: None
             return
+        live = self._live = self._live or self._begun()
+        task, started, done = live.add_task(text, total=total, rate=""), time.monotonic(), 0
+
+        def advance(n: int) -> None:
+            nonlocal done
+            done += n
+            rate = f"{done / max(time.monotonic() - started, 1e-9):.1f}/s"
+            live.update(task, completed=done, rate=rate)
+
+        try:
+            yield advance
+        finally:
+            live.remove_task(task)
+            if not live.tasks:
+                live.stop()
+                self._live = None
+        self.note(f"{text}: {done}/{total} {unit} in {duration(time.monotonic() - started)}")
+
+    def _begun(self) -> Progress:
         columns = (
             TextColumn("{task.description}", markup=False), BarColumn(bar_width=14), MofNCompleteColumn(),
             TextColumn("{task.fields[rate]}"), TimeRemainingColumn(compact=True), TextColumn("left"),
         )  # fmt: skip
-        started = time.monotonic()
-        with Progress(*columns, console=self.console) as bar:
-            task = bar.add_task(text, total=total, rate="")
+        live = Progress(*columns, console=self.console, transient=True)
+        live.start()
+        return live
 
-            def advance(n: int) -> None:
-                bar.advance(task, n)
-                done = bar.tasks[0].completed
-                bar.update(task, rate=f"{done / max(time.monotonic() - started, 1e-9):.1f}/s")
 
-            yield advance
+class EventDisplay:
+    """Shows the events of all jobs that concern people; those of several jobs may be mixed."""
+
+    def __init__(self, progress: "Watcher") -> None:
+        self.progress = progress
+        self._stages: dict[tuple[str, int], tuple[ExitStack, Callable[[int], None]]] = {}
+
+    def __call__(self, event: Event) -> None:
+        """Show an event; one of a stage that is not open is passed over."""
+        match event:
+            case Note():
+                self.progress.note(event.text)
+            case Stage():
+                self._end(event.job, event.stage)
+                stack = ExitStack()
+                advance = stack.enter_context(self.progress.stage(event.text, event.total, event.unit))
+                self._stages[event.job, event.stage] = stack, advance
+            case Advance() if (event.job, event.stage) in self._stages:
+                self._stages[event.job, event.stage][1](event.n)
+            case StageOver():
+                self._end(event.job, event.stage)
+
+    def _end(self, job: str, stage: int) -> None:
+        if (job, stage) in self._stages:
+            self._stages.pop((job, stage))[0].close()
+
+    def end(self, job: str) -> None:
+        """A job is over: so are its stages."""
+        for key in [k for k in self._stages if k[0] == job]:
+            self._end(*key)
 
 
 def watcher() -> Watcher:
@@ -100,8 +148,3 @@ def paced(what: str, note: Callable[[str], None]) -> Callable[[int, int], None]:
             note(f"{what}: {done}/{total} records")
 
     return show
-
-
-def _time(seconds: float) -> str:
-    minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes} min {rest:02d} s" if minutes else f"{rest} s"

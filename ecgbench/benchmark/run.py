@@ -1,40 +1,38 @@
-"""Compute what a plan lacks: claim jobs, have them carried out, keep count. A failing cell leaves a reason and the others go on."""
+"""Compute what a plan lacks: one loop that gives jobs to an engine and takes their events. A failing cell leaves a reason and the
+others go on."""
 
 import time
-from functools import partial
-from typing import Any, Protocol
+from collections import deque
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from typing import Any
 
-from ecgbench import adapters, models, provenance
+from ecgbench import adapters, errors, models
 from ecgbench.adapt import NATIVE
-from ecgbench.benchmark.engines.isolated import DiedError
-from ecgbench.benchmark.hearing import Hearing, Outcome
-from ecgbench.benchmark.job import Event, Job, Tell
+from ecgbench.benchmark.described import dataset_facts
+from ecgbench.benchmark.engine import POLL, Engine
+from ecgbench.benchmark.events import Died, Disqualified, Event, Over, Stopped
+from ecgbench.benchmark.job import Compute, plugins
+from ecgbench.benchmark.job_record import JobRecord, Outcome
 from ecgbench.benchmark.plan import all_tasks
-from ecgbench.benchmark.progress import Watcher, paced
-from ecgbench.cards import facts
+from ecgbench.benchmark.progress import EventDisplay, Watcher, paced
 from ecgbench.cells import Cell, Places, Plan
 from ecgbench.files import sweep
 from ecgbench.prepared.prepare import prepare
 from ecgbench.prepared.subset import Selection
+from ecgbench.results.invocation import Invocation
 from ecgbench.results.store import Store
 
 WAIT = 1.0
 """Seconds between two looks at what another run is computing."""
 
 
-class Engine(Protocol):
-    """Carries jobs out; see `engines`."""
+@dataclass(frozen=True)
+class Claim:
+    """Jobs that no other run may compute meanwhile, one after the other: one, or what is left of it after its process died."""
 
-    def run(self, job: Job, tell: Tell) -> None:
-        """Compute a job; DiedError when its process ended, EcgbenchError for what stops the run."""
-
-    def log(self, job: Job) -> str:
-        """Where a person finds more about a failure, or ""."""
-
-
-def doors() -> tuple[tuple[str, str], ...]:
-    """(room, path) of the strangers that entered this process by path, for another process to let them in."""
-    return tuple((room, str(path)) for room, r in (("models", models.ROOM), ("adapters", adapters.ROOM)) for path in r.paths())
+    jobs: list[Compute]
+    lock: ExitStack
 
 
 class Run:
@@ -43,119 +41,118 @@ class Run:
     def __init__(self, plan: Plan, places: Places, watcher: Watcher, engine: Engine, device: str = "cpu") -> None:
         self.places, self.watcher, self.engine, self.device = places, watcher, engine, device
         self.store, self.asked, self.tasks, self.outcome = Store(places.out), plan, all_tasks(), Outcome()
+        self.display = EventDisplay(watcher)
         self.ready: set[str] = set()
-        """Datasets that are prepared and described."""
-        self.condemned: dict[str, tuple[str, str]] = {}
-        """Models that did what none may do, and what it was (reason, trace)."""
+        """Datasets that are prepared."""
+        self.waiting: list[Compute] = []
+        """Jobs that nobody has claimed."""
+        self.claimed: deque[Claim] = deque()
+        """Those that wait for the engine."""
+        self.in_flight: dict[str, tuple[JobRecord, Claim]] = {}
+        """Job's id -> what is known of it."""
+        self.submitted = 0
 
     def __call__(self) -> Outcome:
         """Compute every cell that is not finished. Raises what a user must mend."""
         sweep(self.store.path)
-        self.plan = self.store.join(self.asked)
-        before = self.store.document() or {"facts": {}, "keys": {}}
-        self.keys: dict[str, str] = {}
-        """Of this run's cells; those of earlier and other runs stay in plan.json as they are."""
-        earlier = before["facts"].get("provenance")
-        now = {
-            "command": provenance.command(), "started": round(time.time(), 1), "seconds": None, "device": self.device, **provenance.here()
-        }  # fmt: skip
-        self.facts: dict[str, Any] = {"models": {}, "datasets": {}, "tasks": {}}
-        if not earlier:  # else the numbers that are there come from that run
-            self.facts["provenance"] = now
-        self.cells = [c for c in self.plan.cells if c in set(self.asked.cells) or self._entered(c)]
-        self._save()
-        pending = self._jobs()
-        while pending:
-            left = [job for job in pending if not self._claimed(job)]
-            if left and len(left) == len(pending):
-                time.sleep(WAIT)
-            pending = left
-        if self.outcome.computed or not earlier:
-            self.facts["provenance"] = {**now, "seconds": round(time.time() - now["started"], 1)}
-            self._save()
+        self.store.join(self.asked)
+        command = Invocation(self.store, self.device)
+        self.plan = self.store.write_plan(self.asked)
+        asked = set(self.asked.cells)
+        self.cells = [c for c in self.plan.cells if c in asked or self._entered(c)]
+        self._compute(self._jobs())
+        command.end(self.outcome.computed)
         return self.outcome
 
     def _entered(self, cell: Cell) -> bool:
-        """Whether the names of an earlier plan's cell are known to this process; a stranger's are only where its path is given."""
+        """Whether the names of an earlier plan's cell are known to this process; a plug-in's are only where its path is given."""
         here = cell.fit.model in models.names() and cell.policy in (*adapters.names(), NATIVE) and cell.task in self.tasks
         if not here:
             self.watcher.note(f"left as it is, for it enters by a path that this command does not name: {cell.label}")
         return here
 
-    def _save(self) -> None:
-        self.store.write_plan(self.plan, self.facts, self.keys)
-
-    def _jobs(self) -> list[Job]:
+    def _jobs(self) -> list[Compute]:
         """The cells, grouped as they are computed: per model and dataset, fine-tuned ones per fit; in the order of the plan."""
-        found: dict[tuple[Any, ...], list[Cell]] = {}
+        groups: dict[tuple[Any, ...], list[Cell]] = {}
         for cell in self.cells:
             fit, dataset = cell.fit, self.tasks[cell.task][0]
-            found.setdefault((fit.model, fit.weights, fit.contract, dataset, self.plan.training.protocol == "linear" or fit), []).append(
-                cell
-            )
-        names = list(dict.fromkeys(k[0] for k in found))
+            linear = self.plan.training.protocol == "linear"
+            groups.setdefault((fit.model, fit.weights, fit.contract, dataset, linear or fit), []).append(cell)
+        names = list(dict.fromkeys(k[0] for k in groups))
+        whole, entered = replace(self.plan, suite=None), plugins()
         return [
-            Job(dataset=place[3], places=self.places, device=self.device, doors=doors(), plan=Plan(
-                name=self.plan.name, cells=tuple(cells), training=self.plan.training, scoring=self.plan.scoring, limit=self.plan.limit
-            ))
-            for place, cells in sorted(found.items(), key=lambda item: names.index(item[0][0]))
+            Compute(
+                model=model, dataset=dataset, places=self.places, device=self.device, plugins=entered,
+                plan=replace(whole, cells=tuple(cells)),
+            )
+            for (model, _, _, dataset, _), cells in sorted(groups.items(), key=lambda item: names.index(item[0][0]))
         ]  # fmt: skip
 
-    def _claimed(self, job: Job) -> bool:
-        """Compute a job unless another run is at it; False in that case."""
-        with self.store.claim(job.name) as mine:
-            if mine:
-                self._dataset(job.dataset)
-                self._job(job)
-        return mine
+    def _compute(self, jobs: list[Compute]) -> None:
+        """The loop: submit while the engine takes jobs, take events, until nothing is left."""
+        self.waiting = jobs
+        try:
+            while self.waiting or self.claimed or self.in_flight:
+                self._submit()
+                if not self.in_flight:
+                    time.sleep(WAIT)
+                for event in self.engine.events(POLL) if self.in_flight else ():
+                    self._take(event)
+        finally:
+            for claim in [*self.claimed, *(claim for _, claim in self.in_flight.values())]:
+                claim.lock.close()
 
-    def _dataset(self, name: str) -> None:
+    def _submit(self) -> None:
+        """Give the engine what it can take: first what is claimed, then what no other run is at."""
+        for job in list(self.waiting):
+            if len(self.in_flight) + len(self.claimed) >= self.engine.slots:
+                break
+            lock = ExitStack()
+            if lock.enter_context(self.store.claim(job.name)):
+                self.waiting.remove(job)
+                self.claimed.append(Claim([job], lock))
+                self._prepare(job.dataset)
+            else:
+                lock.close()
+        while self.claimed and len(self.in_flight) < self.engine.slots:
+            claim = self.claimed.popleft()
+            self.submitted += 1
+            job = replace(claim.jobs.pop(0), id=str(self.submitted))
+            record = JobRecord(job, self.store, self.outcome, self.watcher)
+            self.in_flight[job.id] = record, claim
+            self.engine.submit(job)
+
+    def _take(self, event: Event) -> None:
+        """One event of a job in flight; one of any other job is passed over."""
+        if event.job not in self.in_flight:
+            return
+        record, claim = self.in_flight[event.job]
+        match event:
+            case Stopped():
+                raise errors.named(event.error, event.reason)
+            case Died():
+                self._over(record, claim, record.died(event))
+            case Over():
+                record.fail(list(record.left), "its job ended without it")
+                self._over(record, claim, [])
+            case Disqualified():
+                record.disqualified(event.reason, event.trace, event.log)
+            case _:
+                self.display(event)
+                record.take(event)
+
+    def _over(self, record: JobRecord, claim: Claim, again: list[list[Cell]]) -> None:
+        """A job is over; `again`: its cells that another job must try."""
+        del self.in_flight[record.job.id]
+        self.display.end(record.job.id)
+        claim.jobs[:0] = [record.job.of(cells) for cells in again]
+        if claim.jobs:
+            self.claimed.appendleft(claim)
+        else:
+            claim.lock.close()
+
+    def _prepare(self, name: str) -> None:
         if name not in self.ready:
             prepared = prepare(name, self.places.data, self.places.prepared, paced(f"prepare {name}", self.watcher.note))
-            self._describe(Selection(prepared, self.plan.limit))
+            self.store.add_facts("datasets", dataset_facts(Selection(prepared, self.plan.limit)))
             self.ready.add(name)
-
-    def _describe(self, selection: Selection) -> None:
-        prepared, card = selection.prepared, selection.prepared.card
-        flat = int((prepared.index.loc[selection.index.index, "flat"] != "").sum())
-        self.facts["datasets"][prepared.name] = {
-            **{k: facts(card)[k] for k in ("title", "version", "doi", "licence", "synthetic")},
-            "records": len(selection.index), "records_prepared": len(prepared.index), "records_release": card.records,
-            "limit": self.plan.limit, "digest": prepared.digest, "flat": flat,
-            "test_records": len(selection.of("test")), "test_patients": int(selection.of("test")["patient"].nunique()),
-            "quarantined": prepared.quarantined[["record", "reason"]].to_dict("records"),
-        }  # fmt: skip
-        for task in dict.fromkeys(c.task for c in self.cells if self.tasks[c.task][0] == prepared.name):
-            about = self.tasks[task][2]
-            self.facts["tasks"][task] = {
-                "title": about.title, "dataset": prepared.name, "evaluation_only": about.parent is not None, "n_labels": len(about.labels),
-            }  # fmt: skip
-
-    def _job(self, job: Job) -> None:
-        """Carry a job out, again and again without the cells whose turn ended its process, until each is settled."""
-        rounds = [job]
-        while rounds:
-            part = rounds.pop(0)
-            hearing = Hearing(part, self.store, self.outcome, self.watcher, self.keys)
-            try:
-                if job.model in self.condemned:
-                    hearing.fail(hearing.left.values(), *self.condemned[job.model])
-                else:
-                    self.engine.run(part, partial(self._hear, hearing))
-                    hearing.fail(hearing.left.values(), "its job ended without it")
-            except DiedError as error:
-                rounds = [part.of(cells) for cells in hearing.bury(str(error), self.engine.log(job))] + rounds
-            self._save()
-
-    def _hear(self, hearing: Hearing, event: Event) -> None:
-        if event["kind"] == "declared":
-            self.facts["models"][hearing.job.model] = event["model"]
-            self.keys |= event["keys"]
-            self._save()
-        elif event["kind"] == "condemned":
-            self.condemned[hearing.job.model] = event["reason"], event["trace"]
-            if not hearing.left:  # found out when all its cells were settled: that must not pass for a success
-                self.outcome.failed.setdefault((hearing.job.model, event["reason"], ""), []).append(hearing.job.model)
-            hearing.fail(hearing.left.values(), event["reason"], event["trace"], self.engine.log(hearing.job))
-        else:
-            hearing(event, self.engine.log(hearing.job) if event.get("state") == "failed" else "")

@@ -1,29 +1,25 @@
-"""Computes one job. What happens is told in events, plain JSON values, because a job runs in a process of its own
-(`engines.isolated`): whatever a model does there costs its own cells and no others.
-"""
+"""Computes the cells of one job. Whatever a model does meanwhile costs its own cells and no others."""
 
-import time
-import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
-from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from ecgbench import adapters, gates, models
-from ecgbench.benchmark import fit, keys
-from ecgbench.benchmark.cell import compute
-from ecgbench.benchmark.job import Event, Job, Tell
+from ecgbench import gates, models
+from ecgbench.benchmark import disqualified, fit, keys
+from ecgbench.benchmark.cell import Wanted, compute
+from ecgbench.benchmark.described import dataset_facts, network_facts
+from ecgbench.benchmark.evaluation import Evaluation
+from ecgbench.benchmark.job import Compute, Job, enter
 from ecgbench.benchmark.plan import all_tasks
-from ecgbench.benchmark.subject import Subject
-from ecgbench.cards import facts
-from ecgbench.cells import RELEASED, Cell
-from ecgbench.errors import BadSetting, BadWeights, EcgbenchError, LeakError, PolicyError, WriteError
+from ecgbench.benchmark.reporter import Reporter, reason_of, trace_of
+from ecgbench.cells import Cell, key
+from ecgbench.errors import BadWeights, LeakError, PolicyError, WriteError
 from ecgbench.inference import network
 from ecgbench.prepared.prepare import prepare
 from ecgbench.prepared.subset import Selection
-from ecgbench.results import store as stored
 from ecgbench.results.store import Store
 from ecgbench.training import ranks
 from ecgbench.weights import released
@@ -31,230 +27,169 @@ from ecgbench.weights.load import digest
 
 STOPS = (BadWeights, WriteError)
 """The user's to mend before anything else is worth computing: the run stops."""
-CONDEMNS = (LeakError, gates.GateError)
+DISQUALIFIES = (LeakError, gates.GateError)
 _LIMITED = (PolicyError, gates.FitError)
 """What a model must never do: no number of it could be trusted, so all that is left of it fails."""
-LONGEST_REASON, LONGEST_TRACE = 500, 20_000
-"""Characters of what a stranger's exception says that are kept."""
-
-
-def enter(doors: Sequence[tuple[str, str]]) -> None:
-    """Let the strangers in by their paths; nothing of them is imported yet."""
-    for room, path in doors:
-        {"models": models, "adapters": adapters}[room].resolve(path)
-
-
-def look(model: str, weights: str | None, contract: str) -> Event:
-    """Import a model and read its card; with `weights`, load them too, so that a mistake is found before hours of work.
-
-    Returns {"policy": the policy of `contract`, or None where the model cannot be imported, which is its own failure}.
-    EcgbenchError for a contract that the card does not have and weights that do not match.
-    """
-    try:
-        card = models.get(model).CARD
-    except BadSetting:
-        return {"policy": None}
-    if weights is not None:
-        try:
-            network.build(model, weights)
-        except EcgbenchError:
-            raise
-        except Exception:  # a stranger's network: its job will tell
-            traceback.print_exc()
-    return {"policy": card.contract(contract).policy}
-
-
-class Teller:
-    """A watcher whose every word is an event, and the words of a job."""
-
-    def __init__(self, tell: Tell) -> None:
-        self.tell = tell
-
-    def note(self, text: str) -> None:
-        """One line about something that is done."""
-        self.tell({"kind": "note", "text": text})
-
-    @contextmanager
-    def stage(self, text: str, total: int, unit: str) -> Iterator[Callable[[int], None]]:
-        """A stretch of work."""
-        self.tell({"kind": "stage", "text": text, "total": total, "unit": unit})
-        yield lambda n: self.tell({"kind": "advance", "n": int(n)})
-        self.tell({"kind": "stage over"})
-
-    def hold(self, cells: Sequence[Cell], together: bool = False) -> None:
-        """What dies with this process from now on; `together`: it may be the fault of one of them, each deserves a try of its own."""
-        self.tell({"kind": "hold", "cells": [c.identity for c in cells], "together": together})
-
-    def settle(self, state: str, cells: Sequence[Cell], reason: str = "", trace: str = "") -> None:
-        """Cells that are computed, reused, skipped or failed."""
-        told = {"reason": brief(reason), "trace": trace[-LONGEST_TRACE:]}
-        self.tell({"kind": "settled", "state": state, "cells": [c.identity for c in cells], **told})
-
-    def condemn(self, error: Exception) -> None:
-        """The model did what none may do."""
-        trace = "".join(traceback.format_exception(error))[-LONGEST_TRACE:]
-        self.tell({"kind": "condemned", "reason": brief(str(error)), "trace": trace})
-
-
-def brief(reason: str) -> str:
-    """A reason as one line that a terminal shows as it is.
-
-    >>> brief("no memory:\\n  you asked\\tfor \\x1b[31mmuch")
-    'no memory: you asked for ?[31mmuch'
-    """
-    line = " ".join(reason[: 4 * LONGEST_REASON].split())
-    shown = "".join(c if c.isprintable() else "?" for c in line)
-    return shown if len(shown) <= LONGEST_REASON else shown[:LONGEST_REASON] + " ..."
 
 
 def _grave(error: Exception) -> bool:
-    """Whether an error stops the run or condemns the model, and does not only cost the cells that met it."""
-    return isinstance(error, (*STOPS, *CONDEMNS)) and not isinstance(error, _LIMITED)
+    """Whether an error stops the run or disqualifies the model, and does not only cost the cells that met it."""
+    return isinstance(error, (*STOPS, *DISQUALIFIES)) and not isinstance(error, _LIMITED)
 
 
-def work(job: Job, tell: Tell) -> None:
-    """Compute a job. EcgbenchError for what stops the whole run; everything else is told."""
-    enter(job.doors)
-    _Work(job, Teller(tell))()
+def work(job: Compute, reporter: Reporter) -> None:
+    """Compute a job. EcgbenchError for what stops the whole run; everything else is an event."""
+    _Work(job, reporter)()
 
 
-def take_part(job: Job) -> None:
-    """One process's part of the fine-tuning of a job's only fit, as the first process called for it."""
-    enter(job.doors)
-    mine = _Work(job, Teller(lambda event: None))
+def take_part() -> None:
+    """In every process of torchrun but the first: do this process's share of each fine-tuning, until the first is done."""
+    while (message := ranks.hear()) is not None:
+        job = Job.from_json(message["job"])
+        assert isinstance(job, Compute)
+        enter(job.plugins)
+        _share(job)
+
+
+def _share(job: Compute) -> None:
+    mine = _Work(job, Reporter(job.id, lambda event: None))
     fitted = job.plan.fits[0]
-    fit.train(mine._subject(), fitted, mine.tasks[fitted.task][2], job.plan.training, mine.store)
-
-
-_ABOUT = ("title", "summary", "paper", "licence", "parameters", "origin", "objective", "corpora", "choices")
-"""Facts of a card that reports read."""
+    fit.train(mine._evaluation(), fitted, mine.tasks[fitted.task][2], job.plan.training, mine.store)
 
 
 class _Work:
     """The cells of a job, one stage after the other."""
 
-    def __init__(self, job: Job, teller: Teller) -> None:
-        self.job, self.teller, self.store = job, teller, Store(job.places.out)
+    def __init__(self, job: Compute, reporter: Reporter) -> None:
+        self.job, self.reporter, self.store = job, reporter, Store(job.places.out)
         self.plan, self.cells, self.tasks = job.plan, list(job.plan.cells), all_tasks()
-        self.keys: dict[str, str] = {}
+        self.key_facts: dict[Cell, dict[str, Any]] = {}
+        self.references: dict[Cell, dict[str, str]] = {}
         self.lost: set[Cell] = set()
         """Cells that failed in this job."""
 
     def __call__(self) -> None:
+        who = ""
         try:
             with self._at_the_cost_of(self.cells):
-                models.get(self.job.model)  # a stranger's import may fail in any way
-                subject = self._subject()
-                self._declare(subject)
-                todo = [c for c in self.cells if not self._settled(subject, c)]
-                (self._linear if self.plan.training.protocol == "linear" else self._finetune)(subject, todo)
-                gates.unchanged(subject.network.card.title, subject.network.sha256, digest(subject.network.module))
-        except CONDEMNS as error:
-            self.teller.condemn(error)
+                models.get(self.job.model)  # a plug-in's import may fail in any way
+                evaluation = self._evaluation()
+                who = disqualified.identity(evaluation)
+                if (reason := disqualified.reason_against(self.store.path, self.job.model, who)) is not None:
+                    self.reporter.disqualified(reason, "")
+                    return
+                self._identify(evaluation)
+                todo = [c for c in self.cells if not self._is_over(evaluation, c)]
+                (self._linear if self.plan.training.protocol == "linear" else self._finetune)(evaluation, todo)
+                gates.unchanged(evaluation.network.card.title, evaluation.network.sha256, digest(evaluation.network.module))
+        except DISQUALIFIES as error:
+            reason, trace = reason_of(error), trace_of(error)
+            if who:
+                disqualified.disqualify(self.store.path, self.job.model, who, reason, trace)
+            self.reporter.disqualified(reason, trace)
 
-    def _subject(self) -> Subject:
+    def _evaluation(self) -> Evaluation:
         asked = self.plan.training.of_the_encoder
         built = network.build(self.job.model, self.job.weights, self.job.device)
         contract = built.card.contract(self.plan.fits[0].contract)
         built = built.in_precision(asked, contract)
         used = built.source["name"], built.source["file"]
         for layout in (w for w in built.card.weights if w.name in used or w.file in used):
-            released.tell_terms(self.job.model, layout, self.teller.note)
+            released.tell_terms(self.job.model, layout, self.reporter.note)
         if built.precision != asked:
-            self.teller.note(f"{built.card.title}: features in {asked} are off by more than 1 %; it computes in {built.precision}")
+            self.reporter.note(f"{built.card.title}: features in {asked} are off by more than 1 %; it computes in {built.precision}")
         prepared = prepare(self.job.dataset, self.job.places.data, self.job.places.prepared)
         selection = Selection(prepared, self.plan.limit)
-        return Subject(built, contract, selection, self.store.path, self.teller)
+        return Evaluation(built, contract, selection, self.store.path, self.reporter)
 
-    def _linear(self, subject: Subject, todo: list[Cell]) -> None:
+    def _linear(self, evaluation: Evaluation, todo: list[Cell]) -> None:
         for trained in dict.fromkeys(c.fit.policy for c in todo):
             for fitted in [f for f in dict.fromkeys(c.fit for c in todo) if f.policy == trained]:
                 part = [c for c in todo if c.fit == fitted]
                 with self._at_the_cost_of(part):
-                    self.teller.hold(part)
-                    fit.features(subject, fitted, self.plan.training)
+                    self.reporter.in_progress(part)
+                    fit.features(evaluation, fitted, self.plan.training)
         todo = [c for c in todo if c not in self.lost]
         for policy in dict.fromkeys(c.policy for c in todo):
-            self._policy(subject, [c for c in todo if c.policy == policy])
+            self._policy(evaluation, [c for c in todo if c.policy == policy])
 
-    def _finetune(self, subject: Subject, todo: list[Cell]) -> None:
+    def _finetune(self, evaluation: Evaluation, todo: list[Cell]) -> None:
         for fitted in dict.fromkeys(c.fit for c in todo):
             part = [c for c in todo if c.fit == fitted]
             with self._at_the_cost_of(part):
-                self.teller.hold(part)
+                self.reporter.in_progress(part)
                 call = partial(ranks.call, {"job": self.job.of([c for c in self.job.plan.cells if c.fit == fitted]).to_json()})
-                tuned = fit.tuned(subject, fitted, self.tasks[fitted.task][2], self.plan.training, (self.store, call))
+                tuned = fit.tuned(evaluation, fitted, self.tasks[fitted.task][2], self.plan.training, (self.store, call))
                 for policy in dict.fromkeys(c.policy for c in part):
                     self._policy(tuned, [c for c in part if c.policy == policy])
                 tuned.forget()
 
-    def _policy(self, subject: Subject, cells: list[Cell]) -> None:
+    def _policy(self, evaluation: Evaluation, cells: list[Cell]) -> None:
         """Test windows of all cells of a policy together, then each cell alone."""
         scoring, policy = self.plan.scoring, cells[0].policy
-        self.teller.hold(cells, len(cells) > 1)
-        wanted = [subject.rows(c, scoring) for c in cells]
+        self.reporter.in_progress(cells, len(cells) > 1)
+        wanted = [evaluation.rows(c, scoring) for c in cells]
         what = f"test windows, {policy}"
         try:
-            subject.compute(policy, np.concatenate(wanted), what, scoring.draw == "window")
+            evaluation.compute(policy, np.concatenate(wanted), what, scoring.draw == "window")
         except Exception as error:
             if _grave(error):
                 raise
             # of one lead setting, perhaps: each cell tries again what it needs
-            self.teller.note(f"{subject.name}: {what}: {brief(f'{type(error).__name__}: {error}')}; going on cell by cell")
+            self.reporter.note(f"{evaluation.name}: {what}: {reason_of(error)}; going on cell by cell")
         for cell, needed in zip(cells, wanted, strict=True):
-            self.teller.hold([cell])
+            self.reporter.in_progress([cell])
             with self._at_the_cost_of([cell]):
-                subject.compute(policy, needed, what, scoring.draw == "window")
+                evaluation.compute(policy, needed, what, scoring.draw == "window")
                 task, fit_task = (self.tasks[name][2] for name in (cell.task, cell.fit.task))
-                head = fit.head(subject, cell.fit, fit_task, self.plan.training, self.store)
-                macro = compute(subject, cell, (task, fit_task), head, scoring, self._folder(cell))
-                self.teller.settle("computed", [cell])
-                self.teller.note(f"{cell.label}: macro AUROC {100 * macro:.1f}")
+                head = fit.head(evaluation, cell.fit, fit_task, self.plan.training, self.store)
+                wanted_cell = Wanted(
+                    cell=cell, tasks=(task, fit_task), scoring=scoring, key_facts=self.key_facts[cell],
+                    references=self.references[cell],
+                )  # fmt: skip
+                macro = compute(evaluation, wanted_cell, head, self.store)
+                self.reporter.finished(cell)
+                self.reporter.note(f"{cell.label}: macro AUROC {100 * macro:.1f}")
 
     @contextmanager
     def _at_the_cost_of(self, cells: list[Cell]) -> Iterator[None]:
-        """Whatever fails inside costs these cells and no others, except what stops the run or condemns the model."""
+        """Whatever fails inside costs these cells and no others, except what stops the run or disqualifies the model."""
         try:
             yield
         except Exception as error:
             if _grave(error):
                 raise
             self.lost |= set(cells)
-            reason = str(error) if isinstance(error, EcgbenchError) else f"{type(error).__name__}: {error}"
-            self.teller.settle("failed", cells, reason, "".join(traceback.format_exception(error)))
+            reason, trace = reason_of(error), trace_of(error)
+            for cell in (c for c in cells if self.store.folder(c) is None):
+                self.store.give_reason(cell, "failed", reason, trace)
+            self.reporter.failed(cells, reason, trace)
 
-    def _declare(self, subject: Subject) -> None:
-        """Tell, before anything is computed, what the cells rest on and where they will lie."""
-        card, contract = subject.network.card, subject.contract
-        about = {
-            **{k: facts(card)[k] for k in _ABOUT},
-            "weights": subject.network.weights, "weights_sha256": subject.network.sha256, "contract": facts(contract),
-            "weights_source": dict(subject.network.source), "precision": subject.network.precision, "device": self.job.device,
-            "windows": subject.windows,
-        }  # fmt: skip
-        if about["weights_source"].get("name") not in {RELEASED, *(w.name for w in card.weights)}:
-            about["corpora"] = []  # a file of the user's own: what it has met is not known
+    def _identify(self, evaluation: Evaluation) -> None:
+        """Store, before anything is computed, what the cells rest on and where they will lie."""
+        shared = {
+            "model": self.store.add_facts("models", network_facts(evaluation)),
+            "dataset": self.store.add_facts("datasets", dataset_facts(evaluation.selection)),
+        }
         for policy in dict.fromkeys(c.policy for c in self.cells):
             part = [c for c in self.cells if c.policy == policy]
             with self._at_the_cost_of(part):
                 for cell in part:
                     task, fit_task = self.tasks[cell.task][2], self.tasks[cell.fit.task][2]
-                    fitted = keys.fit_key(subject, cell.fit, fit_task, self.plan.training)
-                    self.keys[cell.identity] = keys.cell_key(subject, cell, task, fitted, self.plan.scoring)
-        self.cells = [c for c in self.cells if c.identity in self.keys]
-        self.teller.tell({"kind": "declared", "model": about, "keys": self.keys, "started": time.time()})
+                    fitted = key(keys.fit_facts(evaluation, cell.fit, fit_task, self.plan.training))
+                    folder = self.store.fit_folder(cell.fit, fitted).relative_to(self.store.path)
+                    self.references[cell] = {"fit": folder.as_posix(), **shared}
+                    self.key_facts[cell] = keys.cell_facts(evaluation, cell, task, fitted, self.plan.scoring)
+        self.cells = [c for c in self.cells if c in self.key_facts]
+        self.store.add_keys({c.identity: key(self.key_facts[c]) for c in self.cells})
 
-    def _settled(self, subject: Subject, cell: Cell) -> bool:
+    def _is_over(self, evaluation: Evaluation, cell: Cell) -> bool:
         """Whether a cell is finished already or cannot run; the latter is stored and said."""
-        folder = self._folder(cell)
-        if stored.finished(folder):
-            self.teller.settle("reused", [cell])
+        if self.store.folder(cell) is not None:
+            self.reporter.finished(cell, earlier=True)
             return True
-        reason = subject.refusal(cell, self.plan.scoring)
+        reason = evaluation.refusal(cell, self.plan.scoring)
         if reason is not None:
-            stored.excuse(folder, stored.SKIPPED, reason)
-            self.teller.settle("skipped", [cell], reason)
+            self.store.give_reason(cell, "skipped", reason)
+            self.reporter.skipped(cell, reason)
         return reason is not None
-
-    def _folder(self, cell: Cell) -> Path:
-        return self.store.cell_folder(cell, self.keys[cell.identity])

@@ -7,6 +7,7 @@ import typer
 from ecgbench import __version__
 from ecgbench.cli import check, data, doctor, lists, models, pretrain, profile, report, run
 from ecgbench.errors import EcgbenchError
+from ecgbench.text import line
 
 app = typer.Typer(
     name="ecgbench",
@@ -58,8 +59,7 @@ def main() -> None:
 
 
 def _complain(message: str) -> None:
-    line = "".join(c if c.isprintable() else "?" for c in " ".join(message.split()))  # names in a file may hold what a terminal obeys
-    print(f"ecgbench: {line}", file=sys.stderr)
+    print(f"ecgbench: {line(message)}", file=sys.stderr)  # names in a file may hold what a terminal obeys
     sys.exit(2)
 
 

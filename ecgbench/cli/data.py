@@ -7,6 +7,8 @@ import typer
 from ecgbench.cli.run import DATA, PREPARED
 from ecgbench.errors import UnknownName
 
+DATASET = typer.Argument(..., help="Dataset: ptbxl, demo, or the path of your own: ./mine.py")
+
 
 def add(app: typer.Typer) -> None:
     """Add the group to the program."""
@@ -16,21 +18,21 @@ def add(app: typer.Typer) -> None:
     app.add_typer(group, name="data")
 
 
-def prepare(dataset: str = typer.Argument(..., help="Dataset: ptbxl, demo."), data: Path = DATA, prepared: Path = PREPARED) -> None:
+def prepare(dataset: str = DATASET, data: Path = DATA, prepared: Path = PREPARED) -> None:
     """Read and check every recording once and store it for fast reading. `ecgbench run` does this by itself when it must."""
     from ecgbench.benchmark.progress import paced, watcher
     from ecgbench.prepared import prepare
 
     name = _name(dataset)
-    found = prepare.prepare(name, data, prepared, paced(f"prepare {name}", watcher().note))
+    copy = prepare.prepare(name, data, prepared, paced(f"prepare {name}", watcher().note))
     typer.echo(
-        f"{name}: {len(found.index)} records of {found.card.records:,} in the release, {len(found.quarantined)} quarantined: {found.folder}"
+        f"{name}: {len(copy.index)} records of {copy.card.records:,} in the release, {len(copy.quarantined)} quarantined: {copy.folder}"
     )
-    for record, reason in found.quarantined[["record", "reason"]].itertuples(index=False):
+    for record, reason in copy.quarantined[["record", "reason"]].itertuples(index=False):
         typer.echo(f"  quarantined {record}: {reason}")
 
 
-def verify(dataset: str = typer.Argument(..., help="Dataset: ptbxl, demo."), data: Path = DATA, prepared: Path = PREPARED) -> None:
+def verify(dataset: str = DATASET, data: Path = DATA, prepared: Path = PREPARED) -> None:
     """Read the published files again and compare them with the prepared copy, sample for sample. Exit 1 on a difference."""
     from ecgbench.benchmark.progress import paced, watcher
     from ecgbench.prepared import verify

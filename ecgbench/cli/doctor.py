@@ -11,9 +11,10 @@ import typer
 
 from ecgbench.cli.run import DATA, PREPARED
 from ecgbench.errors import BadSetting
+from ecgbench.text import counted, line, shortened, size
 
 WIDTH, MARGIN = 79, 11
-Facts = dict[str, Any]
+Report = dict[str, Any]
 
 
 def add(app: typer.Typer) -> None:
@@ -35,65 +36,65 @@ def doctor(
     Exit 0 when all that is needed works, 1 when something is broken; what to do about it stands in the last lines.
     """
     from ecgbench import models as room
-    from ecgbench.benchmark.checkup import checkup
+    from ecgbench.doctor.examine import examine
 
     if not 1 <= timeout <= 3600:
         raise BadSetting(f"--timeout {timeout:g}: seconds, 1 to 3600; the default is 120")
     typed = [word.strip() for word in (models or "").split(",") if word.strip()]
     named = [room.resolve(word) for word in typed]
     asked = room.names() if all(word.endswith(".py") for word in typed) else list(dict.fromkeys(named))
-    found = checkup(asked, data, prepared, timeout, lambda text: typer.echo(f"{_plain(text)} ...", err=True))
-    typer.echo(json.dumps(found, indent=1) if as_json else "\n".join(_page(found)))
-    if not found["ok"]:
+    report = examine(asked, data, prepared, timeout, lambda text: typer.echo(f"{line(text)} ...", err=True))
+    typer.echo(json.dumps(report, indent=1) if as_json else "\n".join(_page(report)))
+    if not report["ok"]:
         raise typer.Exit(1)
 
 
-def _page(found: Facts) -> Iterator[str]:
-    v, t = found["versions"], found["threads"]
+def _page(report: Report) -> Iterator[str]:
+    v, t = report["versions"], report["threads"]
     marks = {True: "", False: " (!)"}
     yield from _lines("Versions", f"ecgbench {v['ecgbench']}, Python {v['python']}, {v['platform']}")
     yield from _lines("", ", ".join(f"{p['name']} {p['version'] or 'missing'}{marks[p['ok']]}" for p in v["packages"]))
-    yield from _lines("Device", _device(found["device"]))
-    words = ", ".join(f"{name} {'not set' if t[name] is None else t[name]}" for name in t if name != "torch")
-    yield from _lines("Threads", f"torch {t['torch'] or '?'}; {words}")
-    m = found["memory"]
-    limit = "no cgroup limit" if m["limit"] is None else f"cgroup limit {_size(m['limit'])}"
-    yield from _lines("Memory", f"{_size(m['total'])}, {_size(m['available'])} available, {limit}")
-    for i, d in enumerate(found["disk"]):
-        state = f"{_size(d['free'])} free" if d["writable"] else "NOT WRITABLE"
+    yield from _lines("Device", _device(report["device"]))
+    variables = ", ".join(f"{name} {t[name] or 'not set'}" for name in t if name != "torch")
+    yield from _lines("Threads", f"torch {t['torch'] or '?'}; {variables}")
+    m = report["memory"]
+    limit = "no cgroup limit" if m["limit"] is None else f"cgroup limit {size(m['limit'])}"
+    yield from _lines("Memory", f"{size(m['total'])}, {size(m['available'])} available, {limit}")
+    for i, d in enumerate(report["disk"]):
+        state = f"{size(d['free'])} free" if d["writable"] else "NOT WRITABLE"
         yield from _row("Disk" if not i else "", f"{d['what']:10} {state:14}", d["path"])
-    for i, d in enumerate(found["data"]):
+    for i, d in enumerate(report["data"]):
         records = f" ({d['records']:,} records)" if d["records"] else ""
         yield from _row("Data" if not i else "", f"{d['name'][:16]:10} {d['state']}{records}", d["folder"] or "")
-    yield from _models(found["models"])
-    yield from _end(found)
+    yield from _models(report["models"])
+    yield from _end(report)
 
 
-def _device(d: Facts) -> str:
+def _device(d: Report) -> str:
     cpu = f"{d['cpu']}, {d['cores']} cores, {d['usable']} usable"
     cpu += "" if d["limit"] is None else f", cgroup limit {d['limit']:g}"
-    graphics = "; ".join(f"{g['name']}, {_size(g['memory'])}, {_size(g['free'])} free" for g in d["gpus"]) or "no CUDA device"
+    graphics = "; ".join(f"{g['name']}, {size(g['memory'])}, {size(g['free'])} free" for g in d["gpus"]) or "no CUDA device"
     return f"{cpu}; {graphics}; compiler {d['compiler'] or 'none'}"
 
 
-def _models(rows: list[Facts]) -> Iterator[str]:
+def _models(rows: list[Report]) -> Iterator[str]:
     yield ""
     yield f"{'Model':22} {'result':7} {'ms/window':>9}  {'parameters':>11}  weights"
     for r in rows:
-        name = _tail(_plain(r["name"]), 22)
+        name = shortened(r["name"], 22, end=True)
         if not r["ok"]:
-            yield f"{name:22} BROKEN  {_tail(_plain(r['error']), WIDTH - 31, end=False)}"
+            yield f"{name:22} BROKEN  {shortened(r['error'], WIDTH - 31)}"
             continue
         yield f"{name:22} ok      {r['ms']:9.1f}  {r['parameters']:11,}  {_weights(r['weights'])}"
 
 
-def _weights(published: list[Facts]) -> str:
+def _weights(published: list[Report]) -> str:
     if not published:
         return "none published"
     return "found" if any(w["here"] for w in published) else "not here"
 
 
-def _fetched(name: str, weights: Facts) -> str:
+def _fetched(name: str, weights: Report) -> str:
     from ecgbench.weights import shipped
 
     if shipped.comes_along(weights["url"]):
@@ -102,55 +103,36 @@ def _fetched(name: str, weights: Facts) -> str:
     return f"ecgbench models fetch {name}{which} gets {weights['file']} from {weights['url']}"
 
 
-def _end(found: Facts) -> Iterator[str]:
+def _end(report: Report) -> Iterator[str]:
     yield ""
-    for r in found["models"]:
+    for r in report["models"]:
         for w in r.get("weights", []):
             if not w["here"]:
                 yield from _lines("", f"Weights of {r['name']}: {_fetched(r['name'], w)}", 0)
-    for d in found["data"]:
+    for d in report["data"]:
         if d["state"] in ("absent", "downloaded"):
             todo = d["next"] if d["state"] == "absent" else f"{d['name']} is not prepared yet; `ecgbench run` does it, or: {d['next']}"
             yield from _lines("", f"Data: {todo}", 0)
-    for text in found["remarks"]:
+    for text in report["remarks"]:
         yield from _lines("", f"Remark: {text}", 0)
-    for text in found["problems"]:
+    for text in report["problems"]:
         yield from _lines("", f"BROKEN: {text}", 0)
-    number = len(found["problems"])
-    good = "All that is needed works. Next: ecgbench run"
-    yield good if not number else f"{number} thing{'s' * (number > 1)} to mend; then: ecgbench doctor"
+    broken = counted(len(report["problems"]), "thing")
+    yield f"{broken} to mend; then: ecgbench doctor" if report["problems"] else "All that is needed works. Next: ecgbench run"
 
 
 def _lines(head: str, text: str, margin: int = MARGIN) -> Iterator[str]:
     """Text beside a heading, in lines of at most WIDTH."""
     fill = textwrap.TextWrapper(WIDTH, f"{head:{margin}}", " " * (margin or 2))
     fill.break_long_words = fill.break_on_hyphens = False  # an address or a path is there to be copied
-    yield from fill.wrap(_plain(text))
+    yield from fill.wrap(line(text))
 
 
 def _row(head: str, text: str, path: str) -> Iterator[str]:
-    start = f"{head:{MARGIN}}{_plain(text)}"
-    yield f"{start}  {_tail(_plain(_home(path)), WIDTH - len(start) - 2)}".rstrip()
+    start = f"{head:{MARGIN}}{text}"
+    yield f"{start}  {shortened(_home(path), WIDTH - len(start) - 2, end=True)}".rstrip()
 
 
 def _home(path: str) -> str:
     home = os.path.expanduser("~")
     return "~" + path.removeprefix(home) if path.startswith(home + os.sep) else path
-
-
-def _tail(text: str, width: int, end: bool = True) -> str:
-    """At most `width` characters: the end of a path, or the beginning of a sentence."""
-    if len(text) <= width:
-        return text
-    return "…" + text[len(text) - width + 1 :] if end else text[: width - 1] + "…"
-
-
-def _size(count: int | None) -> str:
-    if count is None:
-        return "?"
-    return f"{count / 1e9:.1f} GB" if count >= 1e8 else f"{count / 1e6:.1f} MB"
-
-
-def _plain(text: str) -> str:
-    """Without control characters, which a terminal would obey."""
-    return "".join(c if c.isprintable() else "?" for c in text)

@@ -1,23 +1,24 @@
-"""`ecgbench tasks | adapters | reports`: what there is, as a table or as JSON; `ecgbench models` shows its table with these."""
+"""`ecgbench tasks | adapters | reports | engines`: what there is, as a table or as JSON; `ecgbench models` shows its table with these."""
 
 import json
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import typer
 
 from ecgbench.cli.run import DATA, PREPARED
-from ecgbench.errors import BadSetting, EcgbenchError
+from ecgbench.errors import EcgbenchError
 from ecgbench.room import Room
+from ecgbench.text import line
 
 JSON = typer.Option(False, "--json", help="One array of objects instead of a table.")
 
 
 def add(app: typer.Typer) -> None:
     """Add the commands to the program."""
-    for command in (tasks, adapters, reports):
+    for command in (tasks, adapters, reports, engines):
         app.command(command.__name__)(command)
 
 
@@ -27,21 +28,21 @@ def tasks(as_json: bool = JSON, data: Path = DATA, prepared: Path = PREPARED) ->
     from ecgbench.cards import DatasetCard
     from ecgbench.prepared.prepare import state
 
-    found: list[dict[str, Any]] = []
-    for dataset, card in cards(room.ROOM, DatasetCard, lambda name: room.get(name).CARD):
+    rows: list[dict[str, Any]] = []
+    for dataset, card in cards(room.ROOM, DatasetCard):
         where = "broken"
         try:
             where = state(dataset, data, prepared)
-        except Exception as error:  # a stranger's index may fail in any way
+        except Exception as error:  # a plug-in's index may fail in any way
             _complain(f"dataset {dataset!r}: {type(error).__name__}: {error}")
-        found += [
+        rows += [
             {
                 "name": task.name, "title": task.title, "dataset": dataset, "targets": len(task.labels),
                 "evaluation_only": task.parent is not None, "prepared": where == "ready", "data": where, "synthetic": card.synthetic,
             }
             for task in card.tasks
         ]  # fmt: skip
-    show(found, as_json, ("name", "title", "dataset", "targets", "evaluation_only", "data"))
+    show(rows, as_json, ("name", "title", "dataset", "targets", "evaluation_only", "data"))
 
 
 def adapters(as_json: bool = JSON) -> None:
@@ -49,54 +50,51 @@ def adapters(as_json: bool = JSON) -> None:
     from ecgbench import adapters as room
     from ecgbench.adapt import NATIVE
 
-    found = [{"name": n, "summary": summary, "learns": "fit" in defined} for n, (summary, defined) in _citizens(room.ROOM, _told)]
-    found.append({"name": NATIVE, "summary": "Native: the network reads the measured leads only; models that can.", "learns": False})
-    show(found, as_json, ("name", "summary"))
+    rows = [{"name": n, "summary": _summary(module), "learns": hasattr(module, "fit")} for n, module in _modules(room.ROOM)]
+    rows.append({"name": NATIVE, "summary": "Native: the network reads the measured leads only; models that can.", "learns": False})
+    show(rows, as_json, ("name", "summary"))
 
 
 def reports(as_json: bool = JSON) -> None:
     """Reports that `ecgbench report` draws."""
     from ecgbench import reports as room
 
-    show([{"name": n, "summary": summary} for n, (summary, _) in _citizens(room.ROOM, _told)], as_json, ("name", "summary"))
+    show([{"name": n, "summary": _summary(module)} for n, module in _modules(room.ROOM)], as_json, ("name", "summary"))
 
 
-def _told(room: Room, name: str) -> tuple[str, set[str]]:
-    """The first line of a citizen's docstring and what its module defines; imported only where its file does not tell."""
-    with suppress(BadSetting):
-        found = room.declared(name)
-        if set(room.needs) <= found.names:
-            return _first(found.docstring), found.names
-    module = room.get(name)
-    return _first(module.__doc__), set(vars(module))
+def engines(as_json: bool = JSON) -> None:
+    """Engines: where `ecgbench run --engine` has models run."""
+    from ecgbench.benchmark import engines as room
+
+    show([{"name": n, "summary": module.CARD.summary} for n, module in _modules(room.ROOM)], as_json, ("name", "summary"))
 
 
-def _first(text: str | None) -> str:
-    return (text or "").strip().partition("\n")[0]
+def _summary(module: ModuleType) -> str:
+    return (module.__doc__ or "").strip().partition("\n")[0]
 
 
-def cards(room: Room, kind: type, card: Callable[[str], Any]) -> Iterator[tuple[str, Any]]:
-    """Names and cards; a stranger whose card is of another kind costs one line on standard error."""
-    for name, found in _citizens(room, lambda _, name: card(name)):
-        if isinstance(found, kind):
-            yield name, found
+def cards(room: Room, kind: type) -> Iterator[tuple[str, Any]]:
+    """Names and cards; a plug-in whose card is of another kind costs one line on standard error."""
+    for name, module in _modules(room):
+        if isinstance(module.CARD, kind):
+            yield name, module.CARD
         else:
-            _complain(f"{room.kind} {name!r}: its CARD is a {type(found).__name__}, not a {kind.__name__}")
+            _complain(f"{room.kind} {name!r}: its CARD is a {type(module.CARD).__name__}, not a {kind.__name__}")
 
 
-def _citizens(room: Room, about: Callable[[Room, str], Any]) -> Iterator[tuple[str, Any]]:
-    """Names and what `about` says of each; a stranger that cannot be imported costs one line on standard error."""
+def _modules(room: Room) -> Iterator[tuple[str, ModuleType]]:
+    """Names and modules; a plug-in that cannot be imported costs one line on standard error."""
     for name in room.names():
         try:
-            found = about(room, name)
+            module = room.get(name)
         except EcgbenchError as error:
             _complain(str(error))
         else:
-            yield name, found
+            yield name, module
 
 
 def _complain(text: str) -> None:
-    typer.echo(f"ecgbench: {_plain(' '.join(text.split()))}", err=True)
+    typer.echo(f"ecgbench: {line(text)}", err=True)
 
 
 def show(rows: Sequence[dict[str, Any]], as_json: bool, columns: Sequence[str]) -> None:
@@ -106,16 +104,11 @@ def show(rows: Sequence[dict[str, Any]], as_json: bool, columns: Sequence[str]) 
         return
     cells = [[_word(r[c]) for c in columns] for r in rows]
     widths = [max(len(x) for x in (c, *(row[i] for row in cells))) for i, c in enumerate(columns)]
-    for line in [list(columns), *cells]:
-        typer.echo("  ".join(x.ljust(w) for x, w in zip(line, widths)).rstrip())
+    for row in [list(columns), *cells]:
+        typer.echo("  ".join(x.ljust(w) for x, w in zip(row, widths)).rstrip())
 
 
 def _word(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return f"{value:,}" if isinstance(value, int) else _plain(str(value))
-
-
-def _plain(text: str) -> str:
-    """Without control characters, which a terminal would obey."""
-    return "".join(c if c.isprintable() else "?" for c in text)
+    return f"{value:,}" if isinstance(value, int) else line(str(value))

@@ -32,7 +32,7 @@ def models(context: typer.Context, as_json: bool = JSON) -> None:
     from ecgbench.weights import released
 
     found = []
-    for name, card in cards(room.ROOM, ModelCard, room.ROOM.card):
+    for name, card in cards(room.ROOM, ModelCard):
         c = card.contracts[0]
         here = [w.name for w in card.weights if released.is_here(name, w)]
         found.append({
@@ -119,7 +119,7 @@ def _asked(names: list[str], weights: str) -> list[str]:
         return list(dict.fromkeys(room.resolve(name) for name in names))
     if len(names) > 1:
         raise BadSetting(f"models fetch {' '.join(names)}: all stands alone")
-    found = [name for name in room.names() if room.ROOM.own(name) and any(w.name == weights for w in room.ROOM.card(name).weights)]
+    found = [name for name in room.names() if room.ROOM.built_in(name) and any(w.name == weights for w in room.ROOM.card(name).weights)]
     if not found:
         raise BadSetting(f"--weights {weights}: no model has weights of that name; see ecgbench models --json")
     return found

@@ -93,7 +93,7 @@ def _make(recipe: Any, places: Places, device: str, project: str | None) -> None
     from ecgbench.benchmark.progress import Watcher, watcher
     from ecgbench.pretraining import curve, phase_times, pretrain
     from ecgbench.pretraining.assemble import assemble
-    from ecgbench.profiling.trial import about, ready
+    from ecgbench.profiling.clock import about, ready
     from ecgbench.reports import _pretraining
     from ecgbench.training import ranks
 

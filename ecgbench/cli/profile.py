@@ -13,7 +13,7 @@ from ecgbench.ecg.draw import parse_leads
 from ecgbench.errors import BadSetting
 
 if TYPE_CHECKING:
-    from ecgbench.profiling.cost import Manner
+    from ecgbench.profiling.cost import Setup
 
 LEADS = "1-12"
 
@@ -51,7 +51,7 @@ def profile(
       ecgbench profile --complexity --to costs
     """
     from ecgbench.benchmark.device import choose
-    from ecgbench.profiling.cost import Manner
+    from ecgbench.profiling.cost import Setup
 
     if batch is not None and batch < 1:
         raise BadSetting(f"--batch {batch}: at least one window")
@@ -60,13 +60,13 @@ def profile(
     if not to.strip():
         raise BadSetting("--to '': name a folder, for example --to costs")
     numbers, names = _numbers(LEADS if leads is None else leads), _names(models)
-    manner = Manner(choose(device), batch, not no_timing)
+    setup = Setup(choose(device), batch, not no_timing)
     try:
         with _folder(Path(to)) as folder:
             if complexity:
-                _complexity(manner, folder)
+                _complexity(setup, folder)
             else:
-                _cost(names, numbers, manner, folder)
+                _cost(names, numbers, setup, folder)
     except KeyboardInterrupt:
         typer.echo("ecgbench: interrupted; profile writes its files when all is measured, so the same command starts anew", err=True)
         sys.exit(130)
@@ -92,12 +92,12 @@ def _folder(to: Path) -> Iterator[Path]:
                 folder.rmdir()
 
 
-def _cost(names: list[str], leads: list[int], manner: "Manner", to: Path) -> None:
+def _cost(names: list[str], leads: list[int], setup: "Setup", to: Path) -> None:
     from ecgbench.benchmark.progress import watcher
     from ecgbench.profiling.cost import measure
     from ecgbench.reports import _cost
 
-    found = measure(names, leads, manner, watcher())
+    found = measure(names, leads, setup, watcher())
     for name, reason in found.failed.items():
         typer.echo(f"failed: {name}: {reason}", err=True)
     for name, operators in found.unknown.items():
@@ -110,12 +110,12 @@ def _cost(names: list[str], leads: list[int], manner: "Manner", to: Path) -> Non
         raise typer.Exit(1)
 
 
-def _complexity(manner: "Manner", to: Path) -> None:
+def _complexity(setup: "Setup", to: Path) -> None:
     from ecgbench.profiling.cost import ask
     from ecgbench.reports import _complexity
 
     typer.echo("measuring LAEF's graph layers at 12 numbers of leads and 3 windows ...", err=True)
-    found = ask("complexity", {"device": manner.device, "batch": manner.windows, "timed": manner.timed})
+    found = ask("complexity", {"device": setup.device, "batch": setup.windows, "timed": setup.timed})
     if "error" in found:
         typer.echo(f"failed: {found['error']}: {found['reason']}", err=True)
         raise typer.Exit(1)

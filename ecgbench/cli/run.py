@@ -1,17 +1,25 @@
 """`ecgbench run`: compute what is missing of a study."""
 
-import os
 import tempfile
 import time
+from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import typer
 
 from ecgbench.cells import Asked, Places, Plan
 from ecgbench.errors import BadSetting
 from ecgbench.room import folder_name
+from ecgbench.training import ranks
+
+if TYPE_CHECKING:
+    from ecgbench.benchmark.engine import Engine
+    from ecgbench.benchmark.job_record import Outcome
+
+USUAL, INLINE = "isolated", "inline"
+"""Engines: without options, and under --in-process and torchrun."""
 
 DATA = typer.Option(None, "--data", envvar="ECGBENCH_DATA", help="Folder that holds the datasets as published (DIR/ptbxl/...); only read.")
 PREPARED = typer.Option(
@@ -27,7 +35,7 @@ def add(app: typer.Typer) -> None:
 def run(
     suite: str = typer.Option(None, "--suite", help="A named study to start from: demo, ptbxl, paper. Without --suite and --tasks: demo."),
     models: str = typer.Option(None, "--models", "-m", help="Models, comma-separated; a path enters your own: laef,./mine.py"),
-    tasks: str = typer.Option(None, "--tasks", "-t", help="Tasks, comma-separated; see `ecgbench tasks`."),
+    tasks: str = typer.Option(None, "--tasks", "-t", help="Tasks, comma-separated; see `ecgbench tasks`. A path: your own dataset."),
     leads: str = typer.Option(None, "--leads", "-l", help="Counts drawn at random, ranges and named sets: 1,2,12,I,II,I+V2 or 1-12."),
     seeds: int = typer.Option(None, "--seeds", help="Draws of random leads, seeds 0..N-1, on one fit.  (default: 5; demo: 2)"),
     fit_seeds: str = typer.Option(None, "--fit-seeds", help="Seeds of the training, comma-separated.  (default: 0)"),
@@ -64,10 +72,13 @@ def run(
     cell_timeout: float = typer.Option(
         900, "--cell-timeout", help="Seconds without progress (a record, a training step, a score) after which a cell has failed."
     ),
-    in_process: bool = typer.Option(
-        False, "--in-process", help="Run models in this process, for a debugger: what a model does to its process then ends the run."
+    engine: str = typer.Option(
+        None, "--engine", help="Where models run: a name of `ecgbench engines`, or the path of your own.  (default: isolated)"
     ),
-    dry_run: bool = typer.Option(False, "--dry-run", help="Only tell what would be computed, with disk and time as measured by a trial."),
+    in_process: bool = typer.Option(
+        False, "--in-process", help="--engine inline: in this process, for a debugger; what a model does to its process then ends the run."
+    ),
+    dry_run: bool = typer.Option(False, "--dry-run", help="Only tell what would be computed, with disk and time as a short probe tells."),
     yes: bool = typer.Option(False, "--yes", "-y", help="Start fine-tuning without a GPU even if it will take more than an hour."),
 ) -> None:  # fmt: skip
     """Compute every cell of a study that is not finished yet.
@@ -109,77 +120,103 @@ def run(
         raise BadSetting(f"--cell-timeout {cell_timeout:g}: seconds, more than 0; the default is 900")
     checked = planning.check(asked)
     place = out or Path("runs") / folder_name(checked.name or "+".join(checked.tasks))
-    _compute(checked, Places(data=data, prepared=prepared, out=place), _Manner(device, cell_timeout, in_process, dry_run, yes))
+    execution = _Execution(device, _engine_name(engine, in_process), cell_timeout, dry_run, yes)
+    _compute(checked, Places(data=data, prepared=prepared, out=place), execution)
 
 
 @dataclass(frozen=True)
-class _Manner:
+class _Execution:
     """How a study is carried out; nothing of it changes a number."""
 
     device: str
+    engine: str
     patience: float
-    in_process: bool
     dry_run: bool
     yes: bool
 
 
-def _compute(asked: Asked, places: Places, manner: _Manner) -> None:
+def _engine_name(named: str | None, in_process: bool) -> str:
+    """The engine that the options mean; torchrun has started its processes already, so models run in those."""
+    from ecgbench.benchmark import engines
+
+    inline = in_process or ranks.world() > 1
+    if named and inline:
+        why = "--in-process" if in_process else "torchrun"
+        raise BadSetting(f"--engine {named}: {why} runs models in its own processes; leave one of the two out")
+    return engines.resolve(named or (INLINE if inline else USUAL))
+
+
+def _compute(asked: Asked, places: Places, execution: _Execution) -> None:
+    from ecgbench.benchmark import engines
     from ecgbench.benchmark.device import choose
-    from ecgbench.benchmark.progress import watcher
+    from ecgbench.benchmark.engine import Setup
+    from ecgbench.benchmark.progress import EventDisplay, watcher
     from ecgbench.benchmark.run import Run
 
-    device = choose(manner.device)
-    processes = int(os.environ.get("WORLD_SIZE", "1"))  # of torchrun: the first computes the study, all fine-tune
-    if manner.dry_run and processes > 1:
-        raise BadSetting("--dry-run: its trial is of one process; run it without torchrun")
-    with tempfile.TemporaryDirectory() as passing:
-        logs = Path(passing) if manner.dry_run else places.out
-        with _engine(manner, logs, processes) as engine:
-            if os.environ.get("RANK", "0") != "0":
-                engine.follow()
-                return
-            planned = _planned(asked, places, manner, engine, device if processes == 1 else "")
-            if manner.dry_run:
-                return
-            done = Run(planned, places, watcher(), engine, device)()
+    device = choose(execution.device)
+    if execution.dry_run and ranks.world() > 1:
+        raise BadSetting("--dry-run: its probe is of one process; run it without torchrun")
+    with ranks.together():
+        if ranks.rank() != 0:
+            from ecgbench.benchmark.work import take_part
+
+            take_part()
+            return
+        progress = watcher()
+        with tempfile.TemporaryDirectory() as passing:
+            logs = (Path(passing) if execution.dry_run else places.out) / "logs"
+            setup = Setup(logs=logs, patience=execution.patience, show=EventDisplay(progress))
+            with closing(engines.get(execution.engine).start(setup)) as engine:
+                planned = _planned(asked, places, execution, engine, device if ranks.world() == 1 else "")
+                if execution.dry_run:
+                    return
+                done = Run(planned, places, progress, engine, device)()
+    _tell(done, places.out)
+
+
+def _tell(done: "Outcome", out: Path) -> None:
     typer.echo(
-        f"{done.computed} cells computed, {done.reused} were there already, {len(done.skipped)} skipped, {done.failures} failed: "
-        f"{places.out}"
+        f"{done.computed} cells computed, {done.reused} were there already, {len(done.skipped)} skipped, {done.failures} failed: {out}"
     )
     for (model, reason, log), cells in done.failed.items():
         which = cells[0] if len(cells) == 1 else f"{len(cells)} cells of {model}"
         typer.echo(f"  failed: {which}: {reason}" + (f" (log: {log})" if log else ""), err=True)
-    typer.echo(f"next: ecgbench report {places.out}")
+    typer.echo(f"next: ecgbench report {out}")
     if done.failed:
         raise typer.Exit(1)
 
 
-def _engine(manner: _Manner, logs: Path, processes: int) -> Any:
-    if manner.in_process or processes > 1:
-        from ecgbench.benchmark.engines.inline import Inline
-
-        return Inline()
-    from ecgbench.benchmark.engines.isolated import Isolated
-
-    return Isolated(logs, manner.patience)
-
-
-def _planned(asked: Asked, places: Places, manner: _Manner, engine: Any, device: str) -> Plan:
+def _planned(asked: Asked, places: Places, execution: _Execution, engine: "Engine", device: str) -> Plan:
     """The plan, once its time is told where that was asked for or is long; `device` is "" where nothing can be tried."""
-    from ecgbench.benchmark import estimate as estimating
     from ecgbench.benchmark import plan as planning
-    from ecgbench.benchmark.run import doors
+    from ecgbench.benchmark.engine import ask
+    from ecgbench.benchmark.job import Look, Measure, plugins
+    from ecgbench.estimate import study
 
     started = time.monotonic()
-    planned = planning.plan(asked, lambda model, weights: engine.look(model, doors(), weights, asked.contract)["policy"])
+
+    def policy(model: str, weights: str | None) -> str | None:
+        look = Look(id=f"look {model}", model=model, weights=weights, contract=asked.contract, plugins=plugins())
+        answer: str | None = ask(engine, look).get("policy")
+        return answer
+
+    def measure(part: Plan, dataset: str) -> dict[str, Any]:
+        model = part.cells[0].fit.model
+        job = Measure(
+            id=f"measure {model} on {dataset}", model=model, plan=part, dataset=dataset, places=places, device=device,
+            plugins=plugins(),
+        )  # fmt: skip
+        return ask(engine, job)
+
+    planned = planning.plan(asked, policy)
     begun = time.monotonic() - started
-    slow = planned.training.protocol == "finetune" and device == "cpu" and not estimating.trifling(planned)
-    if manner.dry_run or slow:
-        found = replace(estimating.estimate(planned, places, engine.measure, doors(), device), begun=begun)
-        if manner.dry_run:
-            typer.echo("\n".join(estimating.table(found, places.out)))
+    slow = planned.training.protocol == "finetune" and device == "cpu" and not study.trifling(planned)
+    if execution.dry_run or slow:
+        whole = replace(study.estimate(planned, places.out, measure, device), begun=begun)
+        if execution.dry_run:
+            typer.echo("\n".join(study.table(whole, places.out)))
         else:
-            estimating.agreed(found, manner.yes, lambda line: typer.echo(line, err=True))
+            typer.echo(study.agreed(whole, execution.yes), err=True)
     return planned
 
 

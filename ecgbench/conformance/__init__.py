@@ -1,1 +1,1 @@
-"""Promises every citizen keeps; the tests and `ecgbench check` call the same functions."""
+"""Promises every plug-in keeps; the tests and `ecgbench check` call the same functions."""

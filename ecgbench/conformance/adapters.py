@@ -84,4 +84,4 @@ def _fill(policy: Policy, x: np.ndarray, subset: LeadSubset) -> np.ndarray:
 
 
 def _signal(number: int) -> np.ndarray:
-    return demo.read(None, f"D{number:03d}").signal[:, :1000]
+    return demo.recording(number).signal[:, :1000]

@@ -44,7 +44,7 @@ def properties(network: Network) -> Iterator[tuple[str, Callable[[], str]]]:
         yield f"the same twice (contract {contract.name})", partial(deterministic, encoder)
         yield f"a batch of one equals a batch of n (contract {contract.name})", partial(batch_of_one, encoder)
         if card.native:
-            yield f"rows not measured are not read (contract {contract.name})", partial(door_is_shut, encoder)
+            yield f"rows not measured are not read (contract {contract.name})", partial(hidden_rows_are_not_read, encoder)
 
 
 def card_is_true(network: Network) -> str:
@@ -108,7 +108,7 @@ def batch_of_one(encoder: Encoder) -> str:
 
 
 @torch.inference_mode()
-def door_is_shut(encoder: Encoder) -> str:
+def hidden_rows_are_not_read(encoder: Encoder) -> str:
     """NaN, zeros and noise in rows that are not measured give the same features, bit for bit."""
     c, generator = encoder.contract, rng("conformance", "door")
     x = torch.from_numpy(generator.standard_normal((2, len(c.leads), c.received)).astype(np.float32))
@@ -139,7 +139,7 @@ def _features(encoder: Encoder, recording: Recording, subset: LeadSubset) -> np.
 
 def _recording(number: int, contract: InputContract) -> Recording:
     """A demo recording, as long as one window."""
-    whole = demo.read(None, f"D{number:03d}")
+    whole = demo.recording(number)
     return _with(whole, whole.signal[:, : round(contract.seconds * whole.fs)], whole.leads)
 
 

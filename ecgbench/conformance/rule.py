@@ -82,8 +82,10 @@ def fill(network: nn.Module, keys: Mapping[str, Any], seed: str, module: ModuleT
 
 def _complaint(missing: list[str], surplus: list[str], wrong: list[str]) -> str:
     kinds = {"only in the network": missing, "only in the file": surplus, "of another shape": wrong}
-    told = [f"{len(names)} {kind} ({', '.join(names[:3])}{', ...' if len(names) > 3 else ''})" for kind, names in kinds.items() if names]
-    return "the entries of the file are not those of the network: " + "; ".join(told) if told else ""
+    differences = [
+        f"{len(names)} {kind} ({', '.join(names[:3])}{', ...' if len(names) > 3 else ''})" for kind, names in kinds.items() if names
+    ]
+    return "the entries of the file are not those of the network: " + "; ".join(differences) if differences else ""
 
 
 def _our_name(entry: Mapping[str, Any], state: Mapping[str, Any], module: ModuleType | None) -> str | None:

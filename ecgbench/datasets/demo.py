@@ -5,8 +5,9 @@ its own. Nothing here says anything about patients: scores on the demo show that
 where the truth is known (anterior infarction lives in V1-V4 and hardly reaches the limb leads).
 """
 
-from functools import cache
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -70,34 +71,32 @@ CARD = DatasetCard(
 
 def index(root: Path | None) -> pd.DataFrame:
     """One row per record: record, patient, split and an int8 column per label; `root` is not used."""
-    return _index().copy()
-
-
-def read(root: Path | None, record: str) -> Recording:
-    """One record, generated anew: the same bytes whenever and in whatever order it is asked for; `root` is not used.
-
-    BadRecord when the demo has no such record.
-    """
-    who = _who().get(record)
-    if who is None:
-        raise BadRecord(f"the demo has no record {record!r}; its records are D001 to D{CARD.records:03d}")
-    patient, labels = who
-    beating = heart(labels, rng("demo", "patient", patient))
-    signal = simulate(beating, rng("demo", "record", record))
-    return Recording(signal=signal, unit="mV", leads=LEADS, fs=FS, record=record, patient=patient)
-
-
-@cache
-def _index() -> pd.DataFrame:
     rows = [(split, combination) for combination, counts in PATIENTS.items() for split, n in zip(SPLITS, counts) for _ in range(n)]
     order = rng("demo", "patients").permutation(len(rows))
     people = pd.DataFrame([rows[i] for i in order], columns=["split", "combination"])
     people["patient"] = [f"P{i:03d}" for i in range(1, len(people) + 1)]
     table = people.loc[people.index.repeat(_records_of(people["split"]))].reset_index(drop=True)
     table["record"] = [f"D{i:03d}" for i in range(1, len(table) + 1)]
-    for label, column in zip(LABELS, CARD.task("demo").columns):
+    columns = CARD.task("demo").columns
+    for label, column in zip(LABELS, columns):
         table[column] = np.array([label in c.split("+") for c in table["combination"]], np.int8)
-    return table[["record", "patient", "split", *CARD.task("demo").columns]]
+    return table[["record", "patient", "split", *columns]]
+
+
+def read(root: Path | None, row: Mapping[str, Any]) -> Recording:
+    """The record of one row of the index, generated anew: the same bytes whenever it is asked for; `root` is not used."""
+    labels = frozenset(label for label, column in zip(LABELS, CARD.task("demo").columns) if row[column])
+    beating = heart(labels, rng("demo", "patient", row["patient"]))
+    signal = simulate(beating, rng("demo", "record", row["record"]))
+    return Recording(signal=signal, unit="mV", leads=LEADS, fs=FS, record=row["record"], patient=row["patient"])
+
+
+def recording(number: int) -> Recording:
+    """One record by its number, 1 for D001: for examples and checks. BadRecord when the demo has no such record."""
+    table = index(None)
+    if not 1 <= number <= len(table):
+        raise BadRecord(f"the demo has no record {number}; its records are 1 to {len(table)}")
+    return read(None, {str(column): value for column, value in table.iloc[number - 1].items()})
 
 
 def _records_of(split: pd.Series) -> np.ndarray:
@@ -108,14 +107,3 @@ def _records_of(split: pd.Series) -> np.ndarray:
         extra = rng("demo", "extra", name).permutation(np.repeat(members, 3))[: records - len(members)]
         np.add.at(counts, extra, 1)
     return counts
-
-
-@cache
-def _who() -> dict[str, tuple[str, frozenset[str]]]:
-    """Record -> patient and labels."""
-    table = _index()
-    values = table[CARD.task("demo").columns].to_numpy(bool)
-    return {
-        record: (patient, frozenset(np.array(LABELS)[row].tolist()))
-        for record, patient, row in zip(table["record"], table["patient"], values)
-    }

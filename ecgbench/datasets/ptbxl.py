@@ -10,16 +10,17 @@ Records without any label of a task stay in it as rows of zeros.
 """
 
 import ast
-from functools import lru_cache
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
 from ecgbench.cards import DatasetCard, Task
 from ecgbench.ecg.leads import LEADS
-from ecgbench.ecg.read import read_wfdb
+from ecgbench.ecg.readers import wfdb
 from ecgbench.ecg.recording import Recording
-from ecgbench.errors import BadRecord, BadSetting, MissingData
+from ecgbench.errors import BadRecord, MissingData
 from ecgbench.vocabulary import codes, multi_hot, table
 
 TABLE = "ptbxl_database.csv"
@@ -62,47 +63,27 @@ def index(root: Path | None) -> pd.DataFrame:
     rows = _rows(root)
     frame = rows[["record", "patient", "split", "fold", "path"]]
     classes = {r["scp_code"]: r for r in table("ptbxl_scp")}
-    diagnostic = [[classes[c] for c in found if classes[c]["diagnostic"] == "1"] for found in rows["codes"]]
+    diagnostic = [[classes[c] for c in present if classes[c]["diagnostic"] == "1"] for present in rows["codes"]]
     return pd.concat(
         [
             frame,
             multi_hot(rows["codes"].tolist(), "ptbxl_all"),
-            multi_hot([{c["subclass"] for c in found} for found in diagnostic], "ptbxl_sub"),
-            multi_hot([{c["superclass"] for c in found} for found in diagnostic], "ptbxl_super"),
+            multi_hot([{c["subclass"] for c in present} for present in diagnostic], "ptbxl_sub"),
+            multi_hot([{c["superclass"] for c in present} for present in diagnostic], "ptbxl_super"),
         ],
         axis=1,
     )
 
 
-def read(root: Path | None, record: str) -> Recording:
-    """One record at 500 Hz in mV, leads in clinical order; BadRecord if it cannot be trusted."""
-    known = _whereabouts(*_identity(root))
-    if record not in known or root is None:
-        raise BadSetting(f"ptbxl: no record {record!r} among the {len(known)} of {TABLE}; records are ecg_ids of five digits")
-    path, patient = known[record]
-    return read_wfdb(root / path, record, patient, expected_fs=CARD.fs, expected_gain=GAIN).clinical()
-
-
-def _identity(root: Path | None) -> tuple[Path, int, int]:
-    """What tells one state of the table from another, so that it is parsed once per process."""
-    if root is None or not (root / TABLE).is_file():
-        raise MissingData(f"ptbxl: no {TABLE} in {root}; download PTB-XL from {CARD.url} and name its parent folder with --data")
-    stat = (root / TABLE).stat()
-    return root, stat.st_mtime_ns, stat.st_size
+def read(root: Path, row: Mapping[str, Any]) -> Recording:
+    """The record of one row of the index at 500 Hz in mV, leads in clinical order; BadRecord if it cannot be trusted."""
+    recording = wfdb.read(root / row["path"], row["record"], row["patient"], expected_fs=CARD.fs, expected_gain=GAIN)
+    return recording.clinical()
 
 
 def _rows(root: Path | None) -> pd.DataFrame:
-    return _parsed(*_identity(root))
-
-
-@lru_cache(maxsize=4)
-def _whereabouts(root: Path, mtime_ns: int, size: int) -> dict[str, tuple[str, str]]:
-    rows = _parsed(root, mtime_ns, size)
-    return {r: (path, patient) for r, path, patient in zip(rows["record"], rows["path"], rows["patient"])}
-
-
-@lru_cache(maxsize=4)
-def _parsed(root: Path, mtime_ns: int, size: int) -> pd.DataFrame:
+    if root is None or not (root / TABLE).is_file():
+        raise MissingData(f"ptbxl: no {TABLE} in {root}; download PTB-XL from {CARD.url} and name its parent folder with --data")
     file = root / TABLE
     try:
         raw = pd.read_csv(file, dtype=str, keep_default_na=False, encoding="utf-8")
@@ -124,13 +105,13 @@ def _row(file: Path, ecg_id: str, patient_id: str, scp_codes: str, strat_fold: s
     try:
         record, fold = f"{int(ecg_id):05d}", int(float(strat_fold))
         patient = f"{int(float(patient_id))}"
-        found = ast.literal_eval(scp_codes)
+        present = ast.literal_eval(scp_codes)
     except (ValueError, SyntaxError, OverflowError) as error:
         raise BadRecord(f"{file}: the row of ecg_id {ecg_id!r} is malformed ({error})") from error
-    if not isinstance(found, dict) or not 1 <= fold <= 10 or not filename_hr:
+    if not isinstance(present, dict) or not 1 <= fold <= 10 or not filename_hr:
         raise BadRecord(f"{file}: ecg_id {ecg_id}: scp_codes {scp_codes[:60]!r}, strat_fold {strat_fold!r}, filename_hr {filename_hr!r}")
-    unknown = sorted({str(c) for c in found} - set(codes("ptbxl_all")))
+    unknown = sorted({str(c) for c in present} - set(codes("ptbxl_all")))
     if unknown:
         raise BadRecord(f"{file}: ecg_id {ecg_id} carries {', '.join(unknown)}, not among the 71 SCP statements of PTB-XL 1.0.3")
     split = {9: "val", 10: "test"}.get(fold, "train")
-    return {"record": record, "patient": patient, "split": split, "fold": fold, "path": filename_hr, "codes": tuple(found)}
+    return {"record": record, "patient": patient, "split": split, "fold": fold, "path": filename_hr, "codes": tuple(present)}

@@ -1,8 +1,8 @@
-"""Features of frozen encoders, kept in the run folder: computed once for all tasks, settings and seeds, and across kills."""
+"""Features of windows, kept in the run folder: computed once for all tasks, settings and seeds, and across kills."""
 
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -23,8 +23,9 @@ FLUSH_SECONDS = 20.0
 class FeatureCache:
     """Rows of work (`inference.rows`) -> features (row, dim) float32, in shards of one folder."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, records: Sequence[str]) -> None:
+        """`records`: the records that positions in rows of work stand for."""
+        self.folder, self.records = folder, records
         self._rows, self._features = np.zeros(0, np.int64), np.zeros((0, 0), np.float32)
         self._new: list[tuple[np.ndarray, np.ndarray]] = []
         self._flushed = time.monotonic()
@@ -51,7 +52,7 @@ class FeatureCache:
         before, self._flushed = digest(encoder.network), time.monotonic()
         try:
             for record_rows in _by_record(missing):
-                self._new.append(_encode(encoder, view, record_rows))
+                self._new.append(self._encode(encoder, view, record_rows))
                 if time.monotonic() - self._flushed > FLUSH_SECONDS:
                     self._flush(encoder, before)
                 advance(len(record_rows))
@@ -73,6 +74,13 @@ class FeatureCache:
         put(self.folder / f"{last + 1:06d}.safetensors", save({"rows": rows, "features": features}))
         self._merge(new)
         self._flushed = time.monotonic()
+
+    def _encode(self, encoder: Encoder, view: View, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        position, window, mask = decode(rows)
+        signal = view.get(self.records[int(position[0])])
+        found = encoder(signal, {int(m): window[mask == m] for m in np.unique(mask)})
+        order = np.concatenate([rows[mask == m] for m in found])
+        return order, np.concatenate(list(found.values()))
 
     def _merge(self, parts: list[tuple[np.ndarray, np.ndarray]]) -> None:
         if len(self._rows):
@@ -97,11 +105,3 @@ def _by_record(rows: np.ndarray) -> Iterator[np.ndarray]:
     rows = np.sort(rows)
     position, _, _ = decode(rows)
     yield from np.split(rows, np.flatnonzero(np.diff(position)) + 1) if len(rows) else []
-
-
-def _encode(encoder: Encoder, view: View, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    position, window, mask = decode(rows)
-    record = str(view.prepared.index["record"].iloc[int(position[0])])
-    found = encoder(view.get(record), {int(m): window[mask == m] for m in np.unique(mask)})
-    order = np.concatenate([rows[mask == m] for m in found])
-    return order, np.concatenate(list(found.values()))

@@ -63,7 +63,7 @@ class Network:
             return self
         rough, zero = replace(self, precision=asked), Policy.of("zero", _untaught)
         for number in range(1, 1 + TRIALS):
-            recording = demo.read(None, f"D{number:03d}")
+            recording = demo.recording(number)
             seen = view(recording.signal, recording.fs, contract.preparation)
             if not contract.windows(seen.shape[1]):
                 return self
@@ -138,7 +138,7 @@ def _has_released(name: str) -> bool:
     layout = next((w for w in module.CARD.weights if w.name == RELEASED), None)
     if layout is not None:
         return released.is_here(name, layout)
-    if models.ROOM.own(name):
+    if models.ROOM.built_in(name):
         return False
     try:  # a stranger may keep its weights in its own way
         module.build(weights=RELEASED)

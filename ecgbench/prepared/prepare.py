@@ -4,10 +4,9 @@ A copy is written in a folder of its own that is renamed at the end, under a loc
 attempt leaves nothing that counts, and of two processes the second waits and finds the work done.
 """
 
-import fcntl
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO, Literal
@@ -18,9 +17,9 @@ import pandas as pd
 from ecgbench import __version__
 from ecgbench.datasets import get, resolve
 from ecgbench.ecg.recording import Recording
-from ecgbench.errors import BadRecord, BadSetting, MissingData
-from ecgbench.files import as_json, as_npy, as_parquet, move, put, writing
-from ecgbench.prepared.source import LAYOUT, Source, command, root_of, where
+from ecgbench.errors import BadRecord, BadSetting, MissingData, WriteError
+from ecgbench.files import as_json, as_npy, as_parquet, locked, move, put, writing
+from ecgbench.prepared.source import LAYOUT, Source, command, root_of, rows, where
 from ecgbench.prepared.store import Prepared, digest, encode, opened, sha256
 
 __all__ = ["Prepared", "Progress", "find", "prepare", "state", "where"]
@@ -41,7 +40,7 @@ def prepare(name: str, data: Path | None, prepared: Path | None, progress: Progr
     source = Source.of(name, data)
     folder = source.folder(where(prepared, data))
     if not (folder / "meta.json").is_file():
-        with _alone(folder.parent):
+        with _locked(folder.parent):
             if not (folder / "meta.json").is_file():
                 _make(source, folder, progress)
     return opened(source, folder)
@@ -70,7 +69,7 @@ def state(name: str, data: Path | None, prepared: Path | None) -> Literal["ready
 
 
 def _make(source: Source, folder: Path, progress: Progress | None) -> None:
-    """Writes a prepared copy beside `folder` and renames it; called alone (see _alone)."""
+    """Writes a prepared copy beside `folder` and renames it; called inside the lock."""
     for left in folder.parent.glob("*.tmp"):  # of attempts that died: the living hold the lock
         shutil.rmtree(left, ignore_errors=True)
     if folder.exists():
@@ -102,9 +101,10 @@ def _fill(source: Source, work: Path, progress: Progress | None) -> None:
 def _signals(source: Source, kept: "_Kept", out: BinaryIO, progress: Progress | None) -> None:
     """Reads every record once, and writes what can be trusted of it."""
     total = len(source.index)
-    for done, record in enumerate(source.index["record"], 1):
+    for done, row in enumerate(rows(source.index), 1):
+        record = row["record"]
         try:
-            steps = kept.add(record, source.module.read(source.root, record).clinical())
+            steps = kept.add(record, source.module.read(source.root, row).clinical())
         except (BadRecord, OSError) as error:
             reason = f"cannot be read ({error.strerror})" if isinstance(error, OSError) else str(error).removeprefix(f"{record}: ")
             kept.lost.append((record, reason))
@@ -147,14 +147,12 @@ def _stop_if_too_many(source: Source, lost: list[tuple[str, str]], total: int) -
 
 
 @contextmanager
-def _alone(home: Path) -> Iterator[None]:
-    """Holds the lock of a dataset's prepared copies; the system releases it when the process ends, however it ends."""
-    try:
-        home.mkdir(parents=True, exist_ok=True)
-        lock = (home / ".lock").open("w")
-    except OSError as error:
-        reason = f"{home} cannot be written ({error.strerror})"
-        raise BadSetting(f"{reason}; choose another place with --prepared DIR or ECGBENCH_PREPARED=DIR") from None
-    with lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+def _locked(home: Path) -> Iterator[None]:
+    """Holds the lock of a dataset's prepared copies."""
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(locked(home))
+        except WriteError as error:
+            reason = str(error).partition(";")[0]
+            raise BadSetting(f"{reason}; choose another place with --prepared DIR or ECGBENCH_PREPARED=DIR") from None
         yield

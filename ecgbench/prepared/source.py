@@ -4,7 +4,7 @@ import hashlib
 import json
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -14,7 +14,7 @@ import pandas as pd
 import platformdirs
 
 from ecgbench.cards import DatasetCard, facts
-from ecgbench.datasets import get, resolve
+from ecgbench.datasets import ROOM, get, resolve
 from ecgbench.errors import BadRecord, MissingData
 
 LAYOUT = 2
@@ -65,7 +65,7 @@ def root_of(name: str, card: DatasetCard, data: Path | None) -> Path | None:
 def command(name: str, data: Path | None) -> str:
     """The command that prepares a dataset, as errors propose it."""
     place = f" --data {data or 'DIR'}" if get(name).CARD.folder else ""
-    return f"ecgbench data prepare {name}{place}"
+    return f"ecgbench data prepare {ROOM.argument(name)}{place}"
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class Source:
 
     name: str
     module: ModuleType
-    """Its citizen: CARD, index, read."""
+    """Its plug-in: CARD, index, read."""
     root: Path | None
     """Its folder; None where the data are generated."""
     index: pd.DataFrame
@@ -98,28 +98,29 @@ class Source:
         """sha256 of card, index files, and path, size and time of every record file, relative to the root."""
         card = self.module.CARD
         total = hashlib.sha256(canonical([LAYOUT, facts(card)]))
+        # LAYOUT knows nothing of a plug-in from outside, nor of data that are made by code
+        code = _sources(self.module) if self.root is None or not ROOM.built_in(self.name) else []
+        for file in [*code, *(self.root / f for f in card.index_files if self.root)]:
+            total.update(hashlib.sha256(file.read_bytes()).digest())
         if self.root is None:
-            for file in _makers(self.module):
-                total.update(hashlib.sha256(file.read_bytes()).digest())
             return total.hexdigest()
-        for file in card.index_files:
-            total.update(hashlib.sha256((self.root / file).read_bytes()).digest())
-        for found in _record_files(self.root, self.index["path"]):
-            total.update(canonical(found))
+        for file_state in _record_files(self.root, self.index["path"]):
+            total.update(canonical(file_state))
         return total.hexdigest()
 
 
-def _makers(module: ModuleType) -> list[Path]:
-    """The source files that generated data change with: the citizen's and those beside it that it imports from."""
+def _sources(module: ModuleType) -> list[Path]:
+    """The plug-in's file, and those beside it or in its own package that it imports from."""
     own = Path(str(module.__file__))
     names = {str(getattr(v, "__module__", None) or getattr(v, "__name__", "")) for v in vars(module).values()}
-    files = {Path(str(sys.modules[n].__file__)) for n in names if getattr(sys.modules.get(n), "__file__", None)}
-    return sorted({own} | {f for f in files if f.parent == own.parent})
+    files = {n: Path(str(sys.modules[n].__file__)) for n in names if getattr(sys.modules.get(n), "__file__", None)}
+    package = module.__name__.partition(".")[0]
+    return sorted({own} | {f for n, f in files.items() if f.parent == own.parent or n.startswith(f"{package}.")})
 
 
 def _record_files(root: Path, paths: Iterable[str]) -> list[tuple[str, int, int]]:
     """(relative path, size, mtime in ns) of the files that records name, with or without their suffix; sorted."""
-    wanted, found = set(paths), []
+    wanted, states = set(paths), []
     for folder in sorted({p.rpartition("/")[0] for p in wanted}):
         if not (root / folder).is_dir():
             continue
@@ -127,8 +128,15 @@ def _record_files(root: Path, paths: Iterable[str]) -> list[tuple[str, int, int]
             path = f"{folder}/{entry.name}" if folder else entry.name
             if path in wanted or path.rpartition(".")[0] in wanted:
                 stat = entry.stat()
-                found.append((path, stat.st_size, stat.st_mtime_ns))
-    return sorted(found)
+                states.append((path, stat.st_size, stat.st_mtime_ns))
+    return sorted(states)
+
+
+def rows(index: pd.DataFrame) -> Iterator[dict[str, Any]]:
+    """The rows of an index one after the other, as a dataset's `read` receives them: column -> value."""
+    columns = [str(c) for c in index.columns]
+    for values in index.itertuples(index=False, name=None):
+        yield dict(zip(columns, values))
 
 
 def check(name: str, card: DatasetCard, index: pd.DataFrame) -> None:

@@ -1,6 +1,7 @@
 """Which records of a dataset a run uses: all of them, or a seeded selection of `--limit N` in the proportion of the splits."""
 
 import hashlib
+import json
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -27,7 +28,7 @@ class Selection:
         if self.limit is None or self.limit >= len(index):
             return index
         labels = [c for t in sorted(self.prepared.card.tasks, key=lambda t: len(t.labels)) for c in t.columns]
-        quotas = _quotas({str(s): int(n) for s, n in index["split"].value_counts().items()}, self.limit)
+        quotas = quotas_of({str(s): int(n) for s, n in index["split"].value_counts().items()}, self.limit)
         chosen = [_choose(index[index["split"] == s], labels, q, rng("limit", self.prepared.name, s)) for s, q in quotas.items()]
         return index.loc[sorted(np.concatenate(chosen))]
 
@@ -37,17 +38,32 @@ class Selection:
 
     @cached_property
     def digest(self) -> str:
-        """sha256 over the dataset's content and the records used."""
-        text = "\n".join([self.prepared.digest, *self.index["record"]])
-        return hashlib.sha256(text.encode()).hexdigest()
+        """sha256 over everything of the used records: signals, patients, splits and labels."""
+        return self.labelled([c for c in self.index.columns if ":" in c])
+
+    @cached_property
+    def signals(self) -> str:
+        """sha256 over the used records in order and their own signals: what features rest on."""
+        return _digest(self.index[["record", "sha256"]])
+
+    def labelled(self, columns: list[str]) -> str:
+        """sha256 over the used records and their labels in `columns`: what a score rests on."""
+        return _digest(self.index[["record", "sha256", "patient", "split", *columns]])
 
 
-def _quotas(sizes: dict[str, int], limit: int) -> dict[str, int]:
+def _digest(table: pd.DataFrame) -> str:
+    total = hashlib.sha256("\n".join(table.columns).encode())
+    for row in table.itertuples(index=False):
+        total.update(json.dumps([str(v) for v in row]).encode())
+    return total.hexdigest()
+
+
+def quotas_of(sizes: dict[str, int], limit: int) -> dict[str, int]:
     """Records per split, `limit` in all: proportional by largest remainder, at least one of each.
 
-    >>> _quotas({"train": 1598, "val": 200, "test": 202}, 60)
+    >>> quotas_of({"train": 1598, "val": 200, "test": 202}, 60)
     {'train': 48, 'val': 6, 'test': 6}
-    >>> _quotas({"train": 120, "val": 20, "test": 40}, 3)
+    >>> quotas_of({"train": 120, "val": 20, "test": 40}, 3)
     {'train': 1, 'val': 1, 'test': 1}
     """
     total = sum(sizes.values())

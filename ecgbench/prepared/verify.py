@@ -1,11 +1,12 @@
 """Whether a prepared copy still holds what the published files say: both are read again and compared by sha256."""
 
 from pathlib import Path
+from typing import Any
 
 from ecgbench.datasets import get
 from ecgbench.errors import BadRecord
 from ecgbench.prepared.prepare import Prepared, Progress, find
-from ecgbench.prepared.source import root_of
+from ecgbench.prepared.source import root_of, rows
 from ecgbench.prepared.store import digest, encode, sha256
 
 
@@ -18,26 +19,26 @@ def verify(name: str, data: Path | None, prepared: Path | None, progress: Progre
     root = root_of(copy.name, copy.card, data)
     problems = [] if digest(copy.index) == copy.digest else [("index", "the prepared index is not the one that was written")]
     total = len(copy.index)
-    for done, (record, fs, stated) in enumerate(zip(copy.index["record"], copy.index["fs"], copy.index["sha256"]), 1):
-        reason = _stored(copy, record, fs, stated) or _native(copy, root, record, stated)
+    for done, row in enumerate(rows(copy.index), 1):
+        reason = _stored(copy, row) or _native(copy, root, row)
         if reason:
-            problems.append((record, reason))
+            problems.append((row["record"], reason))
         if progress is not None:
             progress(done, total)
     return problems
 
 
-def _stored(copy: Prepared, record: str, fs: float, stated: str) -> str | None:
-    if sha256(*copy.stored(record), fs) == stated:
+def _stored(copy: Prepared, row: dict[str, Any]) -> str | None:
+    if sha256(*copy.stored(row["record"]), row["fs"]) == row["sha256"]:
         return None
     return f"the prepared signal differs from what was written; delete {copy.folder} and prepare again"
 
 
-def _native(copy: Prepared, root: Path | None, record: str, stated: str) -> str | None:
+def _native(copy: Prepared, root: Path | None, row: dict[str, Any]) -> str | None:
     try:
-        recording = get(copy.name).read(root, record).clinical()
+        recording = get(copy.name).read(root, row).clinical()
     except BadRecord as error:
-        return str(error).removeprefix(f"{record}: ")
-    if sha256(*encode(recording), recording.fs) == stated:
+        return str(error).removeprefix(f"{row['record']}: ")
+    if sha256(*encode(recording), recording.fs) == row["sha256"]:
         return None
     return "the published file differs from what was prepared"

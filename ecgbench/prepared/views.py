@@ -8,11 +8,10 @@ the record counts as done: a kill loses at most the last batch. Two processes ma
 to the same place, and `done` is merged under a lock.
 """
 
-import fcntl
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict
 
 import numpy as np
@@ -20,7 +19,8 @@ import numpy as np
 from ecgbench.cards import InputContract
 from ecgbench.ecg import preprocess
 from ecgbench.ecg.leads import LEADS
-from ecgbench.files import as_npy, flush, put, sweep, writing
+from ecgbench.errors import WriteError
+from ecgbench.files import as_npy, flush, locked, put, sweep, writing
 from ecgbench.prepared.prepare import Prepared, Progress
 
 BATCH = 64
@@ -35,8 +35,8 @@ class View:
         native = prepared.index["fs"].to_numpy(np.float64)
         self._lengths = np.array([self.preparation.length(int(n), fs) for n, fs in zip(prepared.samples, native)], np.int64)
         self._ends = np.cumsum(self._lengths)
-        asked = json.dumps([asdict(self.preparation), preprocess.VERSION])
-        self.folder = prepared.folder / "views" / hashlib.sha256(asked.encode()).hexdigest()[:16]
+        identity = json.dumps([asdict(self.preparation), preprocess.VERSION])
+        self.folder = prepared.folder / "views" / hashlib.sha256(identity.encode()).hexdigest()[:16]
         self._cached = self._create()
         self._done = self._on_disk() if self._cached else np.zeros(len(self._lengths), bool)
 
@@ -77,22 +77,15 @@ class View:
         """Makes the files if need be; False where the prepared copy cannot be written (views are then not cached)."""
         signal, size = self.folder / "signal.f32", 4 * len(LEADS) * int(self._lengths.sum())
         try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            with self._alone():
+            with locked(self.folder):
                 sweep(self.folder, below=False)
                 if not signal.is_file() or signal.stat().st_size != size:
                     (self.folder / "done.npy").unlink(missing_ok=True)  # someone deleted the samples: nothing is done
                     with signal.open("ab") as out:
                         out.truncate(size)
-        except OSError:
+        except (OSError, WriteError):
             return False
         return True
-
-    @contextmanager
-    def _alone(self) -> Iterator[None]:
-        with (self.folder / ".lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            yield
 
     def _on_disk(self) -> np.ndarray:
         """(record,) bool; where done.npy is gone or is not what was written, nothing is done."""
@@ -104,10 +97,10 @@ class View:
 
     def _store(self, records: list[str]) -> None:
         rows = [self.prepared.row(r) for r in records]
-        made = [self._compute(r).astype("<f4").tobytes() for r in records]
+        computed = [self._compute(r).astype("<f4").tobytes() for r in records]
         # positioned writes, not a memory map: a full disk is then an error and not a killed process
         with writing(self.folder / "signal.f32"), (self.folder / "signal.f32").open("r+b") as out:
-            for row, samples in zip(rows, made, strict=True):
+            for row, samples in zip(rows, computed, strict=True):
                 out.seek(self._offset(row))
                 out.write(samples)
             flush(out)
@@ -116,6 +109,6 @@ class View:
 
     def _merge(self) -> None:
         """Joins what this process and others have computed."""
-        with writing(self.folder / "done.npy"), self._alone():
+        with writing(self.folder / "done.npy"), locked(self.folder):
             self._done |= self._on_disk()
             put(self.folder / "done.npy", as_npy(self._done))

@@ -28,7 +28,7 @@ def claim(out: Path, identity: dict[str, Any]) -> None:
 
 def alone(out: Path) -> AbstractContextManager[None]:
     """One pre-training at a time in a folder; BadSetting where another is at work."""
-    return files.alone(out, f"another pre-training is at work in {out}; wait for it, or choose another --out")
+    return files.locked(out, otherwise=f"another pre-training is at work in {out}; wait for it, or choose another --out")
 
 
 def read(path: Path) -> Any:

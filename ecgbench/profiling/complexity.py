@@ -1,6 +1,10 @@
 """LAEF's two graph layers against the number of leads L and of segments S: nodes, edges, cost by formula, by count and by the clock."""
 
+import json
 from typing import Any
+
+from ecgbench.processes import answer
+from ecgbench.profiling import clock
 
 LEADS = range(1, 13)
 SECONDS = (2.5, 5.0, 10.0)
@@ -32,16 +36,15 @@ def measure(device: str, batch: int, timed: bool) -> dict[str, Any]:
     import torch
 
     from ecgbench.models import laef
-    from ecgbench.profiling.trial import about, ready
 
-    ready(device)
+    clock.ready(device)
     torch.manual_seed(0)
     network = laef.build().eval().requires_grad_(False).to(device)
     rows = []
     for seconds in SECONDS:
         segments = network.embed_leads(torch.zeros(1, round(100 * seconds), device=device)).shape[1]
         rows += [_row(network, leads, segments, device, batch if timed else None) | {"seconds": seconds} for leads in LEADS]
-    named = about(device)
+    named = clock.about(device)
     return {"about": named, "channels": network.width, "rows": [row | {"device": named["device"]} for row in rows]}
 
 
@@ -49,7 +52,6 @@ def _row(network: Any, leads: int, segments: int, device: str, batch: int | None
     import torch
 
     from ecgbench.profiling.flop import FlopCounter
-    from ecgbench.profiling.trial import milliseconds
 
     layers = [block.attention for block in network.blocks]
     x = torch.randn(batch or 1, leads, segments, network.blocks[0].norm.normalized_shape[0], device=device)
@@ -70,7 +72,11 @@ def _row(network: Any, leads: int, segments: int, device: str, batch: int | None
     }  # fmt: skip
     if batch is not None:
         held = [layer.maps(x) for layer in layers]
-        whole = milliseconds(lambda: [layer(x) for layer in layers], device, _BRIEFLY)
-        alone = milliseconds(lambda: [layer(x, given) for layer, given in zip(layers, held)], device, _BRIEFLY)
+        whole = clock.milliseconds(lambda: [layer(x) for layer in layers], device, _BRIEFLY)
+        alone = clock.milliseconds(lambda: [layer(x, given) for layer, given in zip(layers, held)], device, _BRIEFLY)
         row |= {"ms_layers": whole / batch, "ms_message_passing": alone / batch}
     return row
+
+
+if __name__ == "__main__":
+    answer(lambda words: measure(**json.loads(words[0])))

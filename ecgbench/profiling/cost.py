@@ -6,17 +6,12 @@ stands in every row; one that reads any number of leads is measured at each.
 
 import csv
 import json
-import os
-import signal
-import subprocess
-import sys
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ecgbench import errors, models
+from ecgbench import errors, models, processes
 from ecgbench.benchmark.progress import Watcher
 from ecgbench.cards import InputContract, ModelCard
 from ecgbench.ecg.leads import LEADS
@@ -29,6 +24,8 @@ COLUMNS = (
 CLASSES = 5
 """Outputs of the linear head that is part of every count: ECGFM-KED rounds to the paper's 5.423 GFLOP with three or more."""
 CPU_BATCH, GPU_BATCH = 4, 64
+PATIENCE = 3600
+"""Seconds after which a process that measures is killed."""
 Row = dict[str, Any]
 
 
@@ -54,7 +51,7 @@ class Costs:
 
 
 @dataclass(frozen=True)
-class Manner:
+class Setup:
     """How it is measured."""
 
     device: str
@@ -67,16 +64,16 @@ class Manner:
         return self.batch or (CPU_BATCH if self.device == "cpu" else GPU_BATCH)
 
 
-def measure(names: Sequence[str], leads: Sequence[int], manner: Manner, watcher: Watcher) -> Costs:
+def measure(names: Sequence[str], leads: Sequence[int], setup: Setup, watcher: Watcher) -> Costs:
     """Rows for each model (resolved names) at each number of leads; BadSetting for a device or a model that is not there."""
     paths = {path.stem: str(path) for path in models.ROOM.paths()}
-    jobs = [(name, part) for name in names for part in _parts(name, leads, manner.timed)]
+    jobs = [(name, part) for name in names for part in _parts(name, leads, setup.timed)]
     found = Costs()
     found.most = {name: top for name in names if (top := _most(name)) < max(leads)}
     with watcher.stage("profile", len(jobs), "measurements") as advance:
         for name, part in jobs:
             if name not in found.failed:
-                _add(found, name, leads, _asked(name, paths.get(name, ""), part, manner))
+                _add(found, name, leads, _asked(name, paths.get(name, ""), part, setup))
             advance(1)
     found.rows.sort(key=lambda row: (names.index(row["model"]), row["leads"]))
     return found
@@ -101,8 +98,8 @@ def contract_of(card: ModelCard) -> InputContract:
     return next((c for c in card.contracts if c.name == "paper"), card.contracts[0])
 
 
-def _asked(name: str, path: str, leads: list[int], manner: Manner) -> dict[str, Any]:
-    job = {"model": name, "path": path, "leads": leads, "device": manner.device, "batch": manner.windows, "timed": manner.timed}
+def _asked(name: str, path: str, leads: list[int], setup: Setup) -> dict[str, Any]:
+    job = {"model": name, "path": path, "leads": leads, "device": setup.device, "batch": setup.windows, "timed": setup.timed}
     return ask("model", job)
 
 
@@ -124,25 +121,14 @@ def _add(found: Costs, name: str, leads: Sequence[int], answer: dict[str, Any]) 
 
 
 def ask(what: str, job: dict[str, Any]) -> dict[str, Any]:
-    """The answer of `trial` in a process of its own, or `error` and `reason`; BadSetting where that is what stopped it."""
-    line = [sys.executable, "-m", "ecgbench.profiling.trial", json.dumps({"what": what, **job})]
-    process = subprocess.Popen(
-        line, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True, text=True
-    )
+    """The answer of the module `what` in a process of its own, or `error` and `reason`; BadSetting where that is what stopped it."""
     try:
-        told, _ = process.communicate()
-    finally:
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)  # and whatever it started
-        process.wait()
-    try:
-        answer: dict[str, Any] = json.loads(told.splitlines()[-1])
-    except (ValueError, IndexError):
-        memory = " (memory may have run out)" if process.returncode == -signal.SIGKILL else ""
-        return {"error": "DiedError", "reason": f"its process ended with code {process.returncode}{memory}"}
-    if answer.get("error") == "BadSetting":
-        raise errors.named("BadSetting", answer["reason"])
-    return answer
+        result = processes.ask(f"ecgbench.profiling.{what}", [json.dumps(job)], PATIENCE)
+    except processes.DiedError as died:
+        return {"error": "DiedError", "reason": str(died)}
+    if result.get("error") == "BadSetting":
+        raise errors.named("BadSetting", result["reason"])
+    return result
 
 
 RULES = {

@@ -16,48 +16,21 @@ An operator without a rule whose result holds floating-point numbers, or which w
 then no count. While it counts, fused and compiled forms of what is made of plain operators are switched off (`plain_kernels`).
 """
 
+import csv
 import functools
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-_TABLE = """
-0 clone _to_copy copy fill zero where masked_fill positive alias lift_fresh lift_fresh_copy detach _unsafe_view _reshape_alias reshape
-0 contiguous cat stack concat index index_select _unsafe_index gather scatter take masked_select masked_scatter nonzero embedding
-0 slice_backward select_backward diagonal_backward index_select_backward select_scatter slice_scatter diagonal_scatter as_strided_scatter
-0 constant_pad_nd reflection_pad1d replicate_pad1d roll flip repeat repeat_interleave tril triu block_diag complex view_as_complex_copy
-0 view_as_real_copy empty empty_like empty_strided empty_permuted new_empty new_empty_strided new_zeros new_ones new_full zeros zeros_like
-0 ones ones_like full full_like eye arange linspace scalar_tensor rand rand_like randn randn_like randperm bernoulli normal uniform random
-0 exponential _local_scalar_dense item resize set expand_copy permute_copy t_copy _conj_copy resolve_conj resolve_neg _efficientzerotensor
-0 squeeze unsqueeze t transpose alias_copy as_strided_copy detach_copy diagonal_copy narrow_copy select_copy slice_copy split_copy
-0 split_with_sizes_copy squeeze_copy transpose_copy unbind_copy unfold_copy unsqueeze_copy view_copy unsafe_split unsafe_split_with_sizes
-0 unsafe_chunk reflection_pad2d reflection_pad3d replication_pad1d replication_pad2d replication_pad3d pixel_shuffle pixel_unshuffle
-0 channel_shuffle im2col _pack_padded_sequence upsample_nearest1d upsample_nearest2d upsample_nearest3d
-1 sum nansum mean prod amax amin aminmax max min argmax argmin cumsum cumprod any all glu glu_backward max_pool2d_with_indices_backward
-1 adaptive_max_pool2d adaptive_max_pool2d_backward adaptive_max_pool3d adaptive_max_pool3d_backward _adaptive_avg_pool3d
-1 _adaptive_avg_pool3d_backward max_pool3d_with_indices_backward avg_pool3d_backward topk kthvalue median nanmedian cummax cummin
-1 reflection_pad1d_backward reflection_pad2d_backward reflection_pad3d_backward replication_pad1d_backward replication_pad2d_backward
-1 replication_pad3d_backward upsample_nearest1d_backward upsample_nearest2d_backward upsample_nearest3d_backward col2im
-1 elu_backward hardshrink_backward hardsigmoid_backward hardswish_backward hardtanh_backward leaky_relu_backward log_sigmoid_backward
-1 mish_backward softplus_backward softshrink_backward _prelu_kernel rrelu_with_noise rrelu_with_noise_backward
-1 avg_pool2d_backward _adaptive_avg_pool2d _adaptive_avg_pool2d_backward unfold_backward embedding_dense_backward index_add scatter_add
-2 _prelu_kernel_backward norm linalg_vector_norm native_dropout native_dropout_backward logcumsumexp
-4 var std var_mean std_mean logsumexp _softmax_backward_data _log_softmax_backward_data _native_batch_norm_legit_no_training
-4 _weight_norm_interface
-5 _thnn_fused_lstm_cell _thnn_fused_gru_cell _softmax _log_softmax _safe_softmax
-7 native_layer_norm native_group_norm native_batch_norm _native_batch_norm_legit cudnn_batch_norm _batch_norm_with_update _fused_rms_norm
-8 _weight_norm_interface_backward
-10 _thnn_fused_lstm_cell_backward _thnn_fused_lstm_cell_backward_impl _thnn_fused_gru_cell_backward
-14 native_layer_norm_backward native_group_norm_backward native_batch_norm_backward cudnn_batch_norm_backward batch_norm_backward
-14 _fused_rms_norm_backward
-"""
-RATES = {name: int(rate) for line in _TABLE.strip().splitlines() for rate, *names in [line.split()] for name in names}
+with Path(__file__).with_name("operators.csv").open(newline="") as _file:
+    RATES = {row["operator"]: int(row["flop_per_element"]) for row in csv.DictReader(_file)}
 """FLOP per element of the largest array of an operator and of its in-place form. 0: it moves numbers, chooses among them or makes them up.
 Of a softmax maximum, difference, exponential, sum and quotient; of a norm mean, difference, square, sum, scale and two of its affine map,
 twice that for its gradients; of a variance the first four; of a recurrent cell, by the gate, sums, biases, activation and its share of

@@ -109,7 +109,7 @@ def _leads(plan: Plan, models: Sequence[dict[str, Any]]) -> Iterator[str]:
     if any(isinstance(c.setting, Count) and c.setting.k < len(LEADS) for c in plan.cells):
         drawn = "one subset per record, the same in all its windows" if plan.scoring.draw == "record" else "a new subset in every window"
         yield f"Random leads: {drawn}, the same for every model."
-    windows = ", ".join(f"{m['title']} {m['windows']:.3g}" for m in models)
+    windows = ", ".join(f"{m['title']} {m['windows']:.3g}" for m in models if "windows" in m)
     if windows:
         yield f"Windows averaged per record: {windows}."
 

@@ -1,33 +1,39 @@
-"""The store of a run: plain files, each whole or absent, `DONE` last. Finished means DONE is there; nothing else counts.
+"""The store of a run, format 2: plain files, each whole or absent. A finished folder is complete.
 
-<run>/plan.json                                        what was asked for, with its hash, and the facts it rests on
-      fits/<task>/<model>/<key>/                       head, training log, fit.json, DONE
-      cells/<task>/<model>/<setting>/<key>/            predictions.parquet, features.npy, scores.parquet,
-                                                       replicates.npy, cell.json, DONE
-      features/<dataset>/<model>/<key>/                features of frozen encoders, shared by tasks and settings
-      locks/                                           empty files: who computes what; logs/: what the models printed
+<run>/plan.json                                  what was asked for, and its hash; nothing of what is done
+      index.jsonl                                one line for each cell that got another key; its last line counts
+      cells/<task>/<model>/<setting>/<key>/      predictions.parquet, scores.parquet, cell.json, DONE
+      fits/<task>/<model>/<key>/                 weights, validation.parquet, log.csv, fit.json, DONE
+      reasons/<task>/<model>/<setting>/<id>.json why a cell has no number
+      features/<model>/<dataset>/                pooled features by setting, and windows/ for resuming
+      models/<sha>.json, datasets/<sha>.json     facts of each network and of each selection of records
+      policies/<sha>.safetensors                 what a policy learned from the training split
+      invocations/<time>-<id>.json               the commands that worked here
+      checkpoints/<fit key>/                     of fits that are not finished
+      locks/, logs/                              who computes what; what the models printed
 """
 
-import fcntl
 import hashlib
-import io
 import json
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-import numpy as np
-import pandas as pd
-
-from ecgbench.cells import Cell, Fit, Plan, key
+from ecgbench.cells import OFFICIAL, Cell, Fit, Plan, key
 from ecgbench.errors import BadSetting
-from ecgbench.files import Content, as_json, put, writing
+from ecgbench.files import append, as_json, locked, put
+from ecgbench.results.folders import finished
 from ecgbench.room import folder_name
 
-DONE, FAILED, SKIPPED = "DONE", "FAILED.json", "SKIPPED.json"
-_BY_NAME = ("models", "tasks", "datasets")
-"""Facts of plan.json that are kept by name, so that runs at work side by side add to one another's."""
+FORMAT = 2
+"""Of plan.json, cell.json and fit.json; a run of another format is refused."""
+
+Status = Literal["ok", "skipped", "failed", "missing"]
+_SCANNED = -1
+"""In place of the bytes read of the index: there was none, and the cells themselves were asked."""
+PENDING = "not computed yet; the same `ecgbench run` command goes on where it stopped"
 
 
 class Store:
@@ -35,149 +41,198 @@ class Store:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self._keys: dict[str, str] = {}
+        self._read = 0
+        """Bytes of the index that `_keys` holds."""
 
     @property
     def plan_file(self) -> Path:
         """Where the plan lies."""
         return self.path / "plan.json"
 
-    def document(self) -> dict[str, Any] | None:
-        """plan.json, or None before the first run."""
+    @property
+    def index_file(self) -> Path:
+        """Which key each cell has. It may be deleted: it is made again from the cells."""
+        return self.path / "index.jsonl"
+
+    def plan(self) -> Plan | None:
+        """What was asked of this folder, None before the first run; BadSetting where it cannot be read."""
         if not self.plan_file.exists():
             return None
+        other = "choose another folder with --out"
         try:
-            found = json.loads(self.plan_file.read_text())
-            found["plan"], found["facts"], found["keys"]
-        except (ValueError, KeyError, TypeError):
-            raise BadSetting(f"{self.plan_file} is not what a run wrote; restore it, or choose another folder with --out") from None
-        return dict(found)
+            document = json.loads(self.plan_file.read_text())
+            found = document.get("format", 1)
+            if found == FORMAT:
+                return Plan.from_json(document["plan"])
+        except (ValueError, KeyError, TypeError, AttributeError):
+            reason = f"{self.plan_file} is not what a run wrote; restore it, or {other}"
+            raise BadSetting(reason) from None
+        raise BadSetting(f"{self.path} holds a run of format {found}, and this version reads format {FORMAT}; {other}")
 
     def join(self, plan: Plan) -> Plan:
-        """The plan together with what earlier runs asked of this folder; BadSetting when their settings differ.
+        """The plan with what earlier runs asked of this folder; BadSetting when settings differ.
 
-        A plan that holds all that was asked before keeps its own order, so a grid that grew reads like one asked for at once.
+        A plan that holds all that was asked before keeps its own order, so a grid that grew reads
+        like one asked for at once.
         """
-        before = self.document()
-        if before is None:
+        old = self.plan()
+        if old is None:
             return plan
-        old = Plan.from_json(before["plan"])
         ours, theirs = plan.shared(), old.shared()
+        other = "choose another folder with --out"
         if ours != theirs:
             differing = ", ".join(k for k in ours if ours[k] != theirs[k])
-            raise BadSetting(f"{self.path} holds a run with other settings ({differing}); choose another folder with --out")
+            raise BadSetting(f"{self.path} holds a run with other settings ({differing}); {other}")
         loaded = {f.model: f.weights for f in old.fits}
-        for f in plan.fits:  # one row of a table is one model: its seeds are averaged, its weights must not be
+        for f in plan.fits:  # one row is one model: its seeds are averaged, its weights must not be
             if loaded.get(f.model, f.weights) != f.weights:
-                raise BadSetting(f"{self.path} holds {f.model} with weights {loaded[f.model]}; choose another folder with --out")
+                raise BadSetting(f"{self.path} holds {f.model} with weights {loaded[f.model]}; {other}")
         both = plan if set(old.cells) <= set(plan.cells) else old.joined(plan)
+        both = replace(both, scoring=plan.scoring)
         return both.powered(max(plan.scoring.draws, old.scoring.draws))
 
-    def write_plan(self, plan: Plan, facts: Mapping[str, Any], keys: Mapping[str, str]) -> None:
-        """Write plan.json: the plan, its hash, the facts of its models, tasks and datasets, and the key of each cell.
+    def write_plan(self, plan: Plan) -> Plan:
+        """Write what is asked for now, joined with what was before; returns both.
 
-        What another run wrote meanwhile stays. BadSetting when it changed what the numbers of this one mean.
+        Nothing is written where that is what plan.json holds.
         """
-        with self._held("plan"):
-            before = self.document()
-            if before is not None:
-                joined = self.join(plan)
-                if joined.scoring != plan.scoring:
-                    raise BadSetting(f"another run gave {self.path} more bootstrap draws meanwhile; run the same command again")
-                plan, keys = joined, {**before["keys"], **keys}
-                named = {k: {**before["facts"].get(k, {}), **facts.get(k, {})} for k in _BY_NAME}
-                facts = {**before["facts"], **facts, **named}
-            body = plan.to_json()
-            put(self.plan_file, as_json({"plan": body, "hash": key(body), "facts": facts, "keys": keys}))
+        with self.alone("plan"):
+            joined = self.join(plan)
+            body = joined.to_json()
+            if self.plan() != joined:
+                put(self.plan_file, as_json({"format": FORMAT, "plan": body, "hash": key(body)}))
+        return joined
+
+    # which key a cell has
+
+    def keys(self) -> dict[str, str]:
+        """Identity of a cell -> its key, of all that were begun; reads only what is new in the index."""
+        try:
+            size = self.index_file.stat().st_size
+        except FileNotFoundError:
+            if self._read != _SCANNED:
+                self._keys, self._read = _scanned(self.path), _SCANNED
+            return self._keys
+        if not 0 <= self._read <= size:  # another index by now
+            self._keys, self._read = {}, 0
+        if self._read == size:
+            return self._keys
+        with self.index_file.open("rb") as file:
+            file.seek(self._read)
+            whole, end, _ = file.read().rpartition(b"\n")
+        self._read += len(whole + end)
+        for line in whole.splitlines():
+            try:
+                self._keys.update(json.loads(line))
+            except ValueError:  # an empty line, or half of one whose writer died
+                continue
+        return self._keys
+
+    def add_keys(self, keys: Mapping[str, str]) -> None:
+        """Say which keys cells have from now on; what is said already is not said again."""
+        known = self.keys()
+        changed = {i: k for i, k in keys.items() if known.get(i) != k}
+        if self._read == _SCANNED:  # the index was deleted, or is not there yet
+            changed = {**known, **keys}
+        if changed:
+            append(self.index_file, [json.dumps({i: k}) for i, k in changed.items()])
+
+    def state(self, cell: Cell) -> tuple[Status, str]:
+        """(status, reason) of a cell."""
+        if self.folder(cell) is not None:
+            return "ok", ""
+        file = self.reason_file(cell)
+        if not file.exists():
+            return "missing", PENDING
+        document = json.loads(file.read_text())
+        return document["status"], document["reason"]
+
+    def give_reason(self, cell: Cell, status: Status, reason: str, trace: str = "", log: str = "") -> None:
+        """Store why a cell has no number: it is "failed" or "skipped". `log`: what its model printed."""
+        content = as_json(
+            {
+                "format": FORMAT,
+                "identity": cell.identity,
+                "status": status,
+                "reason": reason,
+                "trace": trace,
+                "log": log,
+            }
+        )
+        file = self.reason_file(cell)
+        if not file.exists() or file.read_text() != content:
+            put(file, content)
+
+    # where things lie
+
+    def cell_folder(self, cell: Cell, cell_key: str) -> Path:
+        """Where a cell lies under a key."""
+        return self.path / "cells" / _setting_folder(cell) / folder_name(cell_key)
+
+    def folder(self, cell: Cell) -> Path | None:
+        """Where a cell lies under the key that it has; None where it is not finished."""
+        cell_key = self.keys().get(cell.identity)
+        folder = self.cell_folder(cell, cell_key) if cell_key else None
+        return folder if folder and finished(folder) else None
 
     def fit_folder(self, fit: Fit, fit_key: str) -> Path:
         """Where a fit lies."""
-        return self.path.joinpath("fits", *map(folder_name, (fit.task, fit.model, fit_key)))
+        fold = [] if fit.fold == OFFICIAL else [f"fold {fit.fold}"]
+        return self.path.joinpath("fits", *map(folder_name, (fit.task, fit.model, *fold, fit_key)))
 
-    def cell_folder(self, cell: Cell, cell_key: str) -> Path:
-        """Where a cell lies."""
-        return self.path.joinpath("cells", *map(folder_name, (cell.task, cell.fit.model, str(cell.setting), cell_key)))
+    def checkpoint_folder(self, fit_key: str) -> Path:
+        """Where the checkpoints of an unfinished fit lie."""
+        return self.path / "checkpoints" / folder_name(fit_key)
+
+    def reason_file(self, cell: Cell) -> Path:
+        """Where it is said why a cell has no number."""
+        name = hashlib.sha256(cell.identity.encode()).hexdigest()[:32]
+        return self.path / "reasons" / _setting_folder(cell) / f"{name}.json"
+
+    # facts that several cells share
+
+    def add_facts(self, kind: str, facts: Mapping[str, Any]) -> str:
+        """Write facts of a model or dataset ("models", "datasets") once; returns their sha256."""
+        sha256 = key(dict(facts))
+        file = self.path / kind / f"{sha256}.json"
+        if not file.exists():
+            put(file, as_json(dict(facts)))
+        return sha256
+
+    def facts(self, kind: str) -> dict[str, dict[str, Any]]:
+        """sha256 -> facts of all models, datasets or invocations ("models", ...), oldest first."""
+        files = [p for p in (self.path / kind).glob("*.json") if not p.name.startswith(".")]
+        return {p.stem: json.loads(p.read_text()) for p in sorted(files, key=lambda p: (p.stat().st_mtime_ns, p.name))}
+
+    # who computes what
 
     @contextmanager
     def claim(self, name: str) -> Iterator[bool]:
-        """Whether this process may compute what is called `name`: one at a time does, and a dead one's claim ends with it."""
+        """Whether this process may compute what is called `name`; a dead one's claim ends with it."""
         with ExitStack() as stack:
             try:
-                stack.enter_context(self._held(f"claim {name}", wait=False))
+                stack.enter_context(self.alone(f"claim {name}", wait=False))
                 mine = True
             except BlockingIOError:
                 mine = False
             yield mine
 
-    @contextmanager
-    def _held(self, name: str, wait: bool = True) -> Iterator[None]:
-        """Holds a lock of the operating system, which the death of its process releases. BlockingIOError instead of waiting."""
-        file = self.path / "locks" / hashlib.sha256(name.encode()).hexdigest()[:32]
-        with writing(file):  # but not the lock itself: that another holds it is no fault of the disk
-            file.parent.mkdir(parents=True, exist_ok=True)
-            opened = file.open("w")
-        with opened as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-            yield
+    def alone(self, name: str, wait: bool = True) -> AbstractContextManager[None]:
+        """Keeps a lock, which the death of its process releases. BlockingIOError instead of waiting."""
+        return locked(self.path / "locks", hashlib.sha256(name.encode()).hexdigest()[:32], wait)
 
 
-def finished(folder: Path) -> bool:
-    """Whether everything in a folder of the store is there."""
-    return (folder / DONE).exists()
+def _setting_folder(cell: Cell) -> Path:
+    return Path(*map(folder_name, (cell.task, cell.fit.model, str(cell.setting))))
 
 
-def finish(folder: Path, content: Mapping[str, Content]) -> None:
-    """Write all files of a cell or fit, then DONE with their hashes; earlier failures of it are removed."""
-    put(folder / DONE, as_json({name: _hash(put(folder / name, data), data) for name, data in content.items()}))
-    for name in (FAILED, SKIPPED):
-        (folder / name).unlink(missing_ok=True)
+def cells_of(path: Path) -> Iterable[Path]:
+    """Folders of all finished cells of a run, whether or not its plan names them."""
+    return (done.parent for done in path.glob("cells/*/*/*/[!.]*/DONE"))
 
 
-def _hash(path: Path, content: Content) -> str:
-    if callable(content):
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-    return hashlib.sha256(content.encode() if isinstance(content, str) else content).hexdigest()
-
-
-def excuse(folder: Path, name: str, reason: str, trace: str = "", log: str = "") -> None:
-    """Store why a cell has no number: `name` is FAILED or SKIPPED; `log`: what its model printed."""
-    content = as_json({"reason": reason, "trace": trace, "log": log})
-    if not (folder / name).exists() or (folder / name).read_text() != content:
-        put(folder / name, content)
-    (folder / (FAILED if name == SKIPPED else SKIPPED)).unlink(missing_ok=True)
-
-
-def state(folder: Path) -> tuple[str, str]:
-    """(status, reason) of a cell: ok, skipped, failed or missing."""
-    if finished(folder):
-        return "ok", ""
-    for name, status in ((SKIPPED, "skipped"), (FAILED, "failed")):
-        if (folder / name).exists():
-            return status, json.loads((folder / name).read_text())["reason"]
-    return "missing", "not computed yet; the same `ecgbench run` command goes on where it stopped"
-
-
-def read_json(folder: Path, name: str) -> dict[str, Any]:
-    """A JSON file of a finished folder, checked against DONE."""
-    return dict(json.loads(read_bytes(folder, name)))
-
-
-def read_table(folder: Path, name: str) -> pd.DataFrame:
-    """A parquet file of a finished folder, checked against DONE."""
-    return pd.read_parquet(io.BytesIO(read_bytes(folder, name)))
-
-
-def read_array(folder: Path, name: str) -> np.ndarray:
-    """A npy file of a finished folder, checked against DONE; BadSetting where it is none, or holds objects."""
-    try:
-        return np.asarray(np.lib.format.read_array(io.BytesIO(read_bytes(folder, name)), allow_pickle=False))
-    except ValueError:
-        raise BadSetting(f"{folder / name} is no array of numbers; nothing of it was run; remove {folder} and run again") from None
-
-
-def read_bytes(folder: Path, name: str) -> bytes:
-    """A file of a finished folder; BadSetting where it is gone or is not what DONE says."""
-    data = (folder / name).read_bytes() if (folder / name).is_file() else b""
-    if hashlib.sha256(data).hexdigest() != json.loads((folder / DONE).read_text()).get(name):
-        raise BadSetting(f"{folder / name} is not what the run wrote; remove {folder} and run the same command again")
-    return data
+def _scanned(path: Path) -> dict[str, str]:
+    """Identity -> key of the finished cells, the newest of each, as their own folders say."""
+    documents = [json.loads((folder / "cell.json").read_text()) for folder in cells_of(path)]
+    return {d["identity"]: d["key"] for d in sorted(documents, key=lambda d: float(d["finished"]))}

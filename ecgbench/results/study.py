@@ -1,5 +1,7 @@
 """Everything a report may say about a run, read from its store into tables and plain facts."""
 
+import functools
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -7,11 +9,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ecgbench.cells import Cell, Plan
+from ecgbench.cells import Bootstrap, Cell, Plan, key
 from ecgbench.errors import MissingData
-from ecgbench.results import notes, store
+from ecgbench.results import invocation, notes
 from ecgbench.results.compare import Row, Scored, compare
-from ecgbench.results.score import MACRO
+from ecgbench.results.folders import read_json, read_table
+from ecgbench.results.score import MACRO, draws_of_patients, score
 from ecgbench.results.store import Store
 
 MAIN_COLUMNS = (
@@ -56,20 +59,21 @@ class Study:
 def read(path: Path) -> Study:
     """Read a run folder; MissingData when there is none."""
     run = Store(path)
-    document = run.document()
-    if document is None:
+    plan = run.plan()
+    if plan is None:
         raise MissingData(f"no run in {path} (no plan.json there); run: ecgbench run --out {path}")
-    plan, facts = Plan.from_json(document["plan"]), document["facts"]
-    folders = {c.identity: run.cell_folder(c, document["keys"].get(c.identity, "none")) for c in plan.cells}
-    states = {c.identity: store.state(folders[c.identity]) for c in plan.cells}
-    scored = {c.identity: _scored(c, folders[c.identity], facts) for c in plan.cells if states[c.identity][0] == "ok"}
+    folders = {c.identity: run.folder(c) for c in plan.cells}
+    states = {c.identity: run.state(c) for c in plan.cells}
+    documents = {i: read_json(folder, "cell.json") for i, folder in folders.items() if folder}
+    facts = _facts(run, documents.values())
+    scored = {c.identity: _scored(c, plan, folder, facts) for c in plan.cells if (folder := folders[c.identity])}
     rows = _rows(plan, states, scored)
     groups: dict[tuple[str, str], list[Row]] = {}
     for row in rows:
         groups.setdefault((row.task, row.leads), []).append(row)
     for group in groups.values():
         compare(group, plan.scoring)
-    cells = pd.DataFrame([_cell(c, states[c.identity], scored.get(c.identity), folders[c.identity], path) for c in plan.cells])
+    cells = pd.DataFrame([_cell(c, states[c.identity], scored.get(c.identity), documents.get(c.identity, {}), run) for c in plan.cells])
     tasks = [{"name": t, **facts["tasks"][t]} for t in dict.fromkeys(c.task for c in plan.cells) if t in facts["tasks"]]
     models = [{"name": m, **facts["models"][m]} for m in dict.fromkeys(c.fit.model for c in plan.cells) if m in facts["models"]]
     used = dict.fromkeys(t["dataset"] for t in tasks)
@@ -90,21 +94,50 @@ def read(path: Path) -> Study:
             "draw": plan.scoring.draw,
             "bootstrap": plan.scoring.bootstrap,
             "draws": plan.scoring.draws,
-            "plan_hash": document["hash"],
+            "plan_hash": key(plan.to_json()),
             "seeds": sorted({c.setting.seed for c in plan.cells if hasattr(c.setting, "seed")}),
             "fit_seeds": sorted({c.fit.seed for c in plan.cells}),
         },
     )
 
 
-def _scored(cell: Cell, folder: Path, facts: dict[str, Any]) -> Scored:
+def _facts(run: Store, documents: Iterable[dict[str, Any]]) -> dict[str, Any]:
+    """Facts of models, datasets and tasks by name, those that cells rest on before others; and of the command."""
+    models, datasets = run.facts("models"), run.facts("datasets")
+    named = {facts["name"]: facts for facts in models.values()}
+    data = {facts["name"]: facts for facts in datasets.values()}
+    started: dict[str, Any] = {"command": "", "started": None, "seconds": None}
+    for cell in documents:
+        model, dataset = models[cell["model"]], datasets[cell["dataset"]]
+        named[model["name"]] = {**model, "windows": cell["windows"], "device": cell["device"]}
+        data[dataset["name"]] = dataset
+        started = {**started, "device": cell["device"], **cell["code"]}
+    tasks = {task: facts for dataset in data.values() for task, facts in dataset["tasks"].items()}
+    return {"models": named, "datasets": data, "tasks": tasks, "provenance": invocation.told(run) or started}
+
+
+def _scored(cell: Cell, plan: Plan, folder: Path, facts: dict[str, Any]) -> Scored:
+    dataset = facts["tasks"][cell.task]["dataset"]
+    predictions = read_table(folder, "predictions.parquet")
+    patients = facts["datasets"][dataset]["patients"]
+    weights = _draws(dataset, tuple(patients), plan.scoring.draws, plan.scoring.bootstrap)
+    at = {p: i for i, p in enumerate(patients)}
+    labels = [c.split(":", 1)[1] for c in map(str, predictions.columns) if c.startswith("target:")]
+    target, probability = (predictions[[f"{kind}:{n}" for n in labels]].to_numpy() for kind in ("target", "probability"))
+    again = score(labels, target, probability, weights[:, [at[p] for p in predictions["patient"]]])
+    stored = read_table(folder, "scores.parquet")
     return Scored(
         cell=cell,
-        dataset=facts["tasks"][cell.task]["dataset"],
-        scores=store.read_table(folder, "scores.parquet"),
-        replicates=store.read_array(folder, "replicates.npy"),
-        predictions=store.read_table(folder, "predictions.parquet"),
+        dataset=dataset,
+        scores=again.table.assign(auroc=stored["auroc"]),
+        replicates=again.replicates,
+        predictions=predictions,
     )
+
+
+@functools.lru_cache(maxsize=4)
+def _draws(dataset: str, patients: tuple[str, ...], draws: int, bootstrap: Bootstrap) -> np.ndarray:
+    return draws_of_patients(dataset, patients, draws, bootstrap)
 
 
 def _rows(plan: Plan, states: dict[str, tuple[str, str]], scored: dict[str, Scored]) -> list[Row]:
@@ -147,8 +180,7 @@ def _main(row: Row, facts: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _cell(cell: Cell, state: tuple[str, str], scored: Scored | None, folder: Path, run: Path) -> dict[str, Any]:
-    note = store.read_json(folder, "cell.json") if scored else {}
+def _cell(cell: Cell, state: tuple[str, str], scored: Scored | None, note: dict[str, Any], run: Store) -> dict[str, Any]:
     macro = scored.scores.iloc[0] if scored else {"auroc": np.nan, "low": np.nan, "high": np.nan}
     return {
         "task": cell.task,
@@ -158,7 +190,7 @@ def _cell(cell: Cell, state: tuple[str, str], scored: Scored | None, folder: Pat
         "seed": getattr(cell.setting, "seed", None),
         "fit_seed": cell.fit.seed,
         "policy": cell.policy,
-        "weights": note.get("weights", cell.fit.weights),
+        "weights": note.get("weights_name", cell.fit.weights),
         "status": state[0],
         "reason": state[1],
         "macro_auroc": macro["auroc"],
@@ -170,8 +202,8 @@ def _cell(cell: Cell, state: tuple[str, str], scored: Scored | None, folder: Pat
         "blind": note.get("blind", np.nan),
         "excluded": note.get("excluded", np.nan),
         "lost": note.get("lost", np.nan),
-        "key": folder.name,
-        "path": str(folder.relative_to(run)),
+        "key": note.get("key", ""),
+        "path": run.cell_folder(cell, note["key"]).relative_to(run.path).as_posix() if note else "",
     }
 
 

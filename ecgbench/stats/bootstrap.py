@@ -151,7 +151,9 @@ def _auroc_of(label: _Sorted, columns: NDArray[Any]) -> Floats:
     few = sums[label.levels + 1 :].astype(np.float64, copy=False)
     won = np.einsum("ld,ld->d", few, below[:-1])
     total = few.sum(axis=0) * below[-1]
-    return np.divide(won, total, out=np.full(len(won), np.nan), where=total > 0)
+    values: np.ndarray = np.full(len(won), np.nan)
+    np.divide(won, total, out=values, where=total > 0)
+    return values
 
 
 def _blocks(draws: int) -> Iterator[slice]:

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from ecgbench import gates
 from ecgbench.cards import facts
-from ecgbench.cells import NUMERICS, Training, key
+from ecgbench.cells import FEATURES, FITS, Training, key
 from ecgbench.errors import BadSetting
 from ecgbench.inference.encode import Encoder
 from ecgbench.inference.network import Placed
@@ -85,7 +85,7 @@ class _Asked:
         """Of everything that a checkpoint rests on."""
         splits = [[d.records, [int(w) for w in d.windows], hashlib.sha256(d.target.tobytes()).hexdigest()] for d in self.data]
         return key({
-            "numerics": NUMERICS, "training": self.training.facts(), "seed": self.seed, "splits": splits,
+            "features": FEATURES, "fits": FITS, "training": self.training.facts(), "seed": self.seed, "splits": splits,
             "weights": fingerprint(state),
             "contract": facts(self.fed.contract), "policy": self.fed.policy.name,
             **{word: facts(self.fed.card)[word] for word in ("groups", "fixed")},

@@ -6,6 +6,8 @@ every training step (`finetune.fit`), the rest of the work is the first one's.
 
 import json
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any
 
@@ -57,6 +59,20 @@ def hear() -> dict[str, Any] | None:
     """In the others: what the first calls for."""
     message: dict[str, Any] | None = json.loads(_exchange(b""))
     return message
+
+
+@contextmanager
+def together() -> Iterator[None]:
+    """Around all that a process does: the first tells the others when it is done; after an error torchrun ends them."""
+    if world() == 1:
+        yield
+        return
+    try:
+        yield
+        if rank() == 0:
+            call(None)
+    finally:
+        leave()
 
 
 def leave() -> None:

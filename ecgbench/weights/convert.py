@@ -12,7 +12,7 @@ from safetensors.torch import save
 import ecgbench
 from ecgbench.cards import ModelCard, Weights
 from ecgbench.errors import BadSetting, BadWeights
-from ecgbench.files import alone, as_json, put, writing
+from ecgbench.files import as_json, locked, put, writing
 from ecgbench.models import ROOM
 from ecgbench.transport.fetch import NotHadError, download
 from ecgbench.weights import load, read, released, shipped
@@ -134,4 +134,4 @@ def _stored(card: ModelCard, layout: Weights, model: str, source: Path, pins: Pa
 
 def _alone(model: str) -> AbstractContextManager[None]:
     """Two commands that fetch one model would write into one download."""
-    return alone(released.house(model), f"another command is fetching weights of {model}; wait for it, then run this one again")
+    return locked(released.house(model), otherwise=f"another command is fetching weights of {model}; wait for it, then run this one again")

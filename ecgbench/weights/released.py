@@ -5,22 +5,22 @@ come from; our own are shipped, see `shipped`. A lock file (`ecgbench.lock`, to 
 from the first time they are used.
 """
 
-import fcntl
 import functools
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import platformdirs
 
+from ecgbench import files
 from ecgbench.cards import ModelCard, Weights
-from ecgbench.errors import BadSetting, BadWeights, EcgbenchError, UnknownName, WriteError
-from ecgbench.files import as_json, put, writing
+from ecgbench.errors import BadSetting, BadWeights, UnknownName, WriteError
+from ecgbench.files import as_json, put
 from ecgbench.room import folder_name, plain
 from ecgbench.weights import shipped
 
@@ -37,14 +37,8 @@ def cache() -> Path:
 
 
 def name_of(card: ModelCard) -> str:
-    """What the model with this card is called on the command line."""
-    from ecgbench.models import ROOM
-
-    for name in ROOM.names():
-        with suppress(EcgbenchError):  # a stranger that cannot be imported is not the one that is being loaded
-            if ROOM.card(name) == card:
-                return name
-    return plain(card.title)
+    """What the model with this card is called on the command line; of one that came through no room, what its title says."""
+    return card.name or plain(card.title)
 
 
 def house(model: str) -> Path:
@@ -99,8 +93,7 @@ def not_here(card: ModelCard, model: str, name: str) -> BadSetting:
         return shipped.missing(layout)
     from ecgbench.models import ROOM
 
-    called = next((str(path) for path in ROOM.paths() if path.stem == model), model)  # a stranger is known by its path in another command
-    asked = f"ecgbench models fetch {called}" + ("" if name == RELEASED else f" --weights {name}")
+    asked = f"ecgbench models fetch {ROOM.argument(model)}" + ("" if name == RELEASED else f" --weights {name}")
     return BadSetting(
         f"the {name} weights of {card.title} are not on this machine; run: {asked}. It gets {layout.file} from {layout.url}; "
         f"where that fails, put the file into {house(model)} and run it again. Or pass --weights {model}=PATH, or --weights random"
@@ -134,7 +127,7 @@ def locked(path: Path, model: str, name: str) -> Json | None:
 
 def pin(path: Path, model: str, layout: Weights, digest: str, size: int) -> bool:
     """Write a hash that no card knows into the lock file; False where it stands there already. WriteError names the file."""
-    with _alone(path):
+    with files.locked(path.parent, ""):
         entries = _lock(path)
         if entries.get(model, {}).get(layout.name, {}).get("sha256") == digest:
             return False
@@ -142,19 +135,6 @@ def pin(path: Path, model: str, layout: Weights, digest: str, size: int) -> bool
         entries.setdefault(model, {})[layout.name] = {"file": layout.member or layout.file, "sha256": digest, "bytes": size, "date": today}
         put(path, as_json(entries))
     return True
-
-
-@contextmanager
-def _alone(path: Path) -> Iterator[None]:
-    """One process at a time reads and rewrites `path`; the others wait."""
-    with writing(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        held = os.open(path.parent, os.O_RDONLY)  # the folder: no file is left behind
-    try:
-        fcntl.flock(held, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(held)
 
 
 def prove(digest: str, source: str, layout: Weights, model: str, lock: Path) -> None:
@@ -180,7 +160,7 @@ def tell_terms(model: str, layout: Weights, tell: Callable[[str], None]) -> None
         return
     path, key = cache() / "terms.json", f"{model}/{layout.name}"
     told: Json = {}
-    with suppress(WriteError), _alone(path):
+    with suppress(WriteError), files.locked(path.parent, ""):
         with suppress(BadSetting):
             told = _json(path, "") if path.is_file() else {}
         if told.get(key) != layout.terms:
@@ -207,7 +187,7 @@ def origin(card: ModelCard, weights: str | Path) -> Json:
         own = {"own": True} if shipped.comes_along(found.get("url") or "") else {}
         return {"name": weights, "file": found["file"], "sha256": found["source_sha256"], **kept, **own}
     path = Path(weights).expanduser()
-    if not path.is_file():  # a stranger's own word
+    if not path.is_file():  # a plug-in's own word
         return {"name": str(weights), "file": None, "sha256": None, "licence": None, "url": None}
     member = next((w.member for w in card.weights if w.member), "")
     if member and path.suffix == ".zip":

@@ -14,10 +14,11 @@ from sklearn.linear_model import Ridge
 
 from ecgbench.adapt import Policy, TrainingSplit
 from ecgbench.adapters import mean, ridge, zero
-from ecgbench.benchmark.subject import Subject
+from ecgbench.benchmark.evaluation import Evaluation
 from ecgbench.datasets import ptbxl
 from ecgbench.ecg.leads import ALL, LEADS, LIMB, LIMB_FROM_I_II, LeadSubset, bits_to_mask, rows_of
 from ecgbench.errors import BadSetting, LeakError
+from ecgbench.prepared.source import rows
 
 SUBSETS = [LeadSubset.parse(t) for t in ("I", "V4", "I+II", "III+aVF", "II+V2", "I+II+III+aVR", "I+aVL+V3", "V1+V2+V3+V4+V5+V6")]
 
@@ -158,12 +159,12 @@ def test_the_guard_stops_before_the_signal_is_handed_out() -> None:
     assert Policy.of("zero", split_of("v")).state is None  # it learns nothing, so nothing is read
 
 
-def subject(training: list[str]) -> Subject:
-    """A subject whose index holds two records of each split, about to learn from `training`."""
+def evaluation(training: list[str]) -> Evaluation:
+    """An evaluation whose index holds two records of each split, about to learn from `training`."""
     index = pd.DataFrame({"record": list("abvwtu"), "split": ["train"] * 2 + ["val"] * 2 + ["test"] * 2})
     selection: Any = SimpleNamespace(prepared=SimpleNamespace(index=index, name="invented"))
     nothing: Any = SimpleNamespace(name="none")
-    made = Subject(nothing, nothing, selection, Path(), nothing)
+    made = Evaluation(nothing, nothing, selection, Path(), nothing)
     made.__dict__["records"] = {"train": [(i, r, 1) for i, r in enumerate(training)]}
     made.__dict__["view"] = SimpleNamespace(get=lambda record: ecg(ord(record)))
     return made
@@ -172,17 +173,17 @@ def subject(training: list[str]) -> Subject:
 @pytest.mark.parametrize("name", ["mean", "ridge"])
 def test_a_run_that_would_learn_from_validation_or_test_stops(name: str) -> None:
     """The splits are those of the dataset's index, whatever the run believes its training records are."""
-    assert subject(["a", "b"]).policy(name).state is not None
+    assert evaluation(["a", "b"]).policy(name).state is not None
     for intruder in "vt":
         with pytest.raises(LeakError, match=f"record '{intruder}' is not of the training split"):
-            subject(["a", intruder, "b"]).policy(name)
+            evaluation(["a", intruder, "b"]).policy(name)
 
 
 @pytest.mark.real
 def test_v2_from_four_leads_on_genuine_recordings(real_ptbxl: Path) -> None:
     index = ptbxl.index(real_ptbxl / "ptbxl")
-    chosen = {s: list(index.loc[index["split"] == s, "record"])[:n] for s, n in (("train", 200), ("test", 120))}
-    learnt, unseen = ([ptbxl.read(real_ptbxl / "ptbxl", r).signal[:, ::5] for r in chosen[s]] for s in ("train", "test"))
+    chosen = {s: index[index["split"] == s][:n] for s, n in (("train", 200), ("test", 120))}
+    learnt, unseen = ([ptbxl.read(real_ptbxl / "ptbxl", r).signal[:, ::5] for r in rows(chosen[s])] for s in ("train", "test"))
     mask, v2 = LeadSubset.of("I", "II", "V1", "V5").mask, LEADS.index("V2")
     rms = {}
     for policy in (zero, mean, ridge):

@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from ecgbench.benchmark import plan as planning
-from ecgbench.benchmark.work import look
+from ecgbench.benchmark.carry_out import look
 from ecgbench.cells import Asked, Plan, Scoring, Training
 from ecgbench.errors import BadSetting, EcgbenchError, UnknownName
 

@@ -38,10 +38,10 @@ def test_a_fine_tuned_grid_that_grew_trains_nothing_again(typed: Typed, tmp_path
     assert numbers(grown) == numbers(whole)
     note = json.loads((fit / "fit.json").read_text())
     assert {g: a["lr"] for g, a in note["groups"].items()} == {"early": 1e-5, "late": 1e-4, "head": 1e-3}
-    assert not list((grown / "features").rglob("*.safetensors"))
+    assert not list((grown / "features").glob("*/*/windows/*")), "features of windows serve no other fit"
     assert list(read(grown).main["status"]) == ["ok"] * 6
     cell = json.loads(next((grown / "cells").rglob("cell.json")).read_text())
-    assert cell["facts"]["weights"] == note["encoder_sha256"] != note["from_sha256"]
+    assert cell["weights_sha256"] == note["encoder_sha256"] != note["from_sha256"]
 
 
 def test_a_fine_tuned_encoder_that_was_altered_is_not_used(typed: Typed, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -18,6 +18,8 @@ import torch
 from safetensors.torch import save_file
 
 from ecgbench import models
+from ecgbench.results.pooled import read_pooled
+from ecgbench.results.store import Store
 from ecgbench.results.study import Study, read
 
 TINY = Path(__file__).parents[1] / "tiny.py"
@@ -81,12 +83,12 @@ def table(run: Path) -> bytes:
 
 
 def hashes(run: Path) -> dict[str, str]:
-    places = [p for part in ("cells", "fits", "features") for p in (run / part).rglob("*") if p.is_file()]
+    places = [p for part in ("cells", "fits", "features", "models", "datasets") for p in (run / part).rglob("*") if p.is_file()]
     return {str(p.relative_to(run)): hashlib.sha256(p.read_bytes()).hexdigest() for p in places}
 
 
 def keys(run: Path) -> dict[str, str]:
-    return dict(json.loads((run / "plan.json").read_text())["keys"])
+    return dict(Store(run).keys())
 
 
 def states(study: Study) -> dict[str, str]:
@@ -116,8 +118,8 @@ def test_a_grid_that_grew_is_the_grid_asked_for_at_once(draw: str, grid: Path, t
     assert first.items() <= hashes(grown).items()
     assert keys(grown) == keys(whole)
     assert table(grown) == table(whole)
-    cells = [p.relative_to(whole) for p in (whole / "cells").rglob("*") if p.name.endswith((".npy", ".parquet"))]
-    assert len(cells) == 14 * 4
+    cells = [p.relative_to(whole) for p in (whole / "cells").rglob("*.parquet")]
+    assert len(cells) == 14 * 2
     assert all((whole / p).read_bytes() == (grown / p).read_bytes() for p in cells)
 
 
@@ -142,7 +144,7 @@ def test_the_key_changes_with_what_changes_the_number_and_with_nothing_else(copi
     other = {
         "epochs": ("--epochs", "4"), "lr": ("--lr", "0.01"), "batch": ("--batch", "8"), "fit seed": ("--fit-seeds", "1"),
         "policy": ("--policy", "mean"), "weights": ("--weights", str(file)), "draw": ("--draw", "window"),
-        "limit": ("--limit", "61"), "bootstrap": ("--bootstrap", "multinomial"),
+        "limit": ("--limit", "61"),
     }  # fmt: skip
     found = {name: key_of(name, *words) for name, words in other.items()}
     assert len({usual, *found.values()}) == 1 + len(found)
@@ -150,6 +152,7 @@ def test_the_key_changes_with_what_changes_the_number_and_with_nothing_else(copi
     moved.mkdir()
     file.rename(moved / "two.safetensors")
     assert key_of("moved", "--weights", str(moved / "two.safetensors")) == found["weights"]
+    assert key_of("bootstrap", "--bootstrap", "multinomial") == usual
     pair = both(grid.parent)
     assert key_of("grid", *pair, "--leads", "12,II", "--seeds", "3") == usual
     turned = ",".join(reversed(pair[1].split(",")))
@@ -185,7 +188,7 @@ def test_a_model_that_fails_does_not_cost_the_others(typed: Typed, tmp_path: Pat
     assert reasons["picky I"] == "AssertionError: lead II please"
     assert reasons["unborn II"] == "MemoryError: too large"
     assert "no train record is as long as one window of 60 s" in reasons["endless I"]
-    failed = json.loads(next((run / "cells" / "demo" / "ill" / "I").rglob("FAILED.json")).read_text())
+    failed = json.loads(next((run / "reasons" / "demo" / "ill" / "I").glob("*.json")).read_text())
     assert "Traceback" in failed["trace"]
     picky = stranger(tmp_path, "picky")  # its author mends it
     assert typed(run, "--models", str(picky), "--leads", "I,II") == 0
@@ -241,7 +244,10 @@ def test_all_models_see_the_same_leads(draw: str, typed: Typed, tmp_path: Path) 
     pair = [stranger(tmp_path, name, after=masks) for name in ("one", "two")]
     run = tmp_path / "run"
     assert typed(run, "--models", ",".join(map(str, pair)), "--leads", "3", "--draw", draw) == 0
-    one, two = (np.load(next((run / "cells" / "demo" / name).rglob("features.npy")))[:, :12] for name in ("one", "two"))
+    cells = [next((run / "cells" / "demo" / name).rglob("cell.json")) for name in ("one", "two")]
+    (records, one), (others, two) = (read_pooled(run, json.loads(cell.read_text())["features"]) for cell in cells)
+    assert records == others
+    one, two = one[:, :12], two[:, :12]
     np.testing.assert_array_equal(one, two)
     np.testing.assert_allclose(one.sum(1), 3, atol=1e-6)
     whole = np.isin(one, (0, 1)).all(1)
@@ -330,15 +336,13 @@ def test_a_bad_policy_or_a_diverging_fit_costs_itself_only(typed: Typed, tmp_pat
     assert states(read(tmp_path / "run")) == {"tiny I lazy": "failed", "tiny I zero": "ok"}
 
 
-def test_a_second_run_does_not_roll_back_what_another_declared(typed: Typed, tmp_path: Path) -> None:
+def test_a_second_run_says_nothing_of_cells_it_does_not_compute(typed: Typed, tmp_path: Path) -> None:
     run = tmp_path / "run"
     assert typed(run, *both(tmp_path)) == 0
-    declared = keys(run)
-    document = json.loads((run / "plan.json").read_text())
-    document["keys"] = {k: ("0" * 64 if "|brief" not in k and "brief|" not in k else v) for k, v in declared.items()}
-    (run / "plan.json").write_text(json.dumps(document))
+    other = {identity: "0" * 64 for identity in keys(run) if "|tiny|" in identity}
+    Store(run).add_keys(other)  # another process, which knows an edited tiny
     assert typed(run, "--models", str(tmp_path / "brief.py")) == 0
-    assert {k for k, v in keys(run).items() if v == "0" * 64} == {k for k in declared if "|tiny|" in k}
+    assert {i for i, k in keys(run).items() if k == "0" * 64} == set(other)
 
 
 def test_random_training_leads_extend_to_the_same_bits(typed: Typed, tmp_path: Path) -> None:

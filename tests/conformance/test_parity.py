@@ -85,7 +85,7 @@ def tiny(monkeypatch: pytest.MonkeyPatch) -> types.ModuleType:
     module = types.ModuleType("tinyparity")
     module.CARD, module.build = stmem.CARD, Tiny  # type: ignore[attr-defined]
     monkeypatch.setitem(models.ROOM._paths, "tinyparity", Path("tinyparity.py"))
-    monkeypatch.setitem(models.ROOM._strangers, "tinyparity", module)
+    monkeypatch.setitem(models.ROOM._loaded, "tinyparity", module)
     return module
 
 

@@ -10,6 +10,7 @@ from ecgbench.datasets import demo
 from ecgbench.ecg.leads import LEADS, LIMB_FROM_I_II
 from ecgbench.ecg.synthetic.dipole import FIELD, FROM_ELECTRODES
 from ecgbench.errors import BadRecord
+from ecgbench.prepared.source import rows
 
 FS = 500
 BEFORE, AFTER = 180, 230  # samples of a median beat around the centre of QRS
@@ -18,7 +19,7 @@ INDEX = demo.index(None)
 
 @pytest.fixture(scope="module")
 def signals() -> np.ndarray:
-    return np.stack([demo.read(None, record).signal for record in INDEX["record"]])
+    return np.stack([demo.read(None, row).signal for row in rows(INDEX)])
 
 
 @pytest.fixture(scope="module")
@@ -110,15 +111,17 @@ def test_the_index_handed_out_is_a_copy() -> None:
 
 def test_same_bytes_in_any_order_and_records_differ(signals: np.ndarray) -> None:
     for i in np.random.default_rng(0).permutation(len(INDEX))[:20]:
-        recording = demo.read(None, INDEX["record"][i])
+        recording = demo.read(None, INDEX.iloc[i])
         assert recording.signal.tobytes() == signals[i].tobytes()
         assert (recording.patient, recording.unit, recording.fs) == (INDEX["patient"][i], "mV", 500)
     assert len({x.tobytes() for x in signals}) == len(INDEX)
 
 
-def test_unknown_record() -> None:
-    with pytest.raises(BadRecord, match="D001 to D180"):
-        demo.read(None, "D181")
+def test_one_record_by_its_number() -> None:
+    assert demo.recording(180).record == "D180"
+    for number in (0, 181):
+        with pytest.raises(BadRecord, match=f"no record {number}; its records are 1 to 180"):
+            demo.recording(number)
 
 
 def test_limb_leads_and_microvolts(signals: np.ndarray) -> None:

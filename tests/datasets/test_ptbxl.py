@@ -44,8 +44,18 @@ def test_folds_make_the_splits_and_every_superclass_has_both_values(fake_ptbxl: 
 
 
 def test_a_record_is_read_in_clinical_order_with_its_patient(fake_ptbxl: Path) -> None:
-    recording = ptbxl.read(fake_ptbxl / "ptbxl", "00006")
+    root = fake_ptbxl / "ptbxl"
+    recording = ptbxl.read(root, ptbxl.index(root).iloc[5])
     assert (recording.signal.shape, recording.patient, recording.fs) == ((12, 5000), "1005", 500)
+    assert recording.leads == ptbxl.CARD.leads
+
+
+def test_a_row_tells_whose_and_which_file_it_is(fake_ptbxl: Path) -> None:
+    """The table is not asked again: it may be gone."""
+    (fake_ptbxl / "ptbxl" / "ptbxl_database.csv").unlink()
+    row = {"record": "x", "patient": "p", "path": "records500/00000/00006_hr"}
+    recording = ptbxl.read(fake_ptbxl / "ptbxl", row)
+    assert (recording.record, recording.patient) == ("x", "p")
 
 
 @pytest.mark.parametrize(

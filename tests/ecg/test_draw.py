@@ -56,7 +56,7 @@ def test_records_named_by_numpy_are_drawn_like_records_named_by_python() -> None
 
 
 def test_the_draw_is_the_one_of_every_run_so_far() -> None:
-    """Pinned: a change here changes every published number and calls for a new NUMERICS."""
+    """Pinned: a change here changes every published number and calls for new FEATURES."""
     assert [str(draw(2, 0, "00001")), str(draw(2, 1, "00001")), str(draw(2, 0, "00001", 0))] == ["V1+V2", "II+aVR", "aVL+V3"]
 
 

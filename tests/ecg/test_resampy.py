@@ -15,7 +15,7 @@ NATIVE = 500
 
 
 def resampled(name: str) -> bool:
-    return models.ROOM.card(name).contract("paper").fs != NATIVE and models.ROOM.own(name) and name != "laef"
+    return models.ROOM.card(name).contract("paper").fs != NATIVE and models.ROOM.built_in(name) and name != "laef"
 
 
 @pytest.mark.real

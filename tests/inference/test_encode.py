@@ -83,7 +83,7 @@ def work(settings: list[Count | Fixed], view: View, how: str = "record", records
 
 
 def encoded(network: nn.Module, view: View, wanted: np.ndarray, folder: Path, singly: bool = False) -> FeatureCache:
-    cache = FeatureCache(folder)
+    cache = FeatureCache(folder, list(view.prepared.index["record"]))
     cache.compute(Encoder(network, CONTRACT, ZERO, singly), view, wanted, lambda n: None)
     return cache
 
@@ -163,11 +163,11 @@ def test_what_was_computed_before_a_failure_is_kept(view: View, spy: Spy, tmp_pa
     shards[0].unlink()  # someone cleans up: what is left must not be overwritten
     spy.seen, spy.fail_after = 0, 10**9
     told: list[int] = []
-    again = FeatureCache(tmp_path)
+    again = FeatureCache(tmp_path, list(view.prepared.index["record"]))
     again.compute(Encoder(spy, CONTRACT, ZERO), view, wanted, told.append)
     assert spy.seen == sum(told) == 40 - 8
     once = encoded(spy, view, wanted, tmp_path / "once")
-    assert np.array_equal(FeatureCache(tmp_path).take(wanted), once.take(wanted))
+    assert np.array_equal(FeatureCache(tmp_path, []).take(wanted), once.take(wanted))
     stored = np.concatenate([load(p.read_bytes())["rows"] for p in tmp_path.glob("*.safetensors")])
     assert len(np.unique(stored)) == len(stored) == 40
 
@@ -235,5 +235,5 @@ def test_a_shard_that_cannot_be_read_is_computed_again(view: View, spy: Spy, tmp
     first = encoded(spy, view, wanted, tmp_path).take(wanted)
     (shard,) = tmp_path.glob("*.safetensors")
     shard.write_bytes(shard.read_bytes()[:100])
-    assert len(FeatureCache(tmp_path).missing(wanted)) == len(wanted)
+    assert len(FeatureCache(tmp_path, []).missing(wanted)) == len(wanted)
     np.testing.assert_array_equal(encoded(spy, view, wanted, tmp_path).take(wanted), first)

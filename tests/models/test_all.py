@@ -5,7 +5,7 @@ import torch
 
 from ecgbench import models
 
-OURS = [name for name in models.names() if models.ROOM.own(name)]
+OURS = [name for name in models.names() if models.ROOM.built_in(name)]
 
 
 @pytest.mark.parametrize("name", ["merl", "ecgcpc", "ecgfmked"])

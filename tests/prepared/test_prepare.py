@@ -18,6 +18,7 @@ from ecgbench.ecg.recording import Recording
 from ecgbench.errors import BadRecord, BadSetting, MissingData
 from ecgbench.prepared import prepare as preparing
 from ecgbench.prepared.prepare import find, prepare, state, where
+from ecgbench.prepared.source import rows
 from ecgbench.prepared.store import encode
 from ecgbench.prepared.verify import verify
 
@@ -45,8 +46,9 @@ def test_the_store_gives_back_exactly_what_the_files_hold(fake_ptbxl: Path) -> N
     assert len(copy.index) == 30
     assert copy.quarantined.empty
     assert set(copy.index["samples"]) == {5000}
-    for record in ("00001", "00017", "00030"):
-        native, stored = ptbxl.read(fake_ptbxl / "ptbxl", record), copy.recording(record)
+    for row in rows(copy.index[copy.index["record"].isin(["00001", "00017", "00030"])]):
+        record = row["record"]
+        native, stored = ptbxl.read(fake_ptbxl / "ptbxl", row), copy.recording(record)
         np.testing.assert_array_equal(stored.signal, native.signal)
         assert (stored.record, stored.patient, stored.fs, stored.unit) == (record, native.patient, 500, "mV")
     pd.testing.assert_frame_equal(copy.index[ptbxl.index(fake_ptbxl / "ptbxl").columns], ptbxl.index(fake_ptbxl / "ptbxl"))
@@ -118,7 +120,8 @@ def test_bad_records_are_quarantined_each_with_its_reason(fake_ptbxl: Path) -> N
         assert reason in reasons[f"{number:05d}"]
         assert f"{number:05d}: " not in reasons[f"{number:05d}"]
     assert len(copy.index) == 25
-    np.testing.assert_array_equal(copy.recording("00006").signal, ptbxl.read(fake_ptbxl / "ptbxl", "00006").signal)
+    sixth = copy.index.iloc[copy.row("00006")]
+    np.testing.assert_array_equal(copy.recording("00006").signal, ptbxl.read(fake_ptbxl / "ptbxl", sixth).signal)
     assert verify("ptbxl", fake_ptbxl, None) == []
 
 

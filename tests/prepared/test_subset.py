@@ -22,6 +22,7 @@ def prepared(seed: int = 0) -> Any:
     draw = np.random.default_rng(seed)
     splits = draw.permutation(np.repeat(list(SIZES), list(SIZES.values())))
     table = pd.DataFrame({"record": [f"{i:05d}" for i in range(1000)], "split": splits})
+    table["patient"], table["sha256"] = table["record"].str[:4], [f"{seed} {i}" for i in range(1000)]
     for i, column in enumerate(sorted({c for t in TASKS for c in t.columns})):
         table[column] = (draw.random(1000) < 0.02 + 0.38 * i / 14).astype(np.int8)
     table.loc[table["split"] == "val", "super:S2"] = 0
@@ -57,9 +58,33 @@ def test_a_selection_depends_on_the_records_and_the_limit_alone() -> None:
     assert one.digest == again.digest != other.digest
     assert list(one.index["record"]) == sorted(one.index["record"])
     data = prepared()
-    data.digest = "of other signals"
-    assert Selection(data, 60).digest != one.digest
+    data.digest = "of another release"
     assert (data.index.loc[one.index.index, "record"] == one.index["record"]).all()
+    used = set(one.index["record"])
+    unused = ~data.index["record"].isin(used)
+    data.index.loc[unused, "sha256"] = "another signal"
+    data.index = data.index.drop(index=data.index.index[unused][:100]).reset_index(drop=True)
+    again = Selection(data, None)
+    again.__dict__["index"] = data.index[data.index["record"].isin(used)]
+    assert (again.digest, again.signals) == (one.digest, one.signals), "records that are not used do not count"
+
+
+@pytest.mark.parametrize(
+    ("column", "moved"),
+    [("sha256", {"digest", "signals", "form", "super"}), ("patient", {"digest", "form", "super"}), ("split", {"digest", "form", "super"}),
+     ("all:A1", {"digest", "form"}), ("super:S0", {"digest", "super"}), ("all:A7", {"digest"})],
+)  # fmt: skip
+def test_each_fact_of_a_record_moves_what_rests_on_it(column: str, moved: set[str]) -> None:
+    """Features rest on signals; a fit and a score also on patients, splits and the labels of their own task."""
+
+    def digests(selection: Selection) -> dict[str, str]:
+        labels = {t.name: selection.labelled(t.columns) for t in TASKS[1:]}
+        return {"digest": selection.digest, "signals": selection.signals, **labels}
+
+    before, data = digests(Selection(prepared(), None)), prepared()
+    data.index.loc[5, column] = 1 - int(data.index.loc[5, column]) if ":" in column else "another"
+    after = digests(Selection(data, None))
+    assert {name for name in before if before[name] != after[name]} == moved
 
 
 @pytest.mark.parametrize("limit", [None, 1000, 5000])

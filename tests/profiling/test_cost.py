@@ -8,7 +8,7 @@ import pytest
 
 from ecgbench import models
 from ecgbench.layers.gatv2 import edges
-from ecgbench.profiling import complexity, cost, layers, trial
+from ecgbench.profiling import complexity, cost, layers, model
 
 TINY = Path(__file__).parents[1] / "tiny.py"
 
@@ -67,7 +67,7 @@ def test_a_stranger_is_measured_and_one_that_fails_costs_itself_only(tmp_path: P
     broken = tmp_path / "broken.py"
     broken.write_text(TINY.read_text().replace("x = F.gelu", "raise RuntimeError('no kernel')\n        x = F.gelu"))
     names = [models.resolve(str(broken)), models.resolve(str(TINY))]
-    found = cost.measure(names, [2, 12], cost.Manner("cpu", 2, timed=True), Silent())
+    found = cost.measure(names, [2, 12], cost.Setup("cpu", 2, timed=True), Silent())
     assert list(found.failed) == ["broken"]
     assert "no kernel" in found.failed["broken"]
     assert [(r["model"], r["leads"], r["samples"], r["batch"]) for r in found.rows] == [("tiny", 2, 250, 2), ("tiny", 12, 250, 2)]
@@ -105,14 +105,14 @@ def build(weights=None):
 
 
 def stranger(folder: Path, *changes: tuple[str, str]) -> dict[str, Any]:
-    """What `trial` measures of STRANGER with changes."""
+    """What `model` measures of STRANGER with changes."""
     text = STRANGER
     for old, new in changes:
         assert old in text
         text = text.replace(old, new)
     path = folder / "stranger.py"
     path.write_text(text)
-    return trial.measure(trial.Job("stranger", str(path), (12,), "cpu", 1, timed=False))
+    return model.measure(model.Job("stranger", str(path), (12,), "cpu", 1, timed=False))
 
 
 PLAIN = 2 * 250 * (12 * 8 + 8 * 8) + 2 * 8 * 5
@@ -156,15 +156,15 @@ def test_a_network_of_any_leads_has_no_rows_beyond_its_own(tmp_path: Path) -> No
     path.write_text(text.replace("nn.Linear(12, 8)", "nn.Linear(8, 8)"))
     name = models.resolve(str(path))
     assert cost._parts(name, [2, 8, 12], timed=True) == [[2], [8]]
-    found = cost.measure([name], [12], cost.Manner("cpu", 1, timed=False), Silent())
+    found = cost.measure([name], [12], cost.Setup("cpu", 1, timed=False), Silent())
     assert [r["leads"] for r in found.rows] == [8]
     assert found.most == {"eight": 8}
 
 
-@pytest.mark.parametrize("name", [name for name in models.names() if models.ROOM.own(name)])
+@pytest.mark.parametrize("name", [name for name in models.names() if models.ROOM.built_in(name)])
 def test_no_operator_of_an_own_model_is_without_a_rule(name: str) -> None:
     """Forward and backward; and what runs is near what the paper's rule counts, since our networks do nothing essential twice."""
-    found = trial.measure(trial.Job(name, "", (12,), "cpu", 1, timed=False))
+    found = model.measure(model.Job(name, "", (12,), "cpu", 1, timed=False))
     assert found["unknown"] == {}
     (got,) = found["rows"]
     assert 0.9 < got["gflop_forward"] / got["gflop_forward_paper"] < 1.1

@@ -1,20 +1,20 @@
+"""The store of a run: what a plan and an index hold, reasons, claims, facts."""
+
 import dataclasses
-import hashlib
 import json
+import multiprocessing
 import time
 from collections.abc import Callable
 from pathlib import Path
 
-import numpy as np
-import pandas as pd
 import pytest
 
 from ecgbench.cells import Cell, Fit, Plan, Scoring, Training, key
 from ecgbench.ecg.draw import Count
 from ecgbench.errors import BadSetting, WriteError
-from ecgbench.files import as_json, as_npy, as_parquet
-from ecgbench.results import store
-from ecgbench.results.store import Store
+from ecgbench.files import as_json
+from ecgbench.results.folders import publish
+from ecgbench.results.store import PENDING, Store
 
 
 def cell(model: str, k: int, weights: str = "random", contract: str = "paper") -> Cell:
@@ -26,63 +26,71 @@ def plan(*cells: Cell) -> Plan:
     return Plan(name="test", cells=cells)
 
 
-def content() -> dict[str, bytes | str]:
-    table = pd.DataFrame({"label": ["macro", "MI"], "auroc": [0.75, float("nan")]})
-    return {"scores.parquet": as_parquet(table), "replicates.npy": as_npy(np.arange(6.0)), "cell.json": as_json({"windows": 2})}
+def finish(run: Store, of: Cell, cell_key: str, finished: float = 0.0) -> Path:
+    """A finished cell as far as the store looks into it."""
+    folder = run.cell_folder(of, cell_key)
+    publish(folder, {"cell.json": as_json({"identity": of.identity, "key": cell_key, "finished": finished})})
+    return folder
 
 
-def test_what_is_finished_is_read_as_it_was_written(tmp_path: Path) -> None:
-    folder = tmp_path / "cell"
-    assert store.state(folder)[0] == "missing"
-    store.finish(folder, content())
-    assert store.state(folder) == ("ok", "")
-    assert store.read_table(folder, "scores.parquet")["auroc"].isna().tolist() == [False, True]
-    assert store.read_array(folder, "replicates.npy").tolist() == [0, 1, 2, 3, 4, 5]
-    assert store.read_json(folder, "cell.json") == {"windows": 2}
-    told = json.loads((folder / "DONE").read_text())
-    assert told == {p.name: hashlib.sha256(p.read_bytes()).hexdigest() for p in folder.iterdir() if p.name != "DONE"}
+def test_a_cell_is_there_under_the_key_it_has(tmp_path: Path) -> None:
+    run, one = Store(tmp_path), cell("a", 1)
+    assert run.state(one) == ("missing", PENDING)
+    folder = finish(run, one, "k1")
+    run.add_keys({one.identity: "k1"})
+    assert run.state(one) == ("ok", "")
+    assert run.folder(one) == Store(tmp_path).folder(one) == folder
+    run.add_keys({one.identity: "k2"})  # its model was edited: what was computed for k1 is of another number
+    assert run.state(one) == ("missing", PENDING)
+    run.add_keys({one.identity: "k1"})  # and edited back
+    assert run.folder(one) == folder
 
 
-@pytest.mark.parametrize("survived", range(4))
-def test_a_cell_is_finished_with_its_last_file_only(survived: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    written, put = [], store.put
+def test_the_index_grows_with_what_is_new_only(tmp_path: Path) -> None:
+    run, keys = Store(tmp_path), {cell("a", k).identity: f"k{k}" for k in range(1, 12)}
+    run.add_keys(keys)
+    size = run.index_file.stat().st_size
+    run.add_keys(keys)
+    assert run.index_file.stat().st_size == size
+    other = Store(tmp_path)
+    other.add_keys({cell("b", 1).identity: "k"})
+    assert run.keys() == other.keys() == {**keys, cell("b", 1).identity: "k"}
 
-    def failing(path: Path, data: bytes | str) -> Path:
-        if len(written) == survived:
-            raise OSError(28, "No space left on device")
-        written.append(path.name)
-        return put(path, data)
 
-    monkeypatch.setattr(store, "put", failing)
-    with pytest.raises(OSError, match="No space"):
-        store.finish(tmp_path / "cell", content())
-    assert len(written) == survived
-    assert not store.finished(tmp_path / "cell")
-    assert store.state(tmp_path / "cell")[0] == "missing"
-    monkeypatch.undo()
-    store.finish(tmp_path / "cell", content())
-    assert store.state(tmp_path / "cell")[0] == "ok"
+def test_an_index_that_was_deleted_is_made_again_from_the_cells(tmp_path: Path) -> None:
+    run = Store(tmp_path)
+    for model in ("a", "b"):
+        finish(run, cell(model, 1), f"{model}1", finished=1.0)
+        finish(run, cell(model, 1), f"{model}2", finished=2.0)
+    expected = {cell(m, 1).identity: f"{m}2" for m in ("a", "b")}
+    assert Store(tmp_path).keys() == expected
+    assert not run.index_file.exists()
+    again = Store(tmp_path)
+    again.add_keys({cell("c", 1).identity: "c1"})
+    assert Store(tmp_path).keys() == again.keys() == {**expected, cell("c", 1).identity: "c1"}
+
+
+def test_half_a_line_costs_itself_only(tmp_path: Path) -> None:
+    """A writer that died while it wrote the index: what stands before and after it counts."""
+    run = Store(tmp_path)
+    run.add_keys({"a": "1"})
+    with run.index_file.open("a") as file:
+        file.write('\n{"b": "2')
+    assert run.keys() == {"a": "1"}
+    Store(tmp_path).add_keys({"c": "3"})
+    assert run.keys() == Store(tmp_path).keys() == {"a": "1", "c": "3"}
 
 
 def test_reasons_are_kept_until_something_newer_is_known(tmp_path: Path) -> None:
-    store.excuse(tmp_path, store.SKIPPED, "reads all leads at once")
-    assert store.state(tmp_path) == ("skipped", "reads all leads at once")
-    store.excuse(tmp_path, store.FAILED, "out of memory", "a trace")
-    assert store.state(tmp_path) == ("failed", "out of memory")
-    store.finish(tmp_path, content())
-    assert store.state(tmp_path) == ("ok", "")
-    assert not (tmp_path / store.FAILED).exists()
-
-
-def test_what_was_altered_or_is_gone_is_not_read(tmp_path: Path) -> None:
-    store.finish(tmp_path, content())
-    data = (tmp_path / "replicates.npy").read_bytes()
-    (tmp_path / "replicates.npy").write_bytes(data[:-1] + b"\x01")
-    with pytest.raises(BadSetting, match="is not what the run wrote; remove"):
-        store.read_array(tmp_path, "replicates.npy")
-    (tmp_path / "scores.parquet").unlink()
-    with pytest.raises(BadSetting, match=r"scores\.parquet is not what the run wrote"):
-        store.read_table(tmp_path, "scores.parquet")
+    run, one = Store(tmp_path), cell("a", 1)
+    run.give_reason(one, "skipped", "reads all leads at once")
+    assert run.state(one) == ("skipped", "reads all leads at once")
+    run.give_reason(one, "failed", "out of memory", "a trace")
+    assert run.state(one) == ("failed", "out of memory")
+    assert run.state(cell("a", 2)) == ("missing", PENDING)
+    finish(run, one, "k")
+    run.add_keys({one.identity: "k"})
+    assert run.state(one) == ("ok", "")
 
 
 def test_one_claim_at_a_time(tmp_path: Path) -> None:
@@ -116,43 +124,112 @@ def test_a_folder_that_cannot_be_made_is_told_and_no_lost_claim(tmp_path: Path) 
         pass
 
 
-def test_a_plan_keeps_what_another_run_wrote_meanwhile(tmp_path: Path) -> None:
+def test_a_plan_holds_what_was_asked_and_keeps_what_another_run_asked(tmp_path: Path) -> None:
     ours, theirs = plan(cell("a", 1)), plan(cell("b", 1))
-    Store(tmp_path).write_plan(theirs, _facts("b", device="cpu"), {"B": "2"})
-    Store(tmp_path).write_plan(ours, _facts("a", device="cuda"), {"A": "1"})
-    found = Store(tmp_path).document()
-    assert found is not None
-    both = Plan.from_json(found["plan"])
+    Store(tmp_path).write_plan(theirs)
+    both = Store(tmp_path).write_plan(ours)
     assert set(both.cells) == {*ours.cells, *theirs.cells}
-    assert found["hash"] == key(both.to_json())
-    assert found["keys"] == {"A": "1", "B": "2"}
-    assert found["facts"] == {"models": {"a": 1, "b": 1}, "tasks": {"a": 1, "b": 1}, "datasets": {"demo": "a"}, "device": "cuda"}
+    assert Store(tmp_path).plan() == both
+    document = json.loads((tmp_path / "plan.json").read_text())
+    assert document == {"format": 2, "plan": both.to_json(), "hash": key(both.to_json())}
 
 
-def _facts(model: str, device: str) -> dict[str, object]:
-    return {"models": {model: 1}, "tasks": {model: 1}, "datasets": {"demo": model}, "device": device}
-
-
-def test_a_plan_whose_draws_another_run_raised_is_not_written(tmp_path: Path) -> None:
-    """Its cells were scored with fewer, and a table of both would mix them."""
+def test_a_plan_is_written_when_more_is_asked_only(tmp_path: Path) -> None:
     run = Store(tmp_path)
-    run.write_plan(dataclasses.replace(plan(cell("b", 1)), scoring=Scoring(draws=2000)), {}, {})
-    before = run.plan_file.read_bytes()
-    with pytest.raises(BadSetting, match="more bootstrap draws meanwhile; run the same command again"):
-        run.write_plan(plan(cell("a", 1)), {}, {})
-    assert run.plan_file.read_bytes() == before
-    again = run.join(plan(cell("a", 1)))
-    assert again.scoring.draws == 2000
-    run.write_plan(again, {}, {})
+    run.write_plan(plan(cell("a", 1), cell("a", 2)))
+    before = run.plan_file.stat().st_mtime_ns, run.plan_file.stat().st_ino
+    run.write_plan(plan(cell("a", 2)))
+    assert (run.plan_file.stat().st_mtime_ns, run.plan_file.stat().st_ino) == before
+    run.write_plan(plan(cell("a", 3)))
+    assert run.plan_file.stat().st_ino != before[1]
+
+
+def test_another_bootstrap_or_more_draws_keep_every_cell(tmp_path: Path) -> None:
+    """They change no prediction: intervals are computed from cells when a run is read."""
+    run = Store(tmp_path)
+    run.write_plan(dataclasses.replace(plan(cell("b", 1)), scoring=Scoring(draws=2000)))
+    again = run.write_plan(dataclasses.replace(plan(cell("a", 1)), scoring=Scoring(bootstrap="multinomial")))
+    assert again.scoring == Scoring(draws=2000, bootstrap="multinomial")
+    assert len(again.cells) == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (
+            '{"plan": {}, "facts": {}, "keys": {}}',
+            "holds a run of format 1, and this version reads format 2; choose another",
+        ),
+        ('{"format": 3, "plan": {}}', "holds a run of format 3, and this version reads format 2; choose another"),
+        ('{"format": 2, "plan": {}}', "is not what a run wrote; restore it, or choose another folder with --out"),
+        ('{"format": 2, "pl', "is not what a run wrote"),
+        ("[]", "is not what a run wrote"),
+    ],
+)
+def test_another_format_is_refused_in_one_sentence(text: str, told: str, tmp_path: Path) -> None:
+    (tmp_path / "plan.json").write_text(text)
+    with pytest.raises(BadSetting, match=told) as caught:
+        Store(tmp_path).plan()
+    assert "\n" not in str(caught.value)
+
+
+def test_facts_of_a_network_are_written_once(tmp_path: Path) -> None:
+    run = Store(tmp_path)
+    first = run.add_facts("models", {"name": "a", "weights": "random"})
+    other = run.add_facts("models", {"name": "a", "weights": "released"})
+    assert run.add_facts("models", {"weights": "random", "name": "a"}) == first != other
+    assert run.facts("models") == {first: {"name": "a", "weights": "random"}, other: {"name": "a", "weights": "released"}}
+
+
+def _contend(folder: Path, which: int, gate: "multiprocessing.synchronize.Barrier") -> None:
+    run = Store(folder)
+    gate.wait()
+    for i in range(40):
+        run.add_keys({f"{which} {i}": "x" * 60})
+    run.write_plan(plan(cell(f"m{which}", 1)))
+
+
+def test_lines_and_plans_of_many_processes_are_all_there(tmp_path: Path) -> None:
+    context = multiprocessing.get_context("fork")
+    gate = context.Barrier(3)
+    racers = [context.Process(target=_contend, args=(tmp_path, i, gate)) for i in range(3)]
+    for racer in racers:
+        racer.start()
+    for racer in racers:
+        racer.join()
+    assert [racer.exitcode for racer in racers] == [0, 0, 0]
+    assert set(Store(tmp_path).keys()) == {f"{which} {i}" for which in range(3) for i in range(40)}
+    joined = Store(tmp_path).plan()
+    assert joined is not None
+    assert {c.fit.model for c in joined.cells} == {"m0", "m1", "m2"}
+
+
+@pytest.mark.parametrize("count", [1000])
+def test_opening_a_run_grows_with_its_cells_and_not_faster(count: int, tmp_path: Path) -> None:
+    def opened(cells: int) -> float:
+        fits = [Fit(task="demo", model=f"m{i}", contract="paper", weights="random", seed=0) for i in range(cells // 12)]
+        large = plan(*(Cell(fit=f, task="demo", setting=Count(k, 0), policy="zero") for f in fits for k in range(1, 13)))
+        run = Store(tmp_path / str(cells))
+        run.write_plan(large)
+        run.add_keys({c.identity: key({"cell": c.identity}) for c in large.cells})
+        times = []
+        for _ in range(3):
+            again, started = Store(run.path), time.perf_counter()
+            joined = again.join(large)
+            assert {again.state(c)[0] for c in joined.cells} == {"missing"}
+            times.append(time.perf_counter() - started)
+        return min(times)
+
+    assert opened(10 * count) < 25 * opened(count)
 
 
 def test_plans_are_joined(tmp_path: Path) -> None:
     """A plan that holds the earlier one stands in its own order; else the newer cells stand behind."""
     run = Store(tmp_path)
     first = plan(cell("b", 12), cell("b", 1))
-    assert run.document() is None
+    assert run.plan() is None
     assert run.join(first) == first
-    run.write_plan(first, {}, {})
+    run.write_plan(first)
     larger = plan(cell("a", 1), cell("b", 1), cell("b", 12))
     assert run.join(larger) == larger
     other = plan(cell("a", 1), cell("b", 1))
@@ -174,6 +251,6 @@ def test_plans_are_joined(tmp_path: Path) -> None:
 def test_other_settings_need_another_folder(changed: dict[str, object], told: str, tmp_path: Path) -> None:
     """Two weights of one model would be averaged in one row as if they were two fits."""
     run = Store(tmp_path)
-    run.write_plan(plan(cell("b", 1)), {}, {})
+    run.write_plan(plan(cell("b", 1)))
     with pytest.raises(BadSetting, match=f"{told}.*choose another folder with --out"):
         run.join(dataclasses.replace(plan(cell("b", 1)), **changed))  # type: ignore[arg-type]

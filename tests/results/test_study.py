@@ -3,6 +3,7 @@
 import csv
 import itertools
 import math
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterable
@@ -16,10 +17,10 @@ import pytest
 from ecgbench.cells import Cell, Fit, Plan, Scoring, key
 from ecgbench.ecg.draw import parse_leads, settings
 from ecgbench.errors import BadSetting, EcgbenchError, MissingData
-from ecgbench.files import as_json, as_npy, as_parquet
+from ecgbench.files import as_json, as_parquet
 from ecgbench.reports._write import write
-from ecgbench.results import store as stored
-from ecgbench.results.score import draws_of_patients, score
+from ecgbench.results.folders import publish
+from ecgbench.results.score import Scores, draws_of_patients, score
 from ecgbench.results.store import Store
 from ecgbench.results.study import MAIN_COLUMNS, Study, read
 from ecgbench.seeds import rng
@@ -52,16 +53,22 @@ def facts(plan: Plan) -> dict[str, Any]:
     }  # fmt: skip
     model = {
         "summary": "a network", "paper": "none", "licence": "MIT", "parameters": 9, "weights": "random", "weights_sha256": "ab" * 32,
-        "contract": contract, "windows": 2.0, "origin": "a test",
+        "contract": contract, "origin": "a test",
     }  # fmt: skip
     data = {
         "title": "Toy data", "version": "1", "doi": "", "licence": "MIT", "synthetic": True, "records": 90, "records_prepared": 90,
         "records_release": 90, "limit": None, "digest": "d", "flat": 0, "test_records": 30, "test_patients": 24, "quarantined": [],
+        "name": "toy", "patients": sorted(set(PATIENTS)), "tasks": {
+            c.task: {"title": c.task.title(), "dataset": "toy", "evaluation_only": False, "n_labels": 3} for c in plan.cells
+        },
     }  # fmt: skip
-    tasks = {c.task: {"title": c.task.title(), "dataset": "toy", "evaluation_only": False, "n_labels": 3} for c in plan.cells}
     return {
-        "models": {c.fit.model: {"title": c.fit.model.title(), **model} for c in plan.cells}, "datasets": {"toy": data}, "tasks": tasks,
-        "provenance": {"command": "ecgbench run", "started": 0.0, "seconds": 1.0, "device": "cpu", "version": "0", "packages": {}},
+        "models": {c.fit.model: {"name": c.fit.model, "title": c.fit.model.title(), **model} for c in plan.cells},
+        "datasets": {"toy": data},
+        "provenance": {
+            "command": "ecgbench run", "started": 0.0, "seconds": 1.0, "computed": 1,
+            "device": "cpu", "version": "0", "packages": {},
+        },
     }  # fmt: skip
 
 
@@ -73,30 +80,41 @@ def predictions(cell: Cell, rows: Iterable[int]) -> pd.DataFrame:
     return pd.DataFrame({"record": RECORDS, "patient": PATIENTS, **columns}).iloc[list(rows)].reset_index(drop=True)
 
 
-def store_cell(folder: Path, cell: Cell, rows: Iterable[int], scoring: Scoring) -> None:
-    """As a run does: draws over all test patients, of which a cell takes its records' columns."""
+def store_cell(run: Store, cell: Cell, rows: Iterable[int], about: dict[str, str]) -> None:
+    """As a run does."""
     rows = list(rows)
     table = predictions(cell, rows)
-    weights = draws_of_patients("toy", PATIENTS, scoring.draws, scoring.bootstrap)[:, rows]
-    target, probability = (table[[f"{kind}:{n}" for n in LABELS]].to_numpy() for kind in ("target", "probability"))
-    scores = score(LABELS, target, probability, weights)
-    note = {"weights": "random", "n_records": len(rows), "excluded": 30 - len(rows), "blind": 0.0, "lost": scores.lost, "windows": 2.0}
-    stored.finish(folder, {
-        "predictions.parquet": as_parquet(table), "scores.parquet": as_parquet(scores.table), "replicates.npy": as_npy(scores.replicates),
-        "cell.json": as_json(note),
+    scores = scored(table, SCORING)
+    note = {
+        **about, "identity": cell.identity, "key": key({"cell": cell.identity}), "finished": 0.0, "device": "cpu", "code": {},
+        "weights_name": "random", "n_records": len(rows), "excluded": 30 - len(rows), "blind": 0.0, "lost": scores.lost, "windows": 2.0,
+    }  # fmt: skip
+    publish(run.cell_folder(cell, note["key"]), {
+        "predictions.parquet": as_parquet(table), "scores.parquet": as_parquet(scores.table), "cell.json": as_json(note),
     })  # fmt: skip
 
 
-def made(path: Path, plan: Plan, settle: Settle = lambda cell: ALL) -> Store:
-    run = Store(path)
-    keys = {c.identity: key({"cell": c.identity}) for c in plan.cells}
-    run.write_plan(plan, facts(plan), keys)
+def scored(table: pd.DataFrame, scoring: Scoring) -> Scores:
+    """Draws over all test patients, of which a cell takes its records' columns."""
+    rows = [RECORDS.index(r) for r in table["record"]]
+    weights = draws_of_patients("toy", PATIENTS, scoring.draws, scoring.bootstrap)[:, rows]
+    target, probability = (table[[f"{kind}:{n}" for n in LABELS]].to_numpy() for kind in ("target", "probability"))
+    return score(LABELS, target, probability, weights)
+
+
+def made(path: Path, plan: Plan, settle: Settle = lambda cell: ALL, about: dict[str, Any] | None = None) -> Store:
+    run, about = Store(path), about or facts(plan)
+    run.write_plan(plan)
+    models = {name: run.add_facts("models", one) for name, one in about["models"].items()}
+    datasets = [run.add_facts("datasets", one) for one in about["datasets"].values()]
+    run.add_facts("invocations", about["provenance"])
+    run.add_keys({c.identity: key({"cell": c.identity}) for c in plan.cells})
     for cell in plan.cells:
-        outcome, folder = settle(cell), run.cell_folder(cell, keys[cell.identity])
+        outcome = settle(cell)
         if isinstance(outcome, tuple):
-            stored.excuse(folder, *outcome)
+            run.give_reason(cell, *outcome)
         elif outcome is not None:
-            store_cell(folder, cell, outcome, plan.scoring)
+            store_cell(run, cell, outcome, {"model": models[cell.fit.model], "dataset": datasets[0]})
     return run
 
 
@@ -105,8 +123,14 @@ def folders(run: Store, model: str, setting: str) -> list[Path]:
 
 
 def replicates(run: Store, model: str, setting: str) -> np.ndarray:
-    """(cell, draw) macro replicates as they lie on disk."""
-    return np.stack([np.load(f / "replicates.npy")[:, 0] for f in folders(run, model, setting)])
+    """(cell, draw) macro replicates of the predictions that lie on disk."""
+    return np.stack([macro_replicates(run, f) for f in folders(run, model, setting)])
+
+
+def macro_replicates(run: Store, folder: Path) -> np.ndarray:
+    plan = run.plan()
+    assert plan is not None
+    return scored(pd.read_parquet(folder / "predictions.parquet"), plan.scoring).replicates[:, 0]
 
 
 def macro(target: np.ndarray, probability: np.ndarray, weights: np.ndarray) -> float:
@@ -165,7 +189,7 @@ def test_best_p_and_asterisk_of_each_task_and_setting(tmp_path: Path) -> None:
     study = read(tmp_path)
     assert list(study.main.columns) == list(MAIN_COLUMNS)
     for (task, leads), part in study.main.groupby(["task", "leads"], sort=False):
-        of = {m: np.mean([np.load(f / "replicates.npy")[:, 0] for f in _of(run, str(task), m, str(leads))], axis=0) for m in SKILL}
+        of = {m: np.mean([macro_replicates(run, f) for f in _of(run, str(task), m, str(leads))], axis=0) for m in SKILL}
         best = part.loc[part["macro_auroc"].idxmax()]
         assert list(part.loc[part["best"], "model"]) == [best["model"]]
         ranked, raw = list(part.sort_values("macro_auroc", ascending=False)["model"]), {}
@@ -229,9 +253,9 @@ def test_models_with_different_records_are_compared_on_those_in_both(tmp_path: P
 def _partly(cell: Cell) -> Any:
     """good: all; fair: 12 failed; weak: skipped throughout; poor: one draw of three not computed."""
     if cell.fit.model == "weak":
-        return stored.SKIPPED, "policy native is not for it"
+        return "skipped", "policy native is not for it"
     if cell.fit.model == "fair" and cell.setting.typed == "12":
-        return stored.FAILED, "RuntimeError: it broke"
+        return "failed", "RuntimeError: it broke"
     return None if cell.fit.model == "poor" and str(cell.setting) == "1@seed2" else ALL
 
 
@@ -264,8 +288,8 @@ def test_cells_without_a_number_keep_their_reason_and_cost_nobody_else(tmp_path:
 @pytest.mark.parametrize(
     ("outcome", "said"),
     [
-        ((stored.SKIPPED, "not for it"), "No cell of this run has a number: 8 skipped."),
-        ((stored.FAILED, "it broke"), "No cell of this run has a number: 8 failed."),
+        (("skipped", "not for it"), "No cell of this run has a number: 8 skipped."),
+        (("failed", "it broke"), "No cell of this run has a number: 8 failed."),
         (None, "Nothing is computed yet: 8 cells to go."),
     ],
 )
@@ -277,14 +301,14 @@ def test_a_run_without_any_number_is_still_reported(tmp_path: Path, outcome: Any
 
 def test_a_run_whose_only_model_could_not_be_built_is_still_reported(tmp_path: Path) -> None:
     plan = planned(["good"])
-    run = made(tmp_path / "run", plan, lambda cell: (stored.FAILED, "ImportError: no such thing"))
-    keys = {c.identity: key({"cell": c.identity}) for c in plan.cells}
-    run.write_plan(plan, facts(plan) | {"models": {}, "datasets": {}, "tasks": {}}, keys)
+    run = made(tmp_path / "run", plan, lambda cell: ("failed", "ImportError: no such thing"))
+    for kind in ("models", "datasets"):
+        shutil.rmtree(run.path / kind)
     write(read(run.path), tmp_path / "report")
     assert "ImportError: no such thing" in (tmp_path / "report" / "index.html").read_text()
 
 
-@pytest.mark.parametrize("name", ["predictions.parquet", "replicates.npy", "scores.parquet", "cell.json"])
+@pytest.mark.parametrize("name", ["predictions.parquet", "scores.parquet", "cell.json"])
 @pytest.mark.parametrize("spoil", [lambda file: file.write_bytes(file.read_bytes()[:-1] + b"?"), lambda file: file.unlink()])
 def test_a_file_that_is_not_what_the_run_wrote_is_refused(tmp_path: Path, name: str, spoil: Callable[[Path], None]) -> None:
     run = made(tmp_path, planned(["good"]))
@@ -320,13 +344,12 @@ def test_each_note_is_said_once_and_only_where_it_is_true(tmp_path: Path) -> Non
 
 def test_a_model_that_was_pre_trained_on_the_tested_data_is_named(tmp_path: Path) -> None:
     plan = planned(["good", "fair", "weak"]).powered()
-    run = made(tmp_path, plan)
-    told, keys = facts(plan), {c.identity: key({"cell": c.identity}) for c in plan.cells}
+    told = facts(plan)
     told["models"]["good"] |= {"weights": "released", "corpora": ["Toy data"]}
     told["models"]["fair"] |= {"weights": "released", "corpora": ["HEEDB", "Toy data (folds 1-8)"]}
     told["models"]["weak"] |= {"corpora": ["Toy data"]}  # random: it has seen nothing
     told["models"]["good"]["weights_source"] = {"own": True, "licence": "MIT; trained here"}
-    run.write_plan(plan, told, keys)
+    run = made(tmp_path, plan, about=told)
     assert "OWN WEIGHTS: those of Good come with ecgbench, not from its authors: MIT; trained here." in read(run.path).notes
     assert [n for n in read(run.path).notes if "pre-trained" in n] == [
         "SEEN BEFORE: Good was pre-trained on Toy data, perhaps on the very records it is tested on here.",

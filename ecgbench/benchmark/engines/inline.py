@@ -1,42 +1,48 @@
-"""Jobs in this process: for a debugger, and under torchrun. What a model does to its process ends the run."""
+"""Inline: jobs in this process, one after the other. For a debugger, and under torchrun.
 
-from types import TracebackType
+What a model does to its process ends the run.
+"""
 
-from ecgbench.benchmark.job import Event, Job, Tell
-from ecgbench.benchmark.work import enter, look, take_part, work
-from ecgbench.benchmark.workload import tried
-from ecgbench.training import ranks
+from collections import deque
+from collections.abc import Iterator
+
+from ecgbench.benchmark.engine import EngineCard, Setup
+from ecgbench.benchmark.events import SHOWN, Event
+from ecgbench.benchmark.job import Job
+
+CARD = EngineCard(title="Inline", summary="in this process, for a debugger")
 
 
 class Inline:
-    """Carries jobs out by calling them."""
+    """Carries a job out when it is asked for events."""
 
-    def __enter__(self) -> "Inline":
-        return self
+    slots = 1
 
-    def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        if ranks.rank() == 0 and kind is None:  # after an error torchrun ends the others
-            ranks.call(None)
-        ranks.leave()
+    def __init__(self, setup: Setup) -> None:
+        self.setup = setup
+        self._jobs = deque[Job]()
 
-    def look(self, model: str, doors: tuple[tuple[str, str], ...], weights: str | None, contract: str) -> Event:
-        """The answer of `work.look`."""
-        enter(doors)
-        return look(model, weights, contract)
+    def submit(self, job: Job) -> None:
+        """Take a job."""
+        self._jobs.append(job)
 
-    def measure(self, job: Job) -> Event:
-        """The answer of `workload.measure`; {"failed": reason} where the model fails."""
-        return tried(job)
+    def events(self, timeout: float) -> Iterator[Event]:
+        """Carry the job out to its end; what a person sees is shown meanwhile."""
+        from ecgbench.benchmark.carry_out import carry_out  # torch, which names are checked without
 
-    def run(self, job: Job, tell: Tell) -> None:
-        """Compute a job; its events go to `tell`."""
-        work(job, tell)
+        while self._jobs:
+            happened: list[Event] = []
 
-    def follow(self) -> None:
-        """In every process of torchrun but the first: take part in its fine-tunings until it is done."""
-        while (message := ranks.hear()) is not None:
-            take_part(Job.from_json(message["job"]))
+            def emit(event: Event) -> None:
+                (self.setup.show if isinstance(event, SHOWN) else happened.append)(event)  # noqa: B023
 
-    def log(self, job: Job) -> str:
-        """Where a person finds more about a failure."""
-        return ""
+            carry_out(self._jobs.popleft(), emit)
+            yield from happened
+
+    def close(self) -> None:
+        """Nothing is left to end."""
+
+
+def start(setup: Setup) -> Inline:
+    """The engine."""
+    return Inline(setup)

@@ -1,22 +1,24 @@
 """What `--dry-run` tells, and what is asked before a long fine-tuning; the tiny stranger on the demo."""
 
+import json
 import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
 from ecgbench import adapters, models, suites
-from ecgbench.benchmark import estimate as estimating
+from ecgbench.benchmark import carry_out
 from ecgbench.benchmark import plan as planning
-from ecgbench.benchmark.engines.inline import Inline
-from ecgbench.benchmark.hearing import Outcome
-from ecgbench.benchmark.job import Event, Job
+from ecgbench.benchmark.job import Measure
+from ecgbench.benchmark.job_record import Outcome
 from ecgbench.benchmark.run import Run
 from ecgbench.cells import Plan
 from ecgbench.cli import main
+from ecgbench.estimate import study
 
 TINY = Path(__file__).parents[1] / "tiny.py"
 USUAL = ("--models", str(TINY), "--tasks", "demo", "--weights", "random", "--leads", "1,2,12", "--seeds", "2", "--device", "cpu")
@@ -46,8 +48,8 @@ def typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]
     return run
 
 
-def asked_for_an(hours: float) -> Callable[[Inline, Job], Event]:
-    def measure(self: Inline, job: Job) -> Event:
+def asked_for_an(hours: float) -> Callable[[Measure], dict[str, Any]]:
+    def measure(job: Measure) -> dict[str, Any]:
         return {"source": "downloaded", "records": {"train": 1}, "seconds": {"training": 3600 * hours}, "disk": {"run": 1, "prepared": 1}}
 
     return measure
@@ -77,14 +79,14 @@ def test_finished_cells_are_left_out(typed: Callable[..., int], capsys: pytest.C
 
 @pytest.mark.parametrize("protocol", ["linear", "finetune"])
 def test_the_estimate_is_of_the_order_of_the_run(protocol: str, typed: Callable[..., int], monkeypatch: pytest.MonkeyPatch) -> None:
-    found: list[estimating.Estimate] = []
-    table = estimating.table
+    found: list[study.Estimate] = []
+    table = study.table
 
-    def kept(estimated: estimating.Estimate, out: Path) -> Iterator[str]:
+    def kept(estimated: study.Estimate, out: Path) -> Iterator[str]:
         found.append(estimated)
         return table(estimated, out)
 
-    monkeypatch.setattr(estimating, "table", kept)
+    monkeypatch.setattr(study, "table", kept)
     words = ("--protocol", protocol, "--epochs", "20")
     assert typed(*words, "--dry-run") == 0
     started = time.monotonic()
@@ -103,17 +105,17 @@ def test_long_fine_tuning_without_a_gpu_waits_for_a_yes(
         return self.outcome
 
     monkeypatch.setattr(Run, "__call__", note)
-    monkeypatch.setattr(Inline, "measure", asked_for_an(2))
+    monkeypatch.setattr(carry_out, "measure", asked_for_an(2))
     words = ("--protocol", "finetune", "--epochs", "100")
     assert typed(*words) == 2
     told = capsys.readouterr().err
-    assert "takes about 2 h 00 min (tiny 2 h 00 min)" in told
+    assert "takes about 2 h (tiny 2 h)" in told
     assert all(word in told for word in ("--yes", "--limit", "--epochs", "GPU"))
     assert not started
     assert not (tmp_path / "run").exists()
     assert typed(*words, "--yes") == 0
-    assert "takes about 2 h 00 min" in capsys.readouterr().err
-    monkeypatch.setattr(Inline, "measure", asked_for_an(0.5))
+    assert "takes about 2 h" in capsys.readouterr().err
+    monkeypatch.setattr(carry_out, "measure", asked_for_an(0.5))
     assert typed(*words) == 0
     assert "takes about 30 min" in capsys.readouterr().err
     assert typed("--protocol", "finetune", "--epochs", "1", "--limit", "60") == 0
@@ -131,3 +133,17 @@ def test_the_paper_is_every_model_on_every_task_of_patients() -> None:
     assert made.training.epochs == 100
     settings = {str(c.setting) for c in made.cells}
     assert settings == {*(f"{k}@seed{s}" for k in (1, 2) for s in range(5)), "12", "I", "II"}
+
+
+def test_earlier_fits_in_the_folder_say_how_long_the_next_take(
+    typed: Callable[..., int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ("--protocol", "finetune", "--epochs", "2", "--limit", "60")
+    assert typed(*words) == 0
+    (note,) = (tmp_path / "run").glob("fits/*/*/*/fit.json")
+    note.write_text(json.dumps({**json.loads(note.read_text()), "seconds": 7200.0}))
+    capsys.readouterr()
+    assert typed("--dry-run", *words, "--fit-seeds", "0,1") == 0
+    told = capsys.readouterr().out
+    assert "10 cells of 2 fits (finetune), 5 of them finished" in told
+    assert [line.split()[3:6] for line in told.splitlines() if line.startswith("tiny ")] == [["1", "2", "h"]]

@@ -7,12 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from ecgbench import adapters, models
 from ecgbench.adapt import NATIVE, Policy, TrainingSplit
 from ecgbench.benchmark.progress import Watcher
 from ecgbench.cards import InputContract, facts
-from ecgbench.cells import NUMERICS, Cell, Fit, Scoring, Training, key
+from ecgbench.cells import FEATURES, Cell, Fit, Scoring, Training, key
 from ecgbench.ecg import preprocess
 from ecgbench.ecg.draw import Draw, Fixed, LeadSetting, training_leads
 from ecgbench.ecg.leads import bits_to_mask, rows_of
@@ -28,11 +29,11 @@ from ecgbench.seeds import rng
 from ecgbench.training.linear import Split
 
 Record = tuple[int, str, int]
-"""Position in the prepared index, record, number of evaluation windows."""
+"""Position among the used records, record, number of evaluation windows."""
 
 
 @dataclass(eq=False)
-class Subject:
+class Evaluation:
     """A network, its contract and a selection of records."""
 
     network: Network
@@ -40,8 +41,8 @@ class Subject:
     selection: Selection
     store: Path
     watcher: Watcher
-    before_tuning: "Subject | None" = None
-    """This subject with the weights from which its network was fine-tuned; keys rest on those, for they are known before."""
+    before_tuning: "Evaluation | None" = None
+    """This evaluation with the weights from which its network was fine-tuned; keys rest on those, for they are known before."""
     _caches: dict[str, FeatureCache] = field(default_factory=dict)
     _policies: dict[str, Policy] = field(default_factory=dict)
     _rows: dict[tuple[LeadSetting, Draw], np.ndarray] = field(default_factory=dict)
@@ -63,13 +64,17 @@ class Subject:
         return f"{self.network.name} on {self.selection.prepared.name}"
 
     @cached_property
+    def table(self) -> pd.DataFrame:
+        """The used records. Rows of work name them by their place here, which no other record shifts."""
+        return self.selection.index.reset_index(drop=True)
+
+    @cached_property
     def records(self) -> dict[str, list[Record]]:
         """Per split, the records that hold at least one window."""
         found: dict[str, list[Record]] = {}
         for split in SPLITS:
-            part = self.selection.of(split)
-            named = zip(part.index.to_numpy(), part["record"])
-            counted = [(int(p), str(r), self.contract.windows(self.view.length(r))) for p, r in named]
+            named = self.table.loc[self.table["split"] == split, "record"].items()
+            counted = [(int(str(p)), str(r), self.contract.windows(self.view.length(r))) for p, r in named]
             found[split] = [r for r in counted if r[2] > 0]
             if not found[split]:
                 raise BadSetting(f"{self.name}: no {split} record is as long as one window of {self.contract.seconds} s")
@@ -140,25 +145,25 @@ class Subject:
         """Everything that can change a feature, for keys."""
         state = self.policy(policy).state or {}
         contract = {k: v for k, v in facts(self.contract).items() if k != "absent"}
-        own = {} if policy == NATIVE else {"policy_source": _source(adapters.ROOM, policy)}
+        own = {} if policy == NATIVE else {"policy_source": source_hash(adapters.ROOM, policy)}
         return {
-            "source": _source(models.ROOM, self.network.name), **own, "numerics": NUMERICS, "preprocess": preprocess.VERSION,
-            "dataset": self.selection.prepared.name, "data": self.selection.prepared.digest, "model": self.network.name,
+            "source": source_hash(models.ROOM, self.network.name), **own, "features": FEATURES, "preprocess": preprocess.VERSION,
+            "dataset": self.selection.prepared.name, "data": self.selection.signals, "model": self.network.name,
             "weights": self.network.sha256, "contract": contract, "precision": self.network.precision, "path": self.path, "policy": policy,
             "policy_state": {k: hashlib.sha256(np.ascontiguousarray(v).tobytes()).hexdigest() for k, v in sorted(state.items())},
         }  # fmt: skip
 
+    @property
+    def features_folder(self) -> Path:
+        """Where features of this network on this dataset lie."""
+        names = self.network.name, self.selection.prepared.name
+        return self.store.joinpath("features", *map(folder_name, names))
+
     def cache(self, policy: str) -> FeatureCache:
         """The features computed so far under a policy."""
         if policy not in self._caches:
-            place = (
-                self.store
-                / "features"
-                / folder_name(self.selection.prepared.name)
-                / folder_name(self.network.name)
-                / key(self.facts(policy))
-            )
-            self._caches[policy] = FeatureCache(place)
+            folder = self.features_folder / "windows" / key(self.facts(policy))
+            self._caches[policy] = FeatureCache(folder, list(self.table["record"]))
         return self._caches[policy]
 
     def compute(self, policy: str, wanted: np.ndarray, what: str, singly: bool = False) -> None:
@@ -200,9 +205,9 @@ class Subject:
 
     def target(self, split: str, columns: list[str]) -> np.ndarray:
         """(record, label) int8 of the records of a split."""
-        return self.selection.index.loc[[p for p, _, _ in self.records[split]], columns].to_numpy(np.int8)
+        return self.table.loc[[p for p, _, _ in self.records[split]], columns].to_numpy(np.int8)
 
-    def tuned(self, network: Network) -> "Subject":
+    def tuned(self, network: Network) -> "Evaluation":
         """The same model, contract, records and policies with fine-tuned weights."""
         return replace(self, network=network, before_tuning=self, _caches={})
 
@@ -213,9 +218,9 @@ class Subject:
         self._caches.clear()
 
 
-def _source(room: Room, name: str) -> str | None:
-    """sha256 of the file of a stranger: it changes under its author's hands, and NUMERICS knows nothing of it."""
-    file = None if room.own(name) else getattr(room.get(name), "__file__", None)
+def source_hash(room: Room, name: str) -> str | None:
+    """sha256 of the file of a plug-in: it changes under its author's hands, and FEATURES knows nothing of it."""
+    file = None if room.built_in(name) else getattr(room.get(name), "__file__", None)
     return hashlib.sha256(Path(file).read_bytes()).hexdigest() if file else None
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from ecgbench.ecg.leads import LEADS
-from ecgbench.ecg.read import read_wfdb
+from ecgbench.ecg.readers import wfdb
 from ecgbench.ecg.recording import Recording
 from ecgbench.errors import BadRecord
 
@@ -21,7 +21,7 @@ def written(ptbxl_copy: ModuleType, tmp_path: Path) -> tuple[Path, np.ndarray]:
 
 
 def _read(path: Path) -> Recording:
-    return read_wfdb(path, "00007", "p1", expected_fs=500, expected_gain=1000)
+    return wfdb.read(path, "00007", "p1", expected_fs=500, expected_gain=1000).clinical()
 
 
 def test_what_was_written_comes_back_in_millivolts(written: tuple[Path, np.ndarray]) -> None:
@@ -38,7 +38,7 @@ def test_leads_are_taken_by_name_and_microvolts_become_millivolts(written: tuple
     lines = text.splitlines()
     lines[1], lines[7] = lines[1][: -len("I")] + "v1", lines[7][: -len("V1")] + "I"
     header.write_text("\n".join(lines) + "\n")
-    recording = _read(path).clinical()
+    recording = wfdb.read(path, "00007", "p1").clinical()
     np.testing.assert_allclose(recording.signal[0], (steps[6] - 250.0) / 1000, rtol=1e-6)
     np.testing.assert_allclose(recording.signal[6], (steps[0] - 250.0) / 1000, rtol=1e-6)
 
@@ -82,7 +82,7 @@ FAULTS: dict[str, tuple[Callable[[Path], None], str]] = {
     "rate": (_replace("12 500 5000", "12 250 5000"), "sampling rate 250 Hz, expected 500 Hz"),
     "gain": (_replace("1000.0(0)/mV", "200.0(0)/mV"), "gain 200 per mV, expected 1000"),
     "unit": (_replace("1000.0(0)/mV", "1000.0(0)/V"), "unit 'V' is neither"),
-    "lead": (_replace(" AVL", " MLII"), "unknown lead 'MLII'"),
+    "lead": (_replace(" AVL", " MLII"), "lead aVL is missing"),
     "lead twice": (_replace(" AVL", " AVF"), "a lead is there twice"),
     "line lost": (_replace("00007_hr.dat 16 1000.0(0)/mV 16 0", "# "), "describes 11|wfdb refuses"),
     "format": (_replace("00007_hr.dat 16 ", "00007_hr.dat 212 "), "only format 16"),
@@ -112,3 +112,18 @@ def test_checksums_are_compared_modulo_65536(written: tuple[Path, np.ndarray]) -
     found = int(steps[0].astype(int).sum()) % 65536
     _replace(f" {found} 0 I\n", f" {found - 65536} 0 I\n")(path)
     assert _read(path).leads == LEADS
+
+
+def test_signals_that_are_no_leads_are_left_out_with_their_files(ptbxl_copy: ModuleType, tmp_path: Path) -> None:
+    """Other units, other formats and a file that is not there: nobody asks for them."""
+    steps = ptbxl_copy.signal({"NORM": 100.0}, np.random.default_rng(6))
+    ptbxl_copy.write_record(tmp_path / "r", steps)
+    lines = (tmp_path / "r.hea").read_text().replace(" AVL\n", " pleth\n").replace("r 12 ", "r 13 ").splitlines()
+    lines[5] = lines[5].replace("/mV", "/NU")
+    lines.append("r.xyz 212 200(0)/L 12 0 0 0 0 respiration")
+    (tmp_path / "r.hea").write_text("\n".join(lines) + "\n")
+    recording = wfdb.read(tmp_path / "r", "r", "p")
+    assert recording.leads == tuple(n for n in LEADS if n != "aVL")
+    np.testing.assert_array_equal(recording.signal, (np.delete(steps, 4, axis=0) / 1000).astype(np.float32))
+    with pytest.raises(BadRecord, match="r: lead aVL is missing"):
+        recording.clinical()

@@ -1,0 +1,65 @@
+"""What an engine is: it takes jobs and gives events. The room `engines` holds one file for each."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from ecgbench import errors
+from ecgbench.benchmark.events import Died, Event, Over, Stopped
+from ecgbench.benchmark.job import Job
+
+POLL = 1.0
+"""Seconds that a run waits for events at a time."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class EngineCard:
+    """Facts of an engine."""
+
+    title: str
+    summary: str
+    """One line: where jobs are carried out."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setup:
+    """What an engine is started with."""
+
+    logs: Path
+    """Folder for what models print to standard output and error."""
+    patience: float
+    """Seconds without an event after which a job counts as dead."""
+    show: Callable[[Event], None]
+    """Takes events of `events.SHOWN` at once. For an engine whose jobs run in this very process: nobody could show them otherwise."""
+
+
+class Engine(Protocol):
+    """Carries jobs out, wherever that is. A job's events end with Over, Stopped or Died, exactly one of them."""
+
+    @property
+    def slots(self) -> int:
+        """How many jobs it takes at once."""
+
+    def submit(self, job: Job) -> None:
+        """Take a job; called only while fewer than `slots` are in flight."""
+
+    def events(self, timeout: float) -> Iterable[Event]:
+        """What happened since the last call; where nothing did, waits for `timeout` seconds at most."""
+
+    def close(self) -> None:
+        """End all that it started, whatever state it is in."""
+
+
+def ask(engine: Engine, job: Job) -> dict[str, Any]:
+    """The answer of a look or a measurement; {"failed": reason} where its process died. EcgbenchError for what stops the run."""
+    engine.submit(job)
+    while True:
+        for event in engine.events(POLL):
+            match event:
+                case Over(job=job.id):
+                    return event.answer
+                case Died(job=job.id):
+                    return {"failed": event.reason}
+                case Stopped(job=job.id):
+                    raise errors.named(event.error, event.reason)

@@ -1,0 +1,96 @@
+"""What a run makes of the events of one job: which cells are done, which would be lost with its process, what failed and why."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from ecgbench.benchmark.events import Died, Event, Failed, Finished, InProgress, Skipped
+from ecgbench.benchmark.job import Compute
+from ecgbench.benchmark.progress import Watcher
+from ecgbench.cells import Cell
+from ecgbench.results.store import Store
+
+
+@dataclass
+class Outcome:
+    """What a run did."""
+
+    computed: int = 0
+    reused: int = 0
+    skipped: list[str] = field(default_factory=list)
+    failed: dict[tuple[str, str, str], list[str]] = field(default_factory=dict)
+    """(model, reason, log) -> the cells that failed so."""
+
+    @property
+    def failures(self) -> int:
+        """Cells that failed."""
+        return sum(map(len, self.failed.values()))
+
+
+class JobRecord:
+    """One job in flight."""
+
+    def __init__(self, job: Compute, store: Store, outcome: Outcome, progress: Watcher) -> None:
+        self.job, self.store, self.outcome, self.progress = job, store, outcome, progress
+        self.left = {c.identity: c for c in job.plan.cells}
+        """Cells of which nothing is known yet."""
+        self._in_progress = InProgress(job.id, (), False)
+
+    def take(self, event: Event) -> None:
+        """One event of the job; what it says of cells that are not its own, or not left, is passed over."""
+        match event:
+            case InProgress():
+                self._in_progress = event
+            case Finished():
+                self._finished(event.cells, event.earlier)
+            case Skipped():
+                for cell in self._pop(event.cells):
+                    self.outcome.skipped.append(f"{cell.label}: {event.reason}")
+                    self.progress.note(f"skipped {cell.label}: {event.reason}")
+            case Failed():
+                self.fail(event.cells, event.reason, event.trace, event.log)
+
+    def _pop(self, identities: Iterable[str]) -> list[Cell]:
+        return [self.left.pop(i) for i in identities if i in self.left]
+
+    def _finished(self, cells: Iterable[str], earlier: bool) -> None:
+        """Count what is in the store with DONE; a cell that is not stays left."""
+        there = self._pop([i for i in cells if i in self.left and self.store.folder(self.left[i]) is not None])
+        self.outcome.reused += len(there) * earlier
+        self.outcome.computed += len(there) * (not earlier)
+
+    def died(self, event: Died) -> list[list[Cell]]:
+        """Its process ended: what was in progress fails, unless several cells were computed together.
+
+        Returns what is to be tried again, in parts.
+        """
+        cells, together = self._in_progress.cells, self._in_progress.together
+        self._finished(cells, earlier=False)  # it may have ended before it could say so
+        lost = [self.left[i] for i in cells if i in self.left]
+        if cells and not lost:  # it died between two turns
+            return self._rest()
+        if together and len(lost) > 1:
+            self.progress.note(f"{self.job.model}: {event.reason}; going on cell by cell")
+            self._pop([c.identity for c in lost])
+            return [*([c] for c in lost), *self._rest()]
+        self.fail([c.identity for c in lost] or list(self.left), event.reason, "", event.log)
+        return self._rest()
+
+    def _rest(self) -> list[list[Cell]]:
+        return [list(self.left.values())] if self.left else []
+
+    def fail(self, identities: Iterable[str], reason: str, trace: str = "", log: str = "") -> None:
+        """Store why cells failed; those that an earlier run finished stay."""
+        failed = self._pop(identities)
+        for cell in failed:
+            if self.store.folder(cell) is None:
+                self.store.give_reason(cell, "failed", reason, trace, log)
+            self.outcome.failed.setdefault((self.job.model, reason, log), []).append(cell.label)
+        if failed:
+            more = f" (log: {log})" if log else ""
+            self.progress.note(f"failed {len(failed)} cells of {self.job.model} on {self.job.dataset}: {reason}{more}")
+
+    def disqualified(self, reason: str, trace: str, log: str) -> None:
+        """The model did what none may do: what is left fails, and where nothing is left that must not pass for a success."""
+        if not self.left:
+            self.outcome.failed.setdefault((self.job.model, reason, ""), []).append(self.job.model)
+        self.fail(list(self.left), reason, trace, log)

@@ -1,0 +1,74 @@
+"""The words of a job: whatever it has to say becomes an event."""
+
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import count
+
+from ecgbench.benchmark import events
+from ecgbench.benchmark.events import Emit
+from ecgbench.cells import Cell
+from ecgbench.errors import EcgbenchError
+from ecgbench.text import shortened
+
+LONGEST_REASON, LONGEST_TRACE = 500, 20_000
+"""Characters of what a plug-in's exception says that are kept."""
+
+
+class Reporter:
+    """Says what happens in one job; to the code that computes it is a display of progress like any other."""
+
+    def __init__(self, job: str, emit: Emit) -> None:
+        self.job, self.emit = job, emit
+        self._stages = count(1)
+
+    def note(self, text: str) -> None:
+        """One line about something that is done."""
+        self.emit(events.Note(self.job, text))
+
+    @contextmanager
+    def stage(self, text: str, total: int, unit: str) -> Iterator[Callable[[int], None]]:
+        """A stretch of work; the context gives a function to call with the pieces just done."""
+        stage = next(self._stages)
+        self.emit(events.Stage(self.job, stage, text, int(total), unit))
+        yield lambda n: self.emit(events.Advance(self.job, stage, int(n)))
+        self.emit(events.StageOver(self.job, stage))
+
+    def in_progress(self, cells: Sequence[Cell], together: bool = False) -> None:
+        """What is lost if this process ends from now on; see `events.InProgress`."""
+        self.emit(events.InProgress(self.job, _names(cells), together))
+
+    def finished(self, cell: Cell, earlier: bool = False) -> None:
+        """A cell that is in the store, from now on or from an earlier job."""
+        self.emit(events.Finished(self.job, (cell.identity,), earlier))
+
+    def skipped(self, cell: Cell, reason: str) -> None:
+        """A cell that the model cannot do."""
+        self.emit(events.Skipped(self.job, (cell.identity,), reason))
+
+    def failed(self, cells: Sequence[Cell], reason: str, trace: str) -> None:
+        """Cells that an exception cost; the store says why."""
+        self.emit(events.Failed(self.job, _names(cells), reason, trace))
+
+    def disqualified(self, reason: str, trace: str) -> None:
+        """The model did what none may do."""
+        self.emit(events.Disqualified(self.job, reason, trace))
+
+
+def _names(cells: Sequence[Cell]) -> tuple[str, ...]:
+    return tuple(c.identity for c in cells)
+
+
+def trace_of(error: Exception) -> str:
+    """The end of an exception's traceback."""
+    return "".join(traceback.format_exception(error))[-LONGEST_TRACE:]
+
+
+def reason_of(error: Exception) -> str:
+    """What an exception says, as one line that a terminal shows as it is.
+
+    >>> reason_of(ValueError("no memory:\\n  you asked\\tfor \\x1b[31mmuch"))
+    'ValueError: no memory: you asked for U+001B[31mmuch'
+    """
+    reason = str(error) if isinstance(error, EcgbenchError) else f"{type(error).__name__}: {error}"
+    return shortened(reason[: 4 * LONGEST_REASON], LONGEST_REASON)

@@ -1,0 +1,95 @@
+"""A process that carries jobs out.
+
+`python -m ecgbench.benchmark.worker FD`: jobs come in as lines of JSON on standard input, events go out to the file descriptor FD. The
+process ends at once when its standard input closes: it does not outlive the run that started it.
+
+`python -m ecgbench.benchmark.worker JOB.json EVENTS.jsonl`: one job, its events appended to a file; for machines that share a disk only.
+
+Standard output and error are the model's own to write to.
+"""
+
+import contextlib
+import ctypes
+import faulthandler
+import json
+import os
+import queue
+import signal
+import sys
+import threading
+import traceback
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from ecgbench.benchmark.events import Disqualified, Event, Failed, Stopped, to_line
+from ecgbench.processes import goes_first
+
+_PR_SET_PDEATHSIG = 1
+"""linux/prctl.h"""
+
+
+def main() -> None:
+    """Carry out what the command line names."""
+    faulthandler.enable()  # an abort leaves its trace in the log
+    if len(sys.argv) == 3:
+        with Path(sys.argv[2]).open("ab", buffering=0) as out:
+            ended = _carry_out(json.loads(Path(sys.argv[1]).read_text()), out)
+        sys.exit(2 if isinstance(ended, Stopped) else 0)
+    _bind_to_the_run()
+    os.set_inheritable(pipe := int(sys.argv[1]), False)
+    jobs: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
+    threading.Thread(target=_listen, args=(os.dup(0), jobs), daemon=True).start()
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)  # a model that asks its standard input finds nothing there
+    with os.fdopen(pipe, "wb", buffering=0) as out:
+        try:
+            while True:
+                _carry_out(jobs.get(), out)
+        except BaseException:  # the end of the interpreter would wait for the thread that listens
+            traceback.print_exc()
+            sys.stderr.flush()
+            os._exit(70)
+
+
+def _carry_out(data: dict[str, Any], out: BinaryIO) -> Event:
+    """Carry a job out and write its events; returns the last."""
+    from ecgbench.benchmark.carry_out import carry_out  # seconds of imports, during which the run may die already
+    from ecgbench.benchmark.job import Job
+
+    file, last = os.fstat(out.fileno()), Event("")
+
+    def emit(event: Event) -> None:
+        nonlocal last
+        last = event
+        if not os.path.samestat(file, os.fstat(out.fileno())):  # the model closed it, and the number is another file's by now
+            raise OSError("the way of events was closed")
+        if isinstance(event, Failed | Disqualified):
+            with contextlib.suppress(OSError, ValueError):  # closed by the model
+                print(event.trace, file=sys.stderr, flush=True)  # into the log
+        _write(out, to_line(event))
+
+    carry_out(Job.from_json(data), emit)
+    return last
+
+
+def _write(out: BinaryIO, line: bytes) -> None:
+    while line:
+        line = line[out.write(line) :]
+
+
+def _listen(source: int, jobs: "queue.SimpleQueue[dict[str, Any]]") -> None:
+    with os.fdopen(source, encoding="utf-8") as lines:
+        for line in lines:
+            jobs.put(json.loads(line))
+    os._exit(0)
+
+
+def _bind_to_the_run() -> None:
+    """It dies with the run even when it is stuck, leaves an interrupt to the run, and goes first where memory runs out."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    goes_first()
+    with contextlib.suppress(OSError, AttributeError):  # Linux only; elsewhere the end of standard input must do
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,181 @@
+"""A worker seen from the run that started it: jobs go in, events come out, and what the models print goes to a log."""
+
+import contextlib
+import json
+import os
+import select
+import subprocess
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import IO
+
+from ecgbench.benchmark.events import BadEvent, Died, Disqualified, Event, Failed, Lines, Over, Started, Stopped
+from ecgbench.benchmark.job import Job
+from ecgbench.processes import end_group, ended_in_words
+from ecgbench.room import folder_name
+
+HEAD, TAIL = 1 << 20, 1 << 16
+"""Bytes of a model's output that its log keeps: of the beginning and of the end."""
+START = 120.0
+"""Seconds that a new process may take to import what every job needs, before patience with the model begins."""
+POLL = 0.25
+"""Seconds between two looks at whether a silent process still lives."""
+GARBAGE = "its process was ended, for the model wrote into the pipe of its events"
+
+
+class WorkerProcess:
+    """One worker, which carries out one job at a time."""
+
+    def __init__(self, log: Path, patience: float) -> None:
+        self.log, self.patience = log, patience
+        self.job: Job | None = None
+        """The job in flight."""
+        self._pipe, theirs = os.pipe()
+        words = [sys.executable, "-m", "ecgbench.benchmark.worker", str(theirs)]
+        self._process = subprocess.Popen(
+            words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, pass_fds=(theirs,), bufsize=0,
+            start_new_session=True,
+        )  # fmt: skip
+        os.close(theirs)
+        assert self._process.stdout is not None
+        self._drain = threading.Thread(target=_drain, args=(self._process.stdout, log), daemon=True)
+        self._drain.start()
+        self._lines, self._loaded, self._closed, self._heard = Lines(), False, False, 0.0
+
+    @property
+    def alive(self) -> bool:
+        """Whether the process runs."""
+        return self._process.poll() is None
+
+    def fileno(self) -> int:
+        """Readable when events wait, for `select`."""
+        return self._pipe
+
+    def submit(self, job: Job) -> None:
+        """Give it a job; it must have none."""
+        assert self._process.stdin is not None
+        self.job, self._heard = job, time.monotonic()
+        with contextlib.suppress(BrokenPipeError):  # it died between two jobs: `events` finds out
+            self._process.stdin.write((json.dumps(job.to_json()) + "\n").encode())
+
+    def events(self, timeout: float) -> Iterator[Event]:
+        """Events of the job in flight; waits for the first. After Over, Stopped or Died there is no job; after Died the process is gone."""
+        if self.job is None:
+            return
+        until = time.monotonic() + timeout
+        while True:
+            data = self._data(min(POLL, max(0.0, until - time.monotonic())))
+            try:
+                for event in self._lines.feed(data):
+                    yield self._taken(event)
+                    if self.job is None:
+                        return
+            except BadEvent:
+                yield self._died(GARBAGE)
+                return
+            if data:
+                return
+            if reason := self._lost():
+                yield self._died(reason)
+                return
+            if time.monotonic() >= until:
+                return
+
+    def _data(self, seconds: float) -> bytes:
+        if not self._readable(seconds):
+            return b""
+        data = os.read(self._pipe, 1 << 16)
+        self._closed = not data  # an end is readable for ever
+        if self._closed and self.alive:
+            time.sleep(POLL)  # it closed its end and is about to go, or lives on without a voice until patience ends
+        return data
+
+    def _readable(self, seconds: float) -> bool:
+        return bool(select.select([self._pipe], [], [], seconds)[0])
+
+    def _taken(self, event: Event) -> Event:
+        """An event of the job in flight; BadEvent for one of another job and for those that are an engine's to give."""
+        if self.job is None or event.job != self.job.id or isinstance(event, Died):
+            raise BadEvent(f"{event} is of no job that is in flight")
+        self._heard, self._loaded = time.monotonic(), self._loaded or isinstance(event, Started)
+        if isinstance(event, Over | Stopped):
+            self.job = None
+        return replace(event, log=self.printed()) if isinstance(event, Failed | Disqualified) else event
+
+    def _lost(self) -> str:
+        """Why nothing more is to be expected, or ""."""
+        if time.monotonic() - self._heard > (self.patience if self._loaded else max(self.patience, START)):
+            return f"no progress for {self.patience:g} s, so it was ended (--cell-timeout)"
+        if not self.alive and (self._closed or not self._readable(0)):
+            return ended_in_words(self._process.returncode)
+        return ""
+
+    def _died(self, reason: str) -> Died:
+        job = self.job
+        assert job is not None
+        self.end()
+        return Died(job.id, reason, self.printed())
+
+    def printed(self) -> str:
+        """The file with what a model wrote to standard output and error; "" where it wrote nothing.
+
+        What a living process has said already may still be on its way to the file, so that is waited for a second.
+        """
+        asked = time.monotonic()
+        while self.alive and not self.log.exists() and time.monotonic() - asked < 1:
+            time.sleep(0.01)
+        return str(self.log) if self.log.exists() else ""
+
+    def end(self) -> None:
+        """End the process and all it started, however they are; its log is complete afterwards."""
+        assert self._process.stdin is not None
+        self.job = None
+        if self._pipe < 0:  # by now its number may be another process's
+            return
+        with contextlib.suppress(OSError):
+            self._process.stdin.close()
+        end_group(self._process)
+        self._drain.join(timeout=5)  # one that left the group may hold the pipe open
+        os.close(self._pipe)
+        self._pipe = -1
+
+
+def log_file(folder: Path, name: str) -> Path:
+    """Where the output of models is kept that run under a name."""
+    return folder / f"{folder_name(name)}.log"
+
+
+def _drain(source: IO[bytes], log: Path) -> None:
+    """Write the beginning and the end of a process's output to its log; a log that cannot be written is no reason to stop.
+
+    A log that earlier processes have filled takes the ends of this one's only.
+    """
+    seen, tail, held, room = 0, deque[bytes](), 0, HEAD
+    with contextlib.suppress(OSError):
+        room = max(TAIL, HEAD - log.stat().st_size)
+    with contextlib.ExitStack() as stack:
+        file: IO[bytes] | None = None
+        while data := os.read(source.fileno(), 1 << 16):
+            head, late = data[: max(0, room - seen)], data[max(0, room - seen) :]
+            seen += len(data)
+            with contextlib.suppress(OSError):
+                if file is None:
+                    log.parent.mkdir(parents=True, exist_ok=True)
+                    file = stack.enter_context(log.open("ab", buffering=0))
+                    file.write(f"== {time.strftime('%Y-%m-%d %H:%M:%S')}\n".encode())
+                file.write(head)
+            if late:
+                tail.append(late)
+                held += len(late)
+                while held - len(tail[0]) >= TAIL:
+                    held -= len(tail.popleft())
+        with contextlib.suppress(OSError):
+            if file is not None and tail:
+                rest = b"".join(tail)[-TAIL:]
+                file.write(f"\n... {seen - room - len(rest)} bytes left out ...\n".encode() + rest)
+    source.close()

@@ -1,0 +1,1 @@
+"""`ecgbench doctor`: what this machine offers, and whether every model runs on it."""

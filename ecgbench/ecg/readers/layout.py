@@ -1,0 +1,95 @@
+"""What files without a header do not tell of themselves, and how an array of such a file becomes a recording."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from ecgbench.ecg.leads import canonical
+from ecgbench.ecg.recording import Recording
+from ecgbench.errors import BadRecord, UnknownName
+
+MISSING = -(2**15)
+"""The value that stands for "no sample" where samples are 16-bit integers, as in WFDB."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Layout:
+    """The files of one dataset."""
+
+    leads: tuple[str, ...] | None
+    """Names of the signals in the order of the file; None where the file names them itself (the first line of a CSV)."""
+    fs: float
+    """Sampling rate, Hz."""
+    per_mv: float | None
+    """How many of the file's units make 1 mV: 1000 for uV; None where it holds no millivolts, but standardised values."""
+    leads_first: bool = True
+    """Whether the array is (lead, time); else it is (time, lead)."""
+    variable: str = ""
+    """Name of the array where a file holds several: `val`, `tracings`, of a MATLAB struct `ECG.data`."""
+
+
+def standard(names: Sequence[str], record: str) -> list[int]:
+    """Which of the signals with these names are standard leads, in their order; BadRecord where none is."""
+    rows = [i for i, name in enumerate(names) if _is_lead(name)]
+    if not rows:
+        raise BadRecord(f"{record}: none of its signals is a standard lead: {', '.join(map(repr, names)) or 'there are none'}")
+    return rows
+
+
+def recording(array: np.ndarray, layout: Layout, record: str, patient: str) -> Recording:
+    """The leads among the signals of `array`, in mV.
+
+    array: two axes as `layout` says; axes of length 1 before them do not count. BadRecord for another shape, samples that
+    are marked as missing or are not numbers, a lead that is there twice.
+    """
+    names = layout.leads or ()
+    array = array.reshape(array.shape[-2:]) if array.ndim > 2 and array.size == np.prod(array.shape[-2:]) else array
+    if array.ndim == 2 and not layout.leads_first:
+        array = array.T
+    if array.ndim != 2 or len(array) != len(names):
+        order = "(lead, time)" if layout.leads_first else "(time, lead), here turned"
+        raise BadRecord(f"{record}: an array of shape {array.shape} for {len(names)} signals {order}")
+    if array.dtype.kind not in "iuf":
+        raise BadRecord(f"{record}: an array of {array.dtype}, not of real numbers")
+    rows = standard(names, record)
+    signal = array[rows]
+    missing = int((signal == MISSING).sum()) if signal.dtype == np.int16 else 0
+    if missing:
+        raise BadRecord(f"{record}: {missing} samples are NaN (marked as missing in the file)")
+    return Recording(
+        signal=(signal.astype(np.float64) / (layout.per_mv or 1.0)).astype(np.float32),
+        unit="mV" if layout.per_mv else "standardised",
+        leads=tuple(names[i] for i in rows),
+        fs=layout.fs,
+        record=record,
+        patient=patient,
+    )
+
+
+def there(path: Path, record: str) -> Path:
+    """A file that is there and not empty; else BadRecord."""
+    if not path.is_file():
+        raise BadRecord(f"{record}: {path.name} is missing")
+    if not path.stat().st_size:
+        raise BadRecord(f"{record}: {path.name} is empty")
+    return path
+
+
+def refused(path: Path, record: str, kind: str, error: Exception) -> BadRecord:
+    """The error of a file that its format's library cannot read, which may raise anything."""
+    return BadRecord(f"{record}: {path.name} cannot be read as {kind} ({one_line(error)})")
+
+
+def one_line(error: Exception) -> str:
+    """What an error says, in one line of limited length."""
+    return f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
+
+
+def _is_lead(name: str) -> bool:
+    try:
+        canonical(name)
+    except UnknownName:
+        return False
+    return True

@@ -1,0 +1,1 @@
+"""What a study will take before it is begun: `ecgbench run --dry-run`."""

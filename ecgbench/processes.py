@@ -1,0 +1,88 @@
+"""Child processes that answer in one line of JSON, whatever the code they run does: prints, hangs, aborts or fills the memory."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any, NoReturn
+
+from ecgbench.text import shortened
+
+GRACE = 5
+"""Seconds that a child may outlive the patience of its parent, before its own alarm ends it."""
+LONGEST = 300
+"""Characters of an error's message that are kept."""
+
+
+class DiedError(Exception):
+    """A child process ended, or was killed, before its answer."""
+
+
+def ask(module: str, words: Sequence[str], seconds: float) -> dict[str, Any]:
+    """What `python -m MODULE SECONDS *WORDS` answers with `answer`.
+
+    The child has a session of its own, and all of it is killed after its answer or after `seconds`.
+    DiedError: there is no answer, and why.
+    """
+    command = [sys.executable, "-m", module, str(int(seconds) + GRACE), *words]
+    process = subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True, text=True
+    )
+    try:
+        said, _ = process.communicate(timeout=seconds)
+    except subprocess.TimeoutExpired:
+        raise DiedError(f"no answer within {seconds:g} s, so it was killed") from None
+    finally:
+        end_group(process)
+    try:
+        return dict(json.loads(said.splitlines()[-1]))
+    except (ValueError, IndexError):
+        raise DiedError(ended_in_words(process.returncode)) from None
+
+
+def end_group(process: "subprocess.Popen[Any]") -> None:
+    """Kill a process that leads a session of its own, and whatever it started there; returns when it is gone."""
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def answer(work: Callable[[list[str]], dict[str, Any]]) -> NoReturn:
+    """In the child: print the result of `work(words)`, or `error` (its type) and `reason` of what it raises, and end.
+
+    Standard output and error are taken away from everything else.
+    """
+    seconds, *words = sys.argv[1:]
+    signal.alarm(int(seconds))  # not a handler: it ends a loop in C too, and a child that nobody waits for
+    goes_first()
+    answers, nowhere = os.dup(1), os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 1)
+    os.dup2(nowhere, 2)
+    try:
+        result = work(words)
+    except BaseException as error:  # a model may raise anything
+        result = {"error": type(error).__name__, "reason": shortened(str(error), LONGEST)}
+    os.write(answers, (json.dumps(result) + "\n").encode())
+    os._exit(0)  # threads and exit handlers of the model are not waited for
+
+
+def goes_first() -> None:
+    """Where memory runs out, this process is killed before others (Linux)."""
+    with suppress(OSError), open("/proc/self/oom_score_adj", "w") as score:
+        score.write("1000")
+
+
+def ended_in_words(code: int) -> str:
+    """An exit code, negative for a signal.
+
+    >>> ended_in_words(-6), ended_in_words(3)
+    ('its process was killed by SIGABRT', 'its process ended with exit code 3')
+    """
+    if code >= 0:
+        return f"its process ended with exit code {code}"
+    known = {s.value: s.name for s in signal.Signals}
+    memory = " (memory may have run out)" if code == -signal.SIGKILL else ""
+    return f"its process was killed by {known.get(-code, f'signal {-code}')}{memory}"

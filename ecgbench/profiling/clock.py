@@ -1,0 +1,112 @@
+"""Time and memory of what runs on a device, and the device's name."""
+
+import re
+import statistics
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from ecgbench.doctor.machine import cpu
+from ecgbench.errors import BadSetting
+from ecgbench.text import counted
+
+MB = 1e6
+WARM, FEWEST, MOST, SECONDS = 3, 5, 200, 3.0
+"""Passes before the timed ones; timed passes: at least, at most, and the seconds after which no further one begins."""
+
+
+def ready(device: str) -> None:
+    """BadSetting where there is no such device; float32 means float32 afterwards."""
+    import torch
+
+    if device == "cpu":
+        return
+    there = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    if int(device.partition(":")[2] or 0) >= there:
+        raise BadSetting(f"--device {device}: torch finds {counted(there, 'CUDA device')} here; use --device cpu")
+    torch.cuda.set_device(device if ":" in device else "cuda:0")
+    torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
+
+
+def about(device: str) -> dict[str, Any]:
+    """device (its name, with the threads of a CPU), torch (its version)."""
+    import torch
+
+    return {"device": _name(device), "torch": str(torch.__version__)}
+
+
+def _name(device: str) -> str:
+    import torch
+
+    if device == "cpu":
+        return f"{cpu()}, {counted(torch.get_num_threads(), 'thread')}"
+    return torch.cuda.get_device_name(device)
+
+
+def milliseconds(run: Callable[[], object], device: str, seconds: float = SECONDS) -> float:
+    """Median of repeated passes after some that warm up, by CUDA events on a GPU; no further one begins after `seconds`."""
+    import torch
+
+    spent: list[float] = []
+    with torch.inference_mode():
+        for _ in range(WARM):
+            run()
+        begun = time.perf_counter()
+        while len(spent) < FEWEST or (len(spent) < MOST and time.perf_counter() - begun < seconds):
+            spent.append(_pass(run, device))
+    return statistics.median(spent)
+
+
+def _pass(run: Callable[[], object], device: str) -> float:
+    import torch
+
+    if device == "cpu":
+        started = time.perf_counter()
+        run()
+        return 1000 * (time.perf_counter() - started)
+    first, last = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    first.record()
+    run()
+    last.record()
+    torch.cuda.synchronize()
+    return float(first.elapsed_time(last))
+
+
+def held(device: str) -> float | None:
+    """Bytes that the process holds before the network is built, once torch's libraries are awake; None where the system does not tell."""
+    import torch
+
+    if device != "cpu":
+        return 0.0
+    with torch.inference_mode():
+        torch.nn.functional.conv1d(torch.ones(1, 16, 64), torch.ones(16, 16, 3)).flatten(1) @ torch.ones(992, 64)
+    return _status("VmRSS")
+
+
+def peak(run: Callable[[], object], device: str, before: float | None) -> float | None:
+    """MB that weights, input and one pass hold at most: allocated on a GPU, resident beyond `before` on a CPU."""
+    import torch
+
+    with torch.inference_mode():
+        if device != "cpu":
+            torch.cuda.reset_peak_memory_stats()
+            run()
+            torch.cuda.synchronize()
+            return torch.cuda.max_memory_allocated() / MB
+        try:
+            Path("/proc/self/clear_refs").write_text("5")  # the peak starts anew: building the network has one of its own
+        except OSError:
+            return None
+        run()
+    peak = _status("VmHWM")
+    return None if peak is None or before is None else (peak - before) / MB
+
+
+def _status(word: str) -> float | None:
+    """A size of this process in bytes, as Linux tells it."""
+    with suppress(OSError):
+        if found := re.search(rf"{word}:\s+(\d+) kB", Path("/proc/self/status").read_text()):
+            return 1024.0 * int(found[1])
+    return None

@@ -1,0 +1,71 @@
+"""Complete folders: a finished cell or fit appears by one rename, with `DONE`, which holds the hash of each of its files."""
+
+import hashlib
+import io
+import json
+import os
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from ecgbench.errors import BadSetting
+from ecgbench.files import Content, as_json, making, move, put, writing
+
+DONE = "DONE"
+DAMAGED = ".damaged"
+"""How the name of a folder begins whose files were not what its DONE says when another was finished in its place."""
+
+
+def finished(folder: Path) -> bool:
+    """Whether a folder of the store is there: only complete ones get their name."""
+    return (folder / DONE).exists()
+
+
+def intact(folder: Path) -> bool:
+    """Whether the files of a folder are what its DONE says."""
+    try:
+        hashes = json.loads((folder / DONE).read_text())
+        return all(_sha256(folder / name) == sha256 for name, sha256 in hashes.items())
+    except (OSError, ValueError, AttributeError):
+        return False
+
+
+def publish(folder: Path, content: Mapping[str, Content]) -> bool:
+    """Write a complete folder and give it its name. False where an intact one has it: then ours is discarded."""
+    with making(folder) as made:
+        hashes = {name: _sha256(put(made / name, data)) for name, data in content.items()}
+        put(made / DONE, as_json(hashes))
+        while not move(made, folder):
+            if intact(folder):
+                return False
+            with writing(folder), suppress(FileNotFoundError):  # another process was faster
+                os.rename(folder, folder.with_name(f"{DAMAGED}-{folder.name}-{time.time_ns()}"))
+    return True
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def read_json(folder: Path, name: str) -> dict[str, Any]:
+    """A JSON file of a finished folder, checked against DONE."""
+    return dict(json.loads(read_bytes(folder, name)))
+
+
+def read_table(folder: Path, name: str) -> pd.DataFrame:
+    """A parquet file of a finished folder, checked against DONE."""
+    return pd.read_parquet(io.BytesIO(read_bytes(folder, name)))
+
+
+def read_bytes(folder: Path, name: str) -> bytes:
+    """A file of a finished folder; BadSetting where it is gone or is not what DONE says."""
+    data = (folder / name).read_bytes() if (folder / name).is_file() else b""
+    hashes = json.loads((folder / DONE).read_text())
+    if hashlib.sha256(data).hexdigest() != hashes.get(name):
+        raise BadSetting(f"{folder / name} is not what the run wrote; remove {folder} and run the same command again")
+    return data

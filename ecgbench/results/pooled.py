@@ -1,0 +1,37 @@
+"""Features of test records, averaged over their windows: stored once, whichever tasks refer to them."""
+
+import hashlib
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors import safe_open
+from safetensors.numpy import save
+
+from ecgbench.errors import MissingData
+from ecgbench.files import put
+
+
+def store_pooled(run: Path, folder: Path, records: Sequence[str], features: np.ndarray) -> dict[str, str]:
+    """Write features (record, dim) float32 into `folder` unless they are there; returns what refers to them.
+
+    The name of the file is the sha256 of its content.
+    """
+    content = save({"features": features}, metadata={"records": json.dumps(list(records))})
+    sha256 = hashlib.sha256(content).hexdigest()
+    file = folder / f"{sha256}.safetensors"
+    if not file.exists():
+        put(file, content)
+    return {"path": file.relative_to(run).as_posix(), "sha256": sha256}
+
+
+def read_pooled(run: Path, reference: dict[str, Any] | None) -> tuple[list[str], np.ndarray]:
+    """Records and their features (record, dim) float32 as a cell refers to them; MissingData where none were kept."""
+    if not reference or not (file := run / reference["path"]).is_file():
+        raise MissingData("features of this cell were not kept; run without --keep-features no to keep them")
+    if hashlib.sha256(file.read_bytes()).hexdigest() != reference["sha256"]:
+        raise MissingData(f"{file} is not what the run wrote; remove it, and the cells that refer to it")
+    with safe_open(file, framework="numpy") as opened:
+        return json.loads(opened.metadata()["records"]), opened.get_tensor("features")

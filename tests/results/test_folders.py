@@ -1,0 +1,142 @@
+"""Complete folders: one rename, whatever happens on the way; two writers of one folder leave one that can be read."""
+
+import errno
+import hashlib
+import json
+import multiprocessing
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from ecgbench import files
+from ecgbench.errors import BadSetting, WriteError
+from ecgbench.files import as_json, as_npy, as_parquet, sweep
+from ecgbench.results import folders
+
+
+def content() -> dict[str, bytes | str]:
+    table = pd.DataFrame({"label": ["macro", "MI"], "auroc": [0.75, float("nan")]})
+    return {"scores.parquet": as_parquet(table), "numbers.npy": as_npy(np.arange(6.0)), "cell.json": as_json({"windows": 2})}
+
+
+def test_what_is_finished_is_read_as_it_was_written(tmp_path: Path) -> None:
+    folder = tmp_path / "cell"
+    assert not folders.finished(folder)
+    assert folders.publish(folder, content())
+    assert folders.finished(folder)
+    assert folders.intact(folder)
+    assert folders.read_table(folder, "scores.parquet")["auroc"].isna().tolist() == [False, True]
+    assert folders.read_json(folder, "cell.json") == {"windows": 2}
+    hashes = json.loads((folder / "DONE").read_text())
+    assert hashes == {p.name: hashlib.sha256(p.read_bytes()).hexdigest() for p in folder.iterdir() if p.name != "DONE"}
+    assert [p.name for p in tmp_path.iterdir()] == ["cell"]
+
+
+@pytest.mark.parametrize("survived", range(5))
+def test_a_folder_gets_its_name_when_all_of_it_is_there(survived: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every rename but the last is of a file inside; the last one is the folder's."""
+    renamed, replace, rename = [], os.replace, os.rename
+
+    def failing(plain: Callable[[Path, Path], None]) -> Callable[[Path, Path], None]:
+        def move(source: Path, target: Path) -> None:
+            if len(renamed) == survived:
+                raise OSError(errno.ENOSPC, "No space left on device")
+            renamed.append(target)
+            plain(source, target)
+
+        return move
+
+    monkeypatch.setattr(files.os, "replace", failing(replace))
+    monkeypatch.setattr(files.os, "rename", failing(rename))
+    with pytest.raises(WriteError, match="No space"):
+        folders.publish(tmp_path / "cell", content())
+    assert len(renamed) == survived
+    assert list(tmp_path.iterdir()) == []
+    monkeypatch.undo()
+    assert folders.publish(tmp_path / "cell", content())
+    assert folders.intact(tmp_path / "cell")
+
+
+def _writes_forever(folder: Path, ready: Path) -> None:
+    def slowly(out: object) -> None:
+        ready.write_text("begun")
+        time.sleep(60)
+
+    folders.publish(folder, {"a.json": "{}", "b.json": slowly})
+
+
+def test_what_a_killed_writer_left_is_swept_and_what_a_living_one_writes_is_not(tmp_path: Path, kill_when: Callable[..., None]) -> None:
+    run = tmp_path / "run"
+    kill_when(_writes_forever, run / "cell", tmp_path / "ready")
+    assert len(list(run.glob(".cell.*.tmp"))) == 1
+
+    def sweeping(out: object) -> None:
+        sweep(run)
+        assert len(list(run.glob(".cell.*.tmp"))) == 1, "the dead one is gone, ours is there"
+
+    assert folders.publish(run / "cell", {"a.json": "{}", "b.json": sweeping})
+    assert [p.name for p in run.iterdir()] == ["cell"]
+
+
+def test_the_second_of_two_writers_is_discarded(tmp_path: Path) -> None:
+    """Theirs is finished while ours is half written: two folders, one name, and the first one keeps it whole."""
+    folder = tmp_path / "cell"
+
+    def meanwhile(out: object) -> None:
+        assert folders.publish(folder, {"a.json": '"theirs"', "b.json": '"theirs"'})
+
+    assert not folders.publish(folder, {"a.json": '"ours"', "b.json": meanwhile})
+    assert folders.intact(folder)
+    assert json.loads((folder / "a.json").read_text()) == json.loads((folder / "b.json").read_text()) == "theirs"
+    assert [p.name for p in tmp_path.iterdir()] == ["cell"]
+
+
+def _race(folder: Path, which: int, gate: "multiprocessing.synchronize.Barrier") -> None:
+    gate.wait()
+    folders.publish(folder, {"a.json": f"{which}", "b.json": f"{which}"})
+
+
+def test_writers_that_interleave_leave_one_readable_folder(tmp_path: Path) -> None:
+    context = multiprocessing.get_context("fork")
+    for turn in range(20):
+        folder, gate = tmp_path / str(turn) / "cell", context.Barrier(3)
+        racers = [context.Process(target=_race, args=(folder, i, gate)) for i in range(3)]
+        for racer in racers:
+            racer.start()
+        for racer in racers:
+            racer.join()
+        assert [racer.exitcode for racer in racers] == [0, 0, 0]
+        assert folders.intact(folder)
+        assert (folder / "a.json").read_text() == (folder / "b.json").read_text()
+        assert [p.name for p in folder.parent.iterdir()] == ["cell"]
+
+
+def test_a_damaged_folder_is_set_aside_for_a_whole_one(tmp_path: Path) -> None:
+    folder = tmp_path / "cell"
+    folders.publish(folder, {"a.json": '"first"'})
+    (folder / "a.json").write_text('"spoilt"')
+    assert not folders.intact(folder)
+    assert folders.publish(folder, {"a.json": '"second"'})
+    assert folders.intact(folder)
+    assert (folder / "a.json").read_text() == '"second"'
+    (aside,) = (p for p in tmp_path.iterdir() if p != folder)
+    assert aside.name.startswith(folders.DAMAGED)
+    assert (aside / "a.json").read_text() == '"spoilt"'
+
+
+def test_what_was_altered_or_is_gone_is_not_read(tmp_path: Path) -> None:
+    folder = tmp_path / "cell"
+    folders.publish(folder, content())
+    data = (folder / "numbers.npy").read_bytes()
+    (folder / "numbers.npy").write_bytes(data[:-1] + b"\x01")
+    with pytest.raises(BadSetting, match="is not what the run wrote; remove"):
+        folders.read_bytes(folder, "numbers.npy")
+    (folder / "scores.parquet").unlink()
+    with pytest.raises(BadSetting, match=r"scores\.parquet is not what the run wrote"):
+        folders.read_table(folder, "scores.parquet")
+    assert not folders.intact(folder)
