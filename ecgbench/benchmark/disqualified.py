@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 from ecgbench import models
-from ecgbench.benchmark.evaluation import Evaluation, source_hash
+from ecgbench.benchmark.evaluation import Evaluation
 from ecgbench.cards import facts
 from ecgbench.cells import FEATURES, key
 from ecgbench.files import as_json, put
@@ -15,7 +15,7 @@ def identity(evaluation: Evaluation) -> str:
     """Hash of the network, its weights and its contract, and of a plug-in's file: another one deserves another try."""
     network = evaluation.network
     return key({
-        "model": network.name, "source": source_hash(models.ROOM, network.name), "features": FEATURES, "weights": network.sha256,
+        "model": network.name, "source": models.ROOM.source_hash(network.name), "features": FEATURES, "weights": network.sha256,
         "precision": network.precision, "contract": facts(evaluation.contract),
     })  # fmt: skip
 

@@ -25,7 +25,6 @@ from ecgbench.inference.network import Network, choose_path
 from ecgbench.prepared.subset import SPLITS, Selection
 from ecgbench.prepared.views import BATCH, View
 from ecgbench.results.store import Store
-from ecgbench.room import Room
 from ecgbench.seeds import rng
 from ecgbench.training.linear import Split
 
@@ -135,9 +134,8 @@ class Evaluation:
             self._rows[asked] = rows.measured(cell.setting, self.records["test"], scoring.draw)
         return self._rows[asked]
 
-    @cached_property
-    def path(self) -> str:
-        """Which of a network's ways of computing is taken ("eager" or "compiled"): it follows from the records alone, never from the
+    def choose_path(self) -> str:
+        """Let the network choose how it computes ("eager" or "compiled"): it follows from the records alone, never from the
         work that is left, for the ways differ in the last bits."""
         windows = sum(w for records in self.records.values() for _, _, w in records)
         return choose_path(self.network.name, self.network.module, windows)
@@ -146,11 +144,12 @@ class Evaluation:
         """Everything that can change a feature, for keys."""
         state = self.policy(policy).state or {}
         contract = {k: v for k, v in facts(self.contract).items() if k != "absent"}
-        own = {} if policy == NATIVE else {"policy_source": source_hash(adapters.ROOM, policy)}
+        own = {} if policy == NATIVE else {"policy_source": adapters.ROOM.source_hash(policy)}
         return {
-            "source": source_hash(models.ROOM, self.network.name), **own, "features": FEATURES, "preprocess": preprocess.VERSION,
+            "source": models.ROOM.source_hash(self.network.name), **own, "features": FEATURES, "preprocess": preprocess.VERSION,
             "dataset": self.selection.prepared.name, "data": self.selection.signals, "model": self.network.name,
-            "weights": self.network.sha256, "contract": contract, "precision": self.network.precision, "path": self.path, "policy": policy,
+            "weights": self.network.sha256, "contract": contract, "precision": self.network.precision, "path": self.choose_path(),
+            "policy": policy,
             "policy_state": {k: hashlib.sha256(np.ascontiguousarray(v).tobytes()).hexdigest() for k, v in sorted(state.items())},
         }  # fmt: skip
 
@@ -216,12 +215,6 @@ class Evaluation:
         for cache in self._caches.values():
             cache.remove()
         self._caches.clear()
-
-
-def source_hash(room: Room, name: str) -> str | None:
-    """sha256 of the file of a plug-in: it changes under its author's hands, and FEATURES knows nothing of it."""
-    file = None if room.built_in(name) else getattr(room.get(name), "__file__", None)
-    return hashlib.sha256(Path(file).read_bytes()).hexdigest() if file else None
 
 
 def owners(records: list[Record]) -> np.ndarray:

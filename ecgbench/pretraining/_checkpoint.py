@@ -30,8 +30,8 @@ def write(path: Path, facts: Facts, curve: Sequence[Point], module: nn.Module, o
     for name, p in module.named_parameters():
         tensors |= {f"{k}/{name}": optimiser.state[p][k].detach().to("cpu", copy=True).contiguous() for k in _MOMENTS}
     tensors["curve"] = torch.tensor([p.row() for p in curve], dtype=torch.float64)
-    told = {"format": FORMAT, "facts": facts, "step": len(curve), "tensors": fingerprint(tensors)}
-    put(path, save(tensors, {"stage": json.dumps(told, allow_nan=False)}))
+    header = {"format": FORMAT, "facts": facts, "step": len(curve), "tensors": fingerprint(tensors)}
+    put(path, save(tensors, {"stage": json.dumps(header, allow_nan=False)}))
 
 
 def read(content: bytes, path: Path, facts: Facts, module: nn.Module, optimiser: torch.optim.Optimizer) -> list[Point]:
@@ -44,12 +44,12 @@ def read(content: bytes, path: Path, facts: Facts, module: nn.Module, optimiser:
     try:
         tensors = load(content)
         size = int.from_bytes(content[:8], "little")
-        told = json.loads(json.loads(content[8 : 8 + size])["__metadata__"]["stage"])
-        if told["format"] != FORMAT:
-            raise BadSetting(f"{path} is of another version of ecgbench (format {told['format']}, not {FORMAT}); {mend}")
-        if other := sorted(k for k in {*facts, *told["facts"]} if facts.get(k) != told["facts"].get(k)):
+        header = json.loads(json.loads(content[8 : 8 + size])["__metadata__"]["stage"])
+        if header["format"] != FORMAT:
+            raise BadSetting(f"{path} is of another version of ecgbench (format {header['format']}, not {FORMAT}); {mend}")
+        if other := sorted(k for k in {*facts, *header["facts"]} if facts.get(k) != header["facts"].get(k)):
             raise BadSetting(f"{path} is of another pre-training: it differs in {', '.join(other)}; {mend}")
-        if told["tensors"] != fingerprint(tensors):
+        if header["tensors"] != fingerprint(tensors):
             raise BadWeights(f"{path} has changed since it was written; {mend}")
         curve = [Point.of(row) for row in tensors["curve"].tolist()]
         moments: dict[str, dict[str, Tensor]] = {

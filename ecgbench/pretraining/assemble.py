@@ -24,8 +24,8 @@ def assemble(recipe: Recipe, places: Places, watcher: Watcher) -> Data:
 
     Left out is what evaluation may see (`Exclusion`) of the corpora and of every other dataset that is prepared here.
 
-    BadSetting: a model that cannot be pre-trained, a corpus that no loader reads, a development task of another dataset. MissingData: a dataset that is not under
-    `places.data`. LeakError: a recording that must not enter training.
+    BadSetting: a model that cannot be pre-trained, a corpus that no loader reads, a development task of another dataset.
+    MissingData: a dataset that is not under `places.data`. LeakError: a recording that must not enter training.
     """
     names = list(recipe.datasets)
     new_network(recipe.model)  # a model that cannot be pre-trained is refused before anything is read

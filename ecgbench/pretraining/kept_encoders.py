@@ -119,22 +119,22 @@ class KeptEncoders:
         """Keep and measure the encoder of a step; one that is there already, to the bit, is not measured again."""
         if ranks.rank():  # the first process measures, the others wait for it in their next step
             return
-        encoder, found = model.encoder, self._read(step)
-        if found is not None and (found.encoder, found.mask) == (digest(encoder), _hash(model.mask)):
+        encoder, before = model.encoder, self._read(step)
+        if before is not None and (before.encoder, before.mask) == (digest(encoder), _hash(model.mask)):
             return
         path, began = self._path(step), time.perf_counter()
         kept = {**encoder.state_dict(), MASK: model.mask}
         put(path, save({k: v.detach().cpu().contiguous() for k, v in kept.items()}))
         score = probe(encoder, self.development)
         layers = dynamics.measure(encoder, self.development.learn.batches(_device(encoder), self.windows))
-        made = Checkpoint(step, score, tuple(layers), digest(encoder), _hash(model.mask), time.perf_counter() - began)
-        put(path.with_suffix(".json"), as_json(asdict(made)))
+        measured = Checkpoint(step, score, tuple(layers), digest(encoder), _hash(model.mask), time.perf_counter() - began)
+        put(path.with_suffix(".json"), as_json(asdict(measured)))
         self.note(f"checkpoint of step {step}: {score:.4f} on {self.development.task} (linear probe, validation split)")
 
     def checkpoints(self) -> list[Checkpoint]:
         """All that are kept, by step."""
-        found = [self._read(int(p.stem)) for p in sorted(self.folder.glob("*.json"))]
-        return [c for c in found if c is not None]
+        every = [self._read(int(p.stem)) for p in sorted(self.folder.glob("*.json"))]
+        return [c for c in every if c is not None]
 
     def load(self, checkpoint: Checkpoint) -> tuple[NodeEncoder, Tensor]:
         """A kept encoder in evaluation mode and its mask vector; BadWeights where the file is not the one that was measured."""
@@ -158,8 +158,8 @@ class KeptEncoders:
         if not path.is_file():
             return None
         try:
-            told = json.loads(path.read_text(encoding="utf-8"))
-            return Checkpoint(**told | {"layers": tuple(Layer(**layer) for layer in told["layers"])})
+            content = json.loads(path.read_text(encoding="utf-8"))
+            return Checkpoint(**content | {"layers": tuple(Layer(**layer) for layer in content["layers"])})
         except (ValueError, TypeError, KeyError) as error:
             raise BadWeights(f"{path} cannot be read as what was measured of an encoder; {_MEND}") from error
 

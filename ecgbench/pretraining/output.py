@@ -12,18 +12,18 @@ from ecgbench.files import as_json, put, sweep
 RECIPE = "recipe.json"
 
 
-def demand(out: Path, mine: dict[str, Any]) -> None:
-    """BadSetting where `out` holds a pre-training that differs from `mine` in more than its number of steps."""
+def demand(out: Path, identity: dict[str, Any]) -> None:
+    """BadSetting where `out` holds a pre-training that differs from `identity` in more than its number of steps."""
     path = out / RECIPE
-    if path.is_file() and (differing := _differing(read(path), mine)):
+    if path.is_file() and (differing := _differing(read(path), identity)):
         raise BadSetting(f"{path} is of another pre-training: it differs in {', '.join(differing)}; choose another --out")
 
 
-def claim(out: Path, mine: dict[str, Any]) -> None:
+def claim(out: Path, identity: dict[str, Any]) -> None:
     """Write down whose folder it is, and remove what dead writers left in it."""
     sweep(out)
     if not (out / RECIPE).is_file():
-        put(out / RECIPE, as_json(mine))
+        put(out / RECIPE, as_json(identity))
 
 
 def alone(out: Path) -> AbstractContextManager[None]:
@@ -34,29 +34,29 @@ def alone(out: Path) -> AbstractContextManager[None]:
 def read(path: Path) -> Any:
     """A JSON file of the folder; BadWeights where it is damaged."""
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        content: Any = json.loads(path.read_text(encoding="utf-8"))
+        return content
     except (OSError, ValueError) as error:
         raise BadWeights(f"{path} cannot be read; remove its folder and run the same command again, or choose another --out") from error
-    return found
 
 
-def unless_equal(path: Path, told: dict[str, Any]) -> dict[str, Any]:
-    """What is told at the end, or what stands in `path` already where that differs in no more than code and machine: nothing was made."""
-    plain: dict[str, Any] = json.loads(as_json(told))
+def unless_equal(path: Path, report: dict[str, Any]) -> dict[str, Any]:
+    """The report of a finished pre-training, or what stands in `path` where that differs in code and machine only: nothing was made."""
+    plain: dict[str, Any] = json.loads(as_json(report))
     before = read(path) if path.is_file() else {}
     return before if before | {"made_with": 0} == plain | {"made_with": 0} else plain
 
 
 def _differing(one: dict[str, Any], other: dict[str, Any]) -> list[str]:
     """Names of what differs; more steps are none, for a stage can be prolonged, and recordings per pass its checkpoint compares."""
-    found = []
+    names = []
     for k in sorted({*one, *other}):
         a, b = one.get(k), other.get(k)
         if isinstance(a, dict) and isinstance(b, dict):
-            found += [f"{k}.{name}" for name in _differing(a, b)]
+            names += [f"{k}.{name}" for name in _differing(a, b)]
         elif k == "stages" and isinstance(a, list) and isinstance(b, list):
             free = {"steps": 0, "micro": 0}
-            found += [f"stages.{i}.{name}" for i, (x, y) in enumerate(zip(a, b), 1) for name in _differing({**x, **free}, {**y, **free})]
+            names += [f"stages.{i}.{name}" for i, (x, y) in enumerate(zip(a, b), 1) for name in _differing({**x, **free}, {**y, **free})]
         elif a != b:
-            found.append(k)
-    return found
+            names.append(k)
+    return names

@@ -95,16 +95,16 @@ class _Pretraining:
         self.recipe, self.data, self.session, self.first = recipe, data, session, ranks.rank() == 0
 
     def __call__(self) -> dict[str, Any]:
-        self._demand()
+        self._refuse_impossible()
         with output.alone(self.session.out) if self.first else nullcontext():
-            return self._made()
+            return self._run()
 
-    def _made(self) -> dict[str, Any]:
-        mine = facts(self.recipe, self.data)
-        output.demand(self.session.out, mine)
+    def _run(self) -> dict[str, Any]:
+        identity = facts(self.recipe, self.data)
+        output.demand(self.session.out, identity)
         ranks.wait()
         if self.first:
-            output.claim(self.session.out, mine)
+            output.claim(self.session.out, identity)
         ranks.wait()
         first = self._stage(1, descriptors.preset(self.recipe.descriptor), self._new(0))
         encoder, mask = first.kept.load(first.selected)
@@ -114,17 +114,17 @@ class _Pretraining:
             start.encoder.load_state_dict(encoder.state_dict())
             start.mask.data.copy_(mask)
         second = self._stage(2, Nodes(encoder, self.recipe.block), start)
-        told = self._told((first, second))
+        report = self._report((first, second))
         if self.first:
-            told = output.unless_equal(self.session.out / REPORT, told)
+            report = output.unless_equal(self.session.out / REPORT, report)
             network, _ = second.kept.load(second.selected)
             # one entry: safetensors writes several in an order of chance
             put(self.session.out / ENCODER, save(network.state_dict(), {"recipe": self.recipe.digest}))
-            put(self.session.out / output.RECIPE, as_json(mine))
-            put(self.session.out / REPORT, as_json(told))
-        return told
+            put(self.session.out / output.RECIPE, as_json(identity))
+            put(self.session.out / REPORT, as_json(report))
+        return report
 
-    def _demand(self) -> None:
+    def _refuse_impossible(self) -> None:
         """BadSetting where a stage could not be computed, or stage 2 not after stage 1, which is not to be lost by it."""
         model, depth = self.recipe.model, self._network().depth
         if not 0 <= self.recipe.block <= depth:
@@ -168,25 +168,25 @@ class _Pretraining:
         recipe, session = self.recipe, self.session
         name, folder, settings = f"stage {number}", session.out / f"stage{number}", recipe.stages[number - 1]
         if self.first:
-            self._books(number, describe, folder)
+            self._fit_codebooks(number, describe, folder)
         ranks.wait()
-        told = output.read(folder / BOOKS)
+        fitted = output.read(folder / BOOKS)
         books = [codebook.load(folder / f"codebook_{c}.npz") for c in model.codebooks]
-        if [b.digest for b in books] != [told["codebooks"][str(c)]["digest"] for c in model.codebooks]:
+        if [b.digest for b in books] != [fitted["codebooks"][str(c)]["digest"] for c in model.codebooks]:
             raise BadWeights(f"codebooks in {folder} are not those that were fitted; remove that folder and run the same command again")
         kept = KeptEncoders(folder, self.data.development, self._network, windows=recipe.windows, note=session.watcher.note)
         execution = Execution(
-            folder=folder, device=session.device, listener=both(once(self._noting(folder)), session.listener(name)), probe=kept
+            folder=folder, device=session.device, listener=both(once(self._device_noted(folder)), session.listener(name)), probe=kept
         )
         session.watcher.note(f"{name}: {settings.steps} steps of {settings.records(len(self.data.corpus))} recordings")
         points = train(settings, model, self.data.corpus, Codes(describe, books), execution)
         ranks.wait()
-        found = [c for c in kept.checkpoints() if settings.probed(c.step)]  # not those of a schedule that was given up
-        made = _Stage(name, kept, earliest(found), found, points, told, " + ".join(output.read(folder / DEVICES)))
-        session.watcher.note(f"{name}: checkpoint of step {made.selected.step} selected ({made.selected.score:.4f})")
-        return made
+        measured = [c for c in kept.checkpoints() if settings.probed(c.step)]  # not those of a schedule that was given up
+        finished = _Stage(name, kept, earliest(measured), measured, points, fitted, " + ".join(output.read(folder / DEVICES)))
+        session.watcher.note(f"{name}: checkpoint of step {finished.selected.step} selected ({finished.selected.score:.4f})")
+        return finished
 
-    def _noting(self, folder: Path) -> Listener:
+    def _device_noted(self, folder: Path) -> Listener:
         """Keeps the names of the devices on which steps of a stage were made."""
         path = folder / DEVICES
 
@@ -197,7 +197,7 @@ class _Pretraining:
 
         return listen
 
-    def _books(self, number: int, describe: Describe, folder: Path) -> None:
+    def _fit_codebooks(self, number: int, describe: Describe, folder: Path) -> None:
         """Fit the codebooks of a stage, unless they are there."""
         recipe, corpus = self.recipe, self.data.corpus
         sizes = (recipe.codes, recipe.refined)[number - 1]
@@ -206,30 +206,31 @@ class _Pretraining:
             if output.read(path)["key"] != wanted:
                 raise BadSetting(f"{folder} rests on another checkpoint of stage 1; remove that folder, or choose another --out")
             return
-        timed = _Timed(describe, self._device)
+        timed_describe = _Timed(describe, self._device)
         began = time.perf_counter()
         every = tuple(sorted({*sizes, *(size for size in recipe.elbow[number - 1] if size <= self._segments)}))
         with self.session.watcher.stage(f"stage {number}, codebook", len(corpus), "recordings") as advance:
-            books = codebooks(corpus, timed, every, seed=recipe.seed, device=str(self._device), advance=advance)
+            books = codebooks(corpus, timed_describe, every, seed=recipe.seed, device=str(self._device), advance=advance)
         seconds = time.perf_counter() - began
         for size in sizes:
             books[size].save(folder / f"codebook_{size}.npz")
-        found = codebook.elbow(books.values(), map(describe, self.data.development.check.batches(self._device)))
-        put(folder / "elbow.csv", found.to_csv(index=False))
-        rows = found.set_index("codes")
-        told = {
+        elbow = codebook.elbow(books.values(), map(describe, self.data.development.check.batches(self._device)))
+        put(folder / "elbow.csv", elbow.to_csv(index=False))
+        rows = elbow.set_index("codes")
+        summaries = {
             str(c): {"digest": books[c].digest, "used": int(rows.used[c]), "perplexity": float(rows.perplexity[c])} for c in sizes
         }  # fmt: skip
         vectors = books[sizes[0]].facts["fit"]["vectors"]
-        spent = {"extraction": timed.seconds, "clustering": seconds - timed.seconds, "records": vectors // (len(LEADS) * self._nodes)}
-        made = {"key": wanted, "codebooks": told, "description": dict(describe.facts), "seconds": spent, "device": self.session.name}
-        put(path, as_json(made))
-        for c, one in told.items():
+        extraction, records = timed_describe.seconds, vectors // (len(LEADS) * self._nodes)
+        spent = {"extraction": extraction, "clustering": seconds - extraction, "records": records}
+        fitted = {"key": wanted, "codebooks": summaries, "description": dict(describe.facts), "seconds": spent, "device": self.session.name}
+        put(path, as_json(fitted))
+        for c, one in summaries.items():
             self.session.watcher.note(
                 f"stage {number}: {one['used']} of {c} codes used, perplexity {one['perplexity']:.1f} (validation split)"
             )
 
-    def _told(self, stages: "tuple[_Stage, _Stage]") -> dict[str, Any]:
+    def _report(self, stages: "tuple[_Stage, _Stage]") -> dict[str, Any]:
         """pretraining.json."""
         phases = [phase for stage in stages for phase in stage.phases(self.recipe, len(self.data.corpus))]
         corpus = self.data.corpus
@@ -243,7 +244,7 @@ class _Pretraining:
                 "task": self.data.development.task, "train": len(self.data.development.learn.records),
                 "validation": len(self.data.development.check.records),
             },
-            "stages": {stage.name: stage.told() for stage in stages},
+            "stages": {stage.name: stage.summary() for stage in stages},
             "encoder": stages[1].selected.encoder,
             "phases": phase_times.table(phases),
             "made_with": provenance.here(),
@@ -266,12 +267,12 @@ class _Stage:
         """Extraction, clustering, training; probes and checkpoints aside."""
         spent, settings = self.books["seconds"], recipe.stages[int(self.name[-1]) - 1]
         trained = (sum(p.seconds for p in self.points), len(self.points) * settings.records(records), self.devices)
-        made = [
+        prepared = [
             phase_times.Phase(f"{self.name}: {w}", spent[w], spent["records"], self.books["device"]) for w in ("extraction", "clustering")
         ]
-        return [*made, phase_times.Phase(f"{self.name}: training", *trained)]
+        return [*prepared, phase_times.Phase(f"{self.name}: training", *trained)]
 
-    def told(self) -> dict[str, Any]:
+    def summary(self) -> dict[str, Any]:
         """For pretraining.json."""
         last = self.points[-1]
         return {
@@ -289,8 +290,8 @@ class _Timed:
 
     def __call__(self, windows: Tensor) -> Tensor:
         began = time.perf_counter()
-        found = self.describe(windows)
+        described = self.describe(windows)
         if self.device.type == "cuda":
             torch.cuda.synchronize(self.device)
         self.seconds += time.perf_counter() - began
-        return found
+        return described

@@ -1,10 +1,8 @@
 """Recipes: every choice that a pre-training rests on, from the corpora to the checkpoint that is kept."""
 
-import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
 from typing import Any, Literal
 
 from ecgbench import models
@@ -74,7 +72,7 @@ class Recipe:
         """
         unsaid = ("name", "summary", "stages", "elbow", "model")
         own = {k: v for k, v in asdict(self).items() if k not in unsaid}
-        model = {} if self.model == LAEF else {"model": self.model, "model_source": _source(self.model)}
+        model = {} if self.model == LAEF else {"model": self.model, "model_source": models.ROOM.source_hash(self.model)}
         stages = [{k: v for k, v in asdict(s).items() if k != "checkpoint_every"} for s in self.stages]
         plain: dict[str, Any] = json.loads(json.dumps({**own, **model, "stages": stages}))
         return plain
@@ -87,9 +85,9 @@ class Recipe:
     def lines(self) -> list[str]:
         """The recipe as a terminal shows it."""
         facts = {k: v for k, v in self.facts().items() if k != "stages"}
-        rows = [("recipe", f"{self.name}: {self.summary}"), *((k, _told(v)) for k, v in facts.items())]
+        rows = [("recipe", f"{self.name}: {self.summary}"), *((k, _shown(v)) for k, v in facts.items())]
         for number, stage in enumerate(self.stages, 1):
-            rows += [(f"stage {number}", ", ".join(f"{k}={_told(v)}" for k, v in asdict(stage).items() if v is not None))]
+            rows += [(f"stage {number}", ", ".join(f"{k}={_shown(v)}" for k, v in asdict(stage).items() if v is not None))]
         return [f"{k:14} {v}" for k, v in [*rows, ("digest", self.digest)]]
 
     def changed(self, words: Mapping[str, Any]) -> "Recipe":
@@ -110,14 +108,7 @@ class Recipe:
         return replace(self, **own, stages=(replace(first, **rest), replace(second, **rest)))
 
 
-def _source(model: str) -> str | None:
-    """sha256 of the file of a plug-in from outside, which its author may change under its name."""
-    module = models.get(model)
-    own = module.__name__.startswith(f"{models.__name__}.")
-    return None if own or not module.__file__ else hashlib.sha256(Path(module.__file__).read_bytes()).hexdigest()
-
-
-def _told(value: Any) -> str:
+def _shown(value: Any) -> str:
     return ", ".join(map(str, value)) if isinstance(value, tuple | list) else str(value)
 
 

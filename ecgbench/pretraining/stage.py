@@ -208,14 +208,14 @@ class _StageTraining:
         for piece in pieces:
             sums += self._backward(step, piece.to(self.fabric.device))
         of_all_processes(list(self.model.parameters()), sums)
-        found = sums.tolist()
-        loss, nodes = sum(found[:books]) / found[-1], int(found[-1])
+        totals = sums.tolist()
+        loss, nodes = sum(totals[:books]) / totals[-1], int(totals[-1])
         if not math.isfinite(loss):
             raise GateError(f"the pre-training loss is {loss} in step {step}; start anew in another folder, with a lower lr or in float32")
         for p in self.model.parameters():
             p.grad.div_(nodes)  # type: ignore[union-attr]
         self.optimiser.step()
-        return loss, tuple(n / nodes for n in found[books:-1]), nodes
+        return loss, tuple(n / nodes for n in totals[books:-1]), nodes
 
     def _backward(self, step: int, piece: Piece) -> Tensor:
         """Add the gradient of the summed loss of one pass; its sums: entropies, right codes, masked nodes."""
@@ -223,8 +223,8 @@ class _StageTraining:
         _seed(self.fabric.device, seed_of("pre-training dropout", self.stage.seed, step, piece.number) % 2**63)
         try:
             with self.fabric.autocast():
-                found = self.model(piece.signal, piece.measured, piece.masked, targets, piece.dropped)
-            found.entropy.sum().backward()
+                result = self.model(piece.signal, piece.measured, piece.masked, targets, piece.dropped)
+            result.entropy.sum().backward()
         except RuntimeError as error:
             if not out_of_memory(error):
                 raise
@@ -232,8 +232,8 @@ class _StageTraining:
                 f"memory does not suffice for {len(piece.signal)} records per pass; set micro={max(1, len(piece.signal) // 2)} "
                 "(--micro-batch)"
             ) from error
-        entropy = found.entropy.detach()
-        return torch.cat([entropy.double(), found.correct.double(), entropy.new_full((1,), found.nodes).double()])
+        entropy = result.entropy.detach()
+        return torch.cat([entropy.double(), result.correct.double(), entropy.new_full((1,), result.nodes).double()])
 
 
 def _unlogged(point: Point) -> None:

@@ -14,7 +14,20 @@ from ecgbench import adapters, datasets, models
 from ecgbench.benchmark import plan as planning
 from ecgbench.benchmark.engine import ask
 from ecgbench.benchmark.events import (
-    Advance, Died, Disqualified, Event, EventFile, Failed, Finished, InProgress, Note, Over, Skipped, Stage, StageOver, Started,
+    Advance,
+    Died,
+    Disqualified,
+    Event,
+    EventFile,
+    Failed,
+    Finished,
+    InProgress,
+    Note,
+    Over,
+    Skipped,
+    Stage,
+    StageOver,
+    Started,
     Stopped,
 )  # fmt: skip
 from ecgbench.benchmark.job import Compute, Job, Look, Measure, plugins

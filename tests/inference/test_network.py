@@ -1,6 +1,7 @@
 """A network in a lower precision: used where the features stay near, and told apart in keys and notes where they do."""
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from ecgbench import models
-from ecgbench.inference.network import NEAR, Network, Placed, build
+from ecgbench.inference.network import NEAR, Network, Placed, build, choose_path
 from ecgbench.models import Features
 from ecgbench.results.study import read
 
@@ -61,3 +62,16 @@ def test_precision_is_part_of_the_key_and_told(typed: Callable[..., int], tmp_pa
     assert len({next((tmp_path / p / "cells").rglob("DONE")).parent.name for p in studies}) == 2
     exact, near = (float(studies[p].main["value"].iloc[0]) for p in ("float32", "bf16"))
     assert near == pytest.approx(exact, abs=0.05)
+
+
+@pytest.mark.parametrize("called", ["choose_path", "hasten"])
+def test_a_model_chooses_how_it_computes(called: str, tmp_path: Path) -> None:
+    """`hasten`, as the function was called before, is taken too; a model without a choice is eager."""
+    tiny = Path(__file__).parents[1] / "tiny.py"
+    path = tmp_path / f"choosing_{called}.py"
+    path.write_text(tiny.read_text() + f"\n\ndef {called}(network, windows):\n    return f'for {{windows}}'\n")
+    name = models.resolve(str(path))
+    network = models.get(name).build()
+    with pytest.warns(DeprecationWarning, match="choose_path now") if called == "hasten" else nullcontext():
+        assert choose_path(name, network, 7) == "for 7"
+    assert choose_path("stmem", network, 7) == "eager"

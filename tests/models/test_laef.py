@@ -1,5 +1,6 @@
 import copy
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -258,3 +259,47 @@ def test_a_lead_setting_gives_the_same_bits_whatever_else_is_asked(net: laef.Lae
     low, high = signal[1].min(), signal[1].max()
     scaled = torch.from_numpy(2 * (signal[1] - low) / (high - low) - 1).view(2, 1, 500)
     assert difference(torch.from_numpy(everything[2]), net(scaled, everyone(2, 1)).pooled) <= 1e-5
+
+
+def test_the_default_configuration_is_the_papers_network() -> None:
+    config = laef.LaefConfig()
+    assert (config.spacing, config.field, config.node_samples(19)) == (24, 40, range(456, 496))
+    assert (laef.Laef().depth, laef.Laef().width, len(laef.Laef().encodings)) == (2, laef.CARD.dim, 0)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        ({"heads": 7}, "heads=7"),
+        ({"strides": (3, 2)}, "stride"),
+        ({"kernels": (10, 3, 3, 5)}, "twice as long"),
+        ({"encodings": ("time",)}, "time"),
+    ],
+)
+def test_a_configuration_that_is_no_network_is_refused(wrong: dict[str, Any], told: str) -> None:
+    with pytest.raises(BadSetting, match=told):
+        laef.LaefConfig(**wrong)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("encodings", [("lead",), ("position",), ("lead", "position")])
+def test_encodings_tell_leads_and_times_apart_on_every_way_through(encodings: tuple[Any, ...]) -> None:
+    """Shifting all leads by one row moves the pooled feature where leads are encoded; nodes of a constant differ where places are."""
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        network = laef.Laef(laef.LaefConfig(width=32, blocks=2, encodings=encodings)).eval()
+    signal, measured = noise(4, 5, 500), torch.tensor(MIXED).bool()
+    whole, tokens = network(signal, measured), network.embed_leads(signal)
+    for given in (tokens, network.per_lead(tokens)):
+        assert difference(network.encode(given, measured).sequence, whole.sequence) <= 1e-5
+    (nodes,) = network.outputs(tokens[measured], measured, (2,))
+    assert difference(nodes[:2].flatten(0, 1), whole.sequence[0, :40]) <= 1e-5
+    moved = network(signal.roll(1, 1), measured.roll(1, 1)).pooled
+    assert (difference(moved, whole.pooled) > 1e-4) == ("lead" in encodings)
+    still = network(torch.zeros(1, 1, 500), everyone(1, 1)).sequence[0]
+    assert (difference(still[3], still[9]) > 1e-4) == ("position" in encodings)
+
+
+def test_plug_ins_may_still_call_the_choice_of_path_by_its_old_name() -> None:
+    with pytest.warns(DeprecationWarning, match="choose_path"):
+        assert laef.hasten is laef.choose_path

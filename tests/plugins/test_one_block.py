@@ -32,7 +32,7 @@ def test_it_keeps_every_promise_of_a_model() -> None:
 
 
 def test_it_stands_on_the_page_beside_laef(tmp_path: Path, typed: Callable[..., int], monkeypatch: pytest.MonkeyPatch) -> None:
-    assert typed(tmp_path, "--models", f"laef,{VARIANT}", "--leads", "2,12") == 0
+    assert typed(tmp_path, "--models", f"laef,{VARIANT}") == 0
     page = shown(tmp_path, monkeypatch)
     assert "LAEF" in page
     assert "One block" in page
@@ -68,5 +68,5 @@ def test_a_model_that_offers_no_nodes_is_refused_before_anything_is_computed(
     with pytest.raises(SystemExit) as end:
         main()
     assert end.value.code == 2
-    assert "model stmem cannot be pre-trained: its network has no outputs" in capsys.readouterr().err
+    assert "model stmem cannot be pre-trained: its network has no embed_leads, outputs" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()

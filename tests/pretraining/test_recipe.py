@@ -1,5 +1,8 @@
 """Recipes as the paper and the command line have them."""
 
+import json
+from pathlib import Path
+
 import pytest
 
 from ecgbench.errors import BadSetting, UnknownName
@@ -45,3 +48,11 @@ def test_a_recipe_for_a_cpu_stays_small() -> None:
     small = RECIPES["small-cpu"]
     assert sum(s.steps for s in small.stages) <= 2000
     assert {s.batch for s in small.stages} == {64}
+
+
+def test_the_recipe_of_the_shipped_weights_keeps_its_hash_and_another_model_changes_it() -> None:
+    """The hash stands in the weights; naming LAEF, which recipes did not do when they were made, leaves it as it was."""
+    shipped = json.loads((Path(__file__).parents[2] / "models" / "laef" / "pretraining.json").read_text())["recipe"]
+    recipe = get(shipped["name"])
+    assert recipe.digest == recipe.changed({"model": "laef"}).digest == shipped["digest"]
+    assert recipe.changed({"model": "stmem"}).digest != recipe.digest
