@@ -19,6 +19,7 @@ from typing import Any
 from urllib.parse import quote
 
 from ecgbench.errors import BadSetting, UnknownName
+from ecgbench.text import shortened
 
 
 def plain(name: str) -> str:
@@ -187,7 +188,7 @@ class Room:
             frames = [f for f in trace if not f.filename.startswith("<") and f.filename != __file__]
             known = bool(frames) and not isinstance(error, SyntaxError)
             place = f" at {Path(frames[-1].filename).name}:{frames[-1].lineno}" if known else ""
-            said = " ".join(str(error).split())[:200]
+            said = shortened(str(error), 200)
             kind = type(error).__name__
             raise BadSetting(f"the {self.kind} {source} cannot be imported: {kind}{place}: {said}") from error
 

@@ -41,7 +41,8 @@ def shortened(text: str, most: int, end: bool = False) -> str:
     >>> shortened("PTB-XL Super", 8), shortened("/data/ptbxl/prepared", 10, end=True)
     ('PTB-XL …', '…/prepared')
     """
-    whole = line(text)
+    text = str(text)
+    whole = line(text[-8 * most :] if end else text[: 8 * most])  # an error's message may hold megabytes
     if len(whole) <= most:
         return whole
     return "…" + whole[len(whole) - most + 1 :] if end else whole[: most - 1] + "…"

@@ -26,4 +26,5 @@ def test_a_duration_has_two_units_at_most_and_none_that_is_full(seconds: float) 
 
 def test_counts_and_cuts() -> None:
     assert [counted(n, "cell") for n in (0, 1, 2)] == ["0 cells", "1 cell", "2 cells"]
+    assert shortened("\x1b" + "x" * 10**8, 8) == "U+001Bx…"
     assert len(shortened("x" * 100, 10)) == len(shortened("x" * 100, 10, end=True)) == 10

@@ -7,6 +7,7 @@ import typer
 
 from ecgbench.cli.lists import JSON, cards, show
 from ecgbench.errors import BadSetting, EcgbenchError
+from ecgbench.text import size
 
 MEGABYTE = 10**6
 
@@ -108,7 +109,7 @@ def pack(
 
     shipped = pack.pack(run, to)
     change = f"rounding moved no value by more than {shipped['largest_change']:.1e}"
-    typer.echo(f"{to / shipped['file']}: {shipped['bytes'] / MEGABYTE:.1f} MB, {shipped['dtype']}; {change}")
+    typer.echo(f"{to / shipped['file']}: {size(shipped['bytes'])}, {shipped['dtype']}; {change}")
     typer.echo(f"sha256 {shipped['sha256']}")
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from ecgbench.errors import BadSetting
 from ecgbench.files import lines, put, writing
+from ecgbench.text import duration
 
 FILE = "curve.csv"
 RECENT = 100
@@ -66,11 +67,9 @@ class Report:
 
     def __str__(self) -> str:
         accuracy = "/".join(f"{a:.3f}" for a in self.accuracy)
-        minutes = round(self.left / 60)
-        left = f"{minutes // 60} h {minutes % 60:02d} min" if minutes >= 60 else f"{minutes} min"
         return (
             f"step {self.step}/{self.steps}: loss {self.loss:.4f}, masked accuracy {accuracy}, {self.rate:.0f} records/s, "
-            f"{self.waiting:.0%} of the time waiting for data, {left} left"
+            f"{self.waiting:.0%} of the time waiting for data, {duration(self.left)} left"
         )
 
 

@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 from ecgbench.errors import BadSetting
 from ecgbench.files import writing
+from ecgbench.text import shortened
 
 Progress = Callable[[int, int | None], None]
 """Told how many bytes are here, of how many (None: the server does not say)."""
@@ -106,7 +107,7 @@ def reason(error: Exception, url: str) -> str:
         if not isinstance(inner, Exception):
             break
         chain = inner
-    told = " ".join(str(error).split())[:200]
+    told = shortened(str(error), 200)
     if "OfflineModeIsEnabled" in kinds:
         return "HF_HUB_OFFLINE is set"
     if "incomplete" in told:

@@ -22,6 +22,7 @@ from ecgbench.cards import ModelCard, Weights
 from ecgbench.errors import BadSetting, BadWeights, UnknownName, WriteError
 from ecgbench.files import as_json, put
 from ecgbench.room import folder_name, plain
+from ecgbench.text import shortened
 from ecgbench.weights import shipped
 
 CACHE, LOCK = "ECGBENCH_WEIGHTS", "ECGBENCH_LOCK"
@@ -213,7 +214,7 @@ def _json(path: Path, remedy: str) -> Json:
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise BadSetting(f"{path} cannot be read ({' '.join(str(error).split())[:120]}); {remedy}") from None
+        raise BadSetting(f"{path} cannot be read ({shortened(str(error), 120)}); {remedy}") from None
     if not isinstance(found, dict):
         raise BadSetting(f"{path} holds no JSON object; {remedy}")
     return found

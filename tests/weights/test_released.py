@@ -1,6 +1,5 @@
 """From an authors' file to `--weights released`: conversion, pins, lock file, terms, archives, and what is said where it fails."""
 
-import fcntl
 import hashlib
 import json
 import shutil
@@ -17,6 +16,7 @@ import torch
 from torch import nn
 
 from ecgbench.errors import BadSetting, BadWeights, UnknownName
+from ecgbench.files import locked
 from ecgbench.inference import network
 from ecgbench.models import ROOM
 from ecgbench.weights import convert, load, released
@@ -234,11 +234,8 @@ def test_a_file_for_another_name_of_the_card(author: Author) -> None:
 
 
 def test_only_one_command_fetches_a_model(author: Author) -> None:
-    author.house.mkdir(parents=True)
-    with (author.house / ".lock").open("w") as held:
-        fcntl.flock(held, fcntl.LOCK_EX)
-        with pytest.raises(BadSetting, match="another command is fetching weights of sage"):
-            author.fetch()
+    with locked(author.house), pytest.raises(BadSetting, match="another command is fetching weights of sage"):
+        author.fetch()
 
 
 def archive(author: Author, *members: tuple[str, bytes]) -> Path:

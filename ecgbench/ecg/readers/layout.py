@@ -9,6 +9,7 @@ import numpy as np
 from ecgbench.ecg.leads import canonical
 from ecgbench.ecg.recording import Recording
 from ecgbench.errors import BadRecord, UnknownName
+from ecgbench.text import shortened
 
 MISSING = -(2**15)
 """The value that stands for "no sample" where samples are 16-bit integers, as in WFDB."""
@@ -84,7 +85,7 @@ def refused(path: Path, record: str, kind: str, error: Exception) -> BadRecord:
 
 def one_line(error: Exception) -> str:
     """What an error says, in one line of limited length."""
-    return f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
+    return f"{type(error).__name__}: {shortened(str(error), 200)}"
 
 
 def _is_lead(name: str) -> bool:
