@@ -117,8 +117,9 @@ def _make(recipe: Any, places: Places, device: str, project: str | None) -> None
     typer.echo("\n".join(phase_times.lines(told["phases"])))
     drawn = reports.write(reports.read(places.out), places.out / "report")
     typer.echo("\n".join(str(path) for path in [places.out / pretrain.ENCODER, *drawn]))
-    entered = next((str(p) for p in models.ROOM.paths() if p.stem == recipe.model), recipe.model)
-    typer.echo(f"next: ecgbench run --models {entered} --weights {recipe.model}={places.out / pretrain.ENCODER} ...")
+    typer.echo(
+        f"next: ecgbench run --models {models.ROOM.argument(recipe.model)} --weights {recipe.model}={places.out / pretrain.ENCODER} ..."
+    )
 
 
 class _Quiet:
