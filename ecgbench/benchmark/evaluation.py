@@ -46,17 +46,20 @@ class Evaluation:
     _caches: dict[str, FeatureCache] = field(default_factory=dict)
     _policies: dict[str, Policy] = field(default_factory=dict)
     _rows: dict[tuple[LeadSetting, Draw], np.ndarray] = field(default_factory=dict)
+    _view: View | None = None
+    _path: str = ""
 
-    @cached_property
-    def view(self) -> View:
-        """The recordings as the contract's filter and rate make them."""
-        found = View(self.selection.prepared, self.contract)
-        missing = found.missing(list(self.selection.index["record"]))
-        with self.watcher.stage(f"{self.name}: filter and resample", len(missing), "records") as advance:
-            for start in range(0, len(missing), BATCH):
-                found.fill(missing[start : start + BATCH])
-                advance(len(missing[start : start + BATCH]))
-        return found
+    def recordings(self) -> View:
+        """The recordings as the contract's filter and rate make them; made at the first call, with progress."""
+        if self._view is None:
+            view = View(self.selection.prepared, self.contract)
+            missing = view.missing(list(self.selection.index["record"]))
+            with self.watcher.stage(f"{self.name}: filter and resample", len(missing), "records") as advance:
+                for start in range(0, len(missing), BATCH):
+                    view.fill(missing[start : start + BATCH])
+                    advance(len(missing[start : start + BATCH]))
+            self._view = view
+        return self._view
 
     @property
     def name(self) -> str:
@@ -72,9 +75,10 @@ class Evaluation:
     def records(self) -> dict[str, list[Record]]:
         """Per split, the records that hold at least one window."""
         found: dict[str, list[Record]] = {}
+        view = self.recordings()
         for split in SPLITS:
             named = self.table.loc[self.table["split"] == split, "record"].items()
-            counted = [(int(str(p)), str(r), self.contract.windows(self.view.length(r))) for p, r in named]
+            counted = [(int(str(p)), str(r), self.contract.windows(view.length(r))) for p, r in named]
             found[split] = [r for r in counted if r[2] > 0]
             if not found[split]:
                 raise BadSetting(f"{self.name}: no {split} record is as long as one window of {self.contract.seconds} s")
@@ -99,7 +103,7 @@ class Evaluation:
     def _training(self) -> TrainingSplit:
         index = self.selection.prepared.index
         allowed = frozenset(index.loc[index["split"] == "train", "record"])
-        return TrainingSplit(allowed, lambda: ((r, self.view.get(r)) for _, r, _ in self.records["train"]))
+        return TrainingSplit(allowed, lambda: ((r, self.recordings().get(r)) for _, r, _ in self.records["train"]))
 
     def refusal(self, cell: Cell, scoring: Scoring) -> str | None:
         """A sentence when a cell cannot run, else None."""
@@ -135,10 +139,14 @@ class Evaluation:
         return self._rows[asked]
 
     def choose_path(self) -> str:
-        """Let the network choose how it computes ("eager" or "compiled"): it follows from the records alone, never from the
-        work that is left, for the ways differ in the last bits."""
-        windows = sum(w for records in self.records.values() for _, _, w in records)
-        return choose_path(self.network.name, self.network.module, windows)
+        """Let the network take its way of computing ("eager" or "compiled"), once, and say which it is.
+
+        It follows from the records alone, never from the work that is left, for the ways differ in the last bits.
+        """
+        if not self._path:
+            windows = sum(w for records in self.records.values() for _, _, w in records)
+            self._path = choose_path(self.network.name, self.network.module, windows)
+        return self._path
 
     def facts(self, policy: str) -> dict[str, Any]:
         """Everything that can change a feature, for keys."""
@@ -171,7 +179,7 @@ class Evaluation:
         encoder = Encoder(self.network.encoder, self.contract, self.policy(policy), singly, self.network.card.dim)
         missing = cache.missing(wanted)
         with self.watcher.stage(f"{self.name}: {what}", len(missing), "windows") as advance:
-            cache.compute(encoder, self.view, missing, advance)
+            cache.compute(encoder, self.recordings(), missing, advance)
 
     def training_rows(self, fit: Fit, training: Training) -> dict[str, list[np.ndarray]]:
         """Rows of work that a linear fit needs: of "train" one array per epoch, or one of everything; of "val" one array."""
@@ -208,7 +216,7 @@ class Evaluation:
 
     def tuned(self, network: Network) -> "Evaluation":
         """The same model, contract, records and policies with fine-tuned weights."""
-        return replace(self, network=network, before_tuning=self, _caches={})
+        return replace(self, network=network, before_tuning=self, _caches={}, _path="")
 
     def forget(self) -> None:
         """Remove the features that were computed: those of a fine-tuned network serve no other fit."""

@@ -172,7 +172,7 @@ def _examples(evaluation: Evaluation, split: str, task: Task) -> finetune.Exampl
         records=[r for _, r, _ in records],
         windows=[w for _, _, w in records],
         target=evaluation.target(split, task.columns),
-        view=evaluation.view.get,
+        view=evaluation.recordings().get,
     )
 
 

@@ -60,9 +60,8 @@ class Run:
         """
         self.keep_features = keep_features
         sweep(self.store.path)
-        self.store.join(self.asked)
-        command = Invocation(self.store, self.device)
         self.plan = self.store.write_plan(self.asked)
+        command = Invocation(self.store, self.device)
         asked = set(self.asked.cells)
         self.cells = [c for c in self.plan.cells if c in asked or self._entered(c)]
         self._compute(self._jobs())
