@@ -87,7 +87,7 @@ def test_a_fit_keeps_what_it_predicts_for_the_validation_records(training: dict[
     table, note = pd.read_parquet(done.with_name("validation.parquet")), json.loads(done.with_name("fit.json").read_text())
     probability, target = (table[[c for c in table if c.startswith(f"{kind}:")]].to_numpy() for kind in ("probability", "target"))
     assert note["format"] == 2
-    assert macro_auroc(target, probability) == pytest.approx(note["val_macro_auroc"], abs=1e-6)
+    assert macro_auroc(target, probability) == pytest.approx(note["validation"], abs=1e-6)
     assert set(table["record"]).isdisjoint(pd.read_parquet(next((run / "cells").rglob("predictions.parquet")))["record"])
     assert not list(run.rglob("checkpoint.safetensors"))
 
