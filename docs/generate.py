@@ -116,7 +116,10 @@ def metric_table() -> str:
 
 def report_table() -> str:
     """Reports."""
-    return table(("name", "what it shows"), [(f"`{name}`", first_sentence(module)) for name, module in plug_ins(reports.ROOM)])
+    cards = {name: module.CARD for name, module in plug_ins(reports.ROOM)}
+    order = sorted(cards, key=lambda name: (cards[name].reads != "run", cards[name].reads, cards[name].order))
+    rows = [(f"`{name}`", f"a {cards[name].reads}", cards[name].summary) for name in order]
+    return table(("name", "of", "what it shows"), rows)
 
 
 def suite_lists() -> str:

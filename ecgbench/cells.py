@@ -168,7 +168,8 @@ class Plan:
             {**asdict(c.fit), "fit_task": c.fit.task, "fit_policy": c.fit.policy, "task": c.task, "policy": c.policy, **_setting_json(c)}
             for c in self.cells
         ]
-        return {"name": self.name, "suite": self.suite, **self.shared(), "scoring": asdict(self.scoring), "cells": cells}
+        scoring = {**asdict(self.scoring), "metrics": list(self.scoring.metrics)}
+        return {"name": self.name, "suite": self.suite, **self.shared(), "scoring": scoring, "cells": cells}
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> "Plan":

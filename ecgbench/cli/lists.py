@@ -67,10 +67,12 @@ def metrics(as_json: bool = JSON) -> None:
 
 
 def reports(as_json: bool = JSON) -> None:
-    """Reports that `ecgbench report` draws."""
+    """Reports that `ecgbench report` writes, and of what."""
     from ecgbench import reports as room
 
-    show([{"name": n, "summary": _summary(module)} for n, module in _modules(room.ROOM)], as_json, ("name", "summary"))
+    found = cards(room.ROOM, room.ReportCard)
+    rows = [{"name": name, "title": card.title, "reads": card.reads, "summary": card.summary} for name, card in found]
+    show(rows, as_json, ("name", "reads", "summary"))
 
 
 def engines(as_json: bool = JSON) -> None:

@@ -1,6 +1,7 @@
 """What every metric keeps: its range, its direction, and numbers that depend on records and not on their order."""
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from types import ModuleType
 from typing import Any
 
@@ -19,7 +20,7 @@ CLOSE = 1e-9
 def check(name: str) -> list[dict[str, Any]]:
     """Try every property on the metric called `name`: rows of name, ok, detail."""
     name = metrics.resolve(name)
-    return tried((what, lambda attempt=attempt: attempt(metrics.get(name))) for what, attempt in properties())
+    return tried((what, partial(_attempt, attempt, name)) for what, attempt in properties())
 
 
 def properties() -> Iterator[tuple[str, Callable[[ModuleType], str]]]:
@@ -32,6 +33,10 @@ def properties() -> Iterator[tuple[str, Callable[[ModuleType], str]]]:
     yield "better predictions have the better value", directed
     yield "influence values sum to 0 and say where a weight moves the value", influences
     yield "replicates at equal weights are the value", replicated
+
+
+def _attempt(attempt: Callable[[ModuleType], str], name: str) -> str:
+    return attempt(metrics.get(name))
 
 
 def has_card(metric: ModuleType) -> str:

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure as Sheet
 
 Reads = Literal["run", "profile", "pretraining"]
+Format = Literal["csv", "md", "tex", "html"]
 Row = Mapping[str, Any]
 
 
@@ -129,7 +130,7 @@ class Table:
     """Why scores are missing; see Score.footnote."""
     numbers: Numbers | None = None
     """What its CSV file holds, where that is not `rows`."""
-    formats: Sequence[Literal["csv", "md", "tex", "html"]] = ("csv", "md", "tex", "html")
+    formats: Sequence[Format] = ("csv", "md", "tex", "html")
     """Where it is shown."""
 
     def __post_init__(self) -> None:

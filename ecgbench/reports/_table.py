@@ -91,7 +91,7 @@ def score_text(score: Score) -> str:
 def groups(table: Table) -> Iterator[tuple[Any, list[Row]]]:
     """(what the column of kind group holds, or None; its rows) of neighbouring rows that belong together."""
     by = next((column.name for column in table.columns if column.kind == "group"), None)
-    for value, rows in groupby(table.rows, key=lambda row: row.get(by)):
+    for value, rows in groupby(table.rows, key=lambda row: None if by is None else row.get(by)):
         yield value, list(rows)
 
 

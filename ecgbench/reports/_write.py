@@ -19,7 +19,7 @@ def write(source: Any, folder: Path, only: Sequence[str] | None, also: Sequence[
     reads, kind = _kinds.of(source)
     sections = [section for name in chosen(reads, only, also) for section in _sections(name, source)]
     files, summaries = _files(sections)
-    drawings = {name.removesuffix(".svg"): text for name, text in files.items() if name.endswith(".svg")}
+    drawings = {name.removesuffix(".svg"): text for name, text in files.items() if isinstance(text, bytes)}
     beside = {name: summaries.get(name, "") for name in files}
     page = html(kind.heading(source), sections, drawings, beside)
     sweep(folder, below=False)  # the reader's folder: what else lies below it is not ours

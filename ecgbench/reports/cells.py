@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from ecgbench.reports import Column, Numbers, ReportCard, Section, Table
+from ecgbench.reports import Column, Format, Numbers, ReportCard, Section, Table
 from ecgbench.reports._facts import gaps, labels_of, records, tasks
 from ecgbench.results.notes import PENDING
 from ecgbench.results.study import Study
@@ -35,7 +35,7 @@ def sections(study: Study) -> list[Section]:
         rows=records(study.cells),
         summary="one row per cell and metric: every lead draw, its key and its place in the run",
     )
-    formats = ("csv", "html") if rows else ("csv",)
+    formats: tuple[Format, ...] = ("csv", "html") if rows else ("csv",)
     table = Table(name="cells", columns=_COLUMNS, rows=rows, numbers=numbers, formats=formats)
     return [Section(name="cells", title=CARD.title, parts=[table])]
 

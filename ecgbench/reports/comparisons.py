@@ -1,6 +1,6 @@
 """Paired comparisons: each model against the best of its task and lead setting, with p corrected for all pairs."""
 
-from ecgbench.reports import Cell, Column, Numbers, ReportCard, Section, Table, p_value, signed
+from ecgbench.reports import Cell, Column, Format, Numbers, ReportCard, Row, Section, Table, p_value, signed
 from ecgbench.reports._facts import Compared, comparisons, labels_of, records, tasks
 from ecgbench.results.study import Study
 
@@ -31,21 +31,31 @@ def sections(study: Study) -> list[Section]:
         rows=records(study.comparisons),
         summary="one row per comparison with the best of a metric, task and lead setting",
     )
-    tables = []
-    for name, card in study.metrics.items():
-        rows = [
+    tables: list[Table] = []
+    for name in study.metrics:
+        rows: list[Row] = [
             {"task": titles[row.task], "model": labels[row.column], "best": labels[row.best], **_spelled(row)}
             for task in titles
             for row in comparisons(study.of(name))
             if row.task == task
         ]
-        more = {"notes": [_NOTE]} if rows else {}
-        first = name == study.metric
-        formats = (*(("csv",) if first else ()), *(("html",) if rows else ()))
-        caption = f"By macro {card.title}." if len(study.metrics) > 1 else ""
-        stem = "comparisons" if first else f"comparisons_{name}"
-        tables.append(Table(name=stem, caption=caption, columns=_COLUMNS, rows=rows, numbers=numbers, formats=formats, **more))
+        tables.append(_table(name, study, rows, numbers))
     return [Section(name="comparisons", title="Paired comparisons with the best", short=CARD.title, parts=tables)]
+
+
+def _table(metric: str, study: Study, rows: list[Row], numbers: Numbers) -> Table:
+    """The comparisons by one metric; the table of the first is written as CSV."""
+    first = metric == study.metric
+    formats: dict[Format, bool] = {"csv": first, "html": bool(rows)}
+    return Table(
+        name="comparisons" if first else f"comparisons_{metric}",
+        caption=f"By macro {study.metrics[metric].title}." if len(study.metrics) > 1 else "",
+        columns=_COLUMNS,
+        rows=rows,
+        notes=[_NOTE],
+        numbers=numbers,
+        formats=[kind for kind, shown in formats.items() if shown],
+    )
 
 
 def _spelled(row: Compared) -> dict[str, object]:

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from ecgbench.reports import Column, Figure, Numbers, ReportCard, Row, Section, Table, handle, lead_axis, look
+from ecgbench.reports import Column, Figure, Numbers, Part, ReportCard, Row, Section, Table, handle, lead_axis, look
 from ecgbench.results.profile import CLASSES, COSTS, PAPER, Costs, Profile
 from ecgbench.text import counted, enumerated
 
@@ -75,7 +75,8 @@ def sections(profile: Profile) -> list[Section]:
     if costs is None or not costs.rows:
         return []
     timed = any(row["latency_ms_sample"] is not None for row in costs.rows)
-    parts = [_table(costs), *([_beside(costs)] if costs.paper else []), *([_throughput(costs)] if timed else [])]
+    parts: list[Part] = [_table(costs), *([_beside(costs)] if costs.paper else [])]
+    parts += [_throughput(costs)] if timed else []
     return [Section(name="cost", title="Cost by the number of measured leads", short=CARD.title, parts=parts)]
 
 
@@ -146,9 +147,13 @@ def _beside(costs: Costs) -> Table:
     named = "; ".join(f"{letter}: {rule}" for rule, letter in letters.items() if rule in used)
     colon = f"; {named}" if named else ""
     rule = f"Rule by which the paper's backward figure comes out{colon}; none: by none that was tried."
-    rows = [
-        {"title": costs.titles[row["model"]], "leads": str(row["leads"]), "rule": letters.get(row["backward_rule"], "none")}
-        | {key: _number(row[key], digits) for key, _, digits in _BESIDE}
+    rows: list[Row] = [
+        {
+            "title": costs.titles[row["model"]],
+            "leads": str(row["leads"]),
+            "rule": letters.get(row["backward_rule"], "none"),
+            **{key: _number(row[key], digits) for key, _, digits in _BESIDE},
+        }
         for row in costs.paper
     ]
     figures = [Column(key, head, "number") for key, head, _ in _BESIDE]

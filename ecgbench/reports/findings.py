@@ -8,20 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ecgbench.reports import Notes, ReportCard, Section, p_value, points
-from ecgbench.reports._facts import (
-    FULL,
-    Block,
-    Compared,
-    Gap,
-    Grid,
-    Head,
-    Kept,
-    comparisons,
-    gaps,
-    grid,
-    setting_words,
-    survival,
-)
+from ecgbench.reports._facts import FULL, Compared, Gap, Head, comparisons, gaps, setting_words
+from ecgbench.reports._grid import Block, Grid, Kept, grid, survival
 from ecgbench.results.notes import PENDING
 from ecgbench.results.study import Study
 from ecgbench.text import counted, enumerated

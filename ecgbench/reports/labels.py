@@ -3,8 +3,9 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ecgbench.reports import Column, Group, Numbers, ReportCard, Section, Table, Text, points
-from ecgbench.reports._facts import Grid, grids, records, setting_words
+from ecgbench.reports import Column, Group, Numbers, Part, ReportCard, Section, Table, Text, points
+from ecgbench.reports._facts import records, setting_words
+from ecgbench.reports._grid import Grid, grids
 from ecgbench.results.study import Study
 from ecgbench.text import counted, enumerated
 
@@ -25,7 +26,7 @@ def sections(study: Study) -> list[Section]:
         summary="one row per cell, metric and label",
     )
     all_rows = Table(name="labels", columns=(), rows=(), numbers=numbers, formats=("csv",))
-    shown = [Text(intro, "fine"), *groups] if groups else []
+    shown: list[Part] = [Text(intro, "fine"), *groups] if groups else []
     return [Section(name="labels", title=title, short=CARD.title, parts=[*shown, all_rows])]
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from ecgbench.cards import MetricCard
 from ecgbench.reports import LONGEST, Figure, Numbers, ReportCard, Section, handle, lead_axis, look
-from ecgbench.reports._facts import Block, Head, columns, gaps, labels_of, leads_of, main_rows, tasks
+from ecgbench.reports._facts import Head, Task, columns, gaps, labels_of, leads_of, main_rows, tasks
 from ecgbench.results.study import Study
 from ecgbench.text import enumerated, shortened
 
@@ -39,7 +39,7 @@ class _Curve:
 
     metric: MetricCard
     heads: Sequence[Head]
-    blocks: Sequence[Block]
+    blocks: Sequence[Task]
     points: Sequence[Point]
 
 
@@ -119,7 +119,7 @@ def _draw(curve: _Curve, sheet: "Sheet") -> list[Any]:
     return [handle(label, at) for at, label in enumerate(labels) if at in drawn]
 
 
-def _panel(ax: "Axes", curve: _Curve, block: Block, points: Sequence[Point]) -> None:
+def _panel(ax: "Axes", curve: _Curve, block: Task, points: Sequence[Point]) -> None:
     spots = _spots(points)
     drawn = sorted({point["series"] for point in points})
     for place, at in enumerate(drawn):

@@ -8,8 +8,9 @@ tasks that are evaluated only.
 
 from collections.abc import Sequence
 
-from ecgbench.reports import Cell, Column, Numbers, ReportCard, Row, Section, Table, Text
-from ecgbench.reports._facts import Grid, grids, main_rows, records, setting_words
+from ecgbench.reports import Cell, Column, Format, Numbers, ReportCard, Row, Section, Table, Text
+from ecgbench.reports._facts import main_rows, records, setting_words
+from ecgbench.reports._grid import Grid, grids
 from ecgbench.reports._text import millions
 from ecgbench.results.study import Study
 from ecgbench.text import enumerated
@@ -45,7 +46,7 @@ def sections(study: Study) -> list[Section]:
 
 def table(name: str, grid: Grid, about: Sequence[str], numbers: Numbers | None) -> Table:
     """The table of one metric; only the one with `numbers` is written as CSV and repeats what is said `about` all."""
-    formats = ("csv", "md", "tex", "html") if numbers else ("md", "tex", "html")
+    formats: tuple[Format, ...] = ("csv", "md", "tex", "html") if numbers else ("md", "tex", "html")
     return Table(
         name=name,
         caption=f"Macro {grid.metric.title} × 100 by task and measured leads.",

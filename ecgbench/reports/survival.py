@@ -1,7 +1,8 @@
 """Skill kept: the share of the skill above chance at 12 leads that is left at fewer."""
 
 from ecgbench.reports import Cell, Column, ReportCard, Section, Table, points
-from ecgbench.reports._facts import FULL, Grid, grids, setting_words, survival
+from ecgbench.reports._facts import FULL, setting_words
+from ecgbench.reports._grid import Grid, grids, survival
 from ecgbench.results.study import Study
 
 CARD = ReportCard(
@@ -30,7 +31,7 @@ def _table(name: str, grid: Grid) -> Table:
         rows=[
             {"task": titles[row.task], "model": Cell(row.head.label, "‡" if row.head.random else ""), "full": row.full}
             | dict.fromkeys(leads)
-            | row.shares
+            | dict(row.shares)
             for row in kept
         ],
         notes=[

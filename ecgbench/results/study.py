@@ -196,8 +196,10 @@ def _rows(outcomes: Sequence[Outcome], cards: Mapping[str, MetricCard]) -> list[
     for metric, o in ((m, o) for m in cards for o in outcomes):
         c = o.cell
         place = (metric, c.task, c.fit.model, c.setting.typed, c.policy)
-        words = dict(zip(("metric", "task", "model", "leads", "policy"), place, strict=True))
-        row = rows.setdefault(place, Row(**words, sign=cards[metric].sign, weights=c.fit.weights))
+        row = rows.setdefault(
+            place, Row(metric=metric, task=c.task, model=c.fit.model, leads=c.setting.typed, policy=c.policy,
+                       sign=cards[metric].sign, weights=c.fit.weights),
+        )  # fmt: skip
         if metric in o.scored:
             row.cells.append(o.scored[metric])
         elif row.status != "failed":

@@ -69,7 +69,7 @@ def cells(outcomes: Sequence[Outcome], metrics: Sequence[str]) -> pd.DataFrame:
 def _cell(outcome: Outcome, metric: str) -> dict[str, Any]:
     cell, scored, result = outcome.cell, outcome.scored.get(metric), outcome.result
     document = result.document if result else {}
-    macro = scored.table.iloc[0] if scored else {}
+    macro: Mapping[Any, Any] = scored.table.iloc[0].to_dict() if scored else {}
     return {
         "task": cell.task, "model": cell.fit.model, "leads": cell.setting.typed, "setting": str(cell.setting),
         "seed": getattr(cell.setting, "seed", None), "fit_seed": cell.fit.seed, "fold": cell.fit.fold,

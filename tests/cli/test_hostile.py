@@ -142,7 +142,7 @@ def test_lists_survive_strangers_that_cannot_be_imported(tmp_path):
     for group in ("models", "adapters", "datasets", "reports"):
         plugin(site, group, f"evil{group}", PLUGIN.format(canary=str(canary)))
     plugin(site, "models", "cardless", "CARD = build = 'none'\n")
-    for room, own in (("models", "laef"), ("tasks", "ptbxl_super"), ("adapters", "zero"), ("reports", "page")):
+    for room, own in (("models", "laef"), ("tasks", "ptbxl_super"), ("adapters", "zero"), ("reports", "main_table")):
         done = ecgbench(room, cwd=tmp_path, PYTHONPATH=str(site))
         assert done.returncode == 0, done.stderr
         assert own in done.stdout

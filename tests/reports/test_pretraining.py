@@ -194,8 +194,8 @@ def test_nothing_to_draw_and_damaged_files_are_said(tmp_path: Path) -> None:
 
 def test_the_command_draws_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = make(tmp_path / "a")
-    report(folder, tmp_path / "b", None, None)
+    report(folder, tmp_path / "b", None, None, None)
     assert str(tmp_path / "b/index.html") in capsys.readouterr().out
     assert not (folder / "report").exists()
     with pytest.raises(BadSetting, match="report main_table reads a run, and this is a pretraining"):
-        report(folder, None, "main_table", None)
+        report(folder, None, None, "main_table", None)
