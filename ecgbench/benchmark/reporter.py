@@ -31,8 +31,10 @@ class Reporter:
         """A stretch of work; the context gives a function to call with the pieces just done."""
         stage = next(self._stages)
         self.emit(events.Stage(self.job, stage, text, int(total), unit))
-        yield lambda n: self.emit(events.Advance(self.job, stage, int(n)))
-        self.emit(events.StageOver(self.job, stage))
+        try:
+            yield lambda n: self.emit(events.Advance(self.job, stage, int(n)))
+        finally:
+            self.emit(events.StageOver(self.job, stage))
 
     def in_progress(self, cells: Sequence[Cell], together: bool = False) -> None:
         """What is lost if this process ends from now on; see `events.InProgress`."""

@@ -106,6 +106,8 @@ class Run:
                 for event in self.engine.events(POLL) if self.in_flight else ():
                     self._take(event)
         finally:
+            for job in self.in_flight:
+                self.display.end(job)
             for claim in [*self.claimed, *(claim for _, claim in self.in_flight.values())]:
                 claim.lock.close()
 

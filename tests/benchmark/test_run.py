@@ -221,7 +221,7 @@ def test_what_a_model_cannot_do_is_skipped_and_said(typed: Typed, tmp_path: Path
         {"made": "self.norm = nn.BatchNorm1d(CARD.dim)", "before": "self.norm.train()"},
     ],
 )
-def test_an_encoder_that_moves_is_condemned_every_time(
+def test_an_encoder_that_moves_is_disqualified_every_time(
     twist: dict[str, str], typed: Typed, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     restless = stranger(tmp_path, "restless", **twist)
@@ -231,6 +231,26 @@ def test_an_encoder_that_moves_is_condemned_every_time(
         assert "the frozen encoder changed" in told
     assert [p.parts[-4] for p in (tmp_path / "run" / "cells").rglob("DONE")] == ["tiny"]
     assert states(read(tmp_path / "run")) == {"restless 12 zero": "failed", "tiny 12 zero": "ok"}
+
+
+def test_a_disqualified_model_is_a_file_until_it_is_mended(typed: Typed, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Seen by every later job, of other cells too; the same model is tried again once the file is removed, another at once."""
+    run, moves = tmp_path / "run", {"before": "self.norm.weight.data.mul_(1.001)"}
+    restless = stranger(tmp_path, "restless", **moves)
+    assert typed(run, "--models", str(restless)) == 1
+    file = run / "disqualified" / "restless.json"
+    assert "the frozen encoder changed" in json.loads(file.read_text())["reason"]
+    capsys.readouterr()
+    assert typed(run, "--models", str(restless), "--leads", "12,I") == 1
+    told = capsys.readouterr().err
+    assert f"(found before; remove {file} to try the same model again)" in told
+    assert "training windows" not in told
+    file.write_text("{")
+    assert typed(run, "--models", str(restless)) == 1
+    assert "training windows" in capsys.readouterr().err
+    assert typed(run, "--models", str(stranger(tmp_path, "restless")), "--leads", "12,I") == 0
+    assert not file.exists()
+    assert set(states(read(run)).values()) == {"ok"}
 
 
 def test_batch_norm_at_rest_is_frozen(typed: Typed, tmp_path: Path) -> None:

@@ -1,0 +1,31 @@
+"""The command under torchrun: the first process computes the study, all of them fine-tune."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+TINY = Path(__file__).parents[1] / "tiny.py"
+USUAL = ("--tasks", "demo", "--weights", "random", "--limit", "60", "--epochs", "2", "--seeds", "1", "--leads", "12,I", "--device", "cpu")
+
+
+def test_two_processes_train_one_fit(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "ecgbench", "run"]
+    places = ["--prepared", str(tmp_path / "prepared"), "--out", str(tmp_path / "run")]
+    words = [*command, "--models", str(TINY), *USUAL, *places, "--protocol", "finetune"]
+    env = {**os.environ, "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(words, env=env, capture_output=True, text=True, check=False, timeout=240)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("2 cells computed, 0 were there already, 0 skipped, 0 failed") == 1
+    (fit,) = (tmp_path / "run" / "fits").rglob("fit.json")
+    assert json.loads(fit.read_text())["devices"] == 2
+
+
+def test_another_engine_is_refused(tmp_path: Path) -> None:
+    env = {**os.environ, "WORLD_SIZE": "2", "RANK": "0"}
+    words = [sys.executable, "-m", "ecgbench", "run", "--engine", "isolated", "--out", str(tmp_path / "run")]
+    done = subprocess.run(words, env=env, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 2
+    assert "--engine isolated: torchrun runs models in its own processes" in done.stderr
+    assert not (tmp_path / "run").exists()
