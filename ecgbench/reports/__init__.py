@@ -92,4 +92,4 @@ def write(source: Any, folder: Path, only: Sequence[str] | None = None, also: Se
     """
     from ecgbench.reports import _write
 
-    return _write.write(source, folder, only, also)
+    return _write.write(ROOM, source, folder, only=only, also=also)

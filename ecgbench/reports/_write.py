@@ -6,18 +6,20 @@ from typing import Any
 
 from ecgbench.errors import BadSetting, EcgbenchError
 from ecgbench.files import put, sweep
-from ecgbench.reports import ROOM, Figure, Group, Part, Section, Table, _kinds
+from ecgbench.reports import _kinds
 from ecgbench.reports._figure import pictures
 from ecgbench.reports._page import html
+from ecgbench.reports._section import Figure, Group, Part, Section, Table
 from ecgbench.reports._table import csv_text, latex_text, markdown_text, numbers
+from ecgbench.room import Room
 
 Content = str | bytes
 
 
-def write(source: Any, folder: Path, only: Sequence[str] | None, also: Sequence[str]) -> list[Path]:
+def write(room: Room, source: Any, folder: Path, *, only: Sequence[str] | None, also: Sequence[str]) -> list[Path]:
     """See `reports.write`."""
     reads, kind = _kinds.of(source)
-    sections = [section for name in chosen(reads, only, also) for section in _sections(name, source)]
+    sections = [section for name in _chosen(room, reads, only, also) for section in _sections(room, name, source)]
     files, summaries = _files(sections)
     drawings = {name.removesuffix(".svg"): text for name, text in files.items() if isinstance(text, bytes)}
     beside = {name: summaries.get(name, "") for name in files}
@@ -26,25 +28,25 @@ def write(source: Any, folder: Path, only: Sequence[str] | None, also: Sequence[
     return [put(folder / name, content) for name, content in {**files, "index.html": page}.items()]
 
 
-def chosen(reads: str, only: Sequence[str] | None, also: Sequence[str]) -> list[str]:
+def _chosen(room: Room, reads: str, only: Sequence[str] | None, also: Sequence[str]) -> list[str]:
     """The reports to write, properly spelled, each once, in the order of the page; UnknownName, BadSetting."""
-    named = [ROOM.resolve(name) for name in [*(only or ()), *also]]
-    other = [(name, card.reads) for name in named if (card := ROOM.get(name).CARD).reads != reads]
+    named = [room.resolve(name) for name in [*(only or ()), *also]]
+    other = [(name, card.reads) for name in named if (card := room.get(name).CARD).reads != reads]
     if other:
         raise BadSetting(f"report {other[0][0]} reads a {other[0][1]}, and this is a {reads}; see: ecgbench reports")
-    names = ROOM.names() if only is None else named
-    cards = {name: ROOM.get(name).CARD for name in dict.fromkeys(names)}
+    names = room.names() if only is None else named
+    cards = {name: room.get(name).CARD for name in dict.fromkeys(names)}
     mine = [name for name, card in cards.items() if card.reads == reads]
     return sorted(mine, key=lambda name: cards[name].order)
 
 
-def _sections(name: str, source: Any) -> list[Section]:
+def _sections(room: Room, name: str, source: Any) -> list[Section]:
     try:
-        return list(ROOM.get(name).sections(source))
+        return list(room.get(name).sections(source))
     except EcgbenchError:
         raise
     except Exception as error:
-        if ROOM.built_in(name):
+        if room.built_in(name):
             raise
         told = " ".join(str(error).split())[:200]
         raise BadSetting(f"report {name!r} failed: {type(error).__name__}: {told}") from error
