@@ -142,7 +142,8 @@ def test_a_run_tells_once_what_a_licence_forbids_and_stores_where_the_weights_co
     for out in ("one", "two"):
         assert typed(tmp_path / out, "--models", str(model), "--weights", str(file)) == 0
     assert capsys.readouterr().err.count("w.pth (CC): no commercial use") == 1
-    (told,) = json.loads((tmp_path / "one" / "plan.json").read_text())["facts"]["models"].values()
+    (network,) = (tmp_path / "one" / "models").glob("*.json")
+    told = json.loads(network.read_text())
     source = told["weights_source"]
     assert (source["file"], source["sha256"]) == ("w.pth", hashlib.sha256(file.read_bytes()).hexdigest())
     assert str(tmp_path) not in json.dumps(source)
