@@ -23,7 +23,8 @@ def profile(*words: str, cwd: Path) -> subprocess.CompletedProcess:
 def test_counts_without_timing(tmp_path: Path) -> None:
     done = profile("--models", f"{TINY},laef", "--leads", "2,1", "--no-timing", "--device", "cpu", "--to", "out", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert {p.name for p in (tmp_path / "out").iterdir()} == {"cost.csv", "cost.md", "cost.tex", "cost_paper.csv"}
+    names = {"cost.csv", "cost.md", "cost.tex", "cost_paper.csv", "cost.json", "index.html"}
+    assert {p.name for p in (tmp_path / "out").iterdir()} == names
     rows = list(csv.DictReader((tmp_path / "out/cost.csv").open()))
     assert list(rows[0]) == [
         "model", "leads", "samples", "device", "batch", "params_backbone_m", "params_with_head_m", "gflop_forward", "gflop_forward_paper",
