@@ -48,7 +48,7 @@ def main() -> None:
         print("skipped: name the folder that holds ptbxl/ with --data DIR or ECGBENCH_DATA")
         return
     started = time.perf_counter()
-    from ecgbench.cells import Asked, Places
+    from ecgbench.cells import Folders, Request
     from ecgbench.prepared.prepare import prepare
 
     preparing = time.perf_counter()
@@ -74,7 +74,7 @@ def main() -> None:
 
     network.build = timed_build
     leads = "1,2,12,I,II,I+II"
-    asked = Asked(models=tuple(options.models.split(",")), tasks=("ptbxl_super",), leads=leads, weights="random", limit=options.limit)
+    asked = Request(models=tuple(options.models.split(",")), tasks=("ptbxl_super",), leads=leads, weights="random", limit=options.limit)
     with tempfile.TemporaryDirectory() as place:
         engine = inline.start(Setup(logs=Path(place), patience=900, show=EventDisplay(Lines())))
 
@@ -82,7 +82,7 @@ def main() -> None:
             return ask(engine, Look(id=model, model=model, weights=weights, contract="paper"))["policy"]
 
         planned = planning.plan(planning.check(asked), policy)
-        done = Run(planned, Places(data=Path(options.data), prepared=prepared, out=Path(place)), Lines(), engine)()
+        done = Run(planned, Folders(data=Path(options.data), prepared=prepared, out=Path(place)), Lines(), engine)()
     wall = time.perf_counter() - started - preparing
     share = 1 - clock.seconds / wall
     print(

@@ -194,12 +194,13 @@ class Plan:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked:
+class Request:
     """A study as typed; suites are values of it."""
 
     models: tuple[str, ...]
     tasks: tuple[str, ...]
-    leads: str
+    leads: tuple[int | LeadSubset, ...]
+    """Counts and named sets, as `ecg.draw.parse_leads` reads them."""
     seeds: int = 5
     fit_seeds: tuple[int, ...] = (0,)
     weights: str = "released"
@@ -213,8 +214,12 @@ class Asked:
     suite: str | None = None
 
 
+Asked = Request
+"""Its name before 0.2, for suites from outside; to be removed."""
+
+
 @dataclass(frozen=True, kw_only=True)
-class Places:
+class Folders:
     """Where data are read and results written."""
 
     data: Path | None

@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 
 from ecgbench.benchmark import plan as planning
-from ecgbench.cells import Asked, Plan
+from ecgbench.cells import Plan, Request
 from ecgbench.results.store import Store
 from ecgbench.results.store import cells_of as cells_of_run
 
@@ -227,7 +227,7 @@ def _contend(folder: Path, which: int, plan: Plan, gate: "multiprocessing.synchr
 
 def test_claims_and_plans_of_many_processes(tmp_path: Path) -> None:
     """A hundred races of three processes: nobody holds what another holds, and what each wrote into the plan is there."""
-    plan = planning.plan(planning.check(Asked(models=("laef",), tasks=("demo",), leads="12", seeds=1)), lambda model, weights: "native")
+    plan = planning.plan(planning.check(Request(models=("laef",), tasks=("demo",), leads=(12,), seeds=1)), lambda model, weights: "native")
     context = multiprocessing.get_context("fork")
     for turn in range(100):
         folder, gate = tmp_path / str(turn), context.Barrier(3)

@@ -23,7 +23,7 @@ def carry_out(job: Job, emit: Emit, alone: bool = False) -> None:
     try:
         enter(job.plugins)
         if alone and isinstance(job, Compute):
-            Store(job.places.out).write_plan(job.plan)
+            Store(job.folders.out).write_plan(job.plan)
         answer = _answer(job, Reporter(job.id, emit))
     except EcgbenchError as error:
         emit(Stopped(job.id, type(error).__name__, str(error)))

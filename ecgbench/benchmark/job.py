@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Self
 
 from ecgbench import adapters, datasets, metrics, models
-from ecgbench.cells import Cell, Places, Plan
+from ecgbench.cells import Cell, Folders, Plan
 from ecgbench.errors import BadSetting
 
 
@@ -65,7 +65,7 @@ class Compute(Job):
     plan: Plan
     """The study with these cells only."""
     dataset: str
-    places: Places
+    folders: Folders
     device: str = "cpu"
     keep_features: bool = True
     """Whether cells keep the features of their test records."""
@@ -90,17 +90,17 @@ class Compute(Job):
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON, read back by `from_json`."""
-        places = {k: None if v is None else str(v) for k, v in self.places.__dict__.items()}
-        more: dict[str, Any] = {"plan": self.plan.to_json(), "dataset": self.dataset, "places": places, "device": self.device}
+        folders = {k: None if v is None else str(v) for k, v in self.folders.__dict__.items()}
+        more: dict[str, Any] = {"plan": self.plan.to_json(), "dataset": self.dataset, "folders": folders, "device": self.device}
         more["keep_features"] = self.keep_features
         return {**super().to_json(), **more}
 
     @classmethod
     def _read(cls, data: dict[str, Any]) -> dict[str, Any]:
-        data_, prepared, out = (data["places"][k] for k in ("data", "prepared", "out"))
-        places = Places(data=data_ and Path(data_), prepared=prepared and Path(prepared), out=Path(out))
+        data_, prepared, out = (data["folders"][k] for k in ("data", "prepared", "out"))
+        folders = Folders(data=data_ and Path(data_), prepared=prepared and Path(prepared), out=Path(out))
         plain = {name: data[name] for name in ("dataset", "device", "keep_features")}
-        return {"plan": Plan.from_json(data["plan"]), "places": places, **plain}
+        return {"plan": Plan.from_json(data["plan"]), "folders": folders, **plain}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,8 +6,8 @@ from dataclasses import replace
 from ecgbench import adapters, datasets, metrics, models
 from ecgbench.adapt import NATIVE
 from ecgbench.cards import DatasetCard, Task
-from ecgbench.cells import EITHER, PAPER, RANDOM, Asked, Cell, Fit, Plan, Training, grid
-from ecgbench.ecg.draw import parse_leads, settings
+from ecgbench.cells import EITHER, PAPER, RANDOM, Cell, Fit, Plan, Request, Training, grid
+from ecgbench.ecg.draw import settings
 from ecgbench.errors import BadSetting, UnknownName
 from ecgbench.room import plain
 
@@ -45,38 +45,42 @@ def resolve_tasks(names: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(task for n in names for task in given.get(n) or loose[plain(n)]))
 
 
-def check(asked: Asked) -> Asked:
+def check(request: Request) -> Request:
     """Resolve every name and refuse impossible numbers; imports no network."""
-    parse_leads(asked.leads)
     least_of = {
-        "--seeds": (asked.seeds, 1), "--limit": (3 if asked.limit is None else asked.limit, 3), "--epochs": (asked.training.epochs, 1),
-        "--batch": (asked.training.batch, 1), "--draws": (asked.scoring.draws, 100),
-        "--micro-batch": (1 if asked.training.micro_batch is None else asked.training.micro_batch, 1),
+        "--seeds": (request.seeds, 1), "--limit": (3 if request.limit is None else request.limit, 3), "--epochs": (request.training.epochs, 1),
+        "--batch": (request.training.batch, 1), "--draws": (request.scoring.draws, 100),
+        "--micro-batch": (1 if request.training.micro_batch is None else request.training.micro_batch, 1),
     }  # fmt: skip
     for flag, (value, least) in least_of.items():
         if value < least:
             raise BadSetting(f"{flag} {value}: at least {least}")
-    if not 0 < asked.training.lr < float("inf"):
-        raise BadSetting(f"--lr {asked.training.lr}: a learning rate is above 0; the default is --lr 0.001")
-    if asked.training.protocol == "linear":
-        _only_fine_tuning(asked.training)
-    for flag, chosen in (("models", asked.models), ("tasks", asked.tasks), ("policy", asked.policies), ("fit-seeds", asked.fit_seeds)):
+    if not 0 < request.training.lr < float("inf"):
+        raise BadSetting(f"--lr {request.training.lr}: a learning rate is above 0; the default is --lr 0.001")
+    if request.training.protocol == "linear":
+        _only_fine_tuning(request.training)
+    for flag, chosen in (
+        ("models", request.models),
+        ("tasks", request.tasks),
+        ("policy", request.policies),
+        ("fit-seeds", request.fit_seeds),
+    ):
         if not chosen:
             raise BadSetting(f"--{flag} names nothing; leave it out for the default")
-    for policy in asked.policies:
+    for policy in request.policies:
         if plain(policy) not in (PAPER, NATIVE):
             known = [*adapters.names(), NATIVE, PAPER]
             if plain(policy) not in map(plain, known) and not policy.endswith(".py"):
                 raise UnknownName("policy", policy, known, "List them: ecgbench adapters")
-    entered = [m for m in asked.models if plain(m) != ALL]
+    entered = [m for m in request.models if plain(m) != ALL]
     names = tuple(dict.fromkeys(models.resolve(m) for m in entered))
-    if entered != list(asked.models):
+    if entered != list(request.models):
         names = tuple(models.names())
-    weights_of(asked.weights, names)
+    weights_of(request.weights, names)
     real = [task for task, (_, card, _) in all_tasks().items() if not card.synthetic]
-    tasks = tuple(resolve_tasks([t for name in asked.tasks for t in (real if plain(name) == ALL else [name])]))
-    chosen = tuple(dict.fromkeys(metrics.resolve(m) for m in asked.scoring.metrics))
-    return replace(asked, tasks=tasks, models=names, scoring=replace(asked.scoring, metrics=chosen))
+    tasks = tuple(resolve_tasks([t for name in request.tasks for t in (real if plain(name) == ALL else [name])]))
+    chosen = tuple(dict.fromkeys(metrics.resolve(m) for m in request.scoring.metrics))
+    return replace(request, tasks=tasks, models=names, scoring=replace(request.scoring, metrics=chosen))
 
 
 def _only_fine_tuning(training: Training) -> None:
@@ -106,31 +110,31 @@ Look = Callable[[str, str | None], str | None]
 """(model, weights to load or None) -> the policy of the study's contract, None where the model cannot be imported."""
 
 
-def plan(asked: Asked, look: Look) -> Plan:
+def plan(request: Request, look: Look) -> Plan:
     """The cells of a checked study. `look` reads the models' cards; weights that are not random are loaded once, to find mistakes."""
     tasks = all_tasks()
     scored: dict[str, list[str]] = {}
-    for task in asked.tasks:
+    for task in request.tasks:
         scored.setdefault(tasks[task][2].parent or task, []).append(task)
-    weights = weights_of(asked.weights, asked.models)
+    weights = weights_of(request.weights, request.models)
     # a model without a card fails later, at its own cost; until then it stands in the plan as a padded one
-    usual = {m: look(m, None if weights[m] in (RANDOM, EITHER) else weights[m]) or "zero" for m in asked.models}
+    usual = {m: look(m, None if weights[m] in (RANDOM, EITHER) else weights[m]) or "zero" for m in request.models}
     cells: list[Cell] = []
     for fit_task in scored:
-        for model in asked.models:
-            policies = [_policy(p, usual[model]) for p in asked.policies]
+        for model in request.models:
+            policies = [_policy(p, usual[model]) for p in request.policies]
             # where training leaves leads out, each policy has fits of its own; else one fit serves them all
-            for met, served in [(p, [p]) for p in policies] if asked.training.leads == "random" else [("", policies)]:
-                words = {"task": fit_task, "model": model, "contract": asked.contract, "weights": weights[model], "policy": met}
-                fits = [Fit(**words, seed=s) for s in asked.fit_seeds]
-                cells += grid(fits, settings(parse_leads(asked.leads), asked.seeds), served, scored)
+            for met, served in [(p, [p]) for p in policies] if request.training.leads == "random" else [("", policies)]:
+                words = {"task": fit_task, "model": model, "contract": request.contract, "weights": weights[model], "policy": met}
+                fits = [Fit(**words, seed=s) for s in request.fit_seeds]
+                cells += grid(fits, settings(request.leads, request.seeds), served, scored)
     made = Plan(
-        name=asked.name,
+        name=request.name,
         cells=tuple(dict.fromkeys(cells)),
-        training=asked.training,
-        scoring=asked.scoring,
-        limit=asked.limit,
-        suite=asked.suite,
+        training=request.training,
+        scoring=request.scoring,
+        limit=request.limit,
+        suite=request.suite,
     )
     return made.powered()
 

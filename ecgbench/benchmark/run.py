@@ -17,7 +17,7 @@ from ecgbench.benchmark.job import Compute, plugins
 from ecgbench.benchmark.job_record import JobRecord, Outcome
 from ecgbench.benchmark.plan import all_tasks
 from ecgbench.benchmark.progress import EventDisplay, Watcher, paced
-from ecgbench.cells import Cell, Places, Plan
+from ecgbench.cells import Cell, Folders, Plan
 from ecgbench.files import sweep
 from ecgbench.prepared.prepare import prepare
 from ecgbench.prepared.subset import Selection
@@ -39,9 +39,9 @@ class Claim:
 class Run:
     """One run of a plan into a folder."""
 
-    def __init__(self, plan: Plan, places: Places, watcher: Watcher, engine: Engine, device: str = "cpu") -> None:
-        self.places, self.watcher, self.engine, self.device = places, watcher, engine, device
-        self.store, self.asked, self.tasks, self.outcome = Store(places.out), plan, all_tasks(), Outcome()
+    def __init__(self, plan: Plan, folders: Folders, watcher: Watcher, engine: Engine, device: str = "cpu") -> None:
+        self.folders, self.watcher, self.engine, self.device = folders, watcher, engine, device
+        self.store, self.asked, self.tasks, self.outcome = Store(folders.out), plan, all_tasks(), Outcome()
         self.display = EventDisplay(watcher)
         self.ready: set[str] = set()
         """Datasets that are prepared."""
@@ -89,7 +89,7 @@ class Run:
         whole, entered = replace(self.plan, suite=None), plugins()
         return [
             Compute(
-                model=model, dataset=dataset, places=self.places, device=self.device, plugins=entered,
+                model=model, dataset=dataset, folders=self.folders, device=self.device, plugins=entered,
                 keep_features=self.keep_features, plan=replace(whole, cells=tuple(cells)),
             )
             for (model, _, _, dataset, _), cells in sorted(groups.items(), key=lambda item: names.index(item[0][0]))
@@ -162,6 +162,6 @@ class Run:
 
     def _prepare(self, name: str) -> None:
         if name not in self.ready:
-            prepared = prepare(name, self.places.data, self.places.prepared, paced(f"prepare {name}", self.watcher.note))
+            prepared = prepare(name, self.folders.data, self.folders.prepared, paced(f"prepare {name}", self.watcher.note))
             self.store.add_facts("datasets", dataset_facts(Selection(prepared, self.plan.limit)))
             self.ready.add(name)

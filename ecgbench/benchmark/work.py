@@ -61,7 +61,7 @@ class _Work:
     """The cells of a job, one stage after the other."""
 
     def __init__(self, job: Compute, reporter: Reporter) -> None:
-        self.job, self.reporter, self.store = job, reporter, Store(job.places.out)
+        self.job, self.reporter, self.store = job, reporter, Store(job.folders.out)
         self.plan, self.cells, self.tasks = job.plan, list(job.plan.cells), all_tasks()
         self.key_facts: dict[Cell, dict[str, Any]] = {}
         self.references: dict[Cell, dict[str, str]] = {}
@@ -98,7 +98,7 @@ class _Work:
             released.tell_terms(self.job.model, layout, self.reporter.note)
         if built.precision != asked:
             self.reporter.note(f"{built.card.title}: features in {asked} are off by more than 1 %; it computes in {built.precision}")
-        prepared = prepare(self.job.dataset, self.job.places.data, self.job.places.prepared)
+        prepared = prepare(self.job.dataset, self.job.folders.data, self.job.folders.prepared)
         selection = Selection(prepared, self.plan.limit)
         return Evaluation(built, contract, selection, self.store, self.reporter)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from ecgbench.cells import Places, key
+from ecgbench.cells import Folders, key
 from ecgbench.cli.run import DATA, PREPARED
 from ecgbench.errors import BadSetting
 from ecgbench.room import folder_name
@@ -84,10 +84,10 @@ def pretrain(
     if dry_run:
         typer.echo("\n".join(chosen.lines()))
         return
-    _make(chosen, Places(data=data, prepared=prepared, out=out or Path("runs") / folder_name(f"pretrain-{recipe}")), device, wandb)
+    _make(chosen, Folders(data=data, prepared=prepared, out=out or Path("runs") / folder_name(f"pretrain-{recipe}")), device, wandb)
 
 
-def _make(recipe: Any, places: Places, device: str, project: str | None) -> None:
+def _make(recipe: Any, folders: Folders, device: str, project: str | None) -> None:
     from ecgbench import models, reports
     from ecgbench.benchmark.device import choose
     from ecgbench.benchmark.progress import Watcher, watcher
@@ -101,24 +101,24 @@ def _make(recipe: Any, places: Places, device: str, project: str | None) -> None
     name = about(device)["device"] + (f", {ranks.world()} processes" if ranks.world() > 1 else "")
     follower: Watcher = watcher() if first else _Quiet()
     with ExitStack() as stack:
-        data = assemble(recipe, places, follower)
-        of_all = key({**pretrain.facts(recipe, data), "out": str(places.out)})
+        data = assemble(recipe, folders, follower)
+        of_all = key({**pretrain.facts(recipe, data), "out": str(folders.out)})
         boards = stack.enter_context(curve.wandb(project, recipe.name, of_all)) if project and first else None
 
         def listener(stage: str) -> "Listener":
             shown = _shown(stage, follower.note)
             return shown if boards is None else curve.both(shown, boards(stage))
 
-        session = pretrain.Session(out=places.out, device=device, name=name, watcher=follower, listener=listener)
+        session = pretrain.Session(out=folders.out, device=device, name=name, watcher=follower, listener=listener)
         stack.callback(ranks.leave)
         told = pretrain.run(recipe, data, session)
     if not first:
         return
     typer.echo("\n".join(phase_times.lines(told["phases"])))
-    drawn = reports.write(reports.read(places.out), places.out / "report")
-    typer.echo("\n".join(str(path) for path in [places.out / pretrain.ENCODER, *drawn]))
+    drawn = reports.write(reports.read(folders.out), folders.out / "report")
+    typer.echo("\n".join(str(path) for path in [folders.out / pretrain.ENCODER, *drawn]))
     typer.echo(
-        f"next: ecgbench run --models {models.ROOM.argument(recipe.model)} --weights {recipe.model}={places.out / pretrain.ENCODER} ..."
+        f"next: ecgbench run --models {models.ROOM.argument(recipe.model)} --weights {recipe.model}={folders.out / pretrain.ENCODER} ..."
     )
 
 

@@ -20,7 +20,7 @@ import torch
 from ecgbench import datasets
 from ecgbench.adapt import NATIVE, Policy, TrainingSplit
 from ecgbench.benchmark.plan import all_tasks
-from ecgbench.cells import Cell, Places
+from ecgbench.cells import Cell, Folders
 from ecgbench.ecg import preprocess
 from ecgbench.ecg.draw import Fixed
 from ecgbench.ecg.leads import LEADS
@@ -65,14 +65,14 @@ def measure(job: "Measure") -> dict[str, Any]:
         return {"failed": str(error) if isinstance(error, EcgbenchError) else f"{type(error).__name__}: {error}"}
 
 
-def count(dataset: str, places: Places, limit: int | None) -> tuple[str, dict[str, int]]:
+def count(dataset: str, folders: Folders, limit: int | None) -> tuple[str, dict[str, int]]:
     """("prepared", "downloaded" or "absent": whether records were counted, or the card's figure taken; records of each split)."""
     with suppress(MissingData, BadRecord):
-        index = Selection(find(dataset, places.data, places.prepared), limit).index
+        index = Selection(find(dataset, folders.data, folders.prepared), limit).index
         return "prepared", _sizes(index["split"])
     source, sizes = "absent", {s: round(share * datasets.get(dataset).CARD.records) for s, share in PUBLISHED.items()}
     with suppress(MissingData, BadRecord):
-        source, sizes = "downloaded", _sizes(Source.of(dataset, places.data).index["split"])
+        source, sizes = "downloaded", _sizes(Source.of(dataset, folders.data).index["split"])
     return source, sizes if limit is None or limit >= sum(sizes.values()) else quotas_of(sizes, limit)
 
 
@@ -88,7 +88,7 @@ class _Probe:
         begun = time.perf_counter()
         self.job, self.plan, self.training = job, job.plan, job.plan.training
         self.card, self.tasks = datasets.get(job.dataset).CARD, all_tasks()
-        self.source, self.records = count(job.dataset, job.places, job.plan.limit)
+        self.source, self.records = count(job.dataset, job.folders, job.plan.limit)
         built = network.build(job.model, job.weights, job.device)
         self.contract = built.card.contract(job.plan.fits[0].contract)
         self.net = built.in_precision(self.training.of_the_encoder, self.contract)
@@ -225,7 +225,7 @@ def _seconds(work: Callable[[], object]) -> float:
 
 def _stored(job: "Measure", pattern: str, value: Callable[[dict[str, Any]], float]) -> float | None:
     """Mean over what the run folder holds of this model from this device; None where there is nothing."""
-    files = sorted(itertools.islice(Path(job.places.out).glob(pattern.format(folder_name(job.model))), KNOWN))
+    files = sorted(itertools.islice(Path(job.folders.out).glob(pattern.format(folder_name(job.model))), KNOWN))
     notes = [json.loads(file.read_text()) for file in files]
     known = [value(note) for note in notes if note.get("device", job.device) == job.device]
     return float(np.mean(known)) if known else None

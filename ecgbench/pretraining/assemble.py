@@ -8,7 +8,7 @@ import pandas as pd
 from ecgbench import datasets, models
 from ecgbench.benchmark.plan import all_tasks
 from ecgbench.benchmark.progress import Watcher, paced
-from ecgbench.cells import Places
+from ecgbench.cells import Folders
 from ecgbench.errors import BadRecord, BadSetting, MissingData, UnknownName
 from ecgbench.prepared.prepare import Prepared, find, prepare
 from ecgbench.pretraining.corpus import PTBXL, Guard, Name, gather
@@ -19,13 +19,13 @@ from ecgbench.pretraining.pretrain import Data
 from ecgbench.pretraining.recipe import Recipe
 
 
-def assemble(recipe: Recipe, places: Places, watcher: Watcher) -> Data:
+def assemble(recipe: Recipe, folders: Folders, watcher: Watcher) -> Data:
     """Prepare, leave out, and read the corpora of a recipe; what is prepared already is not prepared again.
 
     Left out is what evaluation may see (`Exclusion`) of the corpora and of every other dataset that is prepared here.
 
     BadSetting: a model that cannot be pre-trained, a corpus that no loader reads, a development task of another dataset.
-    MissingData: a dataset that is not under `places.data`. LeakError: a recording that must not enter training.
+    MissingData: a dataset that is not under `folders.data`. LeakError: a recording that must not enter training.
     """
     names = list(recipe.datasets)
     new_network(recipe.model)  # a model that cannot be pre-trained is refused before anything is read
@@ -35,8 +35,8 @@ def assemble(recipe: Recipe, places: Places, watcher: Watcher) -> Data:
     owner, _, task = all_tasks()[recipe.task]
     if owner not in names:
         raise BadSetting(f"the development task {task.name} is of {owner}, which recipe {recipe.name} does not read; choose one of its own")
-    prepared = [prepare(n, places.data, places.prepared, paced(f"prepare {n}", watcher.note)) for n in names]
-    beside = _beside(names, places)
+    prepared = [prepare(n, folders.data, folders.prepared, paced(f"prepare {n}", watcher.note)) for n in names]
+    beside = _beside(names, folders)
     exclusion = Exclusion([*prepared, *beside])
     chosen: dict[Name, bool] = {}
 
@@ -54,13 +54,13 @@ def assemble(recipe: Recipe, places: Places, watcher: Watcher) -> Data:
     return Data(corpus=corpus, development=development, prepared={p.name: p.digest for p in prepared}, left_out=dict(exclusion.reasons))
 
 
-def _beside(names: Sequence[str], places: Places) -> list[Prepared]:
+def _beside(names: Sequence[str], folders: Folders) -> list[Prepared]:
     """Prepared datasets that are no corpora: what evaluation sees of them must not come under another name."""
     found = []
     for name in datasets.names():
         with suppress(MissingData, BadRecord, BadSetting):
             if name not in names:
-                found.append(find(name, places.data, places.prepared))
+                found.append(find(name, folders.data, folders.prepared))
     return found
 
 

@@ -6,6 +6,9 @@ Expect:   a table and a curve whose numbers mean nothing about patients: the rec
           project, and ST-MEM random ones until its authors' are on the machine
 """
 
-from ecgbench.cells import Asked
+from ecgbench.cells import Request
+from ecgbench.ecg.draw import parse_leads
 
-PLAN = Asked(models=("laef", "stmem"), tasks=("demo",), leads="1,2,12", seeds=2, weights="released_or_random", name="demo", suite="demo")
+PLAN = Request(
+    models=("laef", "stmem"), tasks=("demo",), leads=parse_leads("1,2,12"), seeds=2, weights="released_or_random", name="demo", suite="demo"
+)

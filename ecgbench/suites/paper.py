@@ -7,12 +7,13 @@ Expect:   one fit per model and task, 100 epochs each; at 12 leads the models li
           subset of the leads should keep more. Where released weights are missing, the row starts from random ones and says so
 """
 
-from ecgbench.cells import Asked, Training
+from ecgbench.cells import Request, Training
+from ecgbench.ecg.draw import parse_leads
 
-PLAN = Asked(
+PLAN = Request(
     models=("all",),
     tasks=("all",),
-    leads="1,2,12,I,II",
+    leads=parse_leads("1,2,12,I,II"),
     seeds=5,
     weights="released_or_random",
     training=Training(protocol="finetune", epochs=100),

@@ -7,12 +7,13 @@ Expect:   with random weights macro AUROC well above chance at twelve leads and 
           comparison of the models means something only with pre-trained weights
 """
 
-from ecgbench.cells import Asked
+from ecgbench.cells import Request
+from ecgbench.ecg.draw import parse_leads
 
-PLAN = Asked(
+PLAN = Request(
     models=("laef", "stmem"),
     tasks=("ptbxl_super",),
-    leads="1,2,12,I,II,I+II",
+    leads=parse_leads("1,2,12,I,II,I+II"),
     seeds=5,
     weights="released_or_random",
     name="ptbxl",

@@ -34,7 +34,8 @@ from ecgbench.benchmark.job import Compute, Job, Look, Measure, plugins
 from ecgbench.benchmark.job_record import Outcome
 from ecgbench.benchmark.progress import Lines
 from ecgbench.benchmark.run import Run
-from ecgbench.cells import Asked, Places, Plan
+from ecgbench.cells import Folders, Plan, Request
+from ecgbench.ecg.draw import parse_leads
 from ecgbench.errors import BadSetting, BadWeights
 from ecgbench.results.store import Store
 from ecgbench.results.study import read
@@ -76,7 +77,7 @@ class Scripted:
 def plan_of(*names: str, leads: str = "I,II,12") -> Plan:
     for room in (models, adapters, datasets):
         room.ROOM.forget()
-    asked = Asked(models=names, tasks=("demo",), leads=leads, seeds=1, weights="random", limit=60, name="x")
+    asked = Request(models=names, tasks=("demo",), leads=parse_leads(leads), seeds=1, weights="random", limit=60, name="x")
     return planning.plan(planning.check(asked), lambda model, weights: "zero")
 
 
@@ -87,7 +88,7 @@ def cells_of(job: Compute) -> tuple[str, ...]:
 @pytest.fixture
 def run(copies: Path, tmp_path: Path) -> Callable[[Plan, Scripted], Outcome]:
     def run(plan: Plan, engine: Scripted) -> Outcome:
-        return Run(plan, Places(data=None, prepared=copies, out=tmp_path / "run"), Lines(), engine)()
+        return Run(plan, Folders(data=None, prepared=copies, out=tmp_path / "run"), Lines(), engine)()
 
     return run
 
@@ -160,22 +161,22 @@ def test_what_stops_the_run_ends_it_and_frees_its_claims(run: Runs, tmp_path: Pa
 
 
 def test_a_question_is_answered_or_its_process_died() -> None:
-    class Asked(Scripted):
+    class Request(Scripted):
         def submit(self, job: Job) -> None:
             self.coming[job.id] = [Note("other", "x"), *self.answer(job)]  # type: ignore[arg-type]
 
     look = Look(id="look", model="stmem", weights=None, contract="paper")
-    assert ask(Asked(lambda job: [Over("other", {"policy": "no"}), Over("look", {"policy": "zero"})]), look) == {"policy": "zero"}
-    assert ask(Asked(lambda job: [Died("look", "killed")]), look) == {"failed": "killed"}
+    assert ask(Request(lambda job: [Over("other", {"policy": "no"}), Over("look", {"policy": "zero"})]), look) == {"policy": "zero"}
+    assert ask(Request(lambda job: [Died("look", "killed")]), look) == {"failed": "killed"}
     with pytest.raises(BadWeights):
-        ask(Asked(lambda job: [Stopped("look", "BadWeights", "x")]), look)
+        ask(Request(lambda job: [Stopped("look", "BadWeights", "x")]), look)
 
 
 def compute_job(out: Path, prepared: Path) -> Compute:
     plan = plan_of(str(TINY))
     plan = replace(plan, training=replace(plan.training, epochs=2))
-    places = Places(data=None, prepared=prepared, out=out)
-    return Compute(id="7", model="tiny", plugins=plugins(), plan=plan, dataset="demo", places=places)
+    folders = Folders(data=None, prepared=prepared, out=out)
+    return Compute(id="7", model="tiny", plugins=plugins(), plan=plan, dataset="demo", folders=folders)
 
 
 def test_jobs_travel_as_json(tmp_path: Path) -> None:
@@ -206,5 +207,5 @@ def test_a_worker_without_a_run_leaves_results_that_a_report_and_a_run_find(copi
     assert all(store.folder(cell) is not None for cell in job.plan.cells)
     assert set(read(store.path).cells["status"]) == {"ok"}
     engine = Scripted(lambda job: [Finished(job.id, cells_of(job), True), Over(job.id, {})])
-    outcome = Run(job.plan, job.places, Lines(), engine)()
+    outcome = Run(job.plan, job.folders, Lines(), engine)()
     assert (outcome.computed, outcome.reused, outcome.failures) == (0, 3, 0)

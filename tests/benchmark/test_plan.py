@@ -5,13 +5,16 @@ import pytest
 
 from ecgbench.benchmark import plan as planning
 from ecgbench.benchmark.carry_out import look
-from ecgbench.cells import Asked, Plan, Scoring, Training
+from ecgbench.cells import Plan, Request, Scoring, Training
+from ecgbench.ecg.draw import parse_leads
 from ecgbench.errors import BadSetting, EcgbenchError, UnknownName
 
-ASKED = Asked(models=("laef", "stmem"), tasks=("ptbxl_super",), leads="1,12,II", seeds=2, weights="random")
+ASKED = Request(models=("laef", "stmem"), tasks=("ptbxl_super",), leads=parse_leads("1,12,II"), seeds=2, weights="random")
 
 
 def planned(**words: Any) -> Plan:
+    if "leads" in words:
+        words["leads"] = parse_leads(words["leads"])
     asked = planning.check(replace(ASKED, **words))
     return planning.plan(asked, lambda model, weights: str(look(model, weights, asked.contract)["policy"]))
 

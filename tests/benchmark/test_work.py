@@ -14,7 +14,7 @@ from ecgbench.benchmark import plan as planning
 from ecgbench.benchmark.job import Compute
 from ecgbench.benchmark.reporter import Reporter
 from ecgbench.benchmark.work import work
-from ecgbench.cells import Asked, Places, Plan, Training
+from ecgbench.cells import Folders, Plan, Request, Training
 from ecgbench.errors import MissingData
 from ecgbench.results.pooled import read_pooled
 from ecgbench.results.store import Store, cells_of
@@ -27,8 +27,8 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 
 def planned(leads: str, **training: object) -> Plan:
     models.ROOM.forget()
-    asked = Asked(models=(str(TINY),), tasks=("demo",), leads=leads, seeds=1, weights="random", limit=60)
-    asked = Asked(**{**asked.__dict__, "training": Training(**{"epochs": 2, **training})})  # type: ignore[arg-type]
+    asked = Request(models=(str(TINY),), tasks=("demo",), leads=leads, seeds=1, weights="random", limit=60)
+    asked = Request(**{**asked.__dict__, "training": Training(**{"epochs": 2, **training})})  # type: ignore[arg-type]
     return planning.plan(planning.check(asked), lambda model, weights: "zero")
 
 
@@ -37,10 +37,10 @@ def alone(copies: Path, tmp_path: Path) -> Callable[..., Path]:
     """alone(plan, **job): writes plan.json, computes the plan as one job in this process, and returns the run folder."""
 
     def compute(plan: Plan, **job: object) -> Path:
-        places = Places(data=None, prepared=copies, out=tmp_path / "run")
-        Store(places.out).write_plan(plan)
-        work(Compute(model="tiny", plan=plan, dataset="demo", places=places, **job), Reporter("", lambda event: None))  # type: ignore[arg-type]
-        return places.out
+        folders = Folders(data=None, prepared=copies, out=tmp_path / "run")
+        Store(folders.out).write_plan(plan)
+        work(Compute(model="tiny", plan=plan, dataset="demo", folders=folders, **job), Reporter("", lambda event: None))  # type: ignore[arg-type]
+        return folders.out
 
     return compute
 
