@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 import tomllib
+import warnings
 from collections.abc import Iterator
 from functools import cache
 from graphlib import TopologicalSorter
@@ -89,24 +90,21 @@ def is_torch(name: str) -> bool:
     return any(name == t or name.startswith(f"{t}.") for t in TORCH)
 
 
-def test_files_and_functions_stay_small() -> None:
-    """Files to 300 lines (a network's 500), functions to 60 without their docstring and 6 arguments; options of a command aside."""
+def test_functions_stay_small_and_long_files_are_told() -> None:
+    """Functions to 60 lines without docstring and options of a command; a file over 300 is a place to look, and warns."""
     problems = []
     for path in sources():
         name, lines = path.relative_to(ROOT), path.read_text().count("\n")
         if lines > (500 if place(path) == "models" else 300):
-            problems.append(f"{name}: {lines} lines")
+            warnings.warn(f"{name} has {lines} lines: look whether it is two things", stacklevel=1)
         for node in ast.walk(tree(path)):
             if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 continue
             text = ast.get_docstring(node, clean=False)
             first = node.body[0].lineno if place(path) == "cli" else node.lineno
             length = node.end_lineno - first + 1 - (len(text.splitlines()) if text else 0)  # type: ignore[operator]
-            arguments = len([*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs])
             if length > 60:
                 problems.append(f"{name}:{node.lineno} {node.name}: {length} lines")
-            if arguments > 6 and place(path) != "cli":
-                problems.append(f"{name}:{node.lineno} {node.name}: {arguments} arguments")
     assert problems == []
 
 
@@ -167,12 +165,6 @@ def test_rooms_hold_plug_ins_only(room: Room) -> None:
     assert all((room.get(name).__doc__ or "").strip() for name in files)
 
 
-OTHERS = {
-    "ecgbench/pretraining/batches.py",
-}  # fmt: skip
-"""Files that still import a private module or name of another; none may be added."""
-
-
 def test_what_begins_with_an_underscore_is_imported_by_its_own_folder_only() -> None:
     strays = set()
     for path in [*sources(), *sorted((ROOT / "tests").rglob("*.py"))]:
@@ -182,7 +174,7 @@ def test_what_begins_with_an_underscore_is_imported_by_its_own_folder_only() -> 
             private = next((i for i, part in enumerate(parts) if part.startswith("_") and not part.startswith("__")), None)
             if parts[0] == "ecgbench" and private is not None and parts[:private] != folder:
                 strays.add((str(path.relative_to(ROOT)), line, name))
-    assert [stray for stray in sorted(strays) if stray[0] not in OTHERS] == []
+    assert sorted(strays) == []
 
 
 def test_torch_is_imported_only_where_networks_live() -> None:

@@ -16,7 +16,7 @@ from torch import Tensor
 from ecgbench.pretraining import masking
 from ecgbench.pretraining.corpus import Corpus
 from ecgbench.seeds import rng
-from ecgbench.training.feed import _ahead
+from ecgbench.training.feed import ahead
 
 
 class Piece(NamedTuple):
@@ -56,7 +56,7 @@ class Batches:
     def between(self, first: int, end: int) -> Generator[list[Piece], None, None]:
         """This process's pieces of the steps from `first` to before `end`, each step made while the one before it is computed."""
         made: Iterator[Any] = (self(step) for step in range(first, end))
-        return _ahead(made)  # type: ignore[return-value]
+        return ahead(made)  # type: ignore[return-value]
 
     def __call__(self, step: int) -> list[Piece]:
         """This process's pieces of one step; LeakError at a record that must not enter training."""

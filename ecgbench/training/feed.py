@@ -67,7 +67,7 @@ class Feed:
 
     def __call__(self, epoch: int) -> Iterator[Batch]:
         """The batches of an epoch, each made while the one before it is computed."""
-        return _ahead(self._batch(rows, epoch) for rows in steps(len(self.learn.records), self.training.batch, self.seed, epoch))
+        return ahead(self._batch(rows, epoch) for rows in steps(len(self.learn.records), self.training.batch, self.seed, epoch))
 
     @property
     def per_epoch(self) -> int:
@@ -109,7 +109,8 @@ def shown(contract: InputContract, training: Training, *words: str | int) -> int
     return ALL.bits if training.leads == "all" else training_leads(contract.leads, *words)
 
 
-def _ahead(batches: Iterator[Batch]) -> Iterator[Batch]:
+def ahead(batches: Iterator[Batch]) -> Iterator[Batch]:
+    """The same batches, each made in a thread while the one before it is used."""
     with ThreadPoolExecutor(1) as thread:
         coming = thread.submit(next, batches, None)
         while (batch := coming.result()) is not None:
