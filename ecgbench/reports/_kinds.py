@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 from ecgbench.errors import BadSetting, MissingData
 from ecgbench.reports._facts import columns, grave, tasks
@@ -11,19 +11,17 @@ from ecgbench.reports._section import Heading, Reads
 from ecgbench.results import pretraining, profile, study
 from ecgbench.text import counted, enumerated
 
-Source = TypeVar("Source")
-
 
 @dataclass(frozen=True, kw_only=True)
-class Kind(Generic[Source]):
+class Kind:
     """One kind."""
 
-    source: type[Source]
+    source: type
     """What its reports receive."""
     files: tuple[str, ...]
     """A folder that holds one of these is of this kind."""
-    read: Callable[[Path], Source]
-    heading: Callable[[Source], Heading]
+    read: Callable[[Path], Any]
+    heading: Callable[[Any], Heading]
 
 
 def read(folder: Path, metrics: Sequence[str]) -> Any:
@@ -36,7 +34,7 @@ def read(folder: Path, metrics: Sequence[str]) -> Any:
     raise MissingData(f"no run in {folder} (no plan.json there), no profile and no pre-training; run: ecgbench run --out {folder}")
 
 
-def of(source: object) -> tuple[Reads, Kind[Any]]:
+def of(source: object) -> tuple[Reads, Kind]:
     """The name and the kind of what was read."""
     for name, kind in KINDS.items():
         if isinstance(source, kind.source):
@@ -83,7 +81,7 @@ def _of_pretraining(made: pretraining.Pretraining) -> Heading:
     )
 
 
-KINDS: dict[Reads, Kind[Any]] = {
+KINDS: dict[Reads, Kind] = {
     "run": Kind(source=study.Study, files=("plan.json",), read=study.read, heading=_of_run),
     "profile": Kind(source=profile.Profile, files=profile.FILES, read=profile.read, heading=_of_profile),
     "pretraining": Kind(source=pretraining.Pretraining, files=pretraining.FILES, read=pretraining.read, heading=_of_pretraining),

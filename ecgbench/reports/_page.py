@@ -2,10 +2,11 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ecgbench.reports._section import Code, Column, Figure, Heading, Link, Score, Section
+from ecgbench.reports._section import Figure, Heading, Section
 from ecgbench.reports._table import groups, plain, ranked, scores, spelled, spread
 from ecgbench.reports._text import bracket, points
 from ecgbench.text import visible
@@ -34,7 +35,7 @@ def html(heading: Heading, sections: Sequence[Section], drawings: Mapping[str, b
         "bracket": bracket,
         "drawing": drawing,
         "groups": groups,
-        "spelled": _spelled,
+        "spelled": partial(spelled, page=True),
         "scores": scores,
         "ranked": ranked,
         "spread": spread,
@@ -45,11 +46,6 @@ def html(heading: Heading, sections: Sequence[Section], drawings: Mapping[str, b
 
 def _shown(part: Any) -> bool:
     return part.kind != "table" or "html" in part.formats
-
-
-def _spelled(column: Column, value: Any) -> Any:
-    """What stands in a cell, and the class of the cell."""
-    return spelled(column, value, page=True) if not isinstance(value, Score | Code | Link) else value
 
 
 def _pieces(value: Any) -> list[Any]:
