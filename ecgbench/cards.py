@@ -122,7 +122,7 @@ class Weights:
     member: str = ""
     """Where `file` is a zip archive: the file of weights in it."""
     terms: str = ""
-    """What the licence forbids, in one sentence, told before the file is used; "" where nothing of note."""
+    """What the licence forbids, in one sentence, shown before the file is used; "" where nothing of note."""
 
 
 @dataclass(frozen=True, kw_only=True)

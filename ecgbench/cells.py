@@ -62,10 +62,10 @@ class Training:
 
     def facts(self) -> dict[str, Any]:
         """What of this can change a fit under its protocol, for keys. A frozen encoder's precision is among the facts of its features."""
-        found = asdict(self)
+        values = asdict(self)
         if self.protocol == "linear":
-            return {k: v for k, v in found.items() if k not in ("lr_groups", "precision", "micro_batch")}
-        return found
+            return {k: v for k, v in values.items() if k not in ("lr_groups", "precision", "micro_batch")}
+        return values
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,9 +122,9 @@ class Cell:
     def identity(self) -> str:
         """What a cell is called, whatever its key."""
         fit = self.fit
-        words = [self.task, fit.model, fit.contract, fit.weights, f"fit{fit.seed}"]
-        words += [str(self.setting), self.policy]
-        return "|".join(words if fit.fold == OFFICIAL else [*words, f"fold {fit.fold}"])
+        parts = [self.task, fit.model, fit.contract, fit.weights, f"fit{fit.seed}"]
+        parts += [str(self.setting), self.policy]
+        return "|".join(parts if fit.fold == OFFICIAL else [*parts, f"fold {fit.fold}"])
 
 
 @dataclass(frozen=True, kw_only=True)

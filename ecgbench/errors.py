@@ -57,7 +57,7 @@ class WriteError(EcgbenchError):
 
 
 def named(name: str, text: str) -> EcgbenchError:
-    """The error called `name` with its message, as another process told it.
+    """The error called `name` with its message, as another process wrote it.
 
     >>> named("BadSetting", "--leads 13: a count of leads is 1 to 12")
     BadSetting('--leads 13: a count of leads is 1 to 12')

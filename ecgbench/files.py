@@ -64,15 +64,15 @@ def put(path: Path, content: Content) -> Path:
     return path
 
 
-def move(made: Path, folder: Path) -> bool:
+def move(complete: Path, folder: Path) -> bool:
     """Give a folder whose files are all durable its final name, durably; WriteError names `folder`.
 
     False where a folder that is not empty has that name: then nothing is done.
     """
     with writing(folder):
-        _sync(made)
+        _sync(complete)
         try:
-            os.rename(made, folder)
+            os.rename(complete, folder)
         except OSError as error:
             if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
                 return False

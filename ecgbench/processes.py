@@ -21,24 +21,24 @@ class DiedError(Exception):
     """A child process ended, or was killed, before its answer."""
 
 
-def ask(module: str, words: Sequence[str], seconds: float) -> dict[str, Any]:
+def ask(module: str, arguments: Sequence[str], seconds: float) -> dict[str, Any]:
     """What `python -m MODULE SECONDS *WORDS` answers with `answer`.
 
     The child has a session of its own, and all of it is killed after its answer or after `seconds`.
     DiedError: there is no answer, and why.
     """
-    command = [sys.executable, "-m", module, str(int(seconds) + GRACE), *words]
+    command = [sys.executable, "-m", module, str(int(seconds) + GRACE), *arguments]
     process = subprocess.Popen(
         command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True, text=True
     )
     try:
-        said, _ = process.communicate(timeout=seconds)
+        output, _ = process.communicate(timeout=seconds)
     except subprocess.TimeoutExpired:
         raise DiedError(f"no answer within {seconds:g} s, so it was killed") from None
     finally:
         end_group(process)
     try:
-        return dict(json.loads(said.splitlines()[-1]))
+        return dict(json.loads(output.splitlines()[-1]))
     except (ValueError, IndexError):
         raise DiedError(ended_in_words(process.returncode)) from None
 
@@ -55,14 +55,14 @@ def answer(work: Callable[[list[str]], dict[str, Any]]) -> NoReturn:
 
     Standard output and error are taken away from everything else.
     """
-    seconds, *words = sys.argv[1:]
+    seconds, *arguments = sys.argv[1:]
     signal.alarm(int(seconds))  # not a handler: it ends a loop in C too, and a child that nobody waits for
     goes_first()
     answers, nowhere = os.dup(1), os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 1)
     os.dup2(nowhere, 2)
     try:
-        result = work(words)
+        result = work(arguments)
     except BaseException as error:  # a model may raise anything
         result = {"error": type(error).__name__, "reason": shortened(str(error), LONGEST)}
     os.write(answers, (json.dumps(result) + "\n").encode())

@@ -26,13 +26,13 @@ def code() -> dict[str, Any]:
 
 def versions() -> dict[str, str]:
     """Installed versions of PACKAGES."""
-    found = {}
+    installed = {}
     for name in PACKAGES:
         try:
-            found[name] = version(name)
+            installed[name] = version(name)
         except PackageNotFoundError:
-            found[name] = "not installed"
-    return found
+            installed[name] = "not installed"
+    return installed
 
 
 def here() -> dict[str, Any]:
@@ -46,9 +46,9 @@ def command() -> str:
     return shlex.join(["ecgbench" if called == "__main__.py" else called, *sys.argv[1:]])
 
 
-def _git(folder: Path, *words: str) -> str | None:
+def _git(folder: Path, *arguments: str) -> str | None:
     try:
-        done = subprocess.run(["git", "-C", str(folder), *words], capture_output=True, text=True, timeout=10, check=True)
+        done = subprocess.run(["git", "-C", str(folder), *arguments], capture_output=True, text=True, timeout=10, check=True)
     except (OSError, subprocess.SubprocessError):
         return None
     return done.stdout.strip()

@@ -114,7 +114,7 @@ class Room:
         return name in self._files
 
     def source_hash(self, name: str) -> str | None:
-        """sha256 of the file of a plug-in that is not built in: it changes under its author's hands; no number tells."""
+        """sha256 of the file of a plug-in that is not built in: its author may change it without a new version."""
         file = None if self.built_in(name) else getattr(self.get(name), "__file__", None)
         return hashlib.sha256(Path(file).read_bytes()).hexdigest() if file else None
 
@@ -128,7 +128,7 @@ class Room:
     def get(self, name: str) -> ModuleType:
         """The module of one plug-in; an unknown name raises UnknownName with the nearest ones.
 
-        A CARD that has a field `name` is told it here.
+        Fills the field `name` of a CARD that has one.
         """
         name = self.resolve(name)
         if name in self._paths:
@@ -183,14 +183,14 @@ class Room:
         try:
             return load()
         except (Exception, SystemExit) as error:
-            # a SyntaxError tells its own place, and the innermost frame of an import is the interpreter's
+            # a SyntaxError names its own place, and the innermost frame of an import is the interpreter's
             trace = traceback.extract_tb(error.__traceback__)
             frames = [f for f in trace if not f.filename.startswith("<") and f.filename != __file__]
             known = bool(frames) and not isinstance(error, SyntaxError)
             place = f" at {Path(frames[-1].filename).name}:{frames[-1].lineno}" if known else ""
-            said = shortened(str(error), 200)
+            message = shortened(str(error), 200)
             kind = type(error).__name__
-            raise BadSetting(f"the {self.kind} {source} cannot be imported: {kind}{place}: {said}") from error
+            raise BadSetting(f"the {self.kind} {source} cannot be imported: {kind}{place}: {message}") from error
 
     def _checked(self, module: Any, name: str) -> ModuleType:
         if not isinstance(module, ModuleType):

@@ -95,7 +95,7 @@ class _Work:
         built = built.in_precision(asked, contract)
         used = built.source["name"], built.source["file"]
         for layout in (w for w in built.card.weights if w.name in used or w.file in used):
-            released.tell_terms(self.job.model, layout, self.reporter.note)
+            released.show_terms(self.job.model, layout, self.reporter.note)
         if built.precision != asked:
             self.reporter.note(f"{built.card.title}: features in {asked} are off by more than 1 %; it computes in {built.precision}")
         prepared = prepare(self.job.dataset, self.job.folders.data, self.job.folders.prepared)

@@ -80,10 +80,11 @@ def faithful(store: Prepared, root: Path | None) -> str:
     """The store restores what the dataset's reader gives: exactly where steps of 1 uV do, else to 1/65534 of a lead's largest value."""
     worst = 0.0
     for row in _sample(store):
-        read, kept = datasets.get(store.name).read(root, row).clinical(), store.recording(row["record"])
-        same = (read.record, read.patient, read.fs) == (kept.record, kept.patient, kept.fs)
+        original, stored = datasets.get(store.name).read(root, row).clinical(), store.recording(row["record"])
+        same = (original.record, original.patient, original.fs) == (stored.record, stored.patient, stored.fs)
         demand(same, f"{row['record']}: record, patient or rate differ")
-        worst = max(worst, float((np.abs(read.signal - kept.signal).max(axis=1) / np.abs(read.signal).max(axis=1, initial=1e-9)).max()))
+        difference, largest = np.abs(original.signal - stored.signal).max(axis=1), np.abs(original.signal).max(axis=1, initial=1e-9)
+        worst = max(worst, float((difference / largest).max()))
     demand(worst <= 1 / 65534 + float(np.finfo(np.float32).eps), f"samples differ by {worst:.2g} of a lead's largest value")
     return f"largest difference {worst:.1e} of a lead's largest value"
 

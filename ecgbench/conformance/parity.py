@@ -120,20 +120,20 @@ def parse(array: str) -> Request:
     >>> parse("features_zerofill_limb6_T500").steps[0][1]
     ('I', 'II', 'III', 'aVR', 'aVL', 'aVF')
     """
-    head, *words = array.replace("+", "_").split("_")
+    head, *modifiers = array.replace("+", "_").split("_")
     if head not in ("feat", "features"):
         raise BadSetting(f"array {array!r} is neither feat nor features")
     times: set[int] = set()
     steps: list[tuple[str, list[str]]] = []
-    for word in words:
-        if re.fullmatch(r"T\d+", word):
-            times.add(int(word[1:]))
-        elif word == "subset" or word in _FILLS:
-            steps.append((word, []))
-        elif steps and (leads := _leads(word)):
+    for modifier in modifiers:
+        if re.fullmatch(r"T\d+", modifier):
+            times.add(int(modifier[1:]))
+        elif modifier == "subset" or modifier in _FILLS:
+            steps.append((modifier, []))
+        elif steps and (leads := _leads(modifier)):
             steps[-1][1].extend(leads)
         else:
-            raise BadSetting(f"array {array!r}: {word!r} is not a suffix of the rule")
+            raise BadSetting(f"array {array!r}: {modifier!r} is not a suffix of the rule")
     if len(times) > 1 or any(not leads for _, leads in steps):
         raise BadSetting(f"array {array!r} gives two lengths, or a suffix without leads")
     return Request(times.pop() if times else None, tuple((kind, tuple(leads)) for kind, leads in steps))
@@ -150,16 +150,16 @@ def _leads(word: str) -> tuple[str, ...]:
 
 def _layout(path: Path) -> dict[str, Any]:
     try:
-        found = json.loads(Path(path).read_text(encoding="utf-8"))
+        layout = json.loads(Path(path).read_text(encoding="utf-8"))
     except OSError:
         raise BadSetting(f"cannot read {path} (given with --keys); give the keys.json of the pack") from None
     except ValueError:
         raise BadSetting(f"{path} (given with --keys) is not JSON; give the keys.json of the pack") from None
-    if not isinstance(found, dict) or not any(isinstance(found.get(kind), list) for kind in rule.LAYOUTS):
+    if not isinstance(layout, dict) or not any(isinstance(layout.get(kind), list) for kind in rule.LAYOUTS):
         raise BadSetting(f"{path} (given with --keys) has none of the layouts {', '.join(rule.LAYOUTS)}; give the keys.json of the pack")
-    if not all(_is_entry(entry) for entry in rule.entries(found)) or not _input_name(found):
+    if not all(_is_entry(entry) for entry in rule.entries(layout)) or not _input_name(layout):
         raise BadSetting(f"{path} (given with --keys) has entries without key and shape, or no input name; give the keys.json of the pack")
-    return found
+    return layout
 
 
 def _is_entry(entry: object) -> bool:
@@ -205,10 +205,10 @@ class _Computer:
 
     def __call__(self, array: str) -> np.ndarray:
         """The array called `array`; BadSetting or ValueError where the network cannot give it."""
-        asked = parse(array)
-        x = self.windows(self._time() if asked.time is None else asked.time)
+        request = parse(array)
+        x = self.windows(self._time() if request.time is None else request.time)
         measured = np.ones(x.shape[:2], bool)
-        for kind, leads in asked.steps:
+        for kind, leads in request.steps:
             x, measured = self._keep(kind, leads, x, measured)
         with torch.inference_mode():
             pooled: np.ndarray = self.network(torch.from_numpy(x), torch.from_numpy(measured)).pooled.numpy()

@@ -87,12 +87,12 @@ def parse_leads(text: str) -> tuple[int | LeadSubset, ...]:
     >>> parse_leads("1-3,2")
     (1, 2, 3)
     """
-    found: list[int | LeadSubset] = []
+    settings: list[int | LeadSubset] = []
     for part in (p.strip() for p in text.split(",")):
         if not part:
             raise BadSetting(f"--leads {text}: an entry is empty; for example --leads 1,2,12,I,II,I+V2")
-        found += _counts(part) if part[0].isdigit() or part[0] == "-" else [LeadSubset.of(*(canonical(n) for n in part.split("+")))]
-    return tuple(dict.fromkeys(found))
+        settings += _counts(part) if part[0].isdigit() or part[0] == "-" else [LeadSubset.of(*(canonical(n) for n in part.split("+")))]
+    return tuple(dict.fromkeys(settings))
 
 
 def _counts(part: str) -> list[int]:
@@ -112,13 +112,13 @@ def settings(asked: tuple[int | LeadSubset, ...], seeds: int) -> list[LeadSettin
     """Every lead setting asked for: counts once per seed 0..seeds-1 (12 once, all seeds agree), named sets once."""
     if seeds < 1:
         raise BadSetting(f"--seeds {seeds}: at least one seed draws the leads; the default is --seeds 5")
-    found: list[LeadSetting] = []
+    lead_settings: list[LeadSetting] = []
     for item in asked:
         if isinstance(item, LeadSubset):
-            found.append(Fixed(item))
+            lead_settings.append(Fixed(item))
         else:
-            found += [Count(item, s) for s in range(seeds if item < len(LEADS) else 1)]
-    return found
+            lead_settings += [Count(item, s) for s in range(seeds if item < len(LEADS) else 1)]
+    return lead_settings
 
 
 def training_leads(among: tuple[str, ...], *words: str | int) -> int:

@@ -1,4 +1,4 @@
-"""Where a dataset's files lie, and what tells one copy of them from another."""
+"""Where a dataset's files lie, and what distinguishes one copy of them from another."""
 
 import hashlib
 import json

@@ -6,8 +6,8 @@
                                        quarantined.parquet  record, reason
                                        meta.json            digest, unit, versions
 
-The *fingerprint* tells whether the files on disk are those that were prepared (sizes and times, nothing is read). The
-*digest* tells what was found in them and enters the key of every result: it does not depend on times, paths or machines.
+The *fingerprint* shows whether the files on disk are those that were prepared (sizes and times, nothing is read). The
+*digest* covers what was found in them and enters the key of every result: it does not depend on times, paths or machines.
 """
 
 import hashlib

@@ -75,7 +75,7 @@ def _pass(run: Callable[[], object], device: str) -> float:
 
 
 def held(device: str) -> float | None:
-    """Bytes that the process holds before the network is built, once torch's libraries are awake; None where the system does not tell."""
+    """Bytes that the process holds before the network is built, once torch's libraries are loaded; None where the system does not say."""
     import torch
 
     if device != "cpu":
@@ -105,8 +105,8 @@ def peak(run: Callable[[], object], device: str, before: float | None) -> float 
 
 
 def _status(word: str) -> float | None:
-    """A size of this process in bytes, as Linux tells it."""
+    """A size of this process in bytes, as Linux gives it."""
     with suppress(OSError):
-        if found := re.search(rf"{word}:\s+(\d+) kB", Path("/proc/self/status").read_text()):
-            return 1024.0 * int(found[1])
+        if match := re.search(rf"{word}:\s+(\d+) kB", Path("/proc/self/status").read_text()):
+            return 1024.0 * int(match[1])
     return None

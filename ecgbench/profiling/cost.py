@@ -41,16 +41,16 @@ def measure(names: Sequence[str], leads: Sequence[int], setup: Setup, watcher: W
     """Rows for each model (resolved names) at each number of leads; BadSetting for a device or a model that is not there."""
     paths = {path.stem: str(path) for path in models.ROOM.paths()}
     jobs = [(name, part) for name in names for part in _parts(name, leads, setup.timed)]
-    found = Costs()
-    found.most = {name: top for name in names if (top := _most(name)) < max(leads)}
+    costs = Costs()
+    costs.most = {name: top for name in names if (top := _most(name)) < max(leads)}
     with watcher.stage("profile", len(jobs), "measurements") as advance:
         for name, part in jobs:
-            if name not in found.failed:
-                _add(found, name, leads, _asked(name, paths.get(name, ""), part, setup))
+            if name not in costs.failed:
+                _add(costs, name, leads, _asked(name, paths.get(name, ""), part, setup))
             advance(1)
-    found.rows.sort(key=lambda row: (names.index(row["model"]), row["leads"]))
-    found.paper, found.printed, found.rules = beside_the_paper(found.rows), reciprocals(), list(RULES)
-    return found
+    costs.rows.sort(key=lambda row: (names.index(row["model"]), row["leads"]))
+    costs.paper, costs.printed, costs.rules = beside_the_paper(costs.rows), reciprocals(), list(RULES)
+    return costs
 
 
 def _parts(name: str, leads: Sequence[int], timed: bool) -> list[list[int]]:
@@ -68,7 +68,7 @@ def _most(name: str) -> int:
 
 
 def contract_of(card: ModelCard) -> InputContract:
-    """The contract under which a model is measured: `paper`, or a stranger's first."""
+    """The contract under which a model is measured: `paper`, or a plug-in's first."""
     return next((c for c in card.contracts if c.name == "paper"), card.contracts[0])
 
 
@@ -77,21 +77,21 @@ def _asked(name: str, path: str, leads: list[int], setup: Setup) -> dict[str, An
     return ask("model", job)
 
 
-def _add(found: Costs, name: str, leads: Sequence[int], answer: dict[str, Any]) -> None:
+def _add(costs: Costs, name: str, leads: Sequence[int], answer: dict[str, Any]) -> None:
     if "error" in answer:
-        found.rows = [row for row in found.rows if row["model"] != name]
-        found.failed[name] = f"{answer['error']}: {answer['reason']}"
+        costs.rows = [row for row in costs.rows if row["model"] != name]
+        costs.failed[name] = f"{answer['error']}: {answer['reason']}"
         return
-    found.titles[name], found.about = answer["title"], answer["about"]
+    costs.titles[name], costs.about = answer["title"], answer["about"]
     if answer["unknown"]:
-        found.unknown[name] = answer["unknown"]
+        costs.unknown[name] = answer["unknown"]
     if answer["uncounted"]:
-        found.uncounted[name] = answer["uncounted"]
+        costs.uncounted[name] = answer["uncounted"]
     if answer["any_leads"]:
-        found.any_leads = list(dict.fromkeys([*found.any_leads, name]))
-        found.rows += [{"model": name, **row} for row in answer["rows"]]
+        costs.any_leads = list(dict.fromkeys([*costs.any_leads, name]))
+        costs.rows += [{"model": name, **row} for row in answer["rows"]]
     else:
-        found.rows += [{"model": name, **answer["rows"][0], "leads": n} for n in leads]
+        costs.rows += [{"model": name, **answer["rows"][0], "leads": n} for n in leads]
 
 
 def ask(what: str, job: dict[str, Any]) -> dict[str, Any]:
@@ -118,12 +118,12 @@ signal, and the same by torch's FlopCounterMode; the first that rounds to the pr
 def beside_the_paper(rows: Iterable[Row]) -> list[Row]:
     """What the paper's cost table prints beside our counts, for the models and numbers of leads that it has and `rows` too."""
     mine = {(row["model"], row["leads"]): row for row in rows}
-    made = []
+    compared = []
     for line in printed():
         row = mine.get((line["model"], int(line["leads"])))
         if row is not None and row.get("backward_layers") is not None:
-            made.append(_compared(line, row))
-    return made
+            compared.append(_compared(line, row))
+    return compared
 
 
 def printed() -> list[dict[str, str]]:

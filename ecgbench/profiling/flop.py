@@ -229,8 +229,8 @@ def _trilinear(args: Any, result: Any) -> tuple[int, float]:
             shape.insert(d, 1)
         shapes.append(shape)
     first = torch.broadcast_shapes(*shapes[:2])
-    kept = [1 if d in summed and d in spread[2] else n for d, n in enumerate(first)]
-    return 2 * math.prod(first) + 2 * math.prod(torch.broadcast_shapes(kept, shapes[2])), 0.0
+    product = [1 if d in summed and d in spread[2] else n for d, n in enumerate(first)]
+    return 2 * math.prod(first) + 2 * math.prod(torch.broadcast_shapes(product, shapes[2])), 0.0
 
 
 def _bag(args: Any, result: Any) -> tuple[int, float]:

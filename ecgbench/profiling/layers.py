@@ -63,9 +63,9 @@ def count_modules(network: nn.Module, forward: Callable[[], object]) -> tuple[in
     mappers = {name: m for name, m in network.named_modules() if isinstance(m, MAPPERS)}
     if not mappers:
         return None, "it has no Linear or Conv module"
-    told = {id(p) for m in network.modules() if isinstance(m, (*MAPPERS, *BESIDE)) for p in m.parameters()}
+    covered = {id(p) for m in network.modules() if isinstance(m, (*MAPPERS, *BESIDE)) for p in m.parameters()}
     for name, parameter in network.named_parameters():
-        if parameter.dim() > 1 and id(parameter) not in told:
+        if parameter.dim() > 1 and id(parameter) not in covered:
             return None, f"its parameter {name} {tuple(parameter.shape)} is of no Linear, Conv, Embedding or norm module"
     seen: dict[nn.Module, int] = {}
 
@@ -86,9 +86,9 @@ def count_modules(network: nn.Module, forward: Callable[[], object]) -> tuple[in
 
 def _layer(layout: Layout, name: str, weight: Tensor) -> Layer | None:
     """The layer a parameter is the weight of; None for what is no layer. ValueError: an array that is not declared, or twice."""
-    found = [layer for layer in layout.layers if re.fullmatch(layer.weight, name)]
-    if not found and (weight.dim() < 2 or re.fullmatch(layout.other, name)):
+    matching = [layer for layer in layout.layers if re.fullmatch(layer.weight, name)]
+    if not matching and (weight.dim() < 2 or re.fullmatch(layout.other, name)):
         return None
-    if len(found) != 1:
-        raise ValueError(f"parameter {name} is the weight of {len(found)} declared layers, not of one")
-    return found[0]
+    if len(matching) != 1:
+        raise ValueError(f"parameter {name} is the weight of {len(matching)} declared layers, not of one")
+    return matching[0]

@@ -22,7 +22,7 @@ class Job:
 
     model: str
     path: str
-    """File of a stranger, "" for the package's own."""
+    """File of a plug-in, "" for the package's own."""
     leads: tuple[int, ...]
     """Numbers of measured leads, 1 to 12, one after the other."""
     device: str
@@ -47,43 +47,43 @@ def measure(job: Job) -> dict[str, Any]:
     clock.ready(job.device)
     models.get(models.resolve(job.path or job.model))
     before = clock.held(job.device)
-    found = build(job.model, "random", job.device)
+    network = build(job.model, "random", job.device)
     rows: list[dict[str, Any]] = []
     missed: dict[str, Any] = {"unknown": {}, "uncounted": ""}
     for leads in job.leads:
-        row, unknown, uncounted = _row(found, leads, job, before)
+        row, unknown, uncounted = _row(network, leads, job, before)
         rows.append(row)
         missed = {"unknown": missed["unknown"] | unknown, "uncounted": missed["uncounted"] or uncounted}
-    any_leads = contract_of(found.card).policy == "native"
-    return {"title": found.card.title, "any_leads": any_leads, "rows": rows, "about": clock.about(job.device), **missed}
+    any_leads = contract_of(network.card).policy == "native"
+    return {"title": network.card.title, "any_leads": any_leads, "rows": rows, "about": clock.about(job.device), **missed}
 
 
-def _row(found: "Network", leads: int, job: Job, before: float | None) -> tuple[dict[str, Any], dict[str, int], str]:
+def _row(network: "Network", leads: int, job: Job, before: float | None) -> tuple[dict[str, Any], dict[str, int], str]:
     from ecgbench.profiling.cost import contract_of
     from ecgbench.results.profile import CLASSES
 
-    contract = contract_of(found.card)
+    contract = contract_of(network.card)
     row: dict[str, Any] = dict.fromkeys(("batch", "peak_mb", "throughput_samples_s", "latency_ms_sample"))
     if job.timed:  # before anything else, while the memory is fresh
-        x = _signal(found, leads, job.batch, job.device)
-        row |= {"batch": job.batch, "peak_mb": clock.peak(lambda: found.module(*x), job.device, before)}
-        spent = clock.milliseconds(lambda: found.module(*x), job.device)
+        x = _signal(network, leads, job.batch, job.device)
+        row |= {"batch": job.batch, "peak_mb": clock.peak(lambda: network.module(*x), job.device, before)}
+        spent = clock.milliseconds(lambda: network.module(*x), job.device)
         row |= {"throughput_samples_s": 1000 * job.batch / spent, "latency_ms_sample": spent / job.batch}
-    backbone = sum(p.numel() for p in found.module.parameters())
-    counted, unknown, uncounted = _flop(found, _signal(found, leads, 1, job.device), leads)
+    backbone = sum(p.numel() for p in network.module.parameters())
+    counted, unknown, uncounted = _flop(network, _signal(network, leads, 1, job.device), leads)
     row |= {"leads": leads, "samples": contract.received, "device": clock.about(job.device)["device"], **counted}
-    row |= {"params_backbone_m": backbone / 1e6, "params_with_head_m": (backbone + CLASSES * (found.card.dim + 1)) / 1e6}
+    row |= {"params_backbone_m": backbone / 1e6, "params_with_head_m": (backbone + CLASSES * (network.card.dim + 1)) / 1e6}
     return row, unknown, uncounted
 
 
-def _signal(found: "Network", leads: int, batch: int, device: str) -> "tuple[Tensor, Tensor]":
+def _signal(network: "Network", leads: int, batch: int, device: str) -> "tuple[Tensor, Tensor]":
     """Signal and mask as the contract `paper` gives them: a network of any leads is shown the first ones, any other all it reads."""
     import torch
 
     from ecgbench.profiling.cost import contract_of
     from ecgbench.seeds import rng
 
-    contract = contract_of(found.card)
+    contract = contract_of(network.card)
     drawn = 0.3 * rng("profile", contract.received).standard_normal((batch, len(contract.leads), contract.received))
     measured = torch.ones(batch, len(contract.leads), dtype=torch.bool)
     if contract.policy == "native":
@@ -91,7 +91,7 @@ def _signal(found: "Network", leads: int, batch: int, device: str) -> "tuple[Ten
     return torch.from_numpy(drawn).float().to(device), measured.to(device)
 
 
-def _flop(found: "Network", x: "tuple[Tensor, Tensor]", leads: int) -> tuple[dict[str, float | None], dict[str, int], str]:
+def _flop(model: "Network", x: "tuple[Tensor, Tensor]", leads: int) -> tuple[dict[str, float | None], dict[str, int], str]:
     """GFLOP of one window with a linear head, in evaluation mode; the operators without a rule; why the paper's rule does not apply."""
     import torch
     from torch import nn
@@ -100,7 +100,7 @@ def _flop(found: "Network", x: "tuple[Tensor, Tensor]", leads: int) -> tuple[dic
     from ecgbench.profiling.layers import count, count_modules
     from ecgbench.results.profile import CLASSES
 
-    card, network = found.card, found.module
+    card, network = model.card, model.module
     head = nn.Linear(card.dim, CLASSES).to(x[0].device)
 
     def whole() -> Any:
@@ -109,7 +109,7 @@ def _flop(found: "Network", x: "tuple[Tensor, Tensor]", leads: int) -> tuple[dic
 
     with torch.no_grad(), plain_kernels():
         whole()  # what a network keeps from its first pass (folded norms, kernels) is no cost of a window
-        paper = count(found.name, network, card.dim, x[0].shape[-1], leads)
+        paper = count(model.name, network, card.dim, x[0].shape[-1], leads)
         modules, uncounted = (None, "") if paper else count_modules(network, lambda: network(*x))
         plain = paper.forward if paper else None if modules is None else modules + 2 * CLASSES * card.dim
         with FlopCounter() as forward:

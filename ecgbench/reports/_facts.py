@@ -98,11 +98,11 @@ def columns(study: Study) -> list[Head]:
     several = {model for model, _ in pairs if sum(other == model for other, _ in pairs) > 1}
     heads = []
     for model, policy in pairs:
-        about = known.get(model)
-        title = about.title if about else model
+        facts = known.get(model)
+        title = facts.title if facts else model
         label = f"{title} {policy}" if model in several else title
-        label += " (own weights)" if about and (about.weights_source or {}).get("own") else ""
-        parameters, untrained = plain(about.parameters) if about else None, (model, policy) in random
+        label += " (own weights)" if facts and (facts.weights_source or {}).get("own") else ""
+        parameters, untrained = plain(facts.parameters) if facts else None, (model, policy) in random
         heads.append(Head(model=model, policy=policy, title=title, label=label, parameters=parameters, random=untrained))
     return heads
 
@@ -117,13 +117,13 @@ def tasks(study: Study) -> list[Task]:
     present = list(dict.fromkeys(study.main["task"]))
     known = {task.name: task for task in study.tasks}
     synthetic = {data.name for data in study.datasets if data.synthetic}
-    found = []
+    listed = []
     for name in [name for name in known if name in present] + [name for name in present if name not in known]:
-        about = known.get(name)
-        generated = about is not None and about.dataset in synthetic
-        title, only = marked(about.title if about else name, generated), bool(about and about.evaluation_only)
-        found.append(Task(task=name, title=title, evaluation_only=only, synthetic=generated))
-    return found
+        facts = known.get(name)
+        generated = facts is not None and facts.dataset in synthetic
+        title, only = marked(facts.title if facts else name, generated), bool(facts and facts.evaluation_only)
+        listed.append(Task(task=name, title=title, evaluation_only=only, synthetic=generated))
+    return listed
 
 
 def word(status: str, reason: str) -> str:
@@ -134,11 +134,11 @@ def word(status: str, reason: str) -> str:
 def gaps(study: Study) -> list[Gap]:
     """Cells without a number, gathered."""
     lost: dict[tuple[str, ...], dict[str, int]] = {}
-    asked: dict[tuple[str, ...], int] = {}
+    totals: dict[tuple[str, ...], int] = {}
     for cell in records(study.of(study.metric).cells):
         whose = (cell["task"], cell["model"], cell["policy"])
         leads, reason = str(cell["leads"]), str(cell["reason"] or "no reason was stored")
-        asked[*whose, leads] = asked.get((*whose, leads), 0) + 1
+        totals[*whose, leads] = totals.get((*whose, leads), 0) + 1
         if cell["status"] != "ok":
             settings = lost.setdefault((*whose, word(cell["status"], reason), reason), {})
             settings[leads] = settings.get(leads, 0) + 1
@@ -149,7 +149,7 @@ def gaps(study: Study) -> list[Gap]:
             policy=policy,
             word=status,
             reason=reason,
-            leads={leads: (count, asked[task, model, policy, leads]) for leads, count in settings.items()},
+            leads={leads: (count, totals[task, model, policy, leads]) for leads, count in settings.items()},
         )
         for (task, model, policy, status, reason), settings in lost.items()
     ]

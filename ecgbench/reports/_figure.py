@@ -54,8 +54,8 @@ def drawing(figure: Figure) -> "Iterator[Sheet]":
         sheet = Sheet(figsize=figure.size, layout="constrained", facecolor="white")
         handles = list(figure.draw(sheet) or ())
         width = figure.size[0]
-        words = textwrap.fill(shortened(figure.caption, 20 * LONGEST), int(_LETTERS * width))
-        sheet.supxlabel(words, fontsize=7.5, color="#444444", x=0.01, ha="left")
+        caption = textwrap.fill(shortened(figure.caption, 20 * LONGEST), int(_LETTERS * width))
+        sheet.supxlabel(caption, fontsize=7.5, color="#444444", x=0.01, ha="left")
         if handles:
             widest = max(len(handle.get_label()) for handle in handles)
             fit = max(1, int(_LEGEND * width) // (widest + 8))

@@ -69,8 +69,8 @@ def grid(study: Study, metric: str = "") -> Grid:
         mine = [row for row in rows if row["task"] == task.task]
         lines = []
         for leads in dict.fromkeys(row["leads"] for row in mine):
-            asked = {(row["model"], row["policy"]): row for row in mine if row["leads"] == leads}
-            in_order = [asked.get((head.model, head.policy)) for head in heads]
+            by_column = {(row["model"], row["policy"]): row for row in mine if row["leads"] == leads}
+            in_order = [by_column.get((head.model, head.policy)) for head in heads]
             lines.append(Line(leads=leads, scores=_scores(in_order, why, footnotes, card)))
         blocks.append(Block(**vars(task), lines=lines))
     return Grid(metric=card, columns=heads, tasks=blocks, footnotes=footnotes)

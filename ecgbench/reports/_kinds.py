@@ -43,13 +43,13 @@ def of(source: object) -> tuple[Reads, Kind]:
 
 
 def _of_run(run: study.Study) -> Heading:
-    data = [
-        f"{one.title}, version {one.version}: {counted(one.test_records, 'test record')} of {counted(one.test_patients, 'patient')}"
-        for one in run.datasets
+    lines = [
+        f"{data.title}, version {data.version}: {counted(data.test_records, 'test record')} of {counted(data.test_patients, 'patient')}"
+        for data in run.datasets
     ]
-    said = [text for text in run.notes if grave(text)]
+    serious = [text for text in run.notes if grave(text)]
     version = str(run.provenance.version)
-    return Heading(title=_title(run), lines=data, banners=list(map(_banner, said)), said=said, version=version)
+    return Heading(title=_title(run), lines=lines, banners=list(map(_banner, serious)), said=serious, version=version)
 
 
 def _title(run: study.Study) -> str:
@@ -66,16 +66,16 @@ def _banner(note: str) -> tuple[str, str]:
     return word.capitalize(), rest[:1].upper() + rest[1:]
 
 
-def _of_profile(found: profile.Profile) -> Heading:
-    return Heading(title="What models cost", lines=[f"Device: {found.device}"])
+def _of_profile(source: profile.Profile) -> Heading:
+    return Heading(title="What models cost", lines=[f"Device: {source.device}"])
 
 
-def _of_pretraining(made: pretraining.Pretraining) -> Heading:
-    recipe = made.recipe.get("name")
-    banners = {"Own weights": pretraining.OWN, "Synthetic": made.warning, "Not finished": made.open}
+def _of_pretraining(source: pretraining.Pretraining) -> Heading:
+    recipe = source.recipe.get("name")
+    banners = {"Own weights": pretraining.OWN, "Synthetic": source.warning, "Not finished": source.open}
     return Heading(
         title=f"LAEF, pre-trained by recipe {recipe}" if recipe else "LAEF, in pre-training",
-        lines=[f"Data: {made.data}"],
+        lines=[f"Data: {source.data}"],
         banners=[(word, text) for word, text in banners.items() if text],
         said=[text for text in banners.values() if text],
     )

@@ -29,13 +29,13 @@ def layer_name(block: int) -> str:
 def dynamics(made: Pretraining, numbers: Numbers) -> Figure | None:
     """Entropy, cosine and probe of the kept encoders; None where there are none."""
     stages = [stage for stage in made.stages if stage.checkpoints]
-    words = (
+    caption = (
         "Spectral entropy of the nodes of kept encoders: 0 one direction, 1 all directions alike. Cosine: mean over different "
         "nodes that share an edge. Linear probe: frozen, mean-pooled features of twelve leads, "
         f"{_split(made)}. Band: within {100 * MARGIN:g} of the best; t*: the earliest encoder in it."
     )
     size = (10.4, 2.7 * len(stages) + 1.1)
-    return _figure("dynamics", made, partial(_dynamics, stages), words, size, numbers) if stages else None
+    return _figure("dynamics", made, partial(_dynamics, stages), caption, size, numbers) if stages else None
 
 
 def curve(made: Pretraining) -> Figure | None:
@@ -43,28 +43,28 @@ def curve(made: Pretraining) -> Figure | None:
     stages = [stage for stage in made.stages if stage.curve]
     windows = list(dict.fromkeys(f"{_window(len(s.curve))}" for s in made.stages if _window(len(s.curve)) > 1))
     mean = f" Running means over {enumerated(windows)} steps." if windows else ""
-    words = (
+    caption = (
         "Loss: mean cross-entropy of the masked nodes, summed over codebooks. Accuracy: their share whose likeliest code is "
         f"the target.{mean} Frequencies alone: entropy of the codes ({_split(made)}), the loss of who knows how often codes "
         "occur and nothing of the ECG."
     )
     size = (9.6 if len(stages) > 1 else 7.2, 5.4)
-    return _figure("curve", made, partial(_curve, stages), words, size, None) if stages else None
+    return _figure("curve", made, partial(_curve, stages), caption, size, None) if stages else None
 
 
 def elbow(made: Pretraining, numbers: Numbers) -> Figure | None:
     """Inertia and use of codebooks by their size; None where none was tried."""
     stages = [stage for stage in made.stages if stage.elbow]
-    words = (
+    caption = (
         f"Codebooks fitted on the corpus, measured on held-out vectors scaled to length 1 ({_split(made)}). Inertia: mean "
         "squared distance to the nearest centre. Perplexity: exp of the entropy of the codes. Rings: the sizes that are used."
     )
     size = (8.4, 2.7 * len(stages) + 1.1)
-    return _figure("elbow", made, partial(_elbow, stages), words, size, numbers) if stages else None
+    return _figure("elbow", made, partial(_elbow, stages), caption, size, numbers) if stages else None
 
 
-def _figure(name: str, made: Pretraining, draw: Any, words: str, size: tuple[float, float], numbers: Numbers | None) -> Figure:
-    caption = f"{words} Data: {made.data}.{' Not finished.' if made.open else ''}"
+def _figure(name: str, made: Pretraining, draw: Any, caption: str, size: tuple[float, float], numbers: Numbers | None) -> Figure:
+    caption = f"{caption} Data: {made.data}.{' Not finished.' if made.open else ''}"
     return Figure(name=name, draw=draw, caption=caption, size=size, numbers=numbers)
 
 
@@ -72,13 +72,13 @@ def _split(made: Pretraining) -> str:
     return f"validation split of {made.recipe['task']}"
 
 
-def _axis(ax: Any, stage: Stage, words: tuple[str, str], last: int | None = None) -> None:
+def _axis(ax: Any, stage: Stage, texts: tuple[str, str], last: int | None = None) -> None:
     """Title and unit of a panel; with `last`, an axis of steps that shows t*."""
     from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 
-    ax.set(title=f"{stage.name.capitalize()}: {words[0]}", ylabel=words[1], xlabel="step" if last else "codes")
+    ax.set(title=f"{stage.name.capitalize()}: {texts[0]}", ylabel=texts[1], xlabel="step" if last else "codes")
     ax.margins(y=0.12)
-    for axis in (ax.xaxis, *([ax.yaxis] if words[1] == "codes" else [])):
+    for axis in (ax.xaxis, *([ax.yaxis] if texts[1] == "codes" else [])):
         axis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
         axis.set_major_locator(MaxNLocator(5, integer=True))
     if last:
@@ -90,17 +90,17 @@ def _axis(ax: Any, stage: Stage, words: tuple[str, str], last: int | None = None
 def _dynamics(stages: Sequence[Stage], sheet: "Sheet") -> list[Any]:
     grid = sheet.subplots(len(stages), 3, squeeze=False)
     for (spread, cosine, probe), stage in zip(grid, stages):
-        kept, best, chosen = stage.checkpoints, 100 * stage.best, stage.selected
+        encoders, best, chosen = stage.checkpoints, 100 * stage.best, stage.selected
         assert chosen is not None
-        steps, size = [one["step"] for one in kept], 4.5 if len(kept) <= 40 else 0
-        for at in range(len(kept[0]["layers"])):
-            of = {key: [one["layers"][at][key] for one in kept] for key in ("entropy", "intra", "inter")}
+        steps, size = [encoder["step"] for encoder in encoders], 4.5 if len(encoders) <= 40 else 0
+        for at in range(len(encoders[0]["layers"])):
+            of = {key: [encoder["layers"][at][key] for encoder in encoders] for key in ("entropy", "intra", "inter")}
             style = look(at) | {"linewidth": 1.5, "markersize": size}
             spread.plot(steps, of["entropy"], **style)
             cosine.plot(steps, of["intra"], **style)
             cosine.plot(steps, of["inter"], **style | {"linestyle": "--", "markerfacecolor": "white"})
         probe.axhspan(best - 100 * MARGIN, best, color="#E69F00", alpha=0.3, linewidth=0, zorder=1)
-        probe.plot(steps, [100 * one["score"] for one in kept], "o-", color="#000000", linewidth=1.5, markersize=size)
+        probe.plot(steps, [100 * encoder["score"] for encoder in encoders], "o-", color="#000000", linewidth=1.5, markersize=size)
         probe.plot(chosen["step"], 100 * chosen["score"], "o", color="#D55E00", markersize=9, fillstyle="none", mew=1.6, zorder=4)
         side, shift = ("left", 5) if chosen["step"] < 0.55 * steps[-1] else ("right", -5)
         where: dict[str, Any] = {"xycoords": ("data", "axes fraction"), "textcoords": "offset points", "fontsize": 8.5}
@@ -155,8 +155,8 @@ def _thinned(steps: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndar
     if len(steps) <= MOST:
         return steps, values
     parts = np.array_split(np.arange(len(steps)), MOST // 2)
-    kept = sorted({int(part[pick(values[part])]) for part in parts for pick in (np.argmin, np.argmax)})
-    return steps[kept], values[kept]
+    shown = sorted({int(part[pick(values[part])]) for part in parts for pick in (np.argmin, np.argmax)})
+    return steps[shown], values[shown]
 
 
 def _elbow(stages: Sequence[Stage], sheet: "Sheet") -> list[Any]:

@@ -108,10 +108,10 @@ def tables(section: Section, kind: str) -> list[Table]:
 
 def _markdown_blocks(table: Table) -> Iterator[str]:
     there = scores(table)
-    said = [markdown(table.caption), SPREAD if spread(table) else "", "One draw: estimate [95 % interval]." if there else ""]
-    said.append("**Best**, <ins>second</ins> and *third* of a row, ranked before rounding." if ranked(table) else "")
-    if any(said):
-        yield " ".join(filter(None, said))
+    caption = [markdown(table.caption), SPREAD if spread(table) else "", "One draw: estimate [95 % interval]." if there else ""]
+    caption.append("**Best**, <ins>second</ins> and *third* of a row, ranked before rounding." if ranked(table) else "")
+    if any(caption):
+        yield " ".join(filter(None, caption))
     yield _markdown_table(table, _markdown_cell)
     notes = [f"{markdown(sign)} {markdown(meaning)}." for sign, meaning in table.marks.items()]
     notes += [f"<sup>{number}</sup> {markdown(text)}" for number, text in enumerate(table.footnotes, 1)]
@@ -189,13 +189,13 @@ def _wide(table: Table) -> bool:
 
 def _latex_tables(table: Table) -> Iterator[str]:
     symbol = "".join(f" ${c.symbol}$" for c in table.columns if c.symbol)
-    said = [latex(table.caption.removesuffix(".")) + symbol + "." if table.caption else "", SPREAD if spread(table) else ""]
-    said.append(r"\uno{Best}, \due{second} and \tre{third} of a row, ranked before rounding." if ranked(table) else "")
-    said += [f"{_sign(sign)}~{latex(meaning)}." for sign, meaning in table.marks.items()]
+    caption = [latex(table.caption.removesuffix(".")) + symbol + "." if table.caption else "", SPREAD if spread(table) else ""]
+    caption.append(r"\uno{Best}, \due{second} and \tre{third} of a row, ranked before rounding." if ranked(table) else "")
+    caption += [f"{_sign(sign)}~{latex(meaning)}." for sign, meaning in table.marks.items()]
     notes = [rf"\textsuperscript{{{number}}}~{latex(text)}" for number, text in enumerate(table.footnotes, 1)]
     notes += [latex(text) for text in table.notes]
     label = table.name.removesuffix("_table").replace("_", "-")
-    yield _latex_table(table, _latex_cell, (label, " ".join(filter(None, said))), notes)
+    yield _latex_table(table, _latex_cell, (label, " ".join(filter(None, caption))), notes)
     if any(score.low is not None for score in scores(table)):
         yield _latex_table(table, _interval_or(_latex_cell), (f"{label}-intervals", latex("95 % intervals, × 100.")), [])
 

@@ -48,8 +48,8 @@ def _sections(room: Room, name: str, source: Any) -> list[Section]:
     except Exception as error:
         if room.built_in(name):
             raise
-        told = " ".join(str(error).split())[:200]
-        raise BadSetting(f"report {name!r} failed: {type(error).__name__}: {told}") from error
+        message = " ".join(str(error).split())[:200]
+        raise BadSetting(f"report {name!r} failed: {type(error).__name__}: {message}") from error
 
 
 def _files(sections: Sequence[Section]) -> tuple[dict[str, Content], dict[str, str]]:

@@ -34,23 +34,23 @@ _SHOWN = (
 
 def sections(profile: Profile) -> list[Section]:
     """The table and its figure."""
-    found = profile.complexity
-    if found is None:
+    complexity = profile.complexity
+    if complexity is None:
         return []
     shown = [Column(key, head, "number", partial(_number, unit, digits)) for key, head, unit, digits in _SHOWN]
     table = Table(
         name="complexity",
         caption="LAEF's two graph layers (GATv2) by measured leads L and segments S; one window.",
         columns=[Column("segments", "S", "number"), Column("leads", "L", "number"), *shown],
-        rows=found.rows,
-        notes=list(_about(found)),
-        numbers=Numbers(columns=COMPLEXITY, rows=found.rows, summary="one row per number of leads and window"),
+        rows=complexity.rows,
+        notes=list(_about(complexity)),
+        numbers=Numbers(columns=COMPLEXITY, rows=complexity.rows, summary="one row per number of leads and window"),
     )
-    timed = any(row["ms_layers"] is not None for row in found.rows)
+    timed = any(row["ms_layers"] is not None for row in complexity.rows)
     figure = Figure(
         name="complexity",
-        draw=partial(_draw, found, timed),
-        caption=_caption(found),
+        draw=partial(_draw, complexity, timed),
+        caption=_caption(complexity),
         size=(9.6, 4.4) if timed else (7.4, 4.6),
     )
     return [Section(name="complexity", title="Cost of LAEF's graph layers", short=CARD.title, parts=[figure, table])]
@@ -60,8 +60,8 @@ def _number(unit: float, digits: int, value: float) -> str:
     return f"{value / unit:,.{digits}f}"
 
 
-def _about(found: Complexity) -> Iterator[str]:
-    counts = sorted({row["leads"] for row in found.rows})
+def _about(complexity: Complexity) -> Iterator[str]:
+    counts = sorted({row["leads"] for row in complexity.rows})
     intra = sum(counts) / len(counts) / 12
     inter = sum(n * (n - 1) for n in counts) / len(counts) / (12 * 11)
     yield (
@@ -77,31 +77,31 @@ def _about(found: Complexity) -> Iterator[str]:
         "and exceeds 1 at L = 1; the share of directed edges with loops in the network's graph is 1/L + 1/S - 1/(LS)."
     )
     yield (
-        f"Passing: scores, softmax and sums over neighbours of both layers ({found.channels} channels), without their linear maps, as "
+        f"Passing: scores, softmax and sums over neighbours of both layers ({complexity.channels} channels), without their linear maps, as "
         "our network executes them. FLOP for each edge and channel hardly depend on L or S where the paper's formula holds; 16 of them are "
         "one product with a block-diagonal matrix that serves all eight heads."
     )
-    batch = next((row["batch"] for row in found.rows if row["batch"] is not None), None)
+    batch = next((row["batch"] for row in complexity.rows if row["batch"] is not None), None)
     timed = f"; time per window, median of repeated passes of a batch of {batch}, inference mode, not compiled" if batch else "; not timed"
-    yield f"Device: {found.about['device']}, torch {found.about['torch']}{timed}. Random weights."
+    yield f"Device: {complexity.about['device']}, torch {complexity.about['torch']}{timed}. Random weights."
 
 
-def _caption(found: Complexity) -> str:
-    most = max(row["segments"] for row in found.rows)
+def _caption(complexity: Complexity) -> str:
+    most = max(row["segments"] for row in complexity.rows)
     return (
         "Both graph layers of LAEF, one window. Solid: message passing without the linear maps. Dashed: the paper's L S² + S "
         f"L², scaled to meet it at 12 leads and S = {most}. Dotted: a complete graph, (L S)², by the same scale. "
-        f"{found.about['device']}."
+        f"{complexity.about['device']}."
     )
 
 
-def _draw(found: Complexity, timed: bool, sheet: "Sheet") -> list[Any]:
+def _draw(complexity: Complexity, timed: bool, sheet: "Sheet") -> list[Any]:
     axes = sheet.subplots(1, 2 if timed else 1, squeeze=False).ravel().tolist()
-    segments = sorted({row["segments"] for row in found.rows})
-    _panel(axes[0], found.rows, segments, "flop_message_passing", 1e6)
+    segments = sorted({row["segments"] for row in complexity.rows})
+    _panel(axes[0], complexity.rows, segments, "flop_message_passing", 1e6)
     axes[0].set(ylabel="message passing, MFLOP", title="Counted")
     if timed:
-        _panel(axes[1], found.rows, segments, "ms_message_passing", 1)
+        _panel(axes[1], complexity.rows, segments, "ms_message_passing", 1)
         axes[1].set(ylabel="message passing, ms", title="Measured")
     return [handle(f"S = {s} segments", at) for at, s in enumerate(segments)]
 

@@ -97,15 +97,15 @@ def _table(costs: Costs) -> Table:
 def _lines(group: Sequence[Row], costs: Costs) -> Iterator[Row]:
     """One line for each number of leads, or for all where they cost the same; a median over 1 to 12."""
     first = group[0]
-    told = {"title": costs.titles[first["model"]], "samples": first["samples"]}
+    same = {"title": costs.titles[first["model"]], "samples": first["samples"]}
     if first["model"] not in costs.any_leads:
-        yield told | {"leads": _spans([row["leads"] for row in group])} | _figures(first)
+        yield same | {"leads": _spans([row["leads"] for row in group])} | _figures(first)
         return
     for row in group:
-        yield told | {"leads": str(row["leads"])} | _figures(row)
+        yield same | {"leads": str(row["leads"])} | _figures(row)
     if len(group) == 12:
         medians = {key: _middle([row[key] for row in group], digits) for key, _, digits in FIGURES}
-        yield told | {"leads": "median (min–max)"} | medians
+        yield same | {"leads": "median (min–max)"} | medians
 
 
 def _figures(row: Row) -> dict[str, str | None]:
@@ -171,8 +171,8 @@ def _reciprocal(costs: Costs) -> str:
     """How the paper's throughput and latency go together."""
     sides: dict[bool, list[str]] = {True: [], False: []}
     for line in costs.printed:
-        told = f"{line['name']} (1000/{line['throughput_samples_s']} = {line['value']}"
-        sides[line["agrees"]].append(told + (")" if line["agrees"] else f", printed {line['latency_ms_sample']})"))
+        text = f"{line['name']} (1000/{line['throughput_samples_s']} = {line['value']}"
+        sides[line["agrees"]].append(text + (")" if line["agrees"] else f", printed {line['latency_ms_sample']})"))
     # the median is in the paper's table, and not among the lines that are stored
     sides[False].append("LAEF's median (1000/1723.6 = 0.580, printed 0.687)")
     return (
@@ -226,10 +226,10 @@ def _exceptions(costs: Costs) -> Iterator[str]:
 
 def _throughput(costs: Costs) -> Figure:
     batch = _batch(costs)
-    words = f"Median of repeated forward passes of a batch of {'--' if batch is None else batch}, float32. {_where(costs)}."
+    caption = f"Median of repeated forward passes of a batch of {'--' if batch is None else batch}, float32. {_where(costs)}."
     padded = any(name not in costs.any_leads for name in costs.titles)
-    words += " Flat lines: networks padded to all of their leads, measured once." if padded else ""
-    return Figure(name="throughput", draw=partial(_draw, costs), caption=words)
+    caption += " Flat lines: networks padded to all of their leads, measured once." if padded else ""
+    return Figure(name="throughput", draw=partial(_draw, costs), caption=caption)
 
 
 def _draw(costs: Costs, sheet: "Sheet") -> list[Any]:

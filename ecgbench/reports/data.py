@@ -24,7 +24,7 @@ def _facts(data: DatasetFacts) -> dict[str, object]:
     limit = "" if data.limit is None else f"; limited to {data.limit}"
     used = f"{data.records:,} used, {data.records_prepared:,} prepared, {data.records_release:,} in the release{limit}"
     count = len(data.quarantined)
-    lost = Notes([f"{one['record']}: {one['reason']}" for one in data.quarantined], "plain")
+    lost = Notes([f"{record['record']}: {record['reason']}" for record in data.quarantined], "plain")
     facts: dict[str, object] = {
         "Records": used,
         "Test set": f"{counted(data.test_records, 'record')} of {counted(data.test_patients, 'patient')}",

@@ -51,9 +51,9 @@ class _Table:
         ]
         return sorted(scores, key=lambda pair: pair[1], reverse=self.grid.metric.direction == "higher")
 
-    def where(self, block: Block, words: str) -> str:
+    def where(self, block: Block, rest: str) -> str:
         """The title of the task is said only where there are several."""
-        return f"{block.title}, {words}: " if len(self.grid.tasks) > 1 else f"{words[0].upper()}{words[1:]}: "
+        return f"{block.title}, {rest}: " if len(self.grid.tasks) > 1 else f"{rest[0].upper()}{rest[1:]}: "
 
 
 def sections(study: Study) -> list[Section]:
@@ -66,19 +66,19 @@ def sections(study: Study) -> list[Section]:
 def _findings(table: _Table, lost: Sequence[Gap]) -> list[str]:
     """What the rows say; at 12 leads first, then from the fewest random leads."""
     blocks = table.grid.tasks
-    asked = list(dict.fromkeys(line.leads for block in blocks for line in block.lines))
-    if not any(table.standing(block, leads) for block in blocks for leads in asked):
+    settings = list(dict.fromkeys(line.leads for block in blocks for line in block.lines))
+    if not any(table.standing(block, leads) for block in blocks for leads in settings):
         return [_nothing(lost)]
-    counts = sorted((leads for leads in asked if leads.isdigit()), key=lambda leads: (leads != FULL, int(leads)))
-    shown = (counts or asked)[:3]
+    counts = sorted((leads for leads in settings if leads.isdigit()), key=lambda leads: (leads != FULL, int(leads)))
+    shown = (counts or settings)[:3]
     real = [block for block in blocks if not block.synthetic]
     if not real or all(head.random for head in table.grid.columns):
         return [_harness(table.grid, real), *_numbers(table, shown)]
     if len(real) > MANY:
         return [text for leads in shown if (text := _tally(table, real, leads))]
-    said = [text for block in real for leads in shown if (text := _winner(table, block, leads))]
+    sentences = [text for block in real for leads in shown if (text := _winner(table, block, leads))]
     names = {block.task for block in real}
-    return said + _kept(table, [row for row in survival(table.grid) if row.task in names and not row.head.random])
+    return sentences + _kept(table, [row for row in survival(table.grid) if row.task in names and not row.head.random])
 
 
 def _nothing(lost: Sequence[Gap]) -> str:
@@ -87,8 +87,8 @@ def _nothing(lost: Sequence[Gap]) -> str:
         counts[gap.word] = counts.get(gap.word, 0) + sum(count for count, _ in gap.leads.values())
     if set(counts) == {PENDING}:
         return f"Nothing is computed yet: {counted(counts[PENDING], 'cell')} to go."
-    words = [f"{count:,} {word}" for word, count in counts.items()]
-    return f"No cell of this run has a number: {enumerated(words) or 'none was asked for'}."
+    parts = [f"{count:,} {word}" for word, count in counts.items()]
+    return f"No cell of this run has a number: {enumerated(parts) or 'none was asked for'}."
 
 
 def _harness(table: Grid, real: Sequence[Block]) -> str:
@@ -101,7 +101,7 @@ def _harness(table: Grid, real: Sequence[Block]) -> str:
 
 
 def _numbers(table: _Table, shown: Sequence[str]) -> list[str]:
-    said = []
+    sentences = []
     for block in table.grid.tasks if len(table.grid.tasks) <= MANY else ():
         for leads in shown:
             there = {(head.model, head.policy): value for head, value in table.standing(block, leads)}
@@ -111,8 +111,8 @@ def _numbers(table: _Table, shown: Sequence[str]) -> list[str]:
                 if (head.model, head.policy) in there
             ]
             if values:
-                said.append(f"{table.where(block, setting_words(leads))}{table.name} {', '.join(values)}.")
-    return said
+                sentences.append(f"{table.where(block, setting_words(leads))}{table.name} {', '.join(values)}.")
+    return sentences
 
 
 def _split(standing: Standing) -> tuple[Standing, Standing]:
@@ -124,17 +124,17 @@ def _winner(table: _Table, block: Block, leads: str) -> str:
     trained, untrained = _split(table.standing(block, leads))
     if not trained:
         return ""
-    words = [f"{head.label} {points(value)}" for head, value in untrained]
-    reference = f" Untrained, for reference: {', '.join(words)}." if words else ""
-    said = table.where(block, setting_words(leads))
+    scores = [f"{head.label} {points(value)}" for head, value in untrained]
+    reference = f" Untrained, for reference: {', '.join(scores)}." if scores else ""
+    start = table.where(block, setting_words(leads))
     top = trained[0][1]
     best = [head.label for head, value in trained if value == top]
     if len(trained) == 1:
-        return f"{said}{best[0]} has {table.name} {points(top)}.{reference}"
+        return f"{start}{best[0]} has {table.name} {points(top)}.{reference}"
     if len(best) > 1:
-        return f"{said}{enumerated(best)} are equal at {points(top)}.{reference}"
+        return f"{start}{enumerated(best)} are equal at {points(top)}.{reference}"
     best_of = "best of the trained" if untrained else "best"
-    return f"{said}{_gap(table, (block.task, leads), trained, best_of)}{reference}"
+    return f"{start}{_gap(table, (block.task, leads), trained, best_of)}{reference}"
 
 
 def _gap(table: _Table, row: tuple[str, str], trained: Standing, best_of: str) -> str:
@@ -143,11 +143,11 @@ def _gap(table: _Table, row: tuple[str, str], trained: Standing, best_of: str) -
     test = _test(table, row, first, second)
     gap = abs(test.difference if test else top - following)
     side = "above" if table.grid.metric.direction == "higher" else "below"
-    said = f"{first.label} is {best_of} with {points(top)}, {points(gap)} points {side} {second.label}"
+    sentence = f"{first.label} is {best_of} with {points(top)}, {points(gap)} points {side} {second.label}"
     if test is None or (beyond := _beyond(test)) is None:
-        return f"{said}; not tested."
+        return f"{sentence}; not tested."
     p = f" (p = {p_value(test.p_holm)} after Holm)" if test.p_holm is not None else ""
-    return f"{said}, a difference that {'is larger than chance explains' if beyond else 'could be chance'}{p}."
+    return f"{sentence}, a difference that {'is larger than chance explains' if beyond else 'could be chance'}{p}."
 
 
 def _beyond(test: Compared) -> bool | None:
@@ -160,9 +160,9 @@ def _beyond(test: Compared) -> bool | None:
 
 def _test(table: _Table, row: tuple[str, str], first: Head, second: Head) -> Compared | None:
     """The paired comparison of two columns, where the first is the best of the row (task, leads)."""
-    for one in table.compared:
-        if (one.task, one.leads) == row and one.column == (second.model, second.policy):
-            return one if one.best == (first.model, first.policy) else None
+    for compared in table.compared:
+        if (compared.task, compared.leads) == row and compared.column == (second.model, second.policy):
+            return compared if compared.best == (first.model, first.policy) else None
     return None
 
 
@@ -180,19 +180,19 @@ def _tally(table: _Table, blocks: Sequence[Block], leads: str) -> str:
         for head in best:
             wins.setdefault(head.label, []).append(clear)
     ordered = sorted(wins.items(), key=lambda item: -len(item[1]))
-    words = [f"{name} is best on {len(won)} (on {sum(won)} of them by more than chance explains)" for name, won in ordered]
-    return f"{setting_words(leads).capitalize()}, {counted(contests, 'task')}: {'; '.join(words)}." if words else ""
+    parts = [f"{name} is best on {len(won)} (on {sum(won)} of them by more than chance explains)" for name, won in ordered]
+    return f"{setting_words(leads).capitalize()}, {counted(contests, 'task')}: {'; '.join(parts)}." if parts else ""
 
 
 def _kept(table: _Table, kept: Sequence[Kept]) -> list[str]:
-    said = []
+    sentences = []
     for block in table.grid.tasks:
-        words = []
+        parts = []
         for row in (row for row in kept if row.task == block.task):
             shares = sorted((int(leads), share) for leads, share in row.shares.items() if leads.isdigit() and share is not None)
             if shares:
-                parts = [f"{points(share, 0)} % with {setting_words(str(number))}" for number, share in shares[:2]]
-                words.append(f"{row.head.label} keeps {enumerated(parts)}")
-        if words:
-            said.append(f"{table.where(block, f'of the skill above chance at {setting_words(FULL)}')}{'; '.join(words)}.")
-    return said
+                shown = [f"{points(share, 0)} % with {setting_words(str(number))}" for number, share in shares[:2]]
+                parts.append(f"{row.head.label} keeps {enumerated(shown)}")
+        if parts:
+            sentences.append(f"{table.where(block, f'of the skill above chance at {setting_words(FULL)}')}{'; '.join(parts)}.")
+    return sentences

@@ -38,8 +38,8 @@ def _groups(study: Study, metric: str, grid: Grid) -> Iterator[Group]:
     for block in grid.tasks:
         for line in block.lines:
             rows = [
-                {"label": label, "n": one["n"], "positives": one["positives"]} | _means(one["of"], grid)
-                for label, one in gathered.get((block.task, line.leads), {}).items()
+                {"label": label, "n": label_facts["n"], "positives": label_facts["positives"]} | _means(label_facts["of"], grid)
+                for label, label_facts in gathered.get((block.task, line.leads), {}).items()
             ]
             if rows:
                 title = f"{block.title}, {setting_words(line.leads)}{several} ({counted(len(rows), 'label')})"
@@ -56,10 +56,10 @@ def _gathered(study: Study) -> Mapping[tuple[str, str], dict[str, dict[str, Any]
     for row in records(study.labels):
         setting = str(row["setting"])
         leads = typed.get((row["task"], row["model"], setting, row["policy"]), setting.partition("@")[0])
-        one = gathered.setdefault((row["task"], leads), {}).setdefault(
+        label_facts = gathered.setdefault((row["task"], leads), {}).setdefault(
             row["label"], {"n": row["n"], "positives": row["positives"], "of": {}}
         )
-        one["of"].setdefault((row["model"], row["policy"]), []).append(row["value"])
+        label_facts["of"].setdefault((row["model"], row["policy"]), []).append(row["value"])
     return gathered
 
 

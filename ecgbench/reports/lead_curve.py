@@ -77,25 +77,25 @@ def _caption(study: Study, points: Sequence[Point]) -> str:
     """What the figure shows, and what it leaves out."""
     named = any(point["named"] for point in points)
     drawn = any(not point["named"] and point["n_leads"] < 12 for point in points)
-    words = [("Filled markers: leads" if named else "Leads") + " drawn at random for each record."] if drawn else []
-    words += ["Hollow markers: the named leads in every record."] if named else []
-    words += ["Bars: 95 % intervals over patients."] if points else []
-    words += [f"{one.title}: {one.limit} records only (--limit)." for one in study.datasets if one.limit is not None]
+    sentences = [("Filled markers: leads" if named else "Leads") + " drawn at random for each record."] if drawn else []
+    sentences += ["Hollow markers: the named leads in every record."] if named else []
+    sentences += ["Bars: 95 % intervals over patients."] if points else []
+    sentences += [f"{data.title}: {data.limit} records only (--limit)." for data in study.datasets if data.limit is not None]
     lost = _left_out(study)
     if lost:
         more = len(lost) - _SHOWN
-        words.append("Left out: " + "; ".join(lost[:_SHOWN]) + (f"; and {more} more, see main_table.csv" if more > 0 else "") + ".")
-    return " ".join(words)
+        sentences.append("Left out: " + "; ".join(lost[:_SHOWN]) + (f"; and {more} more, see main_table.csv" if more > 0 else "") + ".")
+    return " ".join(sentences)
 
 
 def _left_out(study: Study) -> list[str]:
     """`LAEF at 1, 2, PTB-XL Super (failed)`; the task is said where there are several."""
     labels, titles = labels_of(study), {task.task: task.title for task in tasks(study)}
-    said = []
+    listed = []
     for gap in gaps(study):
         where = f", {titles[gap.task]}" if len(titles) > 1 else ""
-        said.append(f"{labels[gap.model, gap.policy]} at {', '.join(gap.leads)}{where} ({gap.word})")
-    return said
+        listed.append(f"{labels[gap.model, gap.policy]} at {', '.join(gap.leads)}{where} ({gap.word})")
+    return listed
 
 
 def _shape(curve: _Curve) -> tuple[int, int, tuple[float, float]]:

@@ -30,21 +30,21 @@ def sections(study: Study) -> list[Section]:
     """The table of each metric, and how its numbers were made."""
     rows = main_rows(study)
     numbers = Numbers(columns=list(study.main.columns), rows=rows, summary="one row per metric, task, model and lead setting")
-    told = study.provenance
-    how = [f"{word} {value}" for word, value in (("protocol", told.protocol), ("contract", told.contract)) if value]
+    provenance = study.provenance
+    how = [f"{word} {value}" for word, value in (("protocol", provenance.protocol), ("contract", provenance.contract)) if value]
     weights = list(dict.fromkeys(str(row["weights"]) for row in [*rows, *records(study.cells)] if row["weights"]))
     setting = f"{', '.join(how)}; weights: {enumerated(weights) or 'none'}."
-    about = [*study.notes, setting[0].upper() + setting[1:]]
+    notes = [*study.notes, setting[0].upper() + setting[1:]]
     tables: list[Table] = []
     for name, grid in grids(study).items():
         stem = "main_table" if name == study.metric else f"main_table_{name}"
-        tables.append(table(stem, grid, about, None if tables else numbers))
+        tables.append(table(stem, grid, notes, None if tables else numbers))
     title = f"Macro {enumerated([card.title for card in study.metrics.values()])} × 100"
     below = Text("Under each model: parameters, and the policy that meets missing leads.", "fine")
     return [Section(name="main_table", title=title, short=CARD.title, parts=[*tables, below])]
 
 
-def table(name: str, grid: Grid, about: Sequence[str], numbers: Numbers | None) -> Table:
+def table(name: str, grid: Grid, notes: Sequence[str], numbers: Numbers | None) -> Table:
     """The table of one metric; only the one with `numbers` is written as CSV and repeats what is said `about` all."""
     formats: tuple[Format, ...] = ("csv", "md", "tex", "html") if numbers else ("md", "tex", "html")
     return Table(
@@ -54,7 +54,7 @@ def table(name: str, grid: Grid, about: Sequence[str], numbers: Numbers | None) 
         rows=list(_rows(grid)),
         marks=_marks(grid),
         footnotes=grid.footnotes,
-        notes=about if numbers else (),
+        notes=notes if numbers else (),
         numbers=numbers,
         formats=formats,
     )

@@ -20,10 +20,10 @@ def sections(study: Study) -> list[Section]:
         policies.setdefault(head.model, []).append(head.policy)
     parts = [
         Group(
-            f"{one.title} (random weights)" if one.weights == "random" else one.title,
-            [Facts(_facts(one, policies.get(one.name, [])))],
+            f"{model.title} (random weights)" if model.weights == "random" else model.title,
+            [Facts(_facts(model, policies.get(model.name, [])))],
         )
-        for one in study.models
+        for model in study.models
     ]
     return [Section(name="models", title=CARD.title, parts=parts)]
 
@@ -61,13 +61,13 @@ def _weights(model: ModelFacts) -> Iterator[str | Code]:
 def contract_words(contract: Mapping[str, Any]) -> str:
     """An input contract in one line: `paper: 100 Hz, windows of 5 s, 12 leads, no filter, normalisation none`."""
     band = contract.get("filter")
-    words = [f"{contract['fs']:g} Hz", f"windows of {contract['seconds']:g} s", counted(len(contract["leads"]), "lead")]
-    words.append(
+    parts = [f"{contract['fs']:g} Hz", f"windows of {contract['seconds']:g} s", counted(len(contract["leads"]), "lead")]
+    parts.append(
         f"band-pass {band['low']:g}–{band['high']:g} Hz ({band['kind']}, {_WHERE[band.get('where', 'native')]})" if band else "no filter"
     )
-    words.append(f"limited to ±{contract['clip']:g} mV" if contract.get("clip") else "")
-    words.append(f"normalisation {contract['normalisation']}" + (" of each window" if contract.get("scope") == "window" else ""))
-    words.append(f"a window every {contract['stride']:g} s" if contract.get("stride") else "")
+    parts.append(f"limited to ±{contract['clip']:g} mV" if contract.get("clip") else "")
+    parts.append(f"normalisation {contract['normalisation']}" + (" of each window" if contract.get("scope") == "window" else ""))
+    parts.append(f"a window every {contract['stride']:g} s" if contract.get("stride") else "")
     decimate = contract.get("decimate", 1)
-    words.append(f"the leads joined and decimated by {decimate}" if decimate > 1 else "")
-    return f"{contract['name']}: " + ", ".join(filter(None, words))
+    parts.append(f"the leads joined and decimated by {decimate}" if decimate > 1 else "")
+    return f"{contract['name']}: " + ", ".join(filter(None, parts))

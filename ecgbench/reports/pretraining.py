@@ -112,9 +112,9 @@ def _codebooks(made: Pretraining) -> Section:
         of = stage.books.get("description", {})
         what = of.get("name") or f"nodes of block {of.get('block')} of encoder {str(of.get('network'))[:12]}…"
         for size in stage.sizes if stage.books else ():
-            one = stage.books["codebooks"][str(size)]
-            counts = {"codes": size, "met": one["used"], "perplexity": one["perplexity"]}
-            rows.append({"clustered": f"{stage.name}: {what}", **counts, "digest": _short(one["digest"])})
+            book = stage.books["codebooks"][str(size)]
+            counts = {"codes": size, "met": book["used"], "perplexity": book["perplexity"]}
+            rows.append({"clustered": f"{stage.name}: {what}", **counts, "digest": _short(book["digest"])})
     columns = [
         Column("clustered", "Clustered"),
         Column("codes", "Codes", "number", "{:,}".format),
@@ -165,12 +165,12 @@ def _chosen(stage: Stage) -> dict[str, Any]:
 
 def _dynamics(made: Pretraining) -> Numbers:
     rows = [
-        {"stage": stage.name, "step": one["step"], "layer": figures.layer_name(layer["block"])}
+        {"stage": stage.name, "step": encoder["step"], "layer": figures.layer_name(layer["block"])}
         | {key: layer[key] for key in ("entropy", "intra", "inter")}
-        | {"macro_auroc": one["score"], "selected": one is stage.selected, "data": made.data}
+        | {"macro_auroc": encoder["score"], "selected": encoder is stage.selected, "data": made.data}
         for stage in made.stages
-        for one in stage.checkpoints
-        for layer in one["layers"]
+        for encoder in stage.checkpoints
+        for layer in encoder["layers"]
     ]
     return _numbers(rows, "one row per kept encoder and layer")
 
@@ -225,8 +225,8 @@ def _about_times(made: Pretraining) -> list[str]:
 
 
 def _made_with(made: Pretraining) -> Part:
-    told = made.finished.get("made_with", {})
-    facts = {_word(key): _value(value) for key, value in told.items() if key != "dirty" and value is not None}
-    if told.get("dirty") and "Commit" in facts:
+    known = made.finished.get("made_with", {})
+    facts = {_word(key): _value(value) for key, value in known.items() if key != "dirty" and value is not None}
+    if known.get("dirty") and "Commit" in facts:
         facts["Commit"] = [facts["Commit"], " with uncommitted changes"]
     return Facts(facts) if facts else Text(_LATER, "fine")

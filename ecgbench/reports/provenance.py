@@ -14,22 +14,22 @@ _APART = {"command", "packages", "seconds", "started", "dirty"}
 
 def sections(study: Study) -> list[Section]:
     """Everything that is known, what is empty left out."""
-    told = asdict(study.provenance)
+    known = asdict(study.provenance)
     facts = {
-        word.replace("_", " "): _value(word, value, told)
-        for word, value in told.items()
+        word.replace("_", " "): _value(word, value, known)
+        for word, value in known.items()
         if word not in _APART and value not in (None, "", [], ())
     }
-    facts |= {"started": moment(told["started"])} if told["started"] else {}
-    facts |= {"duration": duration(told["seconds"])} if told["seconds"] is not None else {}
-    parts: list[Part] = [Text(Code(told["command"])), Facts(facts)]
-    parts += [Group("Packages", [Facts(told["packages"])], folded=True)] if told["packages"] else []
+    facts |= {"started": moment(known["started"])} if known["started"] else {}
+    facts |= {"duration": duration(known["seconds"])} if known["seconds"] is not None else {}
+    parts: list[Part] = [Text(Code(known["command"])), Facts(facts)]
+    parts += [Group("Packages", [Facts(known["packages"])], folded=True)] if known["packages"] else []
     return [Section(name="provenance", title=CARD.title, parts=parts)]
 
 
-def _value(word: str, value: Any, told: dict[str, Any]) -> Any:
+def _value(word: str, value: Any, known: dict[str, Any]) -> Any:
     if word == "commit":
-        return [Code(value), " with uncommitted changes" if told["dirty"] else ""]
+        return [Code(value), " with uncommitted changes" if known["dirty"] else ""]
     if word == "plan_hash":
         return Code(value)
     return ", ".join(map(str, value)) if isinstance(value, list | tuple) else value

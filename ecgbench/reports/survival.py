@@ -22,7 +22,7 @@ def _table(name: str, grid: Grid) -> Table:
     leads = list(dict.fromkeys(leads for row in kept for leads in row.shares))
     groups = [Column("task", "Task", "group")] if len(grid.tasks) > 1 else []
     columns = [*groups, Column("model", "Model"), Column("full", setting_words(FULL), "number", points, f"macro {title}")]
-    columns += [Column(one, one, "number", _percent) for one in leads]
+    columns += [Column(setting, setting, "number", _percent) for setting in leads]
     titles = {block.task: block.title for block in grid.tasks}
     chance = f"{grid.metric.chance:g}" if grid.metric.chance is not None else ""
     return Table(

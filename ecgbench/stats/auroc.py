@@ -67,14 +67,14 @@ def influence(target: ArrayLike, score: ArrayLike) -> Floats:
     """
     target, score = np.asarray(target), np.asarray(score)
     values = per_label(target, score)
-    found = np.full(target.shape, np.nan)
+    influences = np.full(target.shape, np.nan)
     for k in np.flatnonzero(np.isfinite(values)):
         positive = target[:, k] == 1
         for own, sign in ((positive, 1), (~positive, -1)):
             others, mine = np.sort(sign * score[~own, k]), sign * score[own, k]
             won = (np.searchsorted(others, mine, "left") + np.searchsorted(others, mine, "right")) / 2
-            found[own, k] = len(target) / own.sum() * (won / len(others) - values[k])
-    return found
+            influences[own, k] = len(target) / own.sum() * (won / len(others) - values[k])
+    return influences
 
 
 def checked(target: ArrayLike, score: ArrayLike) -> tuple[NDArray[np.bool_], NDArray[Any]]:

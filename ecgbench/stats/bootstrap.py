@@ -32,7 +32,7 @@ def patient_weights(
     """Weights (draws, n) of n records; the records of a patient share one weight.
 
     `bayesian` weights are drawn in float64 (float32 would draw an exact 0 once in 10 million) and rounded to float32 for the store: what is
-    stored is the weight. `multinomial` counts are int32, which tells `auroc_replicates` that its sums can be exact. Patients are taken in
+    stored is the weight. `multinomial` counts are int32, which shows `auroc_replicates` that its sums can be exact. Patients are taken in
     sorted order and draws filled one after the other: neither the order of the records nor a larger `draws` changes a draw.
     """
     names, patient_of_record = np.unique(np.asarray(patients), return_inverse=True)
@@ -78,11 +78,11 @@ def macro_replicates(labels: Floats, defined: NDArray[np.bool_]) -> tuple[Floats
     `defined` (label,): which labels have a value on the full data; the others are left out everywhere. A label that a draw loses (NaN) is
     left out of that draw's mean and counted; a mean of nothing is NaN.
     """
-    kept = np.isfinite(labels) & defined
-    n_kept = kept.sum(axis=1)
+    counted = np.isfinite(labels) & defined
+    n_counted = counted.sum(axis=1)
     macro = np.full(len(labels), np.nan)
-    np.divide(np.where(kept, labels, 0.0).sum(axis=1), n_kept, out=macro, where=n_kept > 0)
-    return macro, defined.sum() - n_kept
+    np.divide(np.where(counted, labels, 0.0).sum(axis=1), n_counted, out=macro, where=n_counted > 0)
+    return macro, defined.sum() - n_counted
 
 
 def resampled(value: Callable[[Any, Any], ArrayLike], target: NDArray[Any], score: NDArray[Any], counts: NDArray[Any]) -> Floats:

@@ -79,7 +79,7 @@ def holm(p: ArrayLike) -> Floats:
 def holm_with_best(estimates: Sequence[float], replicates: Sequence[Floats], best: int, planned: int = 0) -> Floats:
     """Adjusted p-values (m,) of model `best` against each of m models, valid although `best` was chosen by looking; NaN at `best`.
 
-    The differences with whoever came out on top are the largest ones, so their own family does not bound the error: under equal skill
+    The differences with the best model are the largest ones, so their own family does not bound the error: under equal skill
     five models err in 10 % of the studies, eight in 15 %. The family is therefore all pairs, each of which was possible before
     the data were seen, and Holm's step-down covers whichever are reported. `estimates` (m,) and `replicates` m times (B,) on shared
     draws; `planned` >= m counts models whose number is not there yet: their pairs are in the family with p = 1.
@@ -88,8 +88,8 @@ def holm_with_best(estimates: Sequence[float], replicates: Sequence[Floats], bes
     p = [p_value(replicates[i] - replicates[j], estimates[i] - estimates[j]) for i, j in pairs]
     family = max(len(estimates), planned)
     adjusted = holm([*p, *[1.0] * (family * (family - 1) // 2 - len(pairs))])
-    found = np.full(len(estimates), np.nan)
+    corrected = np.full(len(estimates), np.nan)
     for pair, value in zip(pairs, adjusted):
         if best in pair:
-            found[sum(pair) - best] = value
-    return found
+            corrected[sum(pair) - best] = value
+    return corrected

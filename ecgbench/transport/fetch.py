@@ -13,7 +13,7 @@ from ecgbench.files import writing
 from ecgbench.text import shortened
 
 Progress = Callable[[int, int | None], None]
-"""Told how many bytes are here, of how many (None: the server does not say)."""
+"""Receives how many bytes are here, and of how many (None: the server does not say)."""
 
 _HUB = re.compile(r"https://huggingface\.co/([^/]+/[^/]+)/resolve/([^/]+)/([^?#]+)")
 _DRIVE_FOLDER = re.compile(r"https://drive\.google\.com/drive/(?:u/\d+/)?folders/([\w-]+)")
@@ -32,7 +32,7 @@ def download(url: str, file: str, folder: Path, proved: bool, progress: Progress
     """`file` in `folder`, downloaded from `url`; NotHadError says in half a sentence why there is none.
 
     url: a file on the Hub (`/resolve/`; HF_ENDPOINT is honoured), a file or a folder of Google Drive, or any https address.
-    proved: whether a hash will tell if the file is the right one and whole; only then is what an earlier call left there used.
+    proved: whether a hash will show that the file is the right one and whole; only then is what an earlier call left there used.
     """
     if not proved:  # a beginning of the file as it was last month and an end of today's would make one file
         shutil.rmtree(folder, ignore_errors=True)
@@ -40,8 +40,8 @@ def download(url: str, file: str, folder: Path, proved: bool, progress: Progress
         folder.mkdir(parents=True, exist_ok=True)
     path = folder / Path(file).name
     try:
-        if found := _HUB.match(url):
-            path = _from_hub(*found.groups(), folder=folder, progress=progress)
+        if match := _HUB.match(url):
+            path = _from_hub(*match.groups(), folder=folder, progress=progress)
         elif _WEB.match(url):
             _from_web(_in_folder(url, file), path, progress)
         else:
@@ -59,12 +59,12 @@ def _from_hub(repository: str, revision: str, file: str, *, folder: Path, progre
     import huggingface_hub
     from huggingface_hub.utils import tqdm  # type: ignore[attr-defined]
 
-    class Told(tqdm):
-        """Their bar, silent, that tells ours."""
+    class Forwarding(tqdm):
+        """Their progress bar, silent; it forwards to ours."""
 
-        def __init__(self, *args: Any, **words: Any) -> None:
-            self._had, self._all = int(words.get("initial") or 0), words.get("total")
-            super().__init__(*args, **{**words, "disable": True})
+        def __init__(self, *args: Any, **options: Any) -> None:
+            self._had, self._all = int(options.get("initial") or 0), options.get("total")
+            super().__init__(*args, **{**options, "disable": True})
 
         def update(self, n: float | None = 1) -> None:
             self._had += int(n or 0)
@@ -73,8 +73,8 @@ def _from_hub(repository: str, revision: str, file: str, *, folder: Path, progre
     endpoint = os.environ.get("HF_ENDPOINT") or None
     address = huggingface_hub.hf_hub_url(repository, file, revision=revision, endpoint=endpoint)
     huggingface_hub.get_hf_file_metadata(address, timeout=TIMEOUT[0])  # the download itself would try for half a minute to find a network
-    words: dict[str, Any] = {"revision": revision, "local_dir": folder, "tqdm_class": Told, "endpoint": endpoint}
-    return Path(huggingface_hub.hf_hub_download(repository, file, library_name="ecgbench", **words))
+    options: dict[str, Any] = {"revision": revision, "local_dir": folder, "tqdm_class": Forwarding, "endpoint": endpoint}
+    return Path(huggingface_hub.hf_hub_download(repository, file, library_name="ecgbench", **options))
 
 
 def _from_web(url: str, path: Path, progress: Progress) -> None:
@@ -86,12 +86,12 @@ def _from_web(url: str, path: Path, progress: Progress) -> None:
 
 def _in_folder(url: str, file: str) -> str:
     """The address of a file in a Drive folder; any other address is its own."""
-    found = _DRIVE_FOLDER.match(url)
-    if found is None:
+    match = _DRIVE_FOLDER.match(url)
+    if match is None:
         return url
     import gdown
 
-    listed = gdown.download_folder(id=found[1], skip_download=True, quiet=True, use_cookies=False, timeout=TIMEOUT)
+    listed = gdown.download_folder(id=match[1], skip_download=True, quiet=True, use_cookies=False, timeout=TIMEOUT)
     same = [entry for entry in listed if not isinstance(entry, str) and Path(entry.path).name == file]
     if len(same) != 1:
         raise NotHadError(f"the Drive folder shows {len(same)} files called {file}, not one")
@@ -107,11 +107,11 @@ def reason(error: Exception, url: str) -> str:
         if not isinstance(inner, Exception):
             break
         chain = inner
-    told = shortened(str(error), 200)
+    message = shortened(str(error), 200)
     if "OfflineModeIsEnabled" in kinds:
         return "HF_HUB_OFFLINE is set"
-    if "incomplete" in told:
-        return told.partition(". The received bytes")[0]
+    if "incomplete" in message:
+        return message.partition(". The received bytes")[0]
     if kinds & {"ConnectionError", "ConnectError", "Timeout", "TimeoutException", "ConnectTimeout", "ProxyError"}:
         return f"no connection to {urlsplit(os.environ.get('HF_ENDPOINT', url) if _HUB.match(url) else url).netloc}"
-    return f"{type(error).__name__}: {told}".removesuffix(": ")
+    return f"{type(error).__name__}: {message}".removesuffix(": ")

@@ -19,7 +19,7 @@ from ecgbench.weights import load, read, released, shipped
 
 
 class Listener(Protocol):
-    """Told how it goes."""
+    """Receives the progress."""
 
     def note(self, text: str) -> None:
         """One line."""
@@ -45,7 +45,7 @@ def fetch(model: str, name: str, given: Path | None, lock: Path | None, force: b
         notes = None if force or given else released.record(model, layout)
         path = released.converted(model, name)
         if notes is None:
-            released.tell_terms(model, layout, listener.note)
+            released.show_terms(model, layout, listener.note)
             notes = _made(card, layout, model, given, pins, listener)
             listener.note(f"{model}, {name}: {path} (licence: {layout.licence})")
         else:
@@ -71,7 +71,7 @@ def _proved(model: str, layout: Weights, given: Path | None, listener: Listener)
 
 
 def _made(card: ModelCard, layout: Weights, model: str, given: Path | None, pins: Path, listener: Listener) -> dict[str, Any]:
-    place = released.house(model)
+    place = released.model_folder(model)
     passing = place / "download"
     source = given or next((place / n for n in (layout.file, layout.member) if n and (place / n).is_file()), None)
     if source is None:
@@ -94,10 +94,10 @@ def _downloaded(layout: Weights, model: str, passing: Path, pins: Path, listener
     try:
         return download(layout.url, layout.file, passing, proved, listener.progress)
     except NotHadError as error:
-        asked = f"ecgbench models fetch {model}" + ("" if layout.name == released.RELEASED else f" --weights {layout.name}")
+        command = f"ecgbench models fetch {model}" + ("" if layout.name == released.RELEASED else f" --weights {layout.name}")
         raise BadSetting(
             f"{layout.file} could not be downloaded ({error}); get it from {layout.url} with a browser, put it into "
-            f"{released.house(model)} and run again: {asked} (or, from where it lies: {asked} --from FILE)"
+            f"{released.model_folder(model)} and run again: {command} (or, from where it lies: {command} --from FILE)"
         ) from None
 
 
@@ -116,8 +116,8 @@ def _stored(card: ModelCard, layout: Weights, model: str, source: Path, pins: Pa
     with read.unpacked(source, layout.member) as file:
         digest, size = released.sha256(file), file.stat().st_size
         released.prove(digest, str(source), layout, model, pins)
-        found, _ = load.matched(network, file, card, (layout,))
-        network.load_state_dict(found)
+        tensors, _ = load.matched(network, file, card, (layout,))
+        network.load_state_dict(tensors)
     path = released.converted(model, layout.name)
     notes = {
         "model": model, "weights": layout.name, "file": layout.member or layout.file, "url": layout.url, "bytes": size,
@@ -134,4 +134,5 @@ def _stored(card: ModelCard, layout: Weights, model: str, source: Path, pins: Pa
 
 def _alone(model: str) -> AbstractContextManager[None]:
     """Two commands that fetch one model would write into one download."""
-    return locked(released.house(model), otherwise=f"another command is fetching weights of {model}; wait for it, then run this one again")
+    folder = released.model_folder(model)
+    return locked(folder, otherwise=f"another command is fetching weights of {model}; wait for it, then run this one again")

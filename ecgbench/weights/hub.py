@@ -33,15 +33,15 @@ def file(where: str | Path, revision: str | None, card: ModelCard) -> Path:
     BadSetting: there is none, or it cannot be had. BadWeights: its configuration is of another network.
     """
     if Path(where).expanduser().is_dir():
-        found = [Path(where).expanduser() / name for name in (CONFIG, TENSORS)]
-        lacking = [path.name for path in found if not path.is_file()]
+        files = [Path(where).expanduser() / name for name in (CONFIG, TENSORS)]
+        lacking = [path.name for path in files if not path.is_file()]
         if lacking:
             raise BadSetting(f"{where} holds no {lacking[0]}; give a folder that save_pretrained has written")
     elif _REPOSITORY.fullmatch(str(where)):
-        found = [_downloaded(str(where), name, revision) for name in (CONFIG, TENSORS)]
+        files = [_downloaded(str(where), name, revision) for name in (CONFIG, TENSORS)]
     else:
         raise BadSetting(f"{where} is no folder, and no repository of the Hub (owner/name); give one of them, or a name on the card")
-    config, tensors = found
+    config, tensors = files
     try:
         network = json.loads(config.read_text(encoding="utf-8"))["network"]
     except (OSError, ValueError, KeyError, TypeError):
@@ -77,20 +77,20 @@ def push(repository: str, network: nn.Module, card: ModelCard, *, private: bool 
             left = [PAGE] if api.file_exists(name, PAGE) and not _is_ours(_text(_downloaded(name, PAGE, None))) else None
             return str(api.upload_folder(repo_id=name, folder_path=place, commit_message=message, ignore_patterns=left))
         except Exception as error:  # a library and what lies under it may fail in any way
-            told = fetch.reason(error, _address(repository))
-            raise BadSetting(f"{repository} could not be written on the Hub ({told}); log in with: hf auth login, and try again") from None
+            reason = fetch.reason(error, _address(repository))
+            raise BadSetting(f"{repository} could not be written on the Hub ({reason}); log in (hf auth login) and try again") from None
 
 
 def _downloaded(repository: str, name: str, revision: str | None) -> Path:
     import huggingface_hub
 
-    words: dict[str, Any] = {"revision": revision, "endpoint": _endpoint(), "library_name": "ecgbench"}
+    options: dict[str, Any] = {"revision": revision, "endpoint": _endpoint(), "library_name": "ecgbench"}
     try:
-        return Path(huggingface_hub.hf_hub_download(repository, name, **words))
+        return Path(huggingface_hub.hf_hub_download(repository, name, **options))
     except Exception as error:  # a library and what lies under it may fail in any way
-        told = fetch.reason(error, _address(repository))
+        reason = fetch.reason(error, _address(repository))
         raise BadSetting(
-            f"{repository} is no folder here, and its {name} could not be had from the Hub ({told}); give a folder or another repository"
+            f"{repository} is no folder here, and its {name} could not be had from the Hub ({reason}); give a folder or another repository"
         ) from None
 
 
@@ -105,16 +105,16 @@ def _address(repository: str) -> str:
 def _page(tensors: dict[str, torch.Tensor], card: ModelCard) -> str:
     """The model card, as far as anything is known: whose weights these are, where they are the shipped ones."""
     c, own = card.contracts[0], next((w for w in card.weights if _is_shipped(tensors, w)), None)
-    told = (
+    origin = (
         f"Weights written by ecgbench {ecgbench.__version__}, which knows nothing of their training and has not scored them. Say here on "
         "which recordings they were trained, how they score, and under which licence they are published."
         if own is None
         else f"The weights that come with ecgbench {ecgbench.__version__} as {own.url} (sha256 {own.sha256}), here in float32. Licence: "
-        f"{own.licence}. Pre-trained on: {', '.join(card.corpora)}. What they score is told by {PAGE} beside that file."
+        f"{own.licence}. Pre-trained on: {', '.join(card.corpora)}. {PAGE} beside that file holds their scores."
     )
     return (
         f"---\nlibrary_name: ecgbench\ntags:\n- ecg\n- electrocardiogram\n---\n{_WRITTEN}\n"
-        f"# {card.title}\n\n{card.summary[:1].upper()}{card.summary[1:]}. {card.paper}.\n\n{told}\n\n"
+        f"# {card.title}\n\n{card.summary[:1].upper()}{card.summary[1:]}. {card.paper}.\n\n{origin}\n\n"
         f"Input: windows of {c.seconds:g} s at {c.fs:g} Hz in {c.unit}, prepared as `{CONFIG}` says.\n"
     )
 

@@ -62,8 +62,8 @@ def load(network: nn.Module, weights: str | Path, card: ModelCard) -> None:
     path = _path(weights, card)
     member = next((w.member for w in card.weights if w.member), "")
     with read.unpacked(path, member) as file:
-        found, _ = matched(network, file, card, (_plain_layout(card), *card.weights))
-        network.load_state_dict(found)
+        tensors, _ = matched(network, file, card, (_plain_layout(card), *card.weights))
+        network.load_state_dict(tensors)
 
 
 def loaded(network: N, weights: str | Path | None, card: ModelCard) -> N:
@@ -75,10 +75,10 @@ def loaded(network: N, weights: str | Path | None, card: ModelCard) -> N:
 
 def matched(network: nn.Module, path: Path, card: ModelCard, layouts: Sequence[Weights]) -> tuple[dict[str, Tensor], str]:
     """Tensors of a file under the network's names, all of them, and the name of the layout they were read in; else BadWeights."""
-    found = read.read(path)
-    best = min((_read_as(network, found, layout) for layout in layouts), key=lambda r: r.problems)
+    content = read.read(path)
+    best = min((_read_as(network, content, layout) for layout in layouts), key=lambda r: r.problems)
     if best.problems:
-        guess = _looks_like(network, found, card, layouts)
+        guess = _looks_like(network, content, card, layouts)
         raise BadWeights(f"{path} is not a file of weights of {card.title} ({_complaint(best)}); {guess or _where(card)}")
     kinds = {name: t.dtype for name, t in network.state_dict().items()}  # a number of float64 may be none of float32
     unsound = [name for name, t in best.tensors.items() if t.is_floating_point() and not bool(t.to(kinds[name]).isfinite().all())]
@@ -89,11 +89,11 @@ def matched(network: nn.Module, path: Path, card: ModelCard, layouts: Sequence[W
 
 def assign(network: nn.Module, content: bytes, source: str) -> None:
     """Copy the tensors of our own safetensors file into `network`, all of them or none; BadWeights when they do not match."""
-    found = load_bytes(content)
-    reading = _Reading("state dict", found, *_differences(network, found))
+    tensors = load_bytes(content)
+    reading = _Reading("state dict", tensors, *_differences(network, tensors))
     if reading.problems:
         raise BadWeights(f"{source} does not fit the network ({_complaint(reading)}); remove its folder and run the same command again")
-    network.load_state_dict(found)
+    network.load_state_dict(tensors)
 
 
 def digest(network: nn.Module) -> str:
@@ -113,11 +113,11 @@ def fingerprint(tensors: Mapping[str, Tensor]) -> str:
 
 def _shipped_tensors(network: nn.Module, layout: Weights) -> Mapping[str, Tensor]:
     """The tensors of shipped weights, proved against the card; the file may hold fewer digits (float16) than `network` computes with."""
-    found = load_bytes(shipped.content(layout))
-    reading = _Reading("state dict", found, *_differences(network, found))
+    tensors = load_bytes(shipped.content(layout))
+    reading = _Reading("state dict", tensors, *_differences(network, tensors))
     if reading.problems:
         raise BadWeights(f"{layout.url} does not fit the network ({_complaint(reading)}); {shipped.remedy(layout.url)}")
-    return found
+    return tensors
 
 
 def _converted(network: nn.Module, layout: Weights, card: ModelCard) -> Mapping[str, Tensor]:
@@ -127,14 +127,14 @@ def _converted(network: nn.Module, layout: Weights, card: ModelCard) -> Mapping[
     if notes is None:
         raise released.not_here(card, model, name)
     released.prove(notes["source_sha256"], str(path), layout, model, released.lock_file())
-    found = read.read(path)
-    reading = _Reading("state dict", found, *_differences(network, found))
+    tensors = read.read(path)
+    reading = _Reading("state dict", tensors, *_differences(network, tensors))
     again = f"run: ecgbench models fetch {model} --weights {name} --force"
     if reading.problems:
         raise BadWeights(f"{path} does not fit {card.title} ({_complaint(reading)}); {again}")
-    if fingerprint(found) != notes["tensors_sha256"]:
+    if fingerprint(tensors) != notes["tensors_sha256"]:
         raise BadWeights(f"{path} is not as it was converted: its tensors have changed; {again}")
-    return found
+    return tensors
 
 
 def _path(weights: str | Path, card: ModelCard) -> Path:
@@ -168,22 +168,22 @@ def _where(card: ModelCard) -> str:
     return f"{source}; --weights random needs no file"
 
 
-def _looks_like(network: nn.Module, found: Mapping[str, Any], card: ModelCard, tried: Sequence[Weights]) -> str:
+def _looks_like(network: nn.Module, content: Mapping[str, Any], card: ModelCard, tried: Sequence[Weights]) -> str:
     """Which other weights, of this model or another, are all in a file; "" where none are."""
     from ecgbench import models
 
     here = released.name_of(card)
     for layout in card.weights:
-        if layout not in tried and _read_as(network, found, layout).whole:
+        if layout not in tried and _read_as(network, content, layout).whole:
             return f"it looks like the {layout.name} weights of {card.title}: --weights {layout.name}"
     for name in models.names():
         if name == here:
             continue
-        with suppress(Exception):  # a stranger's network may fail in any way; it is only a guess
+        with suppress(Exception):  # a plug-in's network may fail in any way; it is only a guess
             module = models.get(name)
             with torch.random.fork_rng(devices=[]), torch.device("meta"):
                 other = module.build()
-            if any(_read_as(other, found, layout).whole for layout in (_plain_layout(module.CARD), *module.CARD.weights)):
+            if any(_read_as(other, content, layout).whole for layout in (_plain_layout(module.CARD), *module.CARD.weights)):
                 return f"it looks like weights of {module.CARD.title}: --weights {name}=PATH"
     return ""
 
@@ -192,10 +192,10 @@ def _plain_layout(card: ModelCard) -> Weights:
     return Weights(name="plain state dict", url="", file="", sha256=None, licence=card.licence)
 
 
-def _read_as(network: nn.Module, found: Mapping[str, Any], layout: Weights) -> _Reading:
+def _read_as(network: nn.Module, content: Mapping[str, Any], layout: Weights) -> _Reading:
     tensors: dict[str, Tensor] = {}
     unexpected, differing = [], []
-    for key, value in _inside(found, layout).items():
+    for key, value in _inside(content, layout).items():
         if _dropped(str(key), layout):
             continue
         if not (isinstance(key, str) and isinstance(value, Tensor) and key.startswith(layout.prefix)):
@@ -219,16 +219,16 @@ def _differences(network: nn.Module, tensors: Mapping[str, Tensor]) -> tuple[lis
     return missing, [name for name in tensors if name not in wanted], wrong
 
 
-def _inside(found: Mapping[str, Any], layout: Weights) -> Mapping[str, Any]:
+def _inside(content: Mapping[str, Any], layout: Weights) -> Mapping[str, Any]:
     """The state dict inside the containers; a file that holds tensors only (a conversion to safetensors) has none."""
     for key in layout.container:
-        if all(isinstance(value, Tensor) for value in found.values()):
+        if all(isinstance(value, Tensor) for value in content.values()):
             break
-        inner = found.get(key)
+        inner = content.get(key)
         if not isinstance(inner, Mapping):
             break
-        found = inner
-    return found
+        content = inner
+    return content
 
 
 def _dropped(key: str, layout: Weights) -> bool:
@@ -245,8 +245,8 @@ def _complaint(reading: _Reading) -> str:
         "missing": reading.missing, "unexpected": reading.unexpected, "of the wrong shape or type": reading.wrong,
         "given twice with different values": reading.differing,
     }  # fmt: skip
-    told = [f"{len(names)} {kind}: {_some(names)}" for kind, names in kinds.items() if names]
-    return f"read as {reading.layout}: " + "; ".join(told)
+    problems = [f"{len(names)} {kind}: {_some(names)}" for kind, names in kinds.items() if names]
+    return f"read as {reading.layout}: " + "; ".join(problems)
 
 
 def _some(names: Sequence[str]) -> str:

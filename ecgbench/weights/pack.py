@@ -27,18 +27,18 @@ def pack(run: Path, to: Path) -> dict[str, Any]:
 
     Returns what pretraining.json then says under "shipped": file, bytes, sha256 (which belongs on LAEF's card), dtype, digest of the
     tensors as they are loaded, and the largest change of a value by rounding to float16. BadSetting: `run` is not finished, or is
-    `to`. BadWeights: the encoder is not the one that its pretraining.json tells of, or float16 cannot hold it. WriteError.
+    `to`. BadWeights: the encoder is not the one that its pretraining.json describes, or float16 cannot hold it. WriteError.
     """
     if to.resolve() == run.resolve():
         raise BadSetting(f"--to {to} is the pre-training itself, which stays as it is; name another folder")
     lacking = [name for name in (_ENCODER, REPORT, *_CURVES.values()) if not (run / name).is_file()]
     if lacking:
         raise BadSetting(f"{run} holds no finished pre-training: {lacking[0]} is not there; run ecgbench pretrain on that folder again")
-    told = _told(run / REPORT)
+    report = _report(run / REPORT)
     with torch.random.fork_rng(devices=[]):
         network = laef.build(run / _ENCODER)
-    if load.digest(network) != told["encoder"]:
-        raise BadWeights(f"{run / _ENCODER} is not the encoder that {run / REPORT} tells of; run ecgbench pretrain on that folder again")
+    if load.digest(network) != report["encoder"]:
+        raise BadWeights(f"{run / _ENCODER} is not the encoder that {run / REPORT} describes; run ecgbench pretrain on that folder again")
     exact = network.state_dict()
     half = {name: tensor.to(torch.float16) for name, tensor in exact.items()}
     beyond = [name for name, tensor in half.items() if not bool(tensor.isfinite().all())]
@@ -46,27 +46,27 @@ def pack(run: Path, to: Path) -> dict[str, Any]:
         raise BadWeights(f"{run / _ENCODER}: {beyond[0]} holds values beyond {torch.finfo(torch.float16).max:g}, the largest of float16")
     change = max(float((half[name].float() - tensor).abs().max()) for name, tensor in exact.items())
     network.load_state_dict(half)
-    content = _in_order(save(half, {"network": laef.CARD.title, "recipe": told["recipe"]["digest"], "encoder": told["encoder"]}))
+    content = _in_order(save(half, {"network": laef.CARD.title, "recipe": report["recipe"]["digest"], "encoder": report["encoder"]}))
     shipped = {
         "file": FILE, "bytes": len(content), "sha256": hashlib.sha256(content).hexdigest(), "dtype": "float16",
         "tensors": load.digest(network), "largest_change": change,
     }  # fmt: skip
     for name, source in _CURVES.items():
         put(to / name, (run / source).read_bytes())
-    put(to / REPORT, as_json({**told, "shipped": shipped}))
+    put(to / REPORT, as_json({**report, "shipped": shipped}))
     put(to / FILE, content)
     return shipped
 
 
-def _told(path: Path) -> dict[str, Any]:
+def _report(path: Path) -> dict[str, Any]:
     """pretraining.json, as far as it is one."""
     try:
-        told: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        if isinstance(told["encoder"], str) and isinstance(told["recipe"]["digest"], str):
-            return told
+        report: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        if isinstance(report["encoder"], str) and isinstance(report["recipe"]["digest"], str):
+            return report
     except (OSError, ValueError, KeyError, TypeError):
         pass
-    raise BadWeights(f"{path} does not tell of an encoder and its recipe; run ecgbench pretrain on that folder again")
+    raise BadWeights(f"{path} describes no encoder and recipe; run ecgbench pretrain on that folder again")
 
 
 def _in_order(content: bytes) -> bytes:

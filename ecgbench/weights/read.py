@@ -33,7 +33,7 @@ def read(path: Path) -> Mapping[str, Any]:
     """The mapping in a .safetensors, .pth, .pt or .ckpt file; BadSetting where it cannot be opened, BadWeights where it is none."""
     _refuse_pages(path)
     try:
-        found = load_file(path) if path.suffix in SAFE else _torch_load(path)
+        tensors = load_file(path) if path.suffix in SAFE else _torch_load(path)
     except BadWeights:
         raise
     except pickle.UnpicklingError:
@@ -43,12 +43,12 @@ def read(path: Path) -> Mapping[str, Any]:
             "Get the file again, or convert its state dict to .safetensors where you trust it"
         ) from None
     except Exception as error:  # a damaged file can make its reader fail in any way
-        told = str(error).strip().split("\n")[0][:200] or type(error).__name__
-        raise BadWeights(f"{path} cannot be read as weights ({told}); get the file again") from None
-    if not isinstance(found, Mapping):
-        kind = "object of its authors' classes" if isinstance(found, _StandIn) else type(found).__name__
+        message = str(error).strip().split("\n")[0][:200] or type(error).__name__
+        raise BadWeights(f"{path} cannot be read as weights ({message}); get the file again") from None
+    if not isinstance(tensors, Mapping):
+        kind = "object of its authors' classes" if isinstance(tensors, _StandIn) else type(tensors).__name__
         raise BadWeights(f"{path} holds one {kind}, not a dict of tensors; pass a file that holds a state dict")
-    return found
+    return tensors
 
 
 @contextmanager
@@ -72,8 +72,8 @@ def unpacked(path: Path, member: str) -> Iterator[Path]:
         except BadWeights:
             raise
         except Exception as error:  # a damaged archive can make its reader fail in any way
-            told = str(error).split("\n")[0][:200]
-            raise BadWeights(f"{member} cannot be unpacked from {path} ({told}); get the archive again") from None
+            message = str(error).split("\n")[0][:200]
+            raise BadWeights(f"{member} cannot be unpacked from {path} ({message}); get the archive again") from None
         yield out
 
 
@@ -137,7 +137,7 @@ def _stripped(path: Path) -> Any:
 
 
 class _StandIn:
-    """Takes the place of every class and function that is not ours: it can be made, called, filled and told its state, and does nothing."""
+    """Stands for every class and function that is not ours: it can be made, called, filled and given a state, and does nothing."""
 
     def __new__(cls, *_: Any, **__: Any) -> "_StandIn":
         return object.__new__(cls)
@@ -159,13 +159,13 @@ class _Dict(dict[Any, Any]):
 class _Rebuild:
     """One of our functions for a pickle to call; a pickle cannot change it."""
 
-    __slots__ = ("_made",)
+    __slots__ = ("_factory",)
 
-    def __init__(self, made: Any) -> None:
-        self._made = made
+    def __init__(self, factory: Any) -> None:
+        self._factory = factory
 
-    def __call__(self, *words: Any) -> Any:
-        return self._made(*words)
+    def __call__(self, *arguments: Any) -> Any:
+        return self._factory(*arguments)
 
     def __setstate__(self, state: Any) -> None: ...
 
@@ -244,5 +244,5 @@ class _Stripped(pickle._Unpickler):
         start = info.header_offset + 30 + sum(struct.unpack("<HH", head[26:30]))  # behind the name and the padding of its local header
         if len(head) < 30 or start + info.file_size > len(self._bytes):
             raise ValueError(f"{record[:40]} ends outside the file")
-        found = self._bytes[start : start + info.file_size]
-        return found if start % 16 == 0 else found.clone()  # a view as another type wants its alignment
+        tensor = self._bytes[start : start + info.file_size]
+        return tensor if start % 16 == 0 else tensor.clone()  # a view as another type wants its alignment

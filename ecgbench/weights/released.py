@@ -42,14 +42,14 @@ def name_of(card: ModelCard) -> str:
     return card.name or plain(card.title)
 
 
-def house(model: str) -> Path:
+def model_folder(model: str) -> Path:
     """The folder of one model in the cache; a file of its authors that a person puts there is found by `ecgbench models fetch`."""
     return cache() / folder_name(model)
 
 
 def converted(model: str, name: str) -> Path:
     """Where the conversion of the weights called `name` lies, or would."""
-    return house(model) / f"{folder_name(name)}.safetensors"
+    return model_folder(model) / f"{folder_name(name)}.safetensors"
 
 
 def is_here(model: str, layout: Weights) -> bool:
@@ -66,15 +66,15 @@ def record(model: str, layout: Weights) -> Json | None:
         return None
     own = shipped.path(layout) if shipped.comes_along(layout.url) else None
     if own is not None:
-        told = {"file": layout.file, "url": layout.url, "licence": layout.licence, "terms": layout.terms}
-        return {**told, "source_sha256": sha256(own), "bytes": own.stat().st_size}
+        facts = {"file": layout.file, "url": layout.url, "licence": layout.licence, "terms": layout.terms}
+        return {**facts, "source_sha256": sha256(own), "bytes": own.stat().st_size}
     path = converted(model, layout.name)
     notes = path.with_suffix(".json")
-    found = _json(notes, "remove its folder and run: ecgbench models fetch " + model)
+    conversion = _json(notes, "remove its folder and run: ecgbench models fetch " + model)
     kinds = {"file": str, "source_sha256": str, "tensors_sha256": str, "bytes": int}
-    if not all(isinstance(found.get(k), kind) for k, kind in kinds.items()):
+    if not all(isinstance(conversion.get(k), kind) for k, kind in kinds.items()):
         raise BadWeights(f"{notes} does not say where {path.name} comes from; run: ecgbench models fetch {model} --force")
-    return found
+    return conversion
 
 
 def layout_of(card: ModelCard, model: str, name: str) -> Weights:
@@ -94,10 +94,10 @@ def not_here(card: ModelCard, model: str, name: str) -> BadSetting:
         return shipped.missing(layout)
     from ecgbench.models import ROOM
 
-    asked = f"ecgbench models fetch {ROOM.argument(model)}" + ("" if name == RELEASED else f" --weights {name}")
+    command = f"ecgbench models fetch {ROOM.argument(model)}" + ("" if name == RELEASED else f" --weights {name}")
     return BadSetting(
-        f"the {name} weights of {card.title} are not on this machine; run: {asked}. It gets {layout.file} from {layout.url}; "
-        f"where that fails, put the file into {house(model)} and run it again. Or pass --weights {model}=PATH, or --weights random"
+        f"the {name} weights of {card.title} are not on this machine; run: {command}. It gets {layout.file} from {layout.url}; "
+        f"where that fails, put the file into {model_folder(model)} and run it again. Or pass --weights {model}=PATH, or --weights random"
     )
 
 
@@ -155,38 +155,38 @@ def prove(digest: str, source: str, layout: Weights, model: str, lock: Path) -> 
         )
 
 
-def tell_terms(model: str, layout: Weights, tell: Callable[[str], None]) -> None:
+def show_terms(model: str, layout: Weights, show: Callable[[str], None]) -> None:
     """Say what the licence forbids, once per machine and weights; where the cache cannot be written, every time."""
     if not layout.terms:
         return
     path, key = cache() / "terms.json", f"{model}/{layout.name}"
-    told: Json = {}
+    shown: Json = {}
     with suppress(WriteError), files.locked(path.parent, ""):
         with suppress(BadSetting):
-            told = _json(path, "") if path.is_file() else {}
-        if told.get(key) != layout.terms:
-            put(path, as_json({**told, key: layout.terms}))
-    if told.get(key) != layout.terms:
-        tell(f"{layout.member or layout.file} ({layout.licence}): {layout.terms}")
+            shown = _json(path, "") if path.is_file() else {}
+        if shown.get(key) != layout.terms:
+            put(path, as_json({**shown, key: layout.terms}))
+    if shown.get(key) != layout.terms:
+        show(f"{layout.member or layout.file} ({layout.licence}): {layout.terms}")
 
 
 def origin(card: ModelCard, weights: str | Path) -> Json:
     """Where weights come from, for provenance: name, file, sha256 (of the authors' or the user's file), licence, url, tensors_sha256.
 
     `weights`: "random", a name on the card whose conversion is here (else BadSetting), or a path. Of a path, licence and url are
-    known where its hash is a card's; no folder is told. tensors_sha256 is that of a conversion, own: True of
+    known where its hash is a card's; its folder is left out. tensors_sha256 is that of a conversion, own: True of
     weights that this project trained and ships.
     """
     if weights == RANDOM:
         return {"name": RANDOM, "file": None, "sha256": None, "licence": None, "url": None}
     model = name_of(card)
     if isinstance(weights, str) and any(w.name == weights for w in card.weights):
-        found = record(model, layout_of(card, model, weights))
-        if found is None:
+        notes = record(model, layout_of(card, model, weights))
+        if notes is None:
             raise not_here(card, model, weights)
-        kept: Json = {k: found[k] for k in ("licence", "url", "terms", "tensors_sha256") if k in found}
-        own = {"own": True} if shipped.comes_along(found.get("url") or "") else {}
-        return {"name": weights, "file": found["file"], "sha256": found["source_sha256"], **kept, **own}
+        from_record: Json = {k: notes[k] for k in ("licence", "url", "terms", "tensors_sha256") if k in notes}
+        own = {"own": True} if shipped.comes_along(notes.get("url") or "") else {}
+        return {"name": weights, "file": notes["file"], "sha256": notes["source_sha256"], **from_record, **own}
     path = Path(weights).expanduser()
     if not path.is_file():  # a plug-in's own word
         return {"name": str(weights), "file": None, "sha256": None, "licence": None, "url": None}
@@ -204,17 +204,17 @@ def origin(card: ModelCard, weights: str | Path) -> Json:
 
 
 def _lock(path: Path) -> Json:
-    found = _json(path, "mend it, or remove it to pin anew") if path.is_file() else {}
-    if not all(isinstance(entries, dict) for entries in found.values()):
+    pins = _json(path, "mend it, or remove it to pin anew") if path.is_file() else {}
+    if not all(isinstance(entries, dict) for entries in pins.values()):
         raise BadSetting(f"{path} is no lock file of ecgbench; mend it, or remove it to pin anew")
-    return found
+    return pins
 
 
 def _json(path: Path, remedy: str) -> Json:
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise BadSetting(f"{path} cannot be read ({shortened(str(error), 120)}); {remedy}") from None
-    if not isinstance(found, dict):
+    if not isinstance(content, dict):
         raise BadSetting(f"{path} holds no JSON object; {remedy}")
-    return found
+    return content

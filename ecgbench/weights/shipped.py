@@ -30,17 +30,17 @@ def path(layout: Weights) -> Path | None:
 
 def content(layout: Weights) -> bytes:
     """The bytes of shipped weights; BadSetting where the file is not there, BadWeights where it is not the one on the card."""
-    found = path(layout)
-    if found is None:
+    file = path(layout)
+    if file is None:
         raise missing(layout)
     try:
-        read = found.read_bytes()
+        read = file.read_bytes()
     except OSError as error:
-        raise BadSetting(f"cannot read {found} ({error.strerror}); make it readable, or pass --weights random") from None
+        raise BadSetting(f"cannot read {file} ({error.strerror}); make it readable, or pass --weights random") from None
     digest = hashlib.sha256(read).hexdigest()
     if digest != layout.sha256:
         raise BadWeights(
-            f"{found} is not the {layout.file} that its card names: its sha256 is {digest}, not {layout.sha256}; {remedy(layout.url)}. "
+            f"{file} is not the {layout.file} that its card names: its sha256 is {digest}, not {layout.sha256}; {remedy(layout.url)}. "
             "To use a file of your own, pass its path to --weights"
         )
     return read

@@ -59,7 +59,7 @@ def test_the_bytes_do_not_depend_on_chance() -> None:
 
 def test_an_encoder_that_its_report_does_not_tell_of_is_refused(run: Path, tmp_path: Path) -> None:
     save_file(laef.build().state_dict(), run / "encoder.safetensors")
-    with pytest.raises(BadWeights, match=r"encoder\.safetensors is not the encoder that .*pretraining\.json tells of"):
+    with pytest.raises(BadWeights, match=r"encoder\.safetensors is not the encoder that .*pretraining\.json describes"):
         pack.pack(run, tmp_path / "to")
     assert not (tmp_path / "to").exists()
 

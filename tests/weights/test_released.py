@@ -69,7 +69,7 @@ class Author:
     """A model from outside whose authors publish their file at a local address."""
 
     def __init__(self, place: Path) -> None:
-        self.place, self.shelf, self.lock, self.house = place, place / "shelf", place / "ecgbench.lock", released.house("sage")
+        self.place, self.shelf, self.lock, self.house = place, place / "shelf", place / "ecgbench.lock", released.model_folder("sage")
         self.shelf.mkdir()
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), lambda *a: Quiet(*a, directory=str(self.shelf)))
         self.url = f"http://127.0.0.1:{self.server.server_port}"

@@ -94,7 +94,7 @@ def test_there_is_nothing_to_fetch(file: Path, monkeypatch: pytest.MonkeyPatch) 
     ear = Ear()
     assert convert.fetch("laef", "released", None, None, True, ear) == file
     assert ear.heard == [f"laef, released: shipped with ecgbench, there is nothing to fetch: {file} (licence: MIT)"]
-    assert not released.house("laef").exists()
+    assert not released.model_folder("laef").exists()
     with pytest.raises(BadSetting, match=r"--from x\.pth: the released weights of laef come with ecgbench"):
         convert.fetch("laef", "released", Path("x.pth"), None, False, ear)
 

@@ -1,4 +1,4 @@
-"""What files without a header do not tell of themselves, and how an array of such a file becomes a recording."""
+"""What files without a header leave open, and how an array of such a file becomes a recording."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""WFDB: what a header tells of its signals, and a refusal with a precise reason of whatever does not agree with itself.
+"""WFDB: what a header says of its signals, and a refusal with a precise reason of whatever does not agree with itself.
 
 The `wfdb` package decodes; what it does not test is tested here: the size of the signal file, and the checksum in each
 signal line of the header (without it, a web page saved under the name of a .dat of the right size reads as an ECG).
