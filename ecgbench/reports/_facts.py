@@ -31,6 +31,11 @@ class Head:
     random: bool
     """Whether its weights are."""
 
+    @property
+    def names(self) -> tuple[str, str]:
+        """Model and policy."""
+        return self.model, self.policy
+
 
 @dataclass(frozen=True, kw_only=True)
 class Task:
@@ -109,7 +114,12 @@ def columns(study: Study) -> list[Head]:
 
 def labels_of(study: Study) -> dict[tuple[str, str], str]:
     """(model, policy) -> label."""
-    return {(head.model, head.policy): head.label for head in columns(study)}
+    return {head.names: head.label for head in columns(study)}
+
+
+def titles_of(study: Study) -> dict[str, str]:
+    """Task -> title."""
+    return {task.task: task.title for task in tasks(study)}
 
 
 def tasks(study: Study) -> list[Task]:
@@ -126,11 +136,6 @@ def tasks(study: Study) -> list[Task]:
     return listed
 
 
-def word(status: str, reason: str) -> str:
-    """The status of a cell for readers: what nobody has computed yet did not fail."""
-    return PENDING if status == "missing" or reason.startswith(PENDING) else status
-
-
 def gaps(study: Study) -> list[Gap]:
     """Cells without a number, gathered."""
     lost: dict[tuple[str, ...], dict[str, int]] = {}
@@ -140,7 +145,8 @@ def gaps(study: Study) -> list[Gap]:
         leads, reason = str(cell["leads"]), str(cell["reason"] or "no reason was stored")
         totals[*whose, leads] = totals.get((*whose, leads), 0) + 1
         if cell["status"] != "ok":
-            settings = lost.setdefault((*whose, word(cell["status"], reason), reason), {})
+            pending = cell["status"] == "missing" or reason.startswith(PENDING)  # what is not computed yet did not fail
+            settings = lost.setdefault((*whose, PENDING if pending else cell["status"], reason), {})
             settings[leads] = settings.get(leads, 0) + 1
     return [
         Gap(

@@ -70,7 +70,7 @@ def grid(study: Study, metric: str = "") -> Grid:
         lines = []
         for leads in dict.fromkeys(row["leads"] for row in mine):
             by_column = {(row["model"], row["policy"]): row for row in mine if row["leads"] == leads}
-            in_order = [by_column.get((head.model, head.policy)) for head in heads]
+            in_order = [by_column.get(head.names) for head in heads]
             lines.append(Line(leads=leads, scores=_scores(in_order, why, footnotes, card)))
         blocks.append(Block(**vars(task), lines=lines))
     return Grid(metric=card, columns=heads, tasks=blocks, footnotes=footnotes)

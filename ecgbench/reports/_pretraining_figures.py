@@ -35,7 +35,7 @@ def dynamics(made: Pretraining, numbers: Numbers) -> Figure | None:
         f"{_split(made)}. Band: within {100 * MARGIN:g} of the best; t*: the earliest encoder in it."
     )
     size = (10.4, 2.7 * len(stages) + 1.1)
-    return _figure("dynamics", made, partial(_dynamics, stages), caption, size, numbers) if stages else None
+    return _figure("dynamics", made, stages, _dynamics, caption, size, numbers)
 
 
 def curve(made: Pretraining) -> Figure | None:
@@ -49,7 +49,7 @@ def curve(made: Pretraining) -> Figure | None:
         "occur and nothing of the ECG."
     )
     size = (9.6 if len(stages) > 1 else 7.2, 5.4)
-    return _figure("curve", made, partial(_curve, stages), caption, size, None) if stages else None
+    return _figure("curve", made, stages, _curve, caption, size)
 
 
 def elbow(made: Pretraining, numbers: Numbers) -> Figure | None:
@@ -60,12 +60,16 @@ def elbow(made: Pretraining, numbers: Numbers) -> Figure | None:
         "squared distance to the nearest centre. Perplexity: exp of the entropy of the codes. Rings: the sizes that are used."
     )
     size = (8.4, 2.7 * len(stages) + 1.1)
-    return _figure("elbow", made, partial(_elbow, stages), caption, size, numbers) if stages else None
+    return _figure("elbow", made, stages, _elbow, caption, size, numbers)
 
 
-def _figure(name: str, made: Pretraining, draw: Any, caption: str, size: tuple[float, float], numbers: Numbers | None) -> Figure:
+def _figure(
+    name: str, made: Pretraining, stages: list[Stage], draw: Any, caption: str, size: tuple[float, float], numbers: Numbers | None = None
+) -> Figure | None:
+    if not stages:
+        return None
     caption = f"{caption} Data: {made.data}.{' Not finished.' if made.open else ''}"
-    return Figure(name=name, draw=draw, caption=caption, size=size, numbers=numbers)
+    return Figure(name=name, draw=partial(draw, stages), caption=caption, size=size, numbers=numbers)
 
 
 def _split(made: Pretraining) -> str:

@@ -18,7 +18,7 @@ _FORMULA = re.compile(r"\s*[=+\-@＝＋－＠]|[\t\n]")
 """How a cell begins that spreadsheet programs compute instead of showing it (OWASP, CSV Injection; full-width signs too)."""
 _RANK_LATEX = {1: r"\uno{%s}", 2: r"\due{%s}", 3: r"\tre{%s}", None: "%s"}
 _RANK_MARKDOWN = {1: "**%s**", 2: "<ins>%s</ins>", 3: "*%s*", None: "%s"}
-_SIGNS = {"*": "*", "†": r"$^\dagger$", "‡": r"$^\ddagger$", "": ""}
+_SIGNS = {"†": r"$^\dagger$", "‡": r"$^\ddagger$"}
 _RANKS = r"""% \uno, \due, \tre: best, second and third of a row, in the paper's red, blue and green.
 \providecommand{\uno}[1]{\textcolor{red!70!black}{#1}}
 \providecommand{\due}[1]{\textcolor{blue!70!black}{#1}}

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from ecgbench.reports import Column, Format, Numbers, ReportCard, Section, Table
-from ecgbench.reports._facts import gaps, labels_of, records, tasks
+from ecgbench.reports._facts import gaps, labels_of, records, titles_of
 from ecgbench.results.notes import PENDING
 from ecgbench.results.study import Study
 
@@ -19,7 +19,7 @@ _COLUMNS = (
 
 def sections(study: Study) -> list[Section]:
     """The cells without a number, those of one reason together."""
-    labels, titles = labels_of(study), {task.task: task.title for task in tasks(study)}
+    labels, titles = labels_of(study), titles_of(study)
     rows = [
         {
             "task": titles[gap.task],

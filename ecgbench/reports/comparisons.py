@@ -1,7 +1,7 @@
 """Paired comparisons: each model against the best of its task and lead setting, with p corrected for all pairs."""
 
 from ecgbench.reports import Cell, Column, Format, Numbers, ReportCard, Row, Section, Table, p_value, signed
-from ecgbench.reports._facts import Compared, comparisons, labels_of, records, tasks
+from ecgbench.reports._facts import Compared, comparisons, labels_of, records, titles_of
 from ecgbench.results.study import Study
 
 CARD = ReportCard(title="Comparisons", summary="each model against the best of its task and lead setting, with p", reads="run", order=40)
@@ -25,7 +25,7 @@ _NOTE = (
 
 def sections(study: Study) -> list[Section]:
     """One table per metric; comparisons.csv holds them all."""
-    labels, titles = labels_of(study), {task.task: task.title for task in tasks(study)}
+    labels, titles = labels_of(study), titles_of(study)
     numbers = Numbers(
         columns=list(study.comparisons.columns),
         rows=records(study.comparisons),

@@ -30,6 +30,7 @@ _SHOWN = (
     ("ms_layers", "Both layers (ms)", 1, 3),
 )
 """Columns for readers: name in complexity.csv, heading, unit, decimals."""
+_PANELS = (("Counted", "flop_message_passing", 1e6, "MFLOP"), ("Measured", "ms_message_passing", 1.0, "ms"))
 
 
 def sections(profile: Profile) -> list[Section]:
@@ -98,11 +99,9 @@ def _caption(complexity: Complexity) -> str:
 def _draw(complexity: Complexity, timed: bool, sheet: "Sheet") -> list[Any]:
     axes = sheet.subplots(1, 2 if timed else 1, squeeze=False).ravel().tolist()
     segments = sorted({row["segments"] for row in complexity.rows})
-    _panel(axes[0], complexity.rows, segments, "flop_message_passing", 1e6)
-    axes[0].set(ylabel="message passing, MFLOP", title="Counted")
-    if timed:
-        _panel(axes[1], complexity.rows, segments, "ms_message_passing", 1)
-        axes[1].set(ylabel="message passing, ms", title="Measured")
+    for ax, (title, key, unit, name) in zip(axes, _PANELS):
+        _panel(ax, complexity.rows, segments, key, unit)
+        ax.set(ylabel=f"message passing, {name}", title=title)
     return [handle(f"S = {s} segments", at) for at, s in enumerate(segments)]
 
 

@@ -18,7 +18,8 @@ CARD = ReportCard(
     reads="profile",
     order=10,
 )
-FIGURES = (
+_Figures = Sequence[tuple[str, str, int]]
+FIGURES: _Figures = (
     ("params_backbone_m", "Params (M)", 1),
     ("params_with_head_m", "with head", 1),
     ("gflop_forward", "GFLOP forward", 3),
@@ -81,13 +82,17 @@ def sections(profile: Profile) -> list[Section]:
 
 
 def _table(costs: Costs) -> Table:
-    figures = [Column(key, head, "number") for key, head, _ in FIGURES]
     names = dict.fromkeys(row["model"] for row in costs.rows)
     groups = [[row for row in costs.rows if row["model"] == name] for name in names]
     return Table(
         name="cost",
         caption="Cost of models by the number of measured leads.",
-        columns=[Column("title", "Model"), Column("leads", "Leads", symbol="L"), Column("samples", "Samples", "number"), *figures],
+        columns=[
+            Column("title", "Model"),
+            Column("leads", "Leads", symbol="L"),
+            Column("samples", "Samples", "number"),
+            *_columns(FIGURES),
+        ],
         rows=[line for group in groups for line in _lines(group, costs)],
         notes=_about(costs),
         numbers=Numbers(columns=COSTS, rows=costs.rows, summary="one row per model and number of leads"),
@@ -108,8 +113,12 @@ def _lines(group: Sequence[Row], costs: Costs) -> Iterator[Row]:
         yield same | {"leads": "median (min–max)"} | medians
 
 
-def _figures(row: Row) -> dict[str, str | None]:
-    return {key: _number(row[key], digits) for key, _, digits in FIGURES}
+def _columns(figures: _Figures) -> list[Column]:
+    return [Column(key, head, "number") for key, head, _ in figures]
+
+
+def _figures(row: Row, figures: _Figures = FIGURES) -> dict[str, str | None]:
+    return {key: _number(row[key], digits) for key, _, digits in figures}
 
 
 def _number(value: float | str | None, digits: int) -> str | None:
@@ -152,15 +161,14 @@ def _beside(costs: Costs) -> Table:
             "title": costs.titles[row["model"]],
             "leads": str(row["leads"]),
             "rule": letters.get(row["backward_rule"], "none"),
-            **{key: _number(row[key], digits) for key, _, digits in _BESIDE},
+            **_figures(row, _BESIDE),
         }
         for row in costs.paper
     ]
-    figures = [Column(key, head, "number") for key, head, _ in _BESIDE]
     return Table(
         name="cost_paper",
         caption="GFLOP and parameters beside those of the paper that introduced LAEF.",
-        columns=[Column("title", "Model"), Column("leads", "Leads"), *figures, Column("rule", "Rule", "number")],
+        columns=[Column("title", "Model"), Column("leads", "Leads"), *_columns(_BESIDE), Column("rule", "Rule", "number")],
         rows=rows,
         notes=[rule, MIXED, HEADS, _reciprocal(costs)],
         numbers=Numbers(columns=PAPER, rows=costs.paper, summary="the paper's figures beside ours"),
@@ -185,13 +193,11 @@ def _batch(costs: Costs) -> int | None:
     return next((row["batch"] for row in costs.rows if row["batch"] is not None), None)
 
 
-def _where(costs: Costs) -> str:
-    return f"{costs.about.get('device', 'none')}, torch {costs.about.get('torch', '--')}"
-
-
 def _about(costs: Costs) -> list[str]:
     """Sentences under the table."""
-    device = f"Device: {_where(costs)}. Inputs as the contract of the reference benchmark gives them; random weights, on which "
+    device = (
+        f"Device: {Profile(costs=costs).device}. Inputs as the contract of the reference benchmark gives them; random weights, on which "
+    )
     return [device + "no cost depends.", GFLOP, KEPT, PAPER_RULE, *_timing(_batch(costs)), *_exceptions(costs)]
 
 
@@ -226,7 +232,7 @@ def _exceptions(costs: Costs) -> Iterator[str]:
 
 def _throughput(costs: Costs) -> Figure:
     batch = _batch(costs)
-    caption = f"Median of repeated forward passes of a batch of {'--' if batch is None else batch}, float32. {_where(costs)}."
+    caption = f"Median of repeated forward passes of a batch of {'--' if batch is None else batch}, float32. {Profile(costs=costs).device}."
     padded = any(name not in costs.any_leads for name in costs.titles)
     caption += " Flat lines: networks padded to all of their leads, measured once." if padded else ""
     return Figure(name="throughput", draw=partial(_draw, costs), caption=caption)

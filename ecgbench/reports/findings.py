@@ -1,6 +1,6 @@
 """Findings: what the rows of the main table say, in sentences: who is best, whether that could be chance, what skill is kept.
 
-Untrained encoders and synthetic data allow no such sentence. A run of nothing else is told as what it is, with its numbers
+Untrained encoders and synthetic data allow no such sentence. A run of nothing else is called what it is, with its numbers
 beside; in a mixed run they are left out of the comparison, and untrained encoders follow as a reference.
 """
 
@@ -40,16 +40,19 @@ class _Table:
     def name(self) -> str:
         return f"macro {self.grid.metric.title}"
 
-    def standing(self, block: Block, leads: str) -> Standing:
-        """The columns that have a score, the best first."""
-        scores = [
+    def scores(self, block: Block, leads: str) -> Standing:
+        """The columns that have a score, in their order."""
+        return [
             (head, score.value)
             for line in block.lines
             if line.leads == leads
             for head, score in zip(self.grid.columns, line.scores)
             if score is not None and score.value is not None
         ]
-        return sorted(scores, key=lambda pair: pair[1], reverse=self.grid.metric.direction == "higher")
+
+    def standing(self, block: Block, leads: str) -> Standing:
+        """The columns that have a score, the best first."""
+        return sorted(self.scores(block, leads), key=lambda pair: pair[1], reverse=self.grid.metric.direction == "higher")
 
     def where(self, block: Block, rest: str) -> str:
         """The title of the task is said only where there are several."""
@@ -67,7 +70,7 @@ def _findings(table: _Table, lost: Sequence[Gap]) -> list[str]:
     """What the rows say; at 12 leads first, then from the fewest random leads."""
     blocks = table.grid.tasks
     settings = list(dict.fromkeys(line.leads for block in blocks for line in block.lines))
-    if not any(table.standing(block, leads) for block in blocks for leads in settings):
+    if not any(table.scores(block, leads) for block in blocks for leads in settings):
         return [_nothing(lost)]
     counts = sorted((leads for leads in settings if leads.isdigit()), key=lambda leads: (leads != FULL, int(leads)))
     shown = (counts or settings)[:3]
@@ -104,12 +107,7 @@ def _numbers(table: _Table, shown: Sequence[str]) -> list[str]:
     sentences = []
     for block in table.grid.tasks if len(table.grid.tasks) <= MANY else ():
         for leads in shown:
-            there = {(head.model, head.policy): value for head, value in table.standing(block, leads)}
-            values = [
-                f"{head.label} {points(there[head.model, head.policy])}"
-                for head in table.grid.columns
-                if (head.model, head.policy) in there
-            ]
+            values = [f"{head.label} {points(value)}" for head, value in table.scores(block, leads)]
             if values:
                 sentences.append(f"{table.where(block, setting_words(leads))}{table.name} {', '.join(values)}.")
     return sentences
@@ -160,10 +158,8 @@ def _beyond(test: Compared) -> bool | None:
 
 def _test(table: _Table, row: tuple[str, str], first: Head, second: Head) -> Compared | None:
     """The paired comparison of two columns, where the first is the best of the row (task, leads)."""
-    for compared in table.compared:
-        if (compared.task, compared.leads) == row and compared.column == (second.model, second.policy):
-            return compared if compared.best == (first.model, first.policy) else None
-    return None
+    wanted = (*row, first.names, second.names)
+    return next((each for each in table.compared if (each.task, each.leads, each.best, each.column) == wanted), None)
 
 
 def _tally(table: _Table, blocks: Sequence[Block], leads: str) -> str:

@@ -67,7 +67,7 @@ def _means(of: Values, grid: Grid) -> dict[str, float | None]:
     """Undefined in one draw is undefined."""
     means: dict[str, float | None] = {}
     for at, head in enumerate(grid.columns):
-        values = of.get((head.model, head.policy), [])
+        values = of.get(head.names, [])
         there = [value for value in values if value is not None]
         means[str(at)] = sum(there) / len(there) if there and len(there) == len(values) else None
     return means

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from ecgbench.cards import MetricCard
 from ecgbench.reports import LONGEST, Figure, Numbers, ReportCard, Section, handle, lead_axis, look
-from ecgbench.reports._facts import Head, Task, columns, gaps, labels_of, leads_of, main_rows, tasks
+from ecgbench.reports._facts import Head, Task, columns, gaps, labels_of, leads_of, main_rows, tasks, titles_of
 from ecgbench.results.study import Study
 from ecgbench.text import enumerated, shortened
 
@@ -63,7 +63,7 @@ def sections(study: Study) -> list[Section]:
 
 
 def _points(study: Study) -> list[Point]:
-    index = {(head.model, head.policy): at for at, head in enumerate(columns(study))}
+    index = {head.names: at for at, head in enumerate(columns(study))}
     points = []
     for row in main_rows(study):
         number, named = leads_of(row["leads"])
@@ -90,7 +90,7 @@ def _caption(study: Study, points: Sequence[Point]) -> str:
 
 def _left_out(study: Study) -> list[str]:
     """`LAEF at 1, 2, PTB-XL Super (failed)`; the task is said where there are several."""
-    labels, titles = labels_of(study), {task.task: task.title for task in tasks(study)}
+    labels, titles = labels_of(study), titles_of(study)
     listed = []
     for gap in gaps(study):
         where = f", {titles[gap.task]}" if len(titles) > 1 else ""

@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from ecgbench.reports import Code, Column, Facts, Figure, Notes, Numbers, Part, ReportCard, Section, Table, Text
+from ecgbench.reports import Code, Column, Facts, Notes, Numbers, Part, ReportCard, Section, Table, Text
 from ecgbench.reports import _pretraining_figures as figures
 from ecgbench.results.pretraining import MARGIN, Pretraining, Stage
 from ecgbench.text import duration, enumerated
@@ -59,14 +59,10 @@ def sections(made: Pretraining) -> list[Section]:
         Section(name="data", title="Data", parts=[Facts(_data(made))]),
         _codebooks(made),
         _selection(made),
-        *(_drawn(title, figure) for title, figure in drawn.items() if figure is not None),
+        *(Section(name=figure.name, title=title, parts=[figure]) for title, figure in drawn.items() if figure is not None),
         Section(name="phases", title="Time", parts=[_times(made)]),
         Section(name="made_with", title="Made with", parts=[_made_with(made)]),
     ]
-
-
-def _drawn(title: str, figure: Figure) -> Section:
-    return Section(name=figure.name, title=title, parts=[figure])
 
 
 def _recipe(made: Pretraining) -> Section:

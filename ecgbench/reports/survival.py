@@ -1,5 +1,7 @@
 """Skill kept: the share of the skill above chance at 12 leads that is left at fewer."""
 
+from functools import partial
+
 from ecgbench.reports import Cell, Column, ReportCard, Section, Table, points
 from ecgbench.reports._facts import FULL, setting_words
 from ecgbench.reports._grid import Grid, grids, survival
@@ -22,7 +24,7 @@ def _table(name: str, grid: Grid) -> Table:
     leads = list(dict.fromkeys(leads for row in kept for leads in row.shares))
     groups = [Column("task", "Task", "group")] if len(grid.tasks) > 1 else []
     columns = [*groups, Column("model", "Model"), Column("full", setting_words(FULL), "number", points, f"macro {title}")]
-    columns += [Column(setting, setting, "number", _percent) for setting in leads]
+    columns += [Column(setting, setting, "number", partial(points, digits=0)) for setting in leads]
     titles = {block.task: block.title for block in grid.tasks}
     chance = f"{grid.metric.chance:g}" if grid.metric.chance is not None else ""
     return Table(
@@ -40,7 +42,3 @@ def _table(name: str, grid: Grid) -> Table:
         ],
         formats=("html",),
     )
-
-
-def _percent(share: float) -> str:
-    return points(share, 0)

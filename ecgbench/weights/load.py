@@ -90,9 +90,7 @@ def matched(network: nn.Module, path: Path, card: ModelCard, layouts: Sequence[W
 def assign(network: nn.Module, content: bytes, source: str) -> None:
     """Copy the tensors of our own safetensors file into `network`, all of them or none; BadWeights when they do not match."""
     tensors = load_bytes(content)
-    reading = _Reading("state dict", tensors, *_differences(network, tensors))
-    if reading.problems:
-        raise BadWeights(f"{source} does not fit the network ({_complaint(reading)}); remove its folder and run the same command again")
+    _must_fit(network, tensors, f"{source} does not fit the network", "remove its folder and run the same command again")
     network.load_state_dict(tensors)
 
 
@@ -111,12 +109,17 @@ def fingerprint(tensors: Mapping[str, Tensor]) -> str:
     return whole.hexdigest()
 
 
+def _must_fit(network: nn.Module, tensors: Mapping[str, Tensor], complaint: str, remedy: str) -> None:
+    """BadWeights where the tensors are not the network's whole state dict."""
+    reading = _Reading("state dict", tensors, *_differences(network, tensors))
+    if reading.problems:
+        raise BadWeights(f"{complaint} ({_complaint(reading)}); {remedy}")
+
+
 def _shipped_tensors(network: nn.Module, layout: Weights) -> Mapping[str, Tensor]:
     """The tensors of shipped weights, proved against the card; the file may hold fewer digits (float16) than `network` computes with."""
     tensors = load_bytes(shipped.content(layout))
-    reading = _Reading("state dict", tensors, *_differences(network, tensors))
-    if reading.problems:
-        raise BadWeights(f"{layout.url} does not fit the network ({_complaint(reading)}); {shipped.remedy(layout.url)}")
+    _must_fit(network, tensors, f"{layout.url} does not fit the network", shipped.remedy(layout.url))
     return tensors
 
 
@@ -128,10 +131,8 @@ def _converted(network: nn.Module, layout: Weights, card: ModelCard) -> Mapping[
         raise released.not_here(card, model, name)
     released.prove(notes["source_sha256"], str(path), layout, model, released.lock_file())
     tensors = read.read(path)
-    reading = _Reading("state dict", tensors, *_differences(network, tensors))
     again = f"run: ecgbench models fetch {model} --weights {name} --force"
-    if reading.problems:
-        raise BadWeights(f"{path} does not fit {card.title} ({_complaint(reading)}); {again}")
+    _must_fit(network, tensors, f"{path} does not fit {card.title}", again)
     if fingerprint(tensors) != notes["tensors_sha256"]:
         raise BadWeights(f"{path} is not as it was converted: its tensors have changed; {again}")
     return tensors

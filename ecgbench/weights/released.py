@@ -29,6 +29,8 @@ CACHE, LOCK = "ECGBENCH_WEIGHTS", "ECGBENCH_LOCK"
 """Environment variables that move the cache folder and the lock file."""
 RELEASED, RANDOM = "released", "random"
 Json = dict[str, Any]
+_NOWHERE: Json = dict.fromkeys(("file", "sha256", "licence", "url"))
+"""The origin of weights that come from no file."""
 
 
 def cache() -> Path:
@@ -178,7 +180,7 @@ def origin(card: ModelCard, weights: str | Path) -> Json:
     weights that this project trained and ships.
     """
     if weights == RANDOM:
-        return {"name": RANDOM, "file": None, "sha256": None, "licence": None, "url": None}
+        return {"name": RANDOM, **_NOWHERE}
     model = name_of(card)
     if isinstance(weights, str) and any(w.name == weights for w in card.weights):
         notes = record(model, layout_of(card, model, weights))
@@ -189,7 +191,7 @@ def origin(card: ModelCard, weights: str | Path) -> Json:
         return {"name": weights, "file": notes["file"], "sha256": notes["source_sha256"], **from_record, **own}
     path = Path(weights).expanduser()
     if not path.is_file():  # a plug-in's own word
-        return {"name": str(weights), "file": None, "sha256": None, "licence": None, "url": None}
+        return {"name": str(weights), **_NOWHERE}
     member = next((w.member for w in card.weights if w.member), "")
     if member and path.suffix == ".zip":
         from ecgbench.weights import read

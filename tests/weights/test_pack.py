@@ -77,7 +77,7 @@ def test_a_folder_that_is_no_finished_pretraining(run: Path, tmp_path: Path) -> 
     with pytest.raises(BadSetting, match="is the pre-training itself"):
         pack.pack(run, run / "." / "stage1" / "..")
     (run / "pretraining.json").write_text("[]")
-    with pytest.raises(BadWeights, match=r"pretraining\.json does not tell of an encoder"):
+    with pytest.raises(BadWeights, match=r"pretraining\.json describes no encoder"):
         pack.pack(run, tmp_path / "to")
     (run / "stage2" / "curve.csv").unlink()
     with pytest.raises(BadSetting, match=r"stage2/curve\.csv is not there; run ecgbench pretrain"):
