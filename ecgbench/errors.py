@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 
 class EcgbenchError(Exception):
-    """Base of every error that is the user's to mend; the command line prints it in one line and exits with 2."""
+    """Base of every error that the user can correct; the command line prints it in one line and exits with 2."""
 
 
 class UnknownName(EcgbenchError):
@@ -29,7 +29,7 @@ class UnknownName(EcgbenchError):
 
 
 class MissingData(EcgbenchError):
-    """A dataset that is not where it was looked for: path, variable, and the command that mends it."""
+    """A dataset that is not where it was looked for: path, variable, and the command that helps."""
 
 
 class BadSetting(EcgbenchError):

@@ -40,7 +40,7 @@ def sections(study: Study) -> list[Section]:
         stem = "main_table" if name == study.metric else f"main_table_{name}"
         tables.append(table(stem, grid, notes, None if tables else numbers))
     title = f"Macro {enumerated([card.title for card in study.metrics.values()])} × 100"
-    below = Text("Under each model: parameters, and the policy that meets missing leads.", "fine")
+    below = Text("Under each model: parameters, and the policy for missing leads.", "fine")
     return [Section(name="main_table", title=title, short=CARD.title, parts=[*tables, below])]
 
 

@@ -17,7 +17,7 @@ CARD = ReportCard(
 )
 _PHASES = ("phase", "seconds", "records", "device", "projected_records", "projected_seconds", "paper_seconds")
 _PROBE = "macro AUROC × 100 of a linear head on frozen features, validation split of the development task"
-_LATER = "Told when both stages are finished."
+_LATER = "Known when both stages are finished."
 _LEFT_OUT = {
     "id": "PTB-XL's validation or test folds under another name",
     "patient": "of a patient of a validation or test split",

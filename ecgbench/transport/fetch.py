@@ -24,12 +24,12 @@ RETRIES = 3
 """Times that an interrupted transfer is taken up again."""
 
 
-class NotHadError(BadSetting):
+class DownloadError(BadSetting):
     """A file that could not be downloaded; the sentence says why, without its remedy."""
 
 
 def download(url: str, file: str, folder: Path, proved: bool, progress: Progress) -> Path:
-    """`file` in `folder`, downloaded from `url`; NotHadError says in half a sentence why there is none.
+    """`file` in `folder`, downloaded from `url`; DownloadError says in half a sentence why there is none.
 
     url: a file on the Hub (`/resolve/`; HF_ENDPOINT is honoured), a file or a folder of Google Drive, or any https address.
     proved: whether a hash will show that the file is the right one and whole; only then is what an earlier call left there used.
@@ -45,13 +45,13 @@ def download(url: str, file: str, folder: Path, proved: bool, progress: Progress
         elif _WEB.match(url):
             _from_web(_in_folder(url, file), path, progress)
         else:
-            raise NotHadError(f"{url} is no address to download from")
-    except NotHadError:
+            raise DownloadError(f"{url} is no address to download from")
+    except DownloadError:
         raise
     except Exception as error:  # two libraries and what lies under them may fail in any way
-        raise NotHadError(reason(error, url)) from None
+        raise DownloadError(reason(error, url)) from None
     if not path.is_file() or not path.stat().st_size:
-        raise NotHadError(f"{urlsplit(url).netloc} sent an empty file")
+        raise DownloadError(f"{urlsplit(url).netloc} sent an empty file")
     return path
 
 
@@ -94,7 +94,7 @@ def _in_folder(url: str, file: str) -> str:
     listed = gdown.download_folder(id=match[1], skip_download=True, quiet=True, use_cookies=False, timeout=TIMEOUT)
     same = [entry for entry in listed if not isinstance(entry, str) and Path(entry.path).name == file]
     if len(same) != 1:
-        raise NotHadError(f"the Drive folder shows {len(same)} files called {file}, not one")
+        raise DownloadError(f"the Drive folder shows {len(same)} files called {file}, not one")
     return f"https://drive.google.com/uc?id={same[0].id}"
 
 

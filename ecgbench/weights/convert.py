@@ -14,7 +14,7 @@ from ecgbench.cards import ModelCard, Weights
 from ecgbench.errors import BadSetting, BadWeights
 from ecgbench.files import as_json, locked, put, writing
 from ecgbench.models import ROOM
-from ecgbench.transport.fetch import NotHadError, download
+from ecgbench.transport.fetch import DownloadError, download
 from ecgbench.weights import load, read, released, shipped
 
 
@@ -33,7 +33,7 @@ def fetch(model: str, name: str, given: Path | None, lock: Path | None, force: b
 
     given: the authors' file, where a person has it already; else the one they put into the model's folder of the cache, else it
     is downloaded. lock: the lock file (see `released.lock_file`), which pins the hash of a file whose card does not. force:
-    convert anew. BadSetting says what to do where the file cannot be had; BadWeights refuses one that is not the authors' or does
+    convert again. BadSetting says what to do where the file cannot be downloaded; BadWeights refuses one that is not the authors' or does
     not fit, and leaves an earlier conversion as it is. Weights that are shipped are only proved.
     """
     model = ROOM.resolve(model)
@@ -93,7 +93,7 @@ def _downloaded(layout: Weights, model: str, passing: Path, pins: Path, listener
     proved = layout.sha256 is not None or released.locked(pins, model, layout.name) is not None
     try:
         return download(layout.url, layout.file, passing, proved, listener.progress)
-    except NotHadError as error:
+    except DownloadError as error:
         command = f"ecgbench models fetch {model}" + ("" if layout.name == released.RELEASED else f" --weights {layout.name}")
         raise BadSetting(
             f"{layout.file} could not be downloaded ({error}); get it from {layout.url} with a browser, put it into "

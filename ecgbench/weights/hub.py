@@ -30,7 +30,7 @@ _REPOSITORY = re.compile(r"\w[\w.-]*/\w[\w.-]*")
 def file(where: str | Path, revision: str | None, card: ModelCard) -> Path:
     """The file of tensors for the network with this card: in a folder that `save` wrote, or in a repository of the Hub (owner/name).
 
-    BadSetting: there is none, or it cannot be had. BadWeights: its configuration is of another network.
+    BadSetting: there is none, or it cannot be downloaded. BadWeights: its configuration is of another network.
     """
     if Path(where).expanduser().is_dir():
         files = [Path(where).expanduser() / name for name in (CONFIG, TENSORS)]
@@ -90,7 +90,7 @@ def _downloaded(repository: str, name: str, revision: str | None) -> Path:
     except Exception as error:  # a library and what lies under it may fail in any way
         reason = fetch.reason(error, _address(repository))
         raise BadSetting(
-            f"{repository} is no folder here, and its {name} could not be had from the Hub ({reason}); give a folder or another repository"
+            f"{repository} is no folder here, and its {name} could not be downloaded from the Hub ({reason}); give a folder or another repository"
         ) from None
 
 

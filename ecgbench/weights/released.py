@@ -124,7 +124,7 @@ def locked(path: Path, model: str, name: str) -> Json | None:
     """What the lock file says of these weights, if anything; BadSetting where it cannot be read as one."""
     entry = _lock(path).get(model, {}).get(name)
     if entry is not None and not (isinstance(entry, dict) and isinstance(entry.get("sha256"), str)):
-        raise BadSetting(f"{path}: the entry of {model}, {name} holds no sha256; mend or remove it")
+        raise BadSetting(f"{path}: the entry of {model}, {name} holds no sha256; correct or remove it")
     return entry
 
 
@@ -206,9 +206,9 @@ def origin(card: ModelCard, weights: str | Path) -> Json:
 
 
 def _lock(path: Path) -> Json:
-    pins = _json(path, "mend it, or remove it to pin anew") if path.is_file() else {}
+    pins = _json(path, "correct it, or remove it to pin again") if path.is_file() else {}
     if not all(isinstance(entries, dict) for entries in pins.values()):
-        raise BadSetting(f"{path} is no lock file of ecgbench; mend it, or remove it to pin anew")
+        raise BadSetting(f"{path} is not a lock file of ecgbench; correct it, or remove it to pin again")
     return pins
 
 

@@ -130,7 +130,7 @@ def had(url: str, folder: Path, file: str = "w.pth", proved: bool = False) -> tu
 
 
 def not_had(url: str, folder: Path, file: str = "w.pth", proved: bool = False) -> str:
-    with pytest.raises(fetch.NotHadError) as caught:
+    with pytest.raises(fetch.DownloadError) as caught:
         had(url, folder, file, proved)
     assert not (folder / file).exists()
     assert "\n" not in str(caught.value)
@@ -238,7 +238,7 @@ def test_without_a_network_one_line_says_so(url: str, tmp_path: Path, monkeypatc
 
 def test_an_empty_answer_and_an_address_that_is_none(site: Site, tmp_path: Path) -> None:
     site.pages = {"/w.pth": lambda to: send(to, 202, b"")}
-    with pytest.raises(fetch.NotHadError, match="sent an empty file"):
+    with pytest.raises(fetch.DownloadError, match="sent an empty file"):
         had(f"{site.url}/w.pth", tmp_path)
     assert "404" in not_had(f"{site.url}/gone.pth", tmp_path, "gone.pth")
     assert "no address to download from" in not_had("ftp://example.org/w.pth", tmp_path / "new")
