@@ -68,10 +68,10 @@ def learns(name: str) -> str:
     module = adapters.get(name)
     if not hasattr(module, "fit"):
         return "it does not learn"
-    one, two = (module.fit([_signal(i), _signal(i + 1)], LEADS) for i in (2, 4))
-    demand(all(np.isfinite(v).all() for v in one.values()), "its state is not finite")
-    demand(any(not np.array_equal(one[k], two[k]) for k in one), "other training records make no difference")
-    return f"state: {', '.join(f'{k} {np.shape(v)}' for k, v in one.items())}"
+    first, second = (module.fit([_signal(i), _signal(i + 1)], LEADS) for i in (2, 4))
+    demand(all(np.isfinite(v).all() for v in first.values()), "its state is not finite")
+    demand(any(not np.array_equal(first[k], second[k]) for k in first), "other training records make no difference")
+    return f"state: {', '.join(f'{k} {np.shape(v)}' for k, v in first.items())}"
 
 
 def _policy(name: str) -> Policy:

@@ -26,54 +26,50 @@ def layer_name(block: int) -> str:
     return f"block {block}" if block else "embedder"
 
 
-def dynamics(made: Pretraining, numbers: Numbers) -> Figure | None:
+def dynamics(source: Pretraining, numbers: Numbers) -> Figure | None:
     """Entropy, cosine and probe of the kept encoders; None where there are none."""
-    stages = [stage for stage in made.stages if stage.checkpoints]
+    stages = [stage for stage in source.stages if stage.checkpoints]
     caption = (
         "Spectral entropy of the nodes of kept encoders: 0 one direction, 1 all directions alike. Cosine: mean over different "
         "nodes that share an edge. Linear probe: frozen, mean-pooled features of twelve leads, "
-        f"{_split(made)}. Band: within {100 * MARGIN:g} of the best; t*: the earliest encoder in it."
+        f"{_split(source)}. Band: within {100 * MARGIN:g} of the best; t*: the earliest encoder in it."
     )
     size = (10.4, 2.7 * len(stages) + 1.1)
-    return _figure("dynamics", made, stages, _dynamics, caption, size, numbers)
+    return _figure("dynamics", source, partial(_dynamics, stages), caption, size, numbers) if stages else None
 
 
-def curve(made: Pretraining) -> Figure | None:
+def curve(source: Pretraining) -> Figure | None:
     """Loss and accuracy of each step; None before the first."""
-    stages = [stage for stage in made.stages if stage.curve]
-    windows = list(dict.fromkeys(f"{_window(len(s.curve))}" for s in made.stages if _window(len(s.curve)) > 1))
+    stages = [stage for stage in source.stages if stage.curve]
+    windows = list(dict.fromkeys(f"{_window(len(s.curve))}" for s in source.stages if _window(len(s.curve)) > 1))
     mean = f" Running means over {enumerated(windows)} steps." if windows else ""
     caption = (
         "Loss: mean cross-entropy of the masked nodes, summed over codebooks. Accuracy: their share whose likeliest code is "
-        f"the target.{mean} Frequencies alone: entropy of the codes ({_split(made)}), the loss of who knows how often codes "
+        f"the target.{mean} Frequencies alone: entropy of the codes ({_split(source)}), the loss of who knows how often codes "
         "occur and nothing of the ECG."
     )
     size = (9.6 if len(stages) > 1 else 7.2, 5.4)
-    return _figure("curve", made, stages, _curve, caption, size)
+    return _figure("curve", source, partial(_curve, stages), caption, size, None) if stages else None
 
 
-def elbow(made: Pretraining, numbers: Numbers) -> Figure | None:
+def elbow(source: Pretraining, numbers: Numbers) -> Figure | None:
     """Inertia and use of codebooks by their size; None where none was tried."""
-    stages = [stage for stage in made.stages if stage.elbow]
+    stages = [stage for stage in source.stages if stage.elbow]
     caption = (
-        f"Codebooks fitted on the corpus, measured on held-out vectors scaled to length 1 ({_split(made)}). Inertia: mean "
+        f"Codebooks fitted on the corpus, measured on held-out vectors scaled to length 1 ({_split(source)}). Inertia: mean "
         "squared distance to the nearest centre. Perplexity: exp of the entropy of the codes. Rings: the sizes that are used."
     )
     size = (8.4, 2.7 * len(stages) + 1.1)
-    return _figure("elbow", made, stages, _elbow, caption, size, numbers)
+    return _figure("elbow", source, partial(_elbow, stages), caption, size, numbers) if stages else None
 
 
-def _figure(
-    name: str, made: Pretraining, stages: list[Stage], draw: Any, caption: str, size: tuple[float, float], numbers: Numbers | None = None
-) -> Figure | None:
-    if not stages:
-        return None
-    caption = f"{caption} Data: {made.data}.{' Not finished.' if made.open else ''}"
-    return Figure(name=name, draw=partial(draw, stages), caption=caption, size=size, numbers=numbers)
+def _figure(name: str, source: Pretraining, draw: Any, caption: str, size: tuple[float, float], numbers: Numbers | None) -> Figure:
+    caption = f"{caption} Data: {source.data}.{' Not finished.' if source.open else ''}"
+    return Figure(name=name, draw=draw, caption=caption, size=size, numbers=numbers)
 
 
-def _split(made: Pretraining) -> str:
-    return f"validation split of {made.recipe['task']}"
+def _split(source: Pretraining) -> str:
+    return f"validation split of {source.recipe['task']}"
 
 
 def _axis(ax: Any, stage: Stage, texts: tuple[str, str], last: int | None = None) -> None:

@@ -231,8 +231,8 @@ def _latex_heads(table: Table) -> Iterator[str]:
     if not any(c.note for c in table.columns):
         yield " & ".join(titles) + r" \\"
         return
-    words = [c.kind in ("group", "text") for c in table.columns]
-    yield " & ".join(rf"\multirow{{2}}{{*}}{{{title}}}" if word else title for title, word in zip(titles, words)) + r" \\"
+    worded = [c.kind in ("group", "text") for c in table.columns]
+    yield " & ".join(rf"\multirow{{2}}{{*}}{{{title}}}" if word else title for title, word in zip(titles, worded)) + r" \\"
     yield " & ".join(f"({latex(c.note)})" if c.note else "" for c in table.columns) + r" \\"
 
 

@@ -16,7 +16,7 @@ _MANY = 5
 
 def sections(study: Study) -> list[Section]:
     """The facts of each dataset."""
-    parts = [Group(f"{marked(one.title, one.synthetic)}, version {one.version}", [Facts(_facts(one))]) for one in study.datasets]
+    parts = [Group(f"{marked(data.title, data.synthetic)}, version {data.version}", [Facts(_facts(data))]) for data in study.datasets]
     return [Section(name="data", title=CARD.title, parts=parts)]
 
 

@@ -47,26 +47,26 @@ _WORDS = {
 }
 
 
-def sections(made: Pretraining) -> list[Section]:
+def sections(source: Pretraining) -> list[Section]:
     """One section for each question that a reader of the weights has."""
     drawn = {
-        "Training dynamics": figures.dynamics(made, _dynamics(made)),
-        "Loss and accuracy": figures.curve(made),
-        "Sizes of codebooks": figures.elbow(made, _elbow(made)),
+        "Training dynamics": figures.dynamics(source, _dynamics(source)),
+        "Loss and accuracy": figures.curve(source),
+        "Sizes of codebooks": figures.elbow(source, _elbow(source)),
     }
     return [
-        _recipe(made),
-        Section(name="data", title="Data", parts=[Facts(_data(made))]),
-        _codebooks(made),
-        _selection(made),
+        _recipe(source),
+        Section(name="data", title="Data", parts=[Facts(_data(source))]),
+        _codebooks(source),
+        _selection(source),
         *(Section(name=figure.name, title=title, parts=[figure]) for title, figure in drawn.items() if figure is not None),
-        Section(name="phases", title="Time", parts=[_times(made)]),
-        Section(name="made_with", title="Made with", parts=[_made_with(made)]),
+        Section(name="phases", title="Time", parts=[_times(source)]),
+        Section(name="made_with", title="Made with", parts=[_made_with(source)]),
     ]
 
 
-def _recipe(made: Pretraining) -> Section:
-    recipe = made.recipe
+def _recipe(source: Pretraining) -> Section:
+    recipe = source.recipe
     ordered = sorted((key for key in recipe if key != "stages"), key=lambda key: [*_WORDS, key].index(key))
     stages = recipe["stages"]
     columns = [Column("setting", "Setting")] + [Column(f"{at}", f"Stage {at}", "number", _value) for at in (1, 2)]
@@ -90,8 +90,8 @@ def _value(value: Any) -> Any:
     return Code(value) if isinstance(value, str) and re.fullmatch("[0-9a-f]{40,}", value) else value
 
 
-def _data(made: Pretraining) -> Mapping[str, Any]:
-    corpora, split = made.corpora, made.finished.get("development", {})
+def _data(source: Pretraining) -> Mapping[str, Any]:
+    corpora, split = source.corpora, source.finished.get("development", {})
     gone = [f"{n:,} {_LEFT_OUT.get(why, why)}" for why, n in corpora.get("left_out", {}).items()]
     facts = {
         "Recordings": f"{corpora['records']:,} to train on; {corpora['too_short']:,} too short for a window" if split else "--",
@@ -102,9 +102,9 @@ def _data(made: Pretraining) -> Mapping[str, Any]:
     return facts | {f"Prepared {name}": Code(digest) for name, digest in corpora.get("datasets", {}).items()}
 
 
-def _codebooks(made: Pretraining) -> Section:
+def _codebooks(source: Pretraining) -> Section:
     rows = []
-    for stage in made.stages:
+    for stage in source.stages:
         of = stage.books.get("description", {})
         what = of.get("name") or f"nodes of block {of.get('block')} of encoder {str(of.get('network'))[:12]}…"
         for size in stage.sizes if stage.books else ():
@@ -118,7 +118,7 @@ def _codebooks(made: Pretraining) -> Section:
         Column("perplexity", "Perplexity", "number", "{:.1f}".format),
         Column("digest", "Digest", "number"),
     ]
-    note = f"Met, perplexity: on the validation split of {made.recipe['task']}. Whole digests: codebook.json."
+    note = f"Met, perplexity: on the validation split of {source.recipe['task']}. Whole digests: codebook.json."
     table = Table(name="codebooks", columns=columns, rows=rows, notes=[note], formats=("html",))
     return Section(name="codebooks", title="Codebooks", parts=[table])
 
@@ -127,7 +127,7 @@ def _short(digest: str) -> Code:
     return Code(f"{digest[:16]}…")
 
 
-def _selection(made: Pretraining) -> Section:
+def _selection(source: Pretraining) -> Section:
     heads = {
         "stage": "Stage",
         "step": "t*",
@@ -141,7 +141,7 @@ def _selection(made: Pretraining) -> Section:
     }
     columns = [Column(name, head, "text" if name == "stage" else "number") for name, head in heads.items()]
     note = f"t*: the earliest kept encoder within {100 * MARGIN:g} of the best. Probe: {_PROBE}."
-    rows = [dict.fromkeys(heads) | _chosen(stage) for stage in made.stages]
+    rows = [dict.fromkeys(heads) | _chosen(stage) for stage in source.stages]
     table = Table(name="selection", columns=columns, rows=rows, notes=[note], formats=("html",))
     return Section(name="selection", title="Selection", parts=[table])
 
@@ -159,22 +159,22 @@ def _chosen(stage: Stage) -> dict[str, Any]:
     return row
 
 
-def _dynamics(made: Pretraining) -> Numbers:
+def _dynamics(source: Pretraining) -> Numbers:
     rows = [
         {"stage": stage.name, "step": encoder["step"], "layer": figures.layer_name(layer["block"])}
         | {key: layer[key] for key in ("entropy", "intra", "inter")}
-        | {"macro_auroc": encoder["score"], "selected": encoder is stage.selected, "data": made.data}
-        for stage in made.stages
+        | {"macro_auroc": encoder["score"], "selected": encoder is stage.selected, "data": source.data}
+        for stage in source.stages
         for encoder in stage.checkpoints
         for layer in encoder["layers"]
     ]
     return _numbers(rows, "one row per kept encoder and layer")
 
 
-def _elbow(made: Pretraining) -> Numbers:
+def _elbow(source: Pretraining) -> Numbers:
     rows = [
-        {"stage": stage.name} | row | {"chosen": row["codes"] in stage.sizes, "data": made.data}
-        for stage in made.stages
+        {"stage": stage.name} | row | {"chosen": row["codes"] in stage.sizes, "data": source.data}
+        for stage in source.stages
         for row in stage.elbow
     ]
     return _numbers(rows, "one row per codebook that was tried")
@@ -184,9 +184,9 @@ def _numbers(rows: list[dict[str, Any]], summary: str) -> Numbers:
     return Numbers(columns=list(rows[0]) if rows else (), rows=rows, summary=summary)
 
 
-def _times(made: Pretraining) -> Part:
+def _times(source: Pretraining) -> Part:
     """What each phase took, here and in the paper."""
-    if not made.phases:
+    if not source.phases:
         return Notes([_LATER])
     columns = (
         Column("phase", "Phase"),
@@ -196,18 +196,18 @@ def _times(made: Pretraining) -> Part:
         Column("projected_records", "for recordings", "number", "{:,}".format),
         Column("paper_seconds", "Paper", "number", duration),
     )
-    rows = [{key: row[key] for key in _PHASES} | {"data": made.data} for row in made.phases]
-    title = f"Time of a pre-training of LAEF by recipe {made.recipe['name']}."
+    rows = [{key: row[key] for key in _PHASES} | {"data": source.data} for row in source.phases]
+    title = f"Time of a pre-training of LAEF by recipe {source.recipe['name']}."
     numbers = _numbers(rows, "one row per phase, in seconds")
-    return Table(name="phases", caption=title, columns=columns, rows=rows, notes=_about_times(made), numbers=numbers)
+    return Table(name="phases", caption=title, columns=columns, rows=rows, notes=_about_times(source), numbers=numbers)
 
 
-def _about_times(made: Pretraining) -> list[str]:
-    rows, sizes = made.phases, [enumerated([f"{row['codes']:,}" for row in stage.elbow]) for stage in made.stages]
-    aside = sum(stage["probing_seconds"] for stage in made.finished["stages"].values())
+def _about_times(source: Pretraining) -> list[str]:
+    rows, sizes = source.phases, [enumerated([f"{row['codes']:,}" for row in stage.elbow]) for stage in source.stages]
+    aside = sum(stage["probing_seconds"] for stage in source.finished["stages"].values())
     trained = enumerated([f"{row['projected_records']:,}" for row in rows if row["phase"].endswith("training")])
     return [
-        f"Here: {'; '.join(dict.fromkeys(row['device'] for row in rows))}. Data: {made.data}.",
+        f"Here: {'; '.join(dict.fromkeys(row['device'] for row in rows))}. Data: {source.data}.",
         "Projected: the paper's amount of work on the device of this pre-training, at the seconds per recording measured here. "
         f"Extraction and clustering meet each of the paper's {rows[0]['projected_records']:,} ECGs once, one window of 5 s and "
         f"12 leads. Training meets {trained} recordings, all steps of the paper's two stages, and makes the labels of each "
@@ -216,12 +216,12 @@ def _about_times(made: Pretraining) -> list[str]:
         f"Clustering fits all codebooks of the elbow curves at once ({'; '.join(sizes)} codes), reading included. Not in the "
         f"table: keeping and measuring encoders ({duration(aside)}).",
         "Paper: its own round figures, a month as 30 days, on an NVIDIA DGX A100 of 8 GPUs; how many of them a phase took it does not say.",
-        *([made.warning] if made.warning else []),
+        *([source.warning] if source.warning else []),
     ]
 
 
-def _made_with(made: Pretraining) -> Part:
-    known = made.finished.get("made_with", {})
+def _made_with(source: Pretraining) -> Part:
+    known = source.finished.get("made_with", {})
     facts = {_word(key): _value(value) for key, value in known.items() if key != "dirty" and value is not None}
     if known.get("dirty") and "Commit" in facts:
         facts["Commit"] = [facts["Commit"], " with uncommitted changes"]

@@ -90,7 +90,7 @@ def _downloaded(repository: str, name: str, revision: str | None) -> Path:
     except Exception as error:  # a library and what lies under it may fail in any way
         reason = fetch.reason(error, _address(repository))
         raise BadSetting(
-            f"{repository} is no folder here, and its {name} could not be downloaded from the Hub ({reason}); give a folder or another repository"
+            f"{repository} is not a folder here, and its {name} could not be downloaded ({reason}); give a folder or another repository"
         ) from None
 
 
