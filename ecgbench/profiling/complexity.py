@@ -72,4 +72,4 @@ def _row(network: Any, leads: int, segments: int, device: str, batch: int | None
 
 
 if __name__ == "__main__":
-    answer(lambda words: measure(**json.loads(words[0])))
+    answer(lambda arguments: measure(**json.loads(arguments[0])))

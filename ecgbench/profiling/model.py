@@ -132,4 +132,4 @@ def _flop(model: "Network", x: "tuple[Tensor, Tensor]", leads: int) -> tuple[dic
 
 
 if __name__ == "__main__":
-    answer(lambda words: measure(Job.from_json(words[0])))
+    answer(lambda arguments: measure(Job.from_json(arguments[0])))
