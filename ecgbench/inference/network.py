@@ -140,7 +140,7 @@ def _has_released(name: str) -> bool:
         return released.is_here(name, layout)
     if models.ROOM.built_in(name):
         return False
-    try:  # a stranger may keep its weights in its own way
+    try:  # a plug-in may keep its weights in its own way
         module.build(weights=RELEASED)
     except BadSetting:
         return False
