@@ -186,9 +186,7 @@ def main() -> None:
     parser.add_argument("--simulations", type=int, default=2000, help="studies per line (2000)")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
-    print(
-        f"{options.simulations} studies per line, {DRAWS} draws, percentile intervals; in brackets the Monte Carlo standard error, points"
-    )
+    print(f"{options.simulations} studies per line, {DRAWS} draws, percentile intervals; in brackets the standard error, points")
     print("\ncoverage of the 95 % interval, %                        truth    bootstrap    covered      truth below / above")
     for design in DESIGNS:
         for kind, (below, above) in coverage(design, options.simulations, options.seed).items():
