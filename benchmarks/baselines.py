@@ -74,24 +74,24 @@ def _measured(network: Network, batch: int, device: str) -> str:
         sys.exit(f"{name}: the plain reading differs by {off:.1e} of the largest feature")
     spent = seconds({"ours": lambda: module(x, measured).pooled, "plain": lambda: read(state, x), "bf16": rough}, device)
     ms = {side: 1000 * value / batch for side, value in spent.items()}
-    told = f"{ms['bf16']:.1f} ms, {ms['ours'] / ms['bf16']:.2f}" + ("" if moved <= 1e-2 else ", **not used**")
-    return f"| {network.card.title} | {ms['ours']:.1f} ms | {ms['plain']:.1f} ms | {ms['plain'] / ms['ours']:.2f} | {told} | {moved:.1e} |"
+    bf16 = f"{ms['bf16']:.1f} ms, {ms['ours'] / ms['bf16']:.2f}" + ("" if moved <= 1e-2 else ", **not used**")
+    return f"| {network.card.title} | {ms['ours']:.1f} ms | {ms['plain']:.1f} ms | {ms['plain'] / ms['ours']:.2f} | {bf16} | {moved:.1e} |"
 
 
 def main() -> None:
-    words = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    words.add_argument("models", nargs="*")
-    words.add_argument("--batch", type=int, default=None, help="windows of one pass; default: 1 on a CPU, 64 on a GPU")
-    words.add_argument("--device", default="cpu")
-    asked = words.parse_args()
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("models", nargs="*")
+    parser.add_argument("--batch", type=int, default=None, help="windows of one pass; default: 1 on a CPU, 64 on a GPU")
+    parser.add_argument("--device", default="cpu")
+    options = parser.parse_args()
     torch.set_num_threads(1)
-    here = platform.processor() or platform.machine() if asked.device == "cpu" else torch.cuda.get_device_name()
-    print(f"{here}, torch {torch.__version__}, one thread, batch {asked.batch or (1 if asked.device == 'cpu' else 64)}\n")
+    here = platform.processor() or platform.machine() if options.device == "cpu" else torch.cuda.get_device_name()
+    print(f"{here}, torch {torch.__version__}, one thread, batch {options.batch or (1 if options.device == 'cpu' else 64)}\n")
     print("| model | ours, a window | plain reading | ratio | bf16, ratio to float32 | largest change of a feature |")
     print("|---|---|---|---|---|---|", flush=True)
     known = sorted(p.stem for p in PLAIN.glob("*.py"))
-    for name in map(models.resolve, asked.models or known):
-        print(measure(name, asked.batch or (1 if asked.device == "cpu" else 64), asked.device), flush=True)
+    for name in map(models.resolve, options.models or known):
+        print(measure(name, options.batch or (1 if options.device == "cpu" else 64), options.device), flush=True)
 
 
 if __name__ == "__main__":

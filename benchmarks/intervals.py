@@ -159,9 +159,9 @@ def family_error(design: Design, models: int, simulations: int, seed: int = 0) -
     return {what: count / simulations for what, count in wrong.items()}
 
 
-def _against(one: int, estimates: Sequence[float], replicates: Sequence[Floats]) -> list[float]:
-    others = [k for k in range(len(estimates)) if k != one]
-    return [p_value(replicates[one] - replicates[k], estimates[one] - estimates[k]) for k in others]
+def _against(chosen: int, estimates: Sequence[float], replicates: Sequence[Floats]) -> list[float]:
+    others = [k for k in range(len(estimates)) if k != chosen]
+    return [p_value(replicates[chosen] - replicates[k], estimates[chosen] - estimates[k]) for k in others]
 
 
 def _told_apart(p: Sequence[float] | Floats) -> bool:
@@ -182,21 +182,21 @@ def _row(study: Study, model: int, draws: Draws) -> Row:
 
 def main() -> None:
     """Print both tables."""
-    asked = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    asked.add_argument("--simulations", type=int, default=2000, help="studies per line (2000)")
-    asked.add_argument("--seed", type=int, default=0)
-    given = asked.parse_args()
-    print(f"{given.simulations} studies per line, {DRAWS} draws, percentile intervals; in brackets the Monte Carlo standard error, points")
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--simulations", type=int, default=2000, help="studies per line (2000)")
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
+    print(f"{options.simulations} studies per line, {DRAWS} draws, percentile intervals; in brackets the standard error, points")
     print("\ncoverage of the 95 % interval, %                        truth    bootstrap    covered      truth below / above")
     for design in DESIGNS:
-        for kind, (below, above) in coverage(design, given.simulations, given.seed).items():
-            covered = _points(1 - below - above, given.simulations)
+        for kind, (below, above) in coverage(design, options.simulations, options.seed).items():
+            covered = _points(1 - below - above, options.simulations)
             print(f"{design.name:<56}{design.truth:.3f}    {kind:<12} {covered}  {100 * below:.2f} / {100 * above:.2f}", flush=True)
     print("\nmodels of equal skill told apart at 5 %, % of studies")
     for design, models in [(DESIGNS[0], 2), (DESIGNS[0], 5), (DESIGNS[0], 8), (DESIGNS[1], 5)]:
         print(f"{models} models; {design.name}")
-        for what, share in family_error(design, models, given.simulations, given.seed).items():
-            print(f"    {what:<18}{_points(share, given.simulations)}", flush=True)
+        for what, share in family_error(design, models, options.simulations, options.seed).items():
+            print(f"    {what:<18}{_points(share, options.simulations)}", flush=True)
 
 
 def _points(share: float, simulations: int) -> str:

@@ -113,11 +113,11 @@ def inference(ours: laef.Laef, theirs: laef.Laef, leads: int, options: argparse.
 
     with torch.inference_mode():
         tokens = ours.embed_leads(signal)
-        found = timed(lambda: ours.embed_leads(signal), lambda: theirs.embed_leads(signal), products(batch * leads, device))
-        row("embedder", found, batch, f"{found[2] / found[0]:.0%} of the rate of plain products (target {EMBEDDER_TARGET:.0%})")
-        found = timed(lambda: dense(tokens), lambda: layers[1](tokens), lambda: (dense.source(tokens), dense.target(tokens)))
+        seconds = timed(lambda: ours.embed_leads(signal), lambda: theirs.embed_leads(signal), products(batch * leads, device))
+        row("embedder", seconds, batch, f"{seconds[2] / seconds[0]:.0%} of the rate of plain products (target {EMBEDDER_TARGET:.0%})")
+        seconds = timed(lambda: dense(tokens), lambda: layers[1](tokens), lambda: (dense.source(tokens), dense.target(tokens)))
         note = f"(target {LAYER_TARGET:g}) " if leads == 12 else ""
-        row("one GATv2 layer", found, batch, f"{note}{found[0] / found[2]:.1f} times its two linear maps (target {LINEAR_TARGET:g})")
+        row("one GATv2 layer", seconds, batch, f"{note}{seconds[0] / seconds[2]:.1f} times its two linear maps (target {LINEAR_TARGET:g})")
         row("both blocks", timed(lambda: ours.encode(tokens, measured), lambda: theirs.encode(tokens, measured)), batch)
         note = f"largest difference {float((ours(signal, measured).sequence - theirs(signal, measured).sequence).abs().max()):.1e}"
         row("forward", timed(lambda: ours(signal, measured), lambda: theirs(signal, measured)), batch, note)

@@ -39,11 +39,11 @@ def measure(which: str, batch: int, leads: int, threads: int) -> None:
 def fresh(which: str, batch: int, options: argparse.Namespace) -> tuple[float, float]:
     """Median bytes before the forward and at the peak, of fresh processes."""
     command = [sys.executable, __file__, "--one", which, "--batches", batch, "--leads", options.leads, "--threads", options.threads]
-    found = []
+    measured = []
     for _ in range(options.repeat):
         text = subprocess.run([str(x) for x in command], check=True, capture_output=True, text=True).stdout
-        found.append(tuple(float(x) for x in text.split()))
-    before, peak = (sorted(x)[len(found) // 2] for x in zip(*found))
+        measured.append(tuple(float(x) for x in text.split()))
+    before, peak = (sorted(x)[len(measured) // 2] for x in zip(*measured))
     return before, peak
 
 
@@ -60,10 +60,10 @@ def main() -> None:
         return
     print(f"MB, {options.leads} leads, {options.threads} threads\n  {'':<10}{'':<12}before   forward      peak")
     for batch in options.batches:
-        found = {which: fresh(which, batch, options) for which in ("dense", "reference")}
-        for which, (before, peak) in found.items():
+        measured = {which: fresh(which, batch, options) for which in ("dense", "reference")}
+        for which, (before, peak) in measured.items():
             print(f"  {f'batch {batch}':<10}{which:<12}{before / MB:6.0f}{(peak - before) / MB:10.0f}{peak / MB:10.0f}")
-        (ours_before, ours), (their_before, theirs) = found.values()
+        (ours_before, ours), (their_before, theirs) = measured.values()
         growth = (ours - ours_before) / (theirs - their_before)
         print(f"  {'':<10}{'share':<18}{growth:10.2f}{ours / theirs:10.2f}  (target {TARGET:.2f})")
 

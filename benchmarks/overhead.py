@@ -24,11 +24,11 @@ class Clock:
         self.seconds, self._depth = 0.0, 0
 
     def timed(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        def run(*words: Any, **named: Any) -> Any:
+        def run(*args: Any, **kwargs: Any) -> Any:
             self._depth += 1
             started = time.perf_counter()
             try:
-                return function(*words, **named)
+                return function(*args, **kwargs)
             finally:
                 self._depth -= 1
                 if not self._depth:
@@ -65,24 +65,24 @@ def main() -> None:
 
     clock, build = Clock(), network.build
 
-    def timed_build(*words: Any, **named: Any) -> network.Network:
-        made = build(*words, **named)
+    def timed_build(*args: Any, **kwargs: Any) -> network.Network:
+        built = build(*args, **kwargs)
         for name in ("forward", "embed_leads", "per_lead", "encode"):
-            if hasattr(made.module, name):
-                setattr(made.module, name, clock.timed(getattr(made.module, name)))
-        return made
+            if hasattr(built.module, name):
+                setattr(built.module, name, clock.timed(getattr(built.module, name)))
+        return built
 
     network.build = timed_build
     leads = "1,2,12,I,II,I+II"
-    asked = Request(models=tuple(options.models.split(",")), tasks=("ptbxl_super",), leads=leads, weights="random", limit=options.limit)
-    with tempfile.TemporaryDirectory() as place:
-        engine = inline.start(Setup(logs=Path(place), patience=900, show=EventDisplay(Lines())))
+    request = Request(models=tuple(options.models.split(",")), tasks=("ptbxl_super",), leads=leads, weights="random", limit=options.limit)
+    with tempfile.TemporaryDirectory() as folder:
+        engine = inline.start(Setup(logs=Path(folder), patience=900, show=EventDisplay(Lines())))
 
         def policy(model: str, weights: str | None) -> str | None:
             return ask(engine, Look(id=model, model=model, weights=weights, contract="paper"))["policy"]
 
-        planned = planning.plan(planning.check(asked), policy)
-        done = Run(planned, Folders(data=Path(options.data), prepared=prepared, out=Path(place)), Lines(), engine)()
+        planned = planning.plan(planning.check(request), policy)
+        done = Run(planned, Folders(data=Path(options.data), prepared=prepared, out=Path(folder)), Lines(), engine)()
     wall = time.perf_counter() - started - preparing
     share = 1 - clock.seconds / wall
     print(

@@ -44,12 +44,12 @@ def reduced(root: Path, to: Path, count: int) -> None:
 
 def measure(root: Path, count: int) -> tuple[int, int, float, float]:
     """Records kept and quarantined, seconds, and peak MiB, of one size in a process of its own."""
-    with tempfile.TemporaryDirectory() as place:
-        data = Path(place) / "data"
+    with tempfile.TemporaryDirectory() as folder:
+        data = Path(folder) / "data"
         data.mkdir()
         reduced(root, data / "ptbxl", count)
-        words = [sys.executable, "-c", CHILD, str(data), str(Path(place) / "prepared")]
-        kept, lost, seconds, peak = subprocess.run(words, check=True, capture_output=True, text=True).stdout.split()
+        command = [sys.executable, "-c", CHILD, str(data), str(Path(folder) / "prepared")]
+        kept, lost, seconds, peak = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
     return int(kept), int(lost), float(seconds), float(peak)
 
 

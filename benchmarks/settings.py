@@ -49,12 +49,12 @@ def main() -> None:
     for record in range(-2, options.records):  # the first two warm up
         view = draw.normal(size=(len(LEADS), round(SECONDS * contract.fs))).astype(np.float32)
         for name, settings in SETTINGS.items():
-            asked = wanted(settings, str(record), view.shape[1] // contract.samples)
+            windows = wanted(settings, str(record), view.shape[1] // contract.samples)
             started = time.perf_counter()
-            encoder(view, asked)
+            encoder(view, windows)
             if record >= 0:
                 taken[name].append(time.perf_counter() - started)
-                subsets[name].append(len(asked))
+                subsets[name].append(len(windows))
     print(f"{machine('cpu')}, {how}, {options.records} records of {SECONDS} s")
     alone = float(np.median(taken["12 leads"]))
     for name, seconds in taken.items():

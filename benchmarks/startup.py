@@ -33,20 +33,20 @@ def program() -> str:
     return str(beside) if beside.exists() else shutil.which("ecgbench") or "ecgbench"
 
 
-def seconds(words: list[str]) -> float:
+def seconds(command: list[str]) -> float:
     """Median wall time of a command."""
     taken = []
     for turn in range(REPEATS + 1):
         started = time.perf_counter()
-        subprocess.run([program(), *words], check=True, capture_output=True)
+        subprocess.run([program(), *command], check=True, capture_output=True)
         if turn:
             taken.append(time.perf_counter() - started)
     return statistics.median(taken)
 
 
-def loads_torch(words: list[str]) -> bool:
+def loads_torch(command: list[str]) -> bool:
     """Whether a command imports torch."""
-    return subprocess.run([sys.executable, "-c", PROGRAM, *words], capture_output=True, text=True, check=False).stderr.endswith("True")
+    return subprocess.run([sys.executable, "-c", PROGRAM, *command], capture_output=True, text=True, check=False).stderr.endswith("True")
 
 
 if __name__ == "__main__":

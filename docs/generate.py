@@ -27,11 +27,11 @@ def model_table() -> str:
     for name, module in plug_ins(models.ROOM):
         card = module.CARD
         page = PAGE.parent / "models" / f"{name}.md"
-        told = f"[{card.title}](models/{name}.md)" if page.exists() else card.title
+        title = f"[{card.title}](models/{name}.md)" if page.exists() else card.title
         corpora = ", ".join(card.corpora) or "none"
         files = ", ".join(f"`{w.name}`: [{w.file}]({w.url if '://' in w.url else '../' + w.url})" for w in card.weights) or "none"
         size = f"{card.parameters:,}"
-        rows.append((f"`{name}`", told, card.summary, card.objective, size, corpora, ", ".join(met(card)) or "none", files, card.licence))
+        rows.append((f"`{name}`", title, card.summary, card.objective, size, corpora, ", ".join(met(card)) or "none", files, card.licence))
     head = ("name", "model", "architecture", "pre-training objective", "parameters", "pre-trained on", "tasks whose data it has met")
     return table((*head, "checkpoint", "licence"), rows)
 
@@ -54,16 +54,16 @@ def contract_table() -> str:
 def fed(contract: InputContract) -> str:
     """A contract in one line."""
     leads = "12 leads" if contract.leads == LEADS else " ".join(contract.leads)
-    told = [f"{contract.seconds:g} s at {contract.fs:g} Hz", leads, contract.unit]
+    parts = [f"{contract.seconds:g} s at {contract.fs:g} Hz", leads, contract.unit]
     if contract.filter:
-        told.append(f"{contract.filter.low:g}-{contract.filter.high:g} Hz ({contract.filter.kind}, {PLACES[contract.filter.where]})")
-    told += ["FFT resampling"] if contract.resampler == "fft" else []
-    told += [f"limited to {contract.clip:g} mV"] if contract.clip else []
+        parts.append(f"{contract.filter.low:g}-{contract.filter.high:g} Hz ({contract.filter.kind}, {PLACES[contract.filter.where]})")
+    parts += ["FFT resampling"] if contract.resampler == "fft" else []
+    parts += [f"limited to {contract.clip:g} mV"] if contract.clip else []
     if contract.normalisation != "none":
-        told.append(contract.normalisation + (" of each window" if contract.scope == "window" else ""))
-    told += [f"a window every {contract.stride:g} s"] if contract.stride else []
-    told += [f"leads joined and decimated by {contract.decimate}"] if contract.decimate > 1 else []
-    return ", ".join(told)
+        parts.append(contract.normalisation + (" of each window" if contract.scope == "window" else ""))
+    parts += [f"a window every {contract.stride:g} s"] if contract.stride else []
+    parts += [f"leads joined and decimated by {contract.decimate}"] if contract.decimate > 1 else []
+    return ", ".join(parts)
 
 
 def choice_lists() -> str:

@@ -11,28 +11,16 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from ecgbench.results import study
+import ecgbench
+from ecgbench.errors import MissingData
 from ecgbench.results.score import Draws, score
 from ecgbench.results.store import Store
+from ecgbench.results.study import Study
 from ecgbench.stats.paired import holm, paired_difference
 
 OURS, UNTRAINED = "laef", "untrained_laef"
-COLUMNS = (
-    "run",
-    "protocol",
-    "train_leads",
-    "task",
-    "leads",
-    "model",
-    "policy",
-    "weights",
-    "metric",
-    "value",
-    "low",
-    "high",
-    "std",
-    "n_patients",
-)
+NUMBERS = ("value", "low", "high", "std", "n_patients")
+COLUMNS = ("run", "protocol", "train_leads", "task", "leads", "model", "policy", "weights", "metric", *NUMBERS)
 
 
 def main() -> None:
@@ -40,49 +28,52 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("runs", nargs="+", type=Path)
     parser.add_argument("--to", type=Path, required=True)
-    asked = parser.parse_args()
-    scores, differences = zip(*(read(run) for run in asked.runs))
-    asked.to.mkdir(parents=True, exist_ok=True)
+    options = parser.parse_args()
+    scores, differences = zip(*(read(run) for run in options.runs))
+    options.to.mkdir(parents=True, exist_ok=True)
     whole = pd.concat(differences, ignore_index=True)
-    pd.concat(scores, ignore_index=True).to_csv(asked.to / "scores.csv", index=False)
-    whole.to_csv(asked.to / "differences.csv", index=False)
+    pd.concat(scores, ignore_index=True).to_csv(options.to / "scores.csv", index=False)
+    whole.to_csv(options.to / "differences.csv", index=False)
     for (run, task), part in whole.groupby(["run", "task"], sort=False):
         print(f"\n{run}, {task}\n")
         print("\n".join(table(part)))
 
 
 def read(path: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Scores of a run, and its paired differences, LAEF minus untrained, each under its native policy."""
-    found = study.read(path)
-    plan = Store(path).plan()
-    assert plan is not None
+    """Scores of a run, and its paired differences, LAEF minus untrained, each under its native policy.
+
+    MissingData where a number of leads has no score of one of the two.
+    """
+    study, plan = ecgbench.read(path), Store(path).plan()
+    assert plan is not None  # `read` has refused a folder without one
     facts = {"run": path.name, "protocol": plan.training.protocol, "train_leads": plan.training.leads}
-    scores = found.main.assign(**facts)[list(COLUMNS)]
-    made = []
-    for (task, leads), part in found.main.groupby(["task", "leads"], sort=False):
-        native = {m: part[(part["model"] == m) & (part["policy"] == "native")] for m in (OURS, UNTRAINED)}
-        ours, other = (float(native[m]["value"].iloc[0]) for m in (OURS, UNTRAINED))
-        draws = [replicates(found, task, leads, m) for m in (OURS, UNTRAINED)]
-        d = paired_difference(ours, other, *draws)
-        made.append({
-            "task": task, "leads": leads, "laef": ours, "untrained": other, "difference": d.difference, "low": d.low, "high": d.high,
-            "p": d.p,
+    rows = study.main[study.main["metric"] == study.metric]
+    differences = []
+    for (task, leads), part in rows.groupby(["task", "leads"], sort=False):
+        native = part[(part["policy"] == "native") & (part["status"] == "ok")].set_index("model")["value"]
+        if not {OURS, UNTRAINED} <= set(native.index):
+            raise MissingData(f"{path} has no score of {OURS} and {UNTRAINED} at {leads} leads on {task}; finish the run with its command")
+        d = paired_difference(native[OURS], native[UNTRAINED], *(replicates(study, task, leads, m) for m in (OURS, UNTRAINED)))
+        differences.append({
+            "task": task, "leads": leads, "laef": native[OURS], "untrained": native[UNTRAINED], "difference": d.difference,
+            "low": d.low, "high": d.high, "p": d.p,
         })  # fmt: skip
-    differences = pd.DataFrame(made).assign(**facts)
-    for _, rows_of in differences.groupby("task"):
-        differences.loc[rows_of.index, "p_holm"] = holm(rows_of["p"])
-    return scores, differences
+    frame = pd.DataFrame(differences).assign(**facts)
+    for _, of_task in frame.groupby("task"):
+        frame.loc[of_task.index, "p_holm"] = holm(of_task["p"])
+    return rows.assign(**facts)[list(COLUMNS)], frame
 
 
-def replicates(found: study.Study, task: str, leads: str, model: str) -> np.ndarray:
-    """(draw,) the mean over the labels on each draw of patients, the mean over seeds."""
-    cells = [r for r in found.results if (r.cell.task, r.cell.fit.model, r.cell.policy) == (task, model, "native")]
-    cells = [r for r in cells if r.cell.setting.typed == str(leads)]
-    patients = next(d.patients for d in found.datasets if d.name == cells[0].dataset)
-    draws = Draws(
-        dataset=cells[0].dataset, patients=patients, draws=found.provenance.draws, bootstrap=found.provenance.bootstrap
-    )  # fmt: skip
-    return np.mean([score(found.metric, r.predictions(), draws).replicates for r in cells], axis=0)
+def replicates(study: Study, task: str, leads: str, model: str) -> np.ndarray:
+    """(draw,) the mean over the labels on each draw of patients, the mean over draws of leads and fits."""
+    cells = [
+        r for r in study.results
+        if (r.cell.task, r.cell.fit.model, r.cell.policy, r.cell.setting.typed) == (task, model, "native", str(leads))
+    ]  # fmt: skip
+    patients = next(d.patients for d in study.datasets if d.name == cells[0].dataset)
+    drawn = study.provenance
+    draws = Draws(dataset=cells[0].dataset, patients=patients, draws=drawn.draws, bootstrap=drawn.bootstrap)
+    return np.mean([score(study.metric, r.predictions(), draws).replicates for r in cells], axis=0)
 
 
 def table(part: pd.DataFrame) -> list[str]:

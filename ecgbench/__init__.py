@@ -6,7 +6,7 @@
     import ecgbench
     study = ecgbench.read("runs/demo")          # a finished run: study.main, study.labels, ...
 
-The command line is the other way in: `ecgbench --help`.
+On the command line: `ecgbench --help`.
 """
 
 from typing import Any

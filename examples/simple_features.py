@@ -89,12 +89,12 @@ def measure(signal: np.ndarray) -> np.ndarray:
     """(lead, time) mV at `FS` Hz, filtered -> (lead, 3) float64 as `NAMES` says; NaN what cannot be found. Each lead by itself."""
     signal = np.asarray(signal, np.float64)
     slope = np.gradient(signal, 1 / FS, axis=-1)
-    found = np.full((len(signal), len(NAMES)), np.nan)
-    for features, lead, steepness in zip(found, signal, slope):
+    values = np.full((len(signal), len(NAMES)), np.nan)
+    for features, lead, steepness in zip(values, signal, slope):
         if np.ptp(lead) > 0:
             at = beats(steepness)
             features[:] = lead.std(), rate(at), width(steepness, at)
-    return found
+    return values
 
 
 def beats(slope: np.ndarray) -> np.ndarray:

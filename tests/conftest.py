@@ -85,7 +85,7 @@ def copies(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def typed(copies: Path) -> Callable[..., int]:
-    """typed(out, *words): `ecgbench run --in-process` of the tiny stranger on 60 records of the demo at twelve leads, with random weights.
+    """typed(out, *words): `ecgbench run --in-process` of the tiny plug-in on 60 records of the demo at twelve leads, with random weights.
 
     Later words override. Returns the exit code.
     """

@@ -1,4 +1,4 @@
-"""Cards: no physical quantity by default, nothing out of order, and plain facts for keys. All citizens' cards are read."""
+"""Cards: no physical quantity by default, nothing out of order, and plain facts for keys. All plug-ins' cards are read."""
 
 import json
 from dataclasses import FrozenInstanceError, asdict, fields, replace

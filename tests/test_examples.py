@@ -154,7 +154,7 @@ def test_it_runs_without_weights_and_is_not_called_random(typed: Callable[..., i
     assert typed(tmp_path / "run", "--models", str(SIMPLE), "--weights", weights, "--leads", "1,12") == 0
     cells = [json.loads(path.read_text()) for path in (tmp_path / "run" / "cells").rglob("*.json")]
     assert cells
-    assert {cell["weights"] for cell in cells} == {"none"}
+    assert {cell["weights_name"] for cell in cells} == {"none"}
 
 
 def test_weights_from_elsewhere_are_refused(simple: ModuleType, typed: Callable[..., int], tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from ecgbench.results.study import read
 
 TINY = Path(__file__).parent / "tiny.py"
 USUAL = ("--tasks", "demo", "--weights", "random", "--limit", "30", "--epochs", "2", "--seeds", "1")
-STRANGER = """"{name}: tiny with a twist"
+PLUG_IN = """"{name}: tiny with a twist"
 
 import importlib.util, os, subprocess, sys, time
 
@@ -79,9 +79,9 @@ ENDING: Kinds = {
 }
 
 
-def stranger(folder: Path, name: str, at_import: str = "", before: str = "pass", after: str = "pass") -> Path:
+def plug_in(folder: Path, name: str, at_import: str = "", before: str = "pass", after: str = "pass") -> Path:
     path = folder / f"{name}.py"
-    path.write_text(STRANGER.format(name=name, tiny=str(TINY), at_import=at_import, before=before, after=after))
+    path.write_text(PLUG_IN.format(name=name, tiny=str(TINY), at_import=at_import, before=before, after=after))
     return path
 
 
@@ -112,7 +112,7 @@ def failures(done: "subprocess.CompletedProcess[str]") -> list[str]:
     return [line for line in done.stderr.splitlines() if line.startswith("  failed: ")]
 
 
-def excuses(out: Path) -> dict[str, dict[str, str]]:
+def reasons(out: Path) -> dict[str, dict[str, str]]:
     return {p.parts[-3]: json.loads(p.read_text()) for p in (out / "reasons").rglob("*.json")}
 
 
@@ -128,13 +128,13 @@ def the_others_finished(done: "subprocess.CompletedProcess[str]", out: Path, exp
     assert len(lines) == len(expected), done.stderr
     for name, reason in expected.items():
         (line,) = [text for text in lines if f" {name}" in text.split(":")[1]]
-        told = excuses(out)[name]
-        assert any(part in told["reason"] for part in reason.split("|")), (name, told["reason"])
-        assert told["reason"] in line
+        given = reasons(out)[name]
+        assert any(part in given["reason"] for part in reason.split("|")), (name, given["reason"])
+        assert given["reason"] in line
         assert len(line) < 1000
         assert line.isprintable()
-        assert f"(log: {told['log']})" in line if told["log"] else "(log:" not in line
-        assert not told["log"] or Path(told["log"]).stat().st_size < 1.3 * 2**20
+        assert f"(log: {given['log']})" in line if given["log"] else "(log:" not in line
+        assert not given["log"] or Path(given["log"]).stat().st_size < 1.3 * 2**20
     reported = ecgbench("report", str(out))
     assert reported.returncode == 0, reported.stderr
     page = (out / "report" / "index.html").read_text()
@@ -145,8 +145,8 @@ def the_others_finished(done: "subprocess.CompletedProcess[str]", out: Path, exp
 
 def zoo(kinds: Kinds, folder: Path, copies: Path, *words: str) -> Path:
     """A run of tiny, each bad model, and another good one, whose outcome is checked; returns its folder."""
-    bad = [stranger(folder, name, **twist) for name, (twist, _) in kinds.items()]
-    done = run([TINY, *bad, stranger(folder, "later")], folder / "run", copies, "--leads", "12", *words)
+    bad = [plug_in(folder, name, **twist) for name, (twist, _) in kinds.items()]
+    done = run([TINY, *bad, plug_in(folder, "later")], folder / "run", copies, "--leads", "12", *words)
     the_others_finished(done, folder / "run", {name: reason for name, (_, reason) in kinds.items()})
     return folder / "run"
 
@@ -160,9 +160,9 @@ def test_a_model_that_raises_costs_its_own_cells_only(tmp_path: Path, copies: Pa
 def test_a_model_that_ends_or_hangs_its_process_costs_its_own_cells_only(tmp_path: Path, copies: Path) -> None:
     """Also one whose 100 MB of output go to a log of one, and one whose child holds its streams open and who asks standard input."""
     out = zoo(ENDING, tmp_path, copies, "--cell-timeout", "4")
-    told = excuses(out)
-    assert all(told[name]["log"] for name in ("aborting", "closing", "flooding", "parent"))
-    log = Path(told["flooding"]["log"])
+    given = reasons(out)
+    assert all(given[name]["log"] for name in ("aborting", "closing", "flooding", "parent"))
+    log = Path(given["flooding"]["log"])
     assert 2**20 < log.stat().st_size < 1.2 * 2**20
     assert "bytes left out" in log.read_text()
     assert "drowned" in log.read_text()[-2000:]
@@ -170,7 +170,7 @@ def test_a_model_that_ends_or_hangs_its_process_costs_its_own_cells_only(tmp_pat
 
 def test_what_fails_at_one_set_of_leads_costs_that_cell(tmp_path: Path, copies: Path) -> None:
     """Even where it takes the process with it while all sets of leads are computed together."""
-    picky = stranger(tmp_path, "picky", before="signal[:, 1].any() or os.abort()")  # lead II, blank at lead I alone
+    picky = plug_in(tmp_path, "picky", before="signal[:, 1].any() or os.abort()")  # lead II, blank at lead I alone
     out = tmp_path / "run"
     done = run([picky], out, copies, "--leads", "I,II,I+II")
     assert done.returncode == 1
@@ -210,6 +210,6 @@ def test_features_are_checked_where_they_come_from(twist: Callable[[Features], o
     if came is None:
         assert next(iter(encoder(view, wanted).values())).dtype == "float32"
         return
-    with pytest.raises(EcgbenchError, match=r"where Features\.pooled is") as told:
+    with pytest.raises(EcgbenchError, match=r"where Features\.pooled is") as given:
         encoder(view, wanted)
-    assert f"the network gave {came} where Features.pooled is (2, 4) of floats" in str(told.value)
+    assert f"the network gave {came} where Features.pooled is (2, 4) of floats" in str(given.value)

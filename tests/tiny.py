@@ -1,6 +1,6 @@
 """Tiny: two strided convolutions over twelve filled leads, small enough for tests. Enters as `--models tests/tiny.py`.
 
-A stranger's whole file: a docstring, a card, a network and `build`. It learns the demo a little and says nothing about hearts.
+A whole plug-in: a docstring, a card, a network and `build`. It learns the demo a little and says nothing about hearts.
 """
 
 from pathlib import Path

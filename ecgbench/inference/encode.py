@@ -50,16 +50,16 @@ class Encoder:
         LeakError when a feature is not finite: NaN stands in every hidden lead. EcgbenchError when it is no (window, dim) of floats.
         """
         run = self._shared if self.shares_embeddings else self._each
-        found = run(view, wanted)
-        for mask, features in found.items():
-            if not np.isfinite(features).all():
+        features = run(view, wanted)
+        for mask, values in features.items():
+            if not np.isfinite(values).all():
                 leads = bits_to_mask(np.array(mask)).astype(int)
                 raise LeakError(f"features of leads {leads} are not finite: a hidden lead was read, or the network gives NaN")
-        return found
+        return features
 
-    def _pooled(self, found: Any, windows: int) -> torch.Tensor:
+    def _pooled(self, output: Any, windows: int) -> torch.Tensor:
         """What a network gave as (window, dim) float32; EcgbenchError says what came instead."""
-        pooled = getattr(found, "pooled", found)
+        pooled = getattr(output, "pooled", output)
         if not isinstance(pooled, torch.Tensor):
             came = type(pooled).__name__
         elif (
@@ -71,14 +71,14 @@ class Encoder:
         raise EcgbenchError(f"the network gave {came} where Features.pooled is ({windows}, {self.dim or 'dim'}) of floats: window, feature")
 
     def _each(self, view: np.ndarray, wanted: Mapping[int, np.ndarray]) -> dict[int, np.ndarray]:
-        found = {}
+        features = {}
         for mask, chosen in wanted.items():
             signal, measured = adapt(view, bits_to_mask(np.array(mask)), self.contract, self.policy)
             windows = cut(signal, measured, self.contract, chosen * self.contract.step)
             batch, rows = torch.from_numpy(windows), torch.from_numpy(measured)
             parts = batch.split(1 if self.singly else len(batch))
-            found[mask] = torch.cat([self._pooled(self.network(p, rows.expand(len(p), -1)), len(p)) for p in parts]).numpy()
-        return found
+            features[mask] = torch.cat([self._pooled(self.network(p, rows.expand(len(p), -1)), len(p)) for p in parts]).numpy()
+        return features
 
     def _shared(self, view: np.ndarray, wanted: Mapping[int, np.ndarray]) -> dict[int, np.ndarray]:
         signal, measured = adapt(view, ALL.mask, self.contract, self.policy)
@@ -91,13 +91,13 @@ class Encoder:
         alone = {mask: int(its[0]) for mask, its in leads.items() if len(its) == 1}
         single = self._alone(tokens, sorted({int(w) for mask in alone for w in wanted[mask]}))
         stage = torch.full_like(tokens, torch.nan)
-        found = {}
+        features = {}
         for mask, chosen in wanted.items():
             if mask in alone:
-                found[mask] = torch.stack([single[int(w)][alone[mask]] for w in chosen]).numpy()
+                features[mask] = torch.stack([single[int(w)][alone[mask]] for w in chosen]).numpy()
             else:
-                found[mask] = self._together(tokens[torch.from_numpy(chosen)[:, None], leads[mask]], leads[mask], stage)
-        return found
+                features[mask] = self._together(tokens[torch.from_numpy(chosen)[:, None], leads[mask]], leads[mask], stage)
+        return features
 
     def _together(self, tokens: torch.Tensor, leads: torch.Tensor, stage: torch.Tensor) -> np.ndarray:
         """tokens (window, measured lead, ...) -> (window, dim), from `stage`, where NaN stands before and afterwards.
@@ -126,11 +126,11 @@ class Encoder:
         if not self._singles or self._singles[0].shape[1:] != tokens.shape[1:]:
             self._singles[:] = [tokens.new_full((leads, *tokens.shape[1:]), torch.nan)]
         stage, each = self._singles[0], torch.eye(leads, dtype=torch.bool, device=tokens.device)
-        found = {}
+        features = {}
         for window in chosen:
             stage.diagonal().copy_(tokens[window].movedim(0, -1))
-            found[window] = self._pooled(network.encode(stage, each), leads)
-        return found
+            features[window] = self._pooled(network.encode(stage, each), leads)
+        return features
 
 
 def _rows(mask: int, contract: InputContract) -> np.ndarray:

@@ -78,9 +78,9 @@ class FeatureCache:
     def _encode(self, encoder: Encoder, view: View, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         position, window, mask = decode(rows)
         signal = view.get(self.records[int(position[0])])
-        found = encoder(signal, {int(m): window[mask == m] for m in np.unique(mask)})
-        order = np.concatenate([rows[mask == m] for m in found])
-        return order, np.concatenate(list(found.values()))
+        features = encoder(signal, {int(m): window[mask == m] for m in np.unique(mask)})
+        order = np.concatenate([rows[mask == m] for m in features])
+        return order, np.concatenate(list(features.values()))
 
     def _merge(self, parts: list[tuple[np.ndarray, np.ndarray]]) -> None:
         if len(self._rows):

@@ -53,15 +53,15 @@ class Network:
         here = self.device == "cpu" and self.precision == "float32"
         return self.module if here else Placed(self.module, torch.device(self.device), self.precision)
 
-    def in_precision(self, asked: Precision, contract: InputContract) -> "Network":
+    def in_precision(self, precision: Precision, contract: InputContract) -> "Network":
         """The network that computes in `asked` where that moves no feature by more than `NEAR` of its window's largest, else as it is.
 
         Tried on the windows of a few synthetic recordings with all leads and with one, the others being 0 mV; a network whose
         windows are longer than those stays as it is.
         """
-        if asked == self.precision:
+        if precision == self.precision:
             return self
-        rough, zero = replace(self, precision=asked), Policy.of("zero", _untaught)
+        rough, zero = replace(self, precision=precision), Policy.of("zero", _untaught)
         for number in range(1, 1 + TRIALS):
             recording = demo.recording(number)
             seen = view(recording.signal, recording.fs, contract.preparation)
@@ -94,8 +94,8 @@ class Placed(nn.Module):
     def forward(self, signal: Tensor, measured: Tensor) -> Features:
         """As the encoder's; the features are on the CPU, float32."""
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.rough):
-            found = self.encoder(signal.to(self.device), measured.to(self.device))
-        return Features(found.sequence, found.pooled.float().cpu())
+            features = self.encoder(signal.to(self.device), measured.to(self.device))
+        return Features(features.sequence, features.pooled.float().cpu())
 
 
 def build(name: str, weights: str, device: str = "cpu") -> Network:
@@ -140,7 +140,7 @@ def _has_released(name: str) -> bool:
         return released.is_here(name, layout)
     if models.ROOM.built_in(name):
         return False
-    try:  # a stranger may keep its weights in its own way
+    try:  # a plug-in may keep its weights in its own way
         module.build(weights=RELEASED)
     except BadSetting:
         return False

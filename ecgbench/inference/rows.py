@@ -53,5 +53,5 @@ def described(rows: np.ndarray) -> tuple[list[int], list[str]]:
     seen: dict[int, list[int]] = {}
     for position, _, mask in zip(*(part.tolist() for part in decode(rows))):
         seen.setdefault(position, []).append(mask)
-    words = {m: str(LeadSubset.from_bits(m)) for masks in seen.values() for m in masks}
-    return list(seen), ["|".join(words[m] for m in (masks if len(set(masks)) > 1 else masks[:1])) for masks in seen.values()]
+    spelled = {m: str(LeadSubset.from_bits(m)) for masks in seen.values() for m in masks}
+    return list(seen), ["|".join(spelled[m] for m in (masks if len(set(masks)) > 1 else masks[:1])) for masks in seen.values()]

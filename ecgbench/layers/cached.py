@@ -38,6 +38,6 @@ def statistics(norm: nn.BatchNorm1d) -> list[Tensor]:
 
     The last one for `CachedTensors`: on a CPU torch moves the statistics without counting it as a change, but it counts the batches.
     """
-    found = [norm.weight, norm.bias, norm.running_mean, norm.running_var, norm.num_batches_tracked]
-    assert all(isinstance(tensor, Tensor) for tensor in found)
-    return found  # type: ignore[return-value]
+    tensors = [norm.weight, norm.bias, norm.running_mean, norm.running_var, norm.num_batches_tracked]
+    assert all(isinstance(tensor, Tensor) for tensor in tensors)
+    return tensors  # type: ignore[return-value]

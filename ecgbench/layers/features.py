@@ -19,8 +19,8 @@ def demand_windows(title: str, signal: Tensor, measured: Tensor, leads: int, tim
     """ValueError unless signal is (batch, leads, time) of floats and measured (batch, leads) of bool, none of them empty."""
     whole = signal.ndim == 3 and signal.numel() > 0 and signal.shape[1] == leads and measured.shape == signal.shape[:2]
     if not whole or signal.shape[2] != (time or signal.shape[2]):
-        told = f"{tuple(signal.shape)} and {tuple(measured.shape)}"
-        raise ValueError(f"{title} reads signal (batch, {leads}, {time or 'time'}) and measured (batch, {leads}), not {told}")
+        shapes = f"{tuple(signal.shape)} and {tuple(measured.shape)}"
+        raise ValueError(f"{title} reads signal (batch, {leads}, {time or 'time'}) and measured (batch, {leads}), not {shapes}")
     if not signal.is_floating_point() or measured.dtype != torch.bool:
         raise ValueError(f"{title} reads a signal of floats and measured of bool, not {signal.dtype} and {measured.dtype}")
 

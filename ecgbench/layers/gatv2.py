@@ -63,8 +63,8 @@ class GATv2(nn.Module):
             across = _weigh(attention[..., times:].permute(0, 3, 2, 1, 4), message.transpose(1, 2)).transpose(1, 2)
             total = total + across if torch.is_grad_enabled() else torch.add(total, across, out=total.new_empty(total.shape))
         total = total.flatten(-2)
-        kept = torch.is_grad_enabled() or total.dtype != self.bias.dtype
-        return total + self.bias if kept else total.add_(self.bias)
+        separate = torch.is_grad_enabled() or total.dtype != self.bias.dtype
+        return total + self.bias if separate else total.add_(self.bias)
 
     def _attention(self, source: Tensor, row: Tensor, dropped: Tensor | None = None) -> Tensor:
         """(batch, lead, head, time, time + lead): for each node its share of attention, within its lead and across leads.
@@ -92,9 +92,9 @@ class GATv2(nn.Module):
         a, b, n, dim = column.shape
         vector = (1 - SLOPE) * vector
         if self.compiled and column.is_inference() and column.dtype == torch.float32 and a * b > 1 and n > 1:
-            found = kernel(vector.shape[0], vector.shape[1], column.device.type)
-            if found is not None:
-                return found(column.contiguous().view(-1, n, dim), row.contiguous().view(-1, n, dim), vector).unflatten(0, (a, b))
+            compiled_pairs = kernel(vector.shape[0], vector.shape[1], column.device.type)
+            if compiled_pairs is not None:
+                return compiled_pairs(column.contiguous().view(-1, n, dim), row.contiguous().view(-1, n, dim), vector).unflatten(0, (a, b))
         pairs: Tensor = _PairMaximum.apply(column, row, vector)
         return pairs
 

@@ -203,8 +203,8 @@ class Laef(NodeEncoder):
         super().__init__()
         self.config, self.width = config, config.width
         self.embedder = embedder or LeadEmbedder(config.width, config.kernels, config.strides)
-        made = (Block(config.attention(config), nn.LayerNorm(config.width), config.dropout) for _ in range(config.blocks))
-        self.blocks = nn.ModuleList(made if blocks is None else blocks)
+        layers = (Block(config.attention(config), nn.LayerNorm(config.width), config.dropout) for _ in range(config.blocks))
+        self.blocks = nn.ModuleList(layers if blocks is None else blocks)
         self.encodings = nn.ModuleList(ENCODINGS[name](config.width) for name in config.encodings)
         self.depth = len(self.blocks)
 
@@ -276,11 +276,11 @@ class Laef(NodeEncoder):
 
     def _outputs(self, x: Tensor, size: int, last: int, dropped: Tensor | None) -> list[Tensor]:
         """Tokens and block outputs up to block `last`, (leads, node, width) each, of windows with `size` leads."""
-        found = [x]
+        outputs = [x]
         edges = None if dropped is None else dropped.unflatten(0, (-1, size))
         for block in self.blocks[:last]:
-            found.append(block(found[-1].unflatten(0, (-1, size)), dropped=edges).flatten(0, 1))
-        return found
+            outputs.append(block(outputs[-1].unflatten(0, (-1, size)), dropped=edges).flatten(0, 1))
+        return outputs
 
     def _encode(self, tokens: Tensor, counts: Tensor) -> Features:
         """tokens (measured leads of the whole batch, node, width or 3 * width), counts (batch,): how many belong to each window."""

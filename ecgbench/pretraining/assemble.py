@@ -56,12 +56,12 @@ def assemble(recipe: Recipe, folders: Folders, watcher: Watcher) -> Data:
 
 def _beside(names: Sequence[str], folders: Folders) -> list[Prepared]:
     """Prepared datasets that are no corpora: what evaluation sees of them must not come under another name."""
-    found = []
+    copies = []
     for name in datasets.names():
         with suppress(MissingData, BadRecord, BadSetting):
             if name not in names:
-                found.append(find(name, folders.data, folders.prepared))
-    return found
+                copies.append(find(name, folders.data, folders.prepared))
+    return copies
 
 
 def _ptbxl(prepared: Sequence[Prepared]) -> pd.DataFrame | None:

@@ -55,8 +55,8 @@ class Batches:
 
     def between(self, first: int, end: int) -> Generator[list[Piece], None, None]:
         """This process's pieces of the steps from `first` to before `end`, each step made while the one before it is computed."""
-        made: Iterator[Any] = (self(step) for step in range(first, end))
-        return ahead(made)  # type: ignore[return-value]
+        steps: Iterator[Any] = (self(step) for step in range(first, end))
+        return ahead(steps)  # type: ignore[return-value]
 
     def __call__(self, step: int) -> list[Piece]:
         """This process's pieces of one step; LeakError at a record that must not enter training."""
@@ -80,8 +80,8 @@ class Batches:
         places = range(number * self.micro, min((number + 1) * self.micro, self.batch))
         part = slice(places.start, places.stop)
         drawn = masking.draw(self.seed, step, places, self.ratio, self.edge_drop, self.nodes)
-        made = [None if a is None else self._tensor(a) for a in (drawn.measured, drawn.masked, drawn.dropped)]
-        return Piece(number, self._tensor(self.corpus.cut(rows[part], starts[part])), *made)  # type: ignore[arg-type]
+        tensors = [None if a is None else self._tensor(a) for a in (drawn.measured, drawn.masked, drawn.dropped)]
+        return Piece(number, self._tensor(self.corpus.cut(rows[part], starts[part])), *tensors)  # type: ignore[arg-type]
 
     def _tensor(self, array: np.ndarray) -> Tensor:
         tensor = torch.from_numpy(array)

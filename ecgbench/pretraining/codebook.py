@@ -118,11 +118,11 @@ def load(path: Path) -> Codebook:
             if sorted(file.files) != ["centres", "digest", "facts"]:
                 raise BadWeights(f"{path} is no codebook: it holds {', '.join(file.files)}; {again}")
             book = Codebook(file["centres"], json.loads(str(file["facts"])))
-            told = str(file["digest"])
+            expected = str(file["digest"])
     except unreadable as error:
         raise BadWeights(f"{path} cannot be read as a codebook ({error}); {again}") from error
-    if book.digest != told:
-        raise BadWeights(f"{path} has changed since it was saved (sha256 {book.digest[:12]} is not {told[:12]}); {again}")
+    if book.digest != expected:
+        raise BadWeights(f"{path} has changed since it was saved (sha256 {book.digest[:12]} is not {expected[:12]}); {again}")
     return book
 
 
@@ -150,7 +150,7 @@ def fit(stream: Iterable[Tensor], sizes: Sequence[int], *, seed: int, facts: Map
     if not models:
         raise BadSetting("no batch to fit a codebook on; give at least one, with more vectors than codes")
     return {
-        size: Codebook(model.cluster_centers_.astype(np.float32), _told(facts, size, seed, batches, vectors))
+        size: Codebook(model.cluster_centers_.astype(np.float32), _facts_of_fit(facts, size, seed, batches, vectors))
         for size, model in models.items()
     }
 
@@ -174,11 +174,11 @@ def _kmeans(size: int, first: int, seed: int) -> Any:
     )
 
 
-def _told(facts: Mapping[str, Any], size: int, seed: int, batches: int, vectors: int) -> dict[str, Any]:
+def _facts_of_fit(facts: Mapping[str, Any], size: int, seed: int, batches: int, vectors: int) -> dict[str, Any]:
     import sklearn
 
-    made = {"codes": size, "seed": seed, "batches": batches, "vectors": vectors, "scale": "length 1", "scikit-learn": sklearn.__version__}
-    return {**facts, "fit": made}
+    fitted = {"codes": size, "seed": seed, "batches": batches, "vectors": vectors, "scale": "length 1", "scikit-learn": sklearn.__version__}
+    return {**facts, "fit": fitted}
 
 
 def shuffled(records: int, size: int, *words: str | int) -> Iterator[np.ndarray]:

@@ -66,19 +66,21 @@ class Guard:
                 self._passed.add(name)
 
     def _check(self, name: Name) -> None:
-        told = f"record {name.record!r} of {name.dataset!r}"
+        record = f"record {name.record!r} of {name.dataset!r}"
         if is_ptbxl(name):
             ecg_id = ecg_id_of(name)
             fold = None if ecg_id is None else self._folds.get(ecg_id)
             if fold is None:
                 raise LeakError(
-                    f"{told} is of PTB-XL and its fold is not known, so it may be one of the test split; "
+                    f"{record} is of PTB-XL and its fold is not known, so it may be one of the test split; "
                     "give the index of PTB-XL (--data DIR that holds ptbxl/), or leave it out of pre-training"
                 )
             if fold not in TRAINING_FOLDS:
-                raise LeakError(f"{told} is ecg_id {ecg_id} of PTB-XL's fold {fold}, which only evaluation may see; pre-train on folds 1-8")
+                raise LeakError(
+                    f"{record} is ecg_id {ecg_id} of PTB-XL's fold {fold}, which only evaluation may see; pre-train on folds 1-8"
+                )
         if name.record not in self._training.get(name.dataset, ()):
-            raise LeakError(f"{told} is not of a training split; pre-training may see no other")
+            raise LeakError(f"{record} is not of a training split; pre-training may see no other")
 
 
 def folds_of(index: pd.DataFrame) -> dict[int, int]:
@@ -102,10 +104,10 @@ def ecg_id_of(name: Name) -> int | None:
     >>> [ecg_id_of(Name("ptbxl", r)) for r in ("00123", "123", "HR00123", "records500/00000/00123_hr", "first")]
     [123, 123, 123, 123, None]
     """
-    found = {
+    numbers = {
         int(number) for p in (_CHALLENGE, _PUBLISHED, _OWN) for match in p.finditer(name.record) for number in match.groups() if number
     }
-    return found.pop() if len(found) == 1 else None
+    return numbers.pop() if len(numbers) == 1 else None
 
 
 class Corpus:

@@ -125,9 +125,9 @@ def wandb(project: str, name: str, digest: str) -> Iterator[Callable[[str], List
         run.define_metric(f"{stage}/*", step_metric=f"{stage}/step")  # a resumed run tells some steps again
 
         def listen(report: Report) -> None:
-            told = {"loss": report.loss, "records per second": report.rate, "waiting": report.waiting, "step": report.step}
-            told |= {f"masked accuracy/{i + 1}": a for i, a in enumerate(report.accuracy)}
-            run.log({f"{stage}/{k}": v for k, v in told.items()})
+            values = {"loss": report.loss, "records per second": report.rate, "waiting": report.waiting, "step": report.step}
+            values |= {f"masked accuracy/{i + 1}": a for i, a in enumerate(report.accuracy)}
+            run.log({f"{stage}/{k}": v for k, v in values.items()})
 
         return listen
 
@@ -138,12 +138,11 @@ def wandb(project: str, name: str, digest: str) -> Iterator[Callable[[str], List
 
 
 @contextmanager
-def logging(folder: Path, curve: Sequence[Point], told: tuple[int, int, Listener]) -> Iterator[Callable[[Point], None]]:
+def logging(folder: Path, curve: Sequence[Point], steps: int, batch: int, listener: Listener) -> Iterator[Callable[[Point], None]]:
     """Logs in `folder` that go on after `curve`, whatever an interrupted run had written behind it.
 
-    told: steps of the stage, records of a step, and who hears of each step. WriteError.
+    steps: of the stage; batch: records of a step; listener: called after each step. WriteError.
     """
-    steps, batch, listener = told
     recent: deque[Point] = deque(maxlen=RECENT)
     path, board = put(folder / FILE, _table(curve)), _tensorboard(folder, len(curve))
 

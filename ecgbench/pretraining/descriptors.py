@@ -177,21 +177,21 @@ class Descriptor:
             )
         exact = windows if windows.dtype == torch.float64 else windows.float()
         segments = exact.reshape(-1, samples)
-        made, widths = segments.new_empty(len(segments), self.dim), [len(part.columns) for part in self.parts]
+        described, widths = segments.new_empty(len(segments), self.dim), [len(part.columns) for part in self.parts]
         at_once = _AT_ONCE if segments.device.type == "cpu" else max(1, len(segments))
         with torch.autocast(segments.device.type, enabled=False):
-            for piece, rows in zip(segments.split(at_once), made.split(at_once)):
+            for piece, rows in zip(segments.split(at_once), described.split(at_once)):
                 for part, values in zip(self.parts, rows.split(widths, 1)):
                     values.copy_(part(piece))
-        return made.view(*windows.shape[:-1], windows.shape[-1] // samples, self.dim)
+        return described.view(*windows.shape[:-1], windows.shape[-1] // samples, self.dim)
 
 
 _PAPER = Mfcc(fft=32, low=20, high=50)
 _ECG = Mfcc(fft=64, low=0.5, high=47)
 
 PRESETS: Mapping[str, Descriptor] = {
-    made.name: made
-    for made in (
+    d.name: d
+    for d in (
         Descriptor("mfcc-paper", (_PAPER,)),
         Descriptor("mfcc-ecg", (_ECG,)),
         Descriptor("time-frequency", (TimeFrequency(),)),

@@ -111,7 +111,7 @@ class KeptEncoders:
         note: Callable[[str], None] = lambda line: None,
     ) -> None:
         """build: makes the network that kept tensors are loaded into. windows: of the development task's training split, for
-        the signs of collapse; note: told of each measurement."""
+        the signs of collapse. note: gets a line for each measurement."""
         self.folder, self.development, self.build = stage / ENCODERS, development, build
         self.windows, self.note = windows, note
 
@@ -123,8 +123,8 @@ class KeptEncoders:
         if before is not None and (before.encoder, before.mask) == (digest(encoder), _hash(model.mask)):
             return
         path, began = self._path(step), time.perf_counter()
-        kept = {**encoder.state_dict(), MASK: model.mask}
-        put(path, save({k: v.detach().cpu().contiguous() for k, v in kept.items()}))
+        tensors = {**encoder.state_dict(), MASK: model.mask}
+        put(path, save({k: v.detach().cpu().contiguous() for k, v in tensors.items()}))
         score = probe(encoder, self.development)
         layers = dynamics.measure(encoder, self.development.learn.batches(_device(encoder), self.windows))
         measured = Checkpoint(step, score, tuple(layers), digest(encoder), _hash(model.mask), time.perf_counter() - began)
@@ -141,9 +141,9 @@ class KeptEncoders:
         path = self._path(checkpoint.step)
         network = self.build()
         try:
-            kept = load(path.read_bytes())
-            mask = kept.pop(MASK)
-            network.load_state_dict(kept)
+            tensors = load(path.read_bytes())
+            mask = tensors.pop(MASK)
+            network.load_state_dict(tensors)
         except (OSError, SafetensorError, RuntimeError, KeyError) as error:
             raise BadWeights(f"{path} cannot be read as an encoder of this pre-training; {_MEND}") from error
         if (digest(network), _hash(mask)) != (checkpoint.encoder, checkpoint.mask):

@@ -62,9 +62,9 @@ class Codes:
 
     def __post_init__(self) -> None:
         for book in self.books:
-            made = {k: v for k, v in book.facts.items() if k != "fit"}
-            if key(made) != key(dict(self.describe.facts)):
-                raise BadSetting(f"a codebook of {made} cannot tell codes of {dict(self.describe.facts)}; fit one on that description")
+            fitted_on = {k: v for k, v in book.facts.items() if k != "fit"}
+            if key(fitted_on) != key(dict(self.describe.facts)):
+                raise BadSetting(f"a codebook of {fitted_on} cannot tell codes of {dict(self.describe.facts)}; fit one on that description")
 
     @cached_property
     def digest(self) -> str:

@@ -47,11 +47,11 @@ def unless_equal(path: Path, report: dict[str, Any]) -> dict[str, Any]:
     return before if before | {"made_with": 0} == plain | {"made_with": 0} else plain
 
 
-def _differing(one: dict[str, Any], other: dict[str, Any]) -> list[str]:
+def _differing(first: dict[str, Any], second: dict[str, Any]) -> list[str]:
     """Names of what differs; more steps are none, for a stage can be prolonged, and recordings per pass its checkpoint compares."""
     names = []
-    for k in sorted({*one, *other}):
-        a, b = one.get(k), other.get(k)
+    for k in sorted({*first, *second}):
+        a, b = first.get(k), second.get(k)
         if isinstance(a, dict) and isinstance(b, dict):
             names += [f"{k}.{name}" for name in _differing(a, b)]
         elif k == "stages" and isinstance(a, list) and isinstance(b, list):

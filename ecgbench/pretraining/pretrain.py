@@ -225,9 +225,9 @@ class _Pretraining:
         spent = {"extraction": extraction, "clustering": seconds - extraction, "records": records}
         fitted = {"key": wanted, "codebooks": summaries, "description": dict(describe.facts), "seconds": spent, "device": self.session.name}
         put(path, as_json(fitted))
-        for c, one in summaries.items():
+        for c, summary in summaries.items():
             self.session.watcher.note(
-                f"stage {number}: {one['used']} of {c} codes used, perplexity {one['perplexity']:.1f} (validation split)"
+                f"stage {number}: {summary['used']} of {c} codes used, perplexity {summary['perplexity']:.1f} (validation split)"
             )
 
     def _report(self, stages: "tuple[_Stage, _Stage]") -> dict[str, Any]:

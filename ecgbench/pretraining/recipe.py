@@ -84,8 +84,8 @@ class Recipe:
 
     def lines(self) -> list[str]:
         """The recipe as a terminal shows it."""
-        facts = {k: v for k, v in self.facts().items() if k != "stages"}
-        rows = [("recipe", f"{self.name}: {self.summary}"), *((k, _shown(v)) for k, v in facts.items())]
+        choices = {k: v for k, v in self.facts().items() if k != "stages"}
+        rows = [("recipe", f"{self.name}: {self.summary}"), *((k, _shown(v)) for k, v in choices.items())]
         for number, stage in enumerate(self.stages, 1):
             rows += [(f"stage {number}", ", ".join(f"{k}={_shown(v)}" for k, v in asdict(stage).items() if v is not None))]
         return [f"{k:14} {v}" for k, v in [*rows, ("digest", self.digest)]]
@@ -99,8 +99,8 @@ class Recipe:
         rest = {k: v for k, v in words.items() if k not in own}
         first, second = self.stages
         if "steps" in rest:
-            one, two = rest.pop("steps")
-            first, second = replace(first, steps=one), replace(second, steps=two)
+            first_steps, second_steps = rest.pop("steps")
+            first, second = replace(first, steps=first_steps), replace(second, steps=second_steps)
         if "edge_drop" in rest:
             second = replace(second, edge_drop=rest.pop("edge_drop"))
         if (seed := own.get("seed")) is not None:
@@ -113,8 +113,8 @@ def _shown(value: Any) -> str:
 
 
 def _stages(first: int, second: int, **changes: Any) -> tuple[Stage, Stage]:
-    one, two = STAGES
-    return replace(one, steps=first, seed=0, **changes), replace(two, steps=second, seed=1, **changes)
+    masked, refined = STAGES
+    return replace(masked, steps=first, seed=0, **changes), replace(refined, steps=second, seed=1, **changes)
 
 
 RECIPES = {

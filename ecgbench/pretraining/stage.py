@@ -160,7 +160,7 @@ class _StageTraining:
 
     def __call__(self, execution: Execution) -> list[Point]:
         points, steps = self._resume(execution.folder), self.stage.steps
-        followed = curve.logging(execution.folder, points, (steps, self.batches.batch, execution.listener))
+        followed = curve.logging(execution.folder, points, steps, self.batches.batch, execution.listener)
         with (
             followed if self.fabric.is_global_zero else nullcontext(_unlogged) as log,
             closing(self.batches.between(len(points), steps)) as coming,

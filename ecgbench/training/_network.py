@@ -51,23 +51,23 @@ def groups(module: Tuning, card: ModelCard) -> dict[str, dict[str, nn.Parameter]
     """
     prefixes = {g: tuple(f"encoder.{p}" for p in card.groups.get(g, ())) for g in ("early", "late")} | {"head": ("head.",)}
     every = {g: {n: p for n, p in module.named_parameters() if n.startswith(start)} for g, start in prefixes.items()}
-    found = {g: {n: p for n, p in named.items() if p.requires_grad} for g, named in every.items()}
-    gates.each_in_one_group(module, [named.values() for named in found.values()])
+    groups = {g: {n: p for n, p in named.items() if p.requires_grad} for g, named in every.items()}
+    gates.each_in_one_group(module, [named.values() for named in groups.values()])
     for group, named in every.items():
-        gates.trainable(card.title, group, len(named) - len(found[group]), len(found[group]))
-    return {g: named for g, named in found.items() if named}
+        gates.trainable(card.title, group, len(named) - len(groups[group]), len(groups[group]))
+    return {g: named for g, named in groups.items() if named}
 
 
-def optimiser(module: Tuning, found: dict[str, dict[str, nn.Parameter]], training: Training) -> torch.optim.AdamW:
+def optimiser(module: Tuning, groups: dict[str, dict[str, nn.Parameter]], training: Training) -> torch.optim.AdamW:
     """AdamW with one group per entry of `found`, weight decay on all of them; GateError where it misses a parameter."""
-    made = torch.optim.AdamW(
-        [{"params": list(p.values()), "lr": training.lr * (SLOWER[g] if training.lr_groups else 1), "name": g} for g, p in found.items()],
+    optimiser = torch.optim.AdamW(
+        [{"params": list(p.values()), "lr": training.lr * (SLOWER[g] if training.lr_groups else 1), "name": g} for g, p in groups.items()],
         weight_decay=training.weight_decay,
     )
-    gates.each_in_one_group(module, [group["params"] for group in made.param_groups])
-    return made
+    gates.each_in_one_group(module, [group["params"] for group in optimiser.param_groups])
+    return optimiser
 
 
-def moved(module: Tuning, made: torch.optim.Optimizer) -> list[str]:
+def moved(module: Tuning, optimiser: torch.optim.Optimizer) -> list[str]:
     """Names of the parameters that a gradient other than zero has reached."""
-    return [n for n, p in module.named_parameters() if p in made.state and bool(made.state[p]["exp_avg"].any())]
+    return [n for n, p in module.named_parameters() if p in optimiser.state and bool(optimiser.state[p]["exp_avg"].any())]

@@ -42,12 +42,12 @@ def write(path: Path, identity: str, progress: Progress, module: nn.Module, opti
     tensors = {f"now/{k}": v for k, v in kept(module).items()} | {f"best/{k}": v for k, v in progress.best.items()}
     for name, p in _trained(module).items():
         tensors |= {f"{k}/{name}": v.detach().to("cpu", copy=True).contiguous() for k, v in optimiser.state[p].items()}
-    told = {
+    facts = {
         "identity": identity, "tensors": fingerprint(tensors), "micro": progress.micro, "seconds": progress.seconds,
         "notes": progress.notes, "moved": progress.moved, "best": best_of(progress.log),
         "log": [{k: None if isinstance(v, float) and math.isnan(v) else v for k, v in asdict(e).items()} for e in progress.log],
     }  # fmt: skip
-    put(path, save(tensors, {"fit": json.dumps(told, allow_nan=False)}))
+    put(path, save(tensors, {"fit": json.dumps(facts, allow_nan=False)}))
 
 
 def read(content: bytes, identity: str, module: nn.Module, optimiser: torch.optim.Optimizer) -> Progress | str:
@@ -55,26 +55,25 @@ def read(content: bytes, identity: str, module: nn.Module, optimiser: torch.opti
     try:
         tensors = load(content)
         size = int.from_bytes(content[:8], "little")
-        told = json.loads(json.loads(content[8 : 8 + size])["__metadata__"]["fit"])
-        if told["identity"] != identity:
+        facts = json.loads(json.loads(content[8 : 8 + size])["__metadata__"]["fit"])
+        if facts["identity"] != identity:
             return "a checkpoint of another training was there; started anew"
-        if told["tensors"] != fingerprint(tensors):
+        if facts["tensors"] != fingerprint(tensors):
             return "a damaged checkpoint was there; started anew"
-        log = [Epoch(e["epoch"], e["loss"], math.nan if e["validation"] is None else e["validation"]) for e in told["log"]]
+        log = [Epoch(e["epoch"], e["loss"], math.nan if e["validation"] is None else e["validation"]) for e in facts["log"]]
         now, best = _part(tensors, "now"), _part(tensors, "best")
         wanted = {k: v.shape for k, v in module.state_dict().items()}
         if any({k: v.shape for k, v in state.items()} != wanted for state in (now, best)):
             return "a checkpoint of another network was there; started anew"
         progress = Progress(
-            micro=told["micro"], log=log, seconds=told["seconds"], notes=told["notes"], best=best, moved=told["moved"]
+            micro=facts["micro"], log=log, seconds=facts["seconds"], notes=facts["notes"], best=best, moved=facts["moved"]
         )  # fmt: skip
         moments = {name: {k: tensors[f"{k}/{name}"] for k in ("step", "exp_avg", "exp_avg_sq")} for name in _trained(module)}
     except (SafetensorError, ValueError, KeyError, TypeError):
         return "a damaged checkpoint was there; started anew"
     module.load_state_dict(now)
     for name, p in _trained(module).items():
-        found = moments[name]
-        optimiser.state[p] = {k: v if k == "step" else v.to(p.device) for k, v in found.items()}
+        optimiser.state[p] = {k: v if k == "step" else v.to(p.device) for k, v in moments[name].items()}
     return progress
 
 

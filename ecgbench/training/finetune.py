@@ -70,11 +70,11 @@ def fit(network: nn.Module, fed: Feeding, training: Training, seed: int, data: t
         raise BadSetting("fine-tuning needs training and validation records; give more of them (--limit)")
     fabric = device.open_fabric(place.device, training.precision)
     with device.repeatable(fabric.device):
-        return _Work(network, _Asked(fed, training, seed, data, place), fabric)()
+        return _Work(network, _Task(fed, training, seed, data, place), fabric)()
 
 
 @dataclass(frozen=True, eq=False)
-class _Asked:
+class _Task:
     fed: Feeding
     training: Training
     seed: int
@@ -95,61 +95,61 @@ class _Asked:
 class _Work:
     """One fit on one device, or one process's part of it."""
 
-    def __init__(self, network: nn.Module, asked: _Asked, fabric: Any) -> None:
-        self.asked, self.fabric, self.name = asked, fabric, asked.fed.card.title
-        learn, check = asked.data
-        self.module = _network.Tuning(network, asked.fed.card, learn.target.shape[1], asked.seed).to(fabric.device)
-        self.identity = asked.identity(self.module.state_dict())
+    def __init__(self, network: nn.Module, task: _Task, fabric: Any) -> None:
+        self.task, self.fabric, self.name = task, fabric, task.fed.card.title
+        learn, check = task.data
+        self.module = _network.Tuning(network, task.fed.card, learn.target.shape[1], task.seed).to(fabric.device)
+        self.identity = task.identity(self.module.state_dict())
         self.feed = Feed(
-            fed=asked.fed, training=asked.training, seed=asked.seed, learn=learn, rank=fabric.global_rank, world=fabric.world_size
+            fed=task.fed, training=task.training, seed=task.seed, learn=learn, rank=fabric.global_rank, world=fabric.world_size
         )
         self.frozen = _network.freeze_unused(self.module, self.feed.probe())
-        self.groups = _network.groups(self.module, asked.fed.card)
+        self.groups = _network.groups(self.module, task.fed.card)
         self.before = {g: fingerprint(parameters) for g, parameters in self.groups.items()}
-        self.optimiser = _network.optimiser(self.module, self.groups, asked.training)
-        self.masks = [shown(asked.fed.contract, asked.training, "validation leads", r) for r in check.records]
+        self.optimiser = _network.optimiser(self.module, self.groups, task.training)
+        self.masks = [shown(task.fed.contract, task.training, "validation leads", r) for r in check.records]
 
     def __call__(self) -> Tuned:
         progress = self._resume()
         model = self.fabric.setup(self.module)
         stepper = Stepper(
             fabric=self.fabric, model=model, module=self.module, optimiser=self.optimiser, micro=progress.micro,
-            advance=self.asked.place.advance, notes=progress.notes,
+            advance=self.task.place.advance, notes=progress.notes,
         )  # fmt: skip
 
         def learn(epoch: int) -> float:
             return self._learn(stepper, epoch)
 
         started = time.monotonic()
-        for improved in rounds(progress.log, self.asked.training.epochs, learn, self._validate):
+        for improved in rounds(progress.log, self.task.training.epochs, learn, self._validate):
             progress.micro = stepper.micro
             progress.seconds.append(round(time.monotonic() - started, 3))
             if improved:
                 progress.best, progress.moved = checkpoint.kept(self.module), _network.moved(self.module, self.optimiser)
             if self.fabric.is_global_zero:
-                checkpoint.write(self.asked.place.checkpoint, self.identity, progress, self.module, self.optimiser)
+                checkpoint.write(self.task.place.checkpoint, self.identity, progress, self.module, self.optimiser)
             started = time.monotonic()
         return self._result(progress)
 
     def _resume(self) -> Progress:
-        asked = self.asked
-        micro = asked.training.micro_batch or asked.training.batch
-        fresh = Progress(micro=max(1, min(micro, asked.training.batch, len(asked.data[0].records))))
+        task = self.task
+        micro = task.training.micro_batch or task.training.batch
+        fresh = Progress(micro=max(1, min(micro, task.training.batch, len(task.data[0].records))))
         content = None
-        if self.fabric.is_global_zero and asked.place.checkpoint.exists():
-            content = asked.place.checkpoint.read_bytes()
+        if self.fabric.is_global_zero and task.place.checkpoint.exists():
+            content = task.place.checkpoint.read_bytes()
         content = self.fabric.broadcast(content) if self.fabric.world_size > 1 else content
         if content is None:
             return fresh
-        found = checkpoint.read(content, self.identity, self.module, self.optimiser)
-        if isinstance(found, str):
-            fresh.notes.append(found)
+        progress = checkpoint.read(content, self.identity, self.module, self.optimiser)
+        if isinstance(progress, str):
+            fresh.notes.append(progress)
             return fresh
-        asked.place.advance(len(found.log) * (self.feed.per_epoch + len(asked.data[1].records)))
-        return found
+        task.place.advance(len(progress.log) * (self.feed.per_epoch + len(task.data[1].records)))
+        return progress
 
     def _learn(self, stepper: Stepper, epoch: int) -> float:
-        device.seed_dropout(self.fabric, self.asked.seed, epoch)
+        device.seed_dropout(self.fabric, self.task.seed, epoch)
         stepper.model.train()
         losses = []
         for batch in self.feed(epoch):
@@ -164,33 +164,33 @@ class _Work:
 
     def _validate(self) -> float:
         """Record-level macro AUROC, as the evaluation computes it; each process takes its share of the records."""
-        check, fed, advance = self.asked.data[1], self.asked.fed, self.asked.place.advance
+        check, fed, advance = self.task.data[1], self.task.fed, self.task.place.advance
         encoder = Encoder(Placed(self.module.encoder, self.fabric.device), fed.contract, fed.policy)
         weight, bias = (p.detach().cpu().numpy() for p in (self.module.head.weight, self.module.head.bias))
-        found = np.zeros(check.target.shape, np.float64)
+        probability = np.zeros(check.target.shape, np.float64)
         mine = range(self.fabric.global_rank, len(check.records), self.fabric.world_size)
         for i in mine:
             features = encoder(check.view(check.records[i]), {self.masks[i]: np.arange(check.windows[i])})[self.masks[i]]
-            found[i] = probabilities(features, np.zeros(len(features), np.int64), weight, bias)[0]
+            probability[i] = probabilities(features, np.zeros(len(features), np.int64), weight, bias)[0]
             advance(1)
         if self.fabric.world_size > 1:
-            found = self.fabric.all_reduce(torch.from_numpy(found).to(self.fabric.device), reduce_op="sum").cpu().numpy()
+            probability = self.fabric.all_reduce(torch.from_numpy(probability).to(self.fabric.device), reduce_op="sum").cpu().numpy()
             advance(len(check.records) - len(mine))
-        return macro_auroc(check.target, found)
+        return macro_auroc(check.target, probability)
 
     def _result(self, progress: Progress) -> Tuned:
         self.module.load_state_dict(progress.best)
         rates = {g["name"]: g["lr"] for g in self.optimiser.param_groups}
-        told = {}
+        groups = {}
         for group, parameters in self.groups.items():
             after = fingerprint(parameters)
             gates.changed(self.name, group, (self.before[group], after), any(n in progress.moved for n in parameters))
             count = sum(p.numel() for p in parameters.values())
-            told[group] = {"lr": rates[group], "parameters": count, "before": self.before[group], "after": after}
+            groups[group] = {"lr": rates[group], "parameters": count, "before": self.before[group], "after": after}
         parts: list[dict[str, Tensor]] = [
             {k.removeprefix(start): v for k, v in progress.best.items() if k.startswith(start)} for start in ("encoder.", "head.")
         ]
         return Tuned(
-            encoder=parts[0], head=parts[1], best=best_of(progress.log), log=progress.log, groups=told, frozen=self.frozen,
+            encoder=parts[0], head=parts[1], best=best_of(progress.log), log=progress.log, groups=groups, frozen=self.frozen,
             micro_batch=progress.micro, devices=self.fabric.world_size, seconds=progress.seconds, notes=progress.notes,
         )  # fmt: skip

@@ -13,7 +13,7 @@ from ecgbench.inference.predict import probabilities
 from ecgbench.seeds import rng
 from ecgbench.stats.auroc import macro_auroc
 from ecgbench.training import heads
-from ecgbench.training.loop import Trained, train
+from ecgbench.training.loop import Trained, steps, train
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -40,7 +40,7 @@ def fit(training: Training, seed: int, learn: Split, check: Split) -> Trained:
 
     def batches(epoch: int) -> Iterator[tuple[Tensor, Tensor]]:
         chosen = torch.from_numpy(learn.chosen(epoch) if learn.chosen else one_window_each(learn, seed, epoch))
-        for rows in _steps(len(target), training.batch, seed, epoch):
+        for rows in steps(len(target), training.batch, seed, epoch):
             yield features[chosen[rows]], target[rows]
 
     def validate() -> float:
@@ -56,11 +56,3 @@ def one_window_each(split: Split, seed: int, epoch: int) -> np.ndarray:
     counts = np.diff(starts, append=len(split.owner))
     drawn = [int(rng("window", seed, epoch, r).integers(c)) for r, c in zip(split.records, counts, strict=True)]
     return np.asarray(starts + np.array(drawn))
-
-
-def _steps(records: int, batch: int, seed: int, epoch: int) -> Iterator[Tensor]:
-    """Shuffled batches; the last incomplete one is dropped unless it is the only one."""
-    order = torch.from_numpy(rng("order", seed, epoch).permutation(records))
-    batch = min(batch, records)
-    for start in range(0, records - batch + 1, batch):
-        yield order[start : start + batch]

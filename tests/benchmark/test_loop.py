@@ -100,10 +100,10 @@ def test_forged_events_change_nothing(run: Runs, tmp_path: Path) -> None:
     """Of jobs and cells that there are not, of stages that nobody opened, and of cells said to be finished that are not there."""
 
     def answer(job: Compute) -> list[Event]:
-        stranger = [Started("99"), Over("99", {}), Died("", "no"), Disqualified("99", "no", ""), Stopped("99", "BadWeights", "no")]
+        of_other_jobs = [Started("99"), Over("99", {}), Died("", "no"), Disqualified("99", "no", ""), Stopped("99", "BadWeights", "no")]
         stray = [Advance(job.id, 7, 1), StageOver(job.id, 7), Skipped(job.id, ("a|b",), "x"), Failed(job.id, ("a|b",), "x", "")]
         claims = [InProgress(job.id, ("a|b",), True), Finished(job.id, cells_of(job), False), Finished(job.id, ("a",), True)]
-        return [*stranger, *stray, *claims, Stage(job.id, 1, "x", -3, "y"), Advance(job.id, 1, -5), Event(job.id), Over(job.id, {})]
+        return [*of_other_jobs, *stray, *claims, Stage(job.id, 1, "x", -3, "y"), Advance(job.id, 1, -5), Event(job.id), Over(job.id, {})]
 
     outcome = run(plan_of("stmem"), Scripted(answer))
     assert (outcome.computed, outcome.reused, outcome.failures) == (0, 0, 3)

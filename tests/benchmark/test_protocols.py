@@ -1,4 +1,4 @@
-"""Protocols and training leads, as typed, in this process, on the tiny stranger and 60 records of the demo."""
+"""Protocols and training leads, as typed, in this process, on the tiny plug-in and 60 records of the demo."""
 
 import hashlib
 import json

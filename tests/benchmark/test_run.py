@@ -1,4 +1,4 @@
-"""Runs as a person types them, in this process; the tiny stranger on 60 records of the demo unless said otherwise."""
+"""Runs as a person types them, in this process; the tiny plug-in on 60 records of the demo unless said otherwise."""
 
 import hashlib
 import json
@@ -68,10 +68,10 @@ def grid(typed: Typed, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def both(folder: Path) -> tuple[str, str]:
     """Two models: tiny, and another whose windows are half as long."""
-    return "--models", f"{TINY},{stranger(folder, 'brief', seconds='1.25')}"
+    return "--models", f"{TINY},{plug_in(folder, 'brief', seconds='1.25')}"
 
 
-def stranger(folder: Path, name: str, **twists: str) -> Path:
+def plug_in(folder: Path, name: str, **twists: str) -> Path:
     """Writes `folder`/name.py: tests/tiny.py with other `seconds`, or lines `made` at its construction, `before` and `after` its pass."""
     path = folder / f"{name}.py"
     path.write_text(TWIST.format(**{"seconds": "2.5", "made": "", "before": "", "after": "", "name": name, "tiny": str(TINY), **twists}))
@@ -123,7 +123,7 @@ def test_a_grid_that_grew_is_the_grid_asked_for_at_once(draw: str, grid: Path, t
     assert all((whole / p).read_bytes() == (grown / p).read_bytes() for p in cells)
 
 
-def test_a_stranger_that_this_command_does_not_name_stays_as_it_is(grid: Path, typed: Typed, tmp_path: Path) -> None:
+def test_a_model_that_this_command_does_not_name_stays_as_it_is(grid: Path, typed: Typed, tmp_path: Path) -> None:
     run = tmp_path / "run"
     assert typed(run) == 0
     before = hashes(run)
@@ -157,7 +157,7 @@ def test_the_key_changes_with_what_changes_the_number_and_with_nothing_else(copi
     assert key_of("grid", *pair, "--leads", "12,II", "--seeds", "3") == usual
     turned = ",".join(reversed(pair[1].split(",")))
     assert key_of("turned", "--models", turned, "--prepared", str(tmp_path / "prepared")) == usual
-    edited = stranger(tmp_path, "tiny", before="signal = 2 * signal")
+    edited = plug_in(tmp_path, "tiny", before="signal = 2 * signal")
     assert key_of("edited", "--models", str(edited)) != usual
 
 
@@ -171,10 +171,10 @@ def test_other_settings_or_a_second_writer_need_another_folder(grid: Path, typed
 def test_a_model_that_fails_does_not_cost_the_others(typed: Typed, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """One fails always, one at lead I alone (where II is blank), one cannot be built, one is longer than any record."""
     ill = [
-        stranger(tmp_path, "ill", before="raise RuntimeError('no such kernel')"),
-        stranger(tmp_path, "picky", before="assert signal[:, 1].any(), 'lead II please'"),
-        stranger(tmp_path, "unborn", made="raise MemoryError('too large')"),
-        stranger(tmp_path, "endless", seconds="60"),
+        plug_in(tmp_path, "ill", before="raise RuntimeError('no such kernel')"),
+        plug_in(tmp_path, "picky", before="assert signal[:, 1].any(), 'lead II please'"),
+        plug_in(tmp_path, "unborn", made="raise MemoryError('too large')"),
+        plug_in(tmp_path, "endless", seconds="60"),
     ]
     run = tmp_path / "run"
     assert typed(run, "--models", ",".join(map(str, [*ill, TINY])), "--leads", "I,II") == 1
@@ -190,7 +190,7 @@ def test_a_model_that_fails_does_not_cost_the_others(typed: Typed, tmp_path: Pat
     assert "no train record is as long as one window of 60 s" in reasons["endless I"]
     failed = json.loads(next((run / "reasons" / "demo" / "ill" / "I").glob("*.json")).read_text())
     assert "Traceback" in failed["trace"]
-    picky = stranger(tmp_path, "picky")  # its author mends it
+    picky = plug_in(tmp_path, "picky")  # its author mends it
     assert typed(run, "--models", str(picky), "--leads", "I,II") == 0
     assert states(read(run))["picky I zero"] == "ok"
 
@@ -224,7 +224,7 @@ def test_what_a_model_cannot_do_is_skipped_and_said(typed: Typed, tmp_path: Path
 def test_an_encoder_that_moves_is_disqualified_every_time(
     twist: dict[str, str], typed: Typed, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    restless = stranger(tmp_path, "restless", **twist)
+    restless = plug_in(tmp_path, "restless", **twist)
     for _ in range(2):  # the second time nothing of the first may be found
         assert typed(tmp_path / "run", "--models", f"{restless},{TINY}") == 1
         assert "failed: demo · restless · 12 · zero: " in (told := capsys.readouterr().err)
@@ -236,7 +236,7 @@ def test_an_encoder_that_moves_is_disqualified_every_time(
 def test_a_disqualified_model_is_a_file_until_it_is_mended(typed: Typed, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Seen by every later job, of other cells too; the same model is tried again once the file is removed, another at once."""
     run, moves = tmp_path / "run", {"before": "self.norm.weight.data.mul_(1.001)"}
-    restless = stranger(tmp_path, "restless", **moves)
+    restless = plug_in(tmp_path, "restless", **moves)
     assert typed(run, "--models", str(restless)) == 1
     file = run / "disqualified" / "restless.json"
     assert "the frozen encoder changed" in json.loads(file.read_text())["reason"]
@@ -248,20 +248,20 @@ def test_a_disqualified_model_is_a_file_until_it_is_mended(typed: Typed, tmp_pat
     file.write_text("{")
     assert typed(run, "--models", str(restless)) == 1
     assert "training windows" in capsys.readouterr().err
-    assert typed(run, "--models", str(stranger(tmp_path, "restless")), "--leads", "12,I") == 0
+    assert typed(run, "--models", str(plug_in(tmp_path, "restless")), "--leads", "12,I") == 0
     assert not file.exists()
     assert set(states(read(run)).values()) == {"ok"}
 
 
 def test_batch_norm_at_rest_is_frozen(typed: Typed, tmp_path: Path) -> None:
-    assert typed(tmp_path / "run", "--models", str(stranger(tmp_path, "quiet", made="self.norm = nn.BatchNorm1d(CARD.dim)"))) == 0
+    assert typed(tmp_path / "run", "--models", str(plug_in(tmp_path, "quiet", made="self.norm = nn.BatchNorm1d(CARD.dim)"))) == 0
 
 
 @pytest.mark.parametrize("draw", ["record", "window"])
 def test_all_models_see_the_same_leads(draw: str, typed: Typed, tmp_path: Path) -> None:
     """Networks whose feature is which rows are not blank, stored as the mean over the windows of a record."""
     masks = "found = found._replace(pooled=torch.nn.functional.pad(signal.any(-1).float(), (0, CARD.dim - 12)))"
-    pair = [stranger(tmp_path, name, after=masks) for name in ("one", "two")]
+    pair = [plug_in(tmp_path, name, after=masks) for name in ("one", "two")]
     run = tmp_path / "run"
     assert typed(run, "--models", ",".join(map(str, pair)), "--leads", "3", "--draw", draw) == 0
     cells = [next((run / "cells" / "demo" / name).rglob("cell.json")) for name in ("one", "two")]
@@ -282,7 +282,7 @@ def test_records_that_are_too_short_are_left_out_and_counted(typed: Typed, copie
         ptbxl_copy.write_record(root / "records500" / "00000" / f"{record:05d}_hr", short)  # type: ignore[attr-defined]
     run = tmp_path / "run"
     words = ("--data", str(tmp_path / "data"), "--prepared", str(tmp_path / "prepared"), "--limit", "30")
-    brief = stranger(tmp_path, "brief", seconds="1")
+    brief = plug_in(tmp_path, "brief", seconds="1")
     tasks = "ptbxl_super,ptbxl_all,ptbxl_rhythm,ptbxl_form"
     assert typed(run, *words, "--tasks", tasks, "--models", f"{TINY},{brief}", "--leads", "12,I") == 0
     study = read(run)

@@ -29,7 +29,7 @@ def ecgbench(*words: str, cwd: Path, **env: str) -> subprocess.CompletedProcess:
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory) -> Path:
-    """A finished run of the stranger on the demo, with a skipped policy."""
+    """A finished run of the tiny plug-in on the demo, with a skipped policy."""
     place = tmp_path_factory.mktemp("cli")
     words = ("run", "--models", TINY, "--leads", "1,12,I+V2", "--policy", "zero,native", "--epochs", "5", "--out", "runs/a")
     done = ecgbench(*words, cwd=place)
@@ -238,7 +238,7 @@ def test_parity_exit_codes(tmp_path):
     assert ecgbench(*words, "another", cwd=tmp_path).returncode == 1
 
 
-def test_check_model_of_a_stranger(tmp_path):
+def test_check_model_of_a_plug_in(tmp_path):
     done = ecgbench("check", "model", TINY, cwd=tmp_path)
     assert done.returncode == 0, done.stdout
     assert "hidden leads do not matter" in done.stdout

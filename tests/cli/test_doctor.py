@@ -21,7 +21,7 @@ def doctor(*words: str, cwd: Path, **env: str) -> subprocess.CompletedProcess:
     return subprocess.run(line, cwd=cwd, capture_output=True, text=True, timeout=300, env=env)
 
 
-def stranger(folder: Path, name: str, code: str) -> Path:
+def plug_in(folder: Path, name: str, code: str) -> Path:
     """Tiny, whose `build` first does what `code` says."""
     path = folder / f"{name}.py"
     body = TINY.read_text().replace("    network = Tiny()\n", f"    import os, sys\n    {code}\n    network = Tiny()\n")
@@ -32,10 +32,10 @@ def stranger(folder: Path, name: str, code: str) -> Path:
 
 def test_every_fact_is_told_and_bad_models_cost_their_own_line_only(tmp_path):
     bad = [
-        stranger(tmp_path, "aborts", "os.abort()"),
-        stranger(tmp_path, "loops", "\n    while True: pass"),
-        stranger(tmp_path, "shouts", "print('{\"ok\": true}' * 9); sys.stderr.write('x' * 10**6); raise ValueError('a\\nb')"),
-        stranger(tmp_path, "quits", "os._exit(0)"),
+        plug_in(tmp_path, "aborts", "os.abort()"),
+        plug_in(tmp_path, "loops", "\n    while True: pass"),
+        plug_in(tmp_path, "shouts", "print('{\"ok\": true}' * 9); sys.stderr.write('x' * 10**6); raise ValueError('a\\nb')"),
+        plug_in(tmp_path, "quits", "os._exit(0)"),
     ]
     names = ",".join([*map(str, bad), str(TINY), "laef"])
     done = doctor("--json", "--models", names, "--timeout", "20", cwd=tmp_path)

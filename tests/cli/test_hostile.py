@@ -1,4 +1,4 @@
-"""What comes from strangers stays where it belongs: names in paths, plug-ins nobody asked for, files that would run code."""
+"""What comes from outside stays where it belongs: names in paths, plug-ins nobody asked for, files that would run code."""
 
 import csv
 import io
@@ -58,7 +58,7 @@ def ecgbench(*words: object, cwd: Path, **env: str) -> subprocess.CompletedProce
 
 
 def plugin(site: Path, group: str, name: str, text: str) -> None:
-    """Install a package `name` that announces itself as a citizen of `group`."""
+    """Install a package `name` that announces itself as a plug-in of `group`."""
     info = site / f"{name}-1.0.dist-info"
     info.mkdir(parents=True)
     (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
@@ -137,7 +137,7 @@ def test_a_hostile_study_from_plug_in_to_report(tmp_path):
     assert {"'=cmd()", "'+1", "'@SUM(1)", "<script>alert(1)</script>", "a|b"} <= labels
 
 
-def test_lists_survive_strangers_that_cannot_be_imported(tmp_path):
+def test_lists_survive_plug_ins_that_cannot_be_imported(tmp_path):
     canary, site = tmp_path / "CANARY", tmp_path / "site"
     for group in ("models", "adapters", "datasets", "reports"):
         plugin(site, group, f"evil{group}", PLUGIN.format(canary=str(canary)))

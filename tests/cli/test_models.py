@@ -15,7 +15,7 @@ from ecgbench import models
 
 TINY = Path(__file__).parents[1] / "tiny.py"
 
-STRANGER = '''"""{name}: one layer."""
+PLUG_IN = '''"""{name}: one layer."""
 from torch import nn
 from ecgbench.cards import InputContract, ModelCard, Weights
 from ecgbench.weights import load
@@ -48,7 +48,7 @@ def ecgbench(*words: object, cwd: Path, blocked: str = "pass") -> subprocess.Com
 def place(tmp_path: Path) -> Path:
     """A folder with two models from outside, ada and bob; the file of ada's authors was downloaded by hand."""
     for name in ("ada", "bob"):
-        (tmp_path / f"{name}.py").write_text(STRANGER.format(name=name))
+        (tmp_path / f"{name}.py").write_text(PLUG_IN.format(name=name))
     torch.save({"model": torch.nn.Linear(4, 4).state_dict(), "epoch": 1}, tmp_path / "Downloaded (1).pth")
     return tmp_path
 

@@ -1,4 +1,4 @@
-"""Every model keeps the promises, tiny the stranger included; and a model that does not is found out."""
+"""Every model keeps the promises, the plug-in tiny included; and a model that does not is caught."""
 
 import types
 from pathlib import Path

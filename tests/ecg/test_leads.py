@@ -117,7 +117,7 @@ def test_a_set_is_never_empty_double_or_out_of_order() -> None:
         LeadSubset.of("I", "V1", "i")
 
 
-def test_spelling_is_loose_and_a_stranger_is_told_the_nearest() -> None:
+def test_spelling_is_loose_and_an_unknown_name_is_told_the_nearest() -> None:
     assert [canonical(n.upper()) for n in LEADS] == [canonical(f" {n.lower()} ") for n in LEADS] == list(LEADS)
     with pytest.raises(UnknownName, match=r"unknown lead 'V7'; did you mean V\d.*Known: I, II, III, aVR"):
         canonical("V7")

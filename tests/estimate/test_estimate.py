@@ -1,4 +1,4 @@
-"""What `--dry-run` tells, and what is asked before a long fine-tuning; the tiny stranger on the demo."""
+"""What `--dry-run` tells, and what is asked before a long fine-tuning; the tiny plug-in on the demo."""
 
 import json
 import sys

@@ -47,7 +47,7 @@ def test_a_network_that_bf16_would_spoil_keeps_to_float32() -> None:
 
 
 def test_a_network_in_its_own_precision_is_not_tried() -> None:
-    """What a stranger's network would do to a trial, it must not do before its cells."""
+    """What a plug-in's network would do to a trial, it must not do before its cells."""
     network = Network("odd", models.get("stmem").CARD, Cancelling().eval(), "random", "")
     network.module.forward = None  # whatever calls it fails
     assert network.in_precision("float32", network.card.contract("paper")) is network

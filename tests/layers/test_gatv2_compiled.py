@@ -74,10 +74,10 @@ def test_without_a_compiler_it_stays_eager_and_says_so_once(monkeypatch: pytest.
 @pytest.mark.parametrize("change", ["optimiser", "load_state_dict", "in place", "pointed elsewhere", "another type"])
 def test_what_is_derived_from_parameters_follows_them(change: str) -> None:
     """A stale copy of the weights would give features of a network that is no more."""
-    layer, derived = nn.Linear(3, 2), CachedTensors()
+    layer, cached = nn.Linear(3, 2), CachedTensors()
 
     def found() -> Tensor:
-        return derived([layer.weight], lambda: [layer.weight.T.contiguous()])[0]
+        return cached([layer.weight], lambda: [layer.weight.T.contiguous()])[0]
 
     layer.requires_grad_(False)
     assert found() is found()
@@ -101,7 +101,7 @@ def test_what_is_derived_from_parameters_follows_them(change: str) -> None:
 
 
 def test_parameters_in_training_are_read_anew() -> None:
-    layer, derived = nn.Linear(3, 2), CachedTensors()
-    first, second = (derived([layer.weight], lambda: [layer.weight * 2])[0] for _ in range(2))
+    layer, cached = nn.Linear(3, 2), CachedTensors()
+    first, second = (cached([layer.weight], lambda: [layer.weight * 2])[0] for _ in range(2))
     assert first is not second
     assert first.requires_grad

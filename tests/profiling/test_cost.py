@@ -1,4 +1,4 @@
-"""Rows of cost.csv: which process measures what, the paper's figures beside ours, plugins that fail, LAEF's graph."""
+"""Rows of cost.csv: which process measures what, the paper's figures beside ours, plug-ins that fail, LAEF's graph."""
 
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
@@ -21,7 +21,7 @@ class Silent:
 
 
 @pytest.fixture(autouse=True)
-def _leave_no_plugin():
+def _leave_no_plug_in():
     yield
     models.ROOM.forget()
 
@@ -63,7 +63,7 @@ def test_padded_networks_are_measured_once_and_any_leads_each_alone() -> None:
     assert cost._parts("laef", [1, 2, 12], timed=False) == [[1, 2, 12]]
 
 
-def test_a_plugin_is_measured_and_one_that_fails_costs_itself_only(tmp_path: Path) -> None:
+def test_a_plug_in_is_measured_and_one_that_fails_costs_itself_only(tmp_path: Path) -> None:
     broken = tmp_path / "broken.py"
     broken.write_text(TINY.read_text().replace("x = F.gelu", "raise RuntimeError('no kernel')\n        x = F.gelu"))
     names = [models.resolve(str(broken)), models.resolve(str(TINY))]
@@ -83,13 +83,13 @@ def test_a_plugin_is_measured_and_one_that_fails_costs_itself_only(tmp_path: Pat
     assert first["peak_mb"] is None or 0 < first["peak_mb"] < 500
 
 
-PLUGIN = '''"""A plugin."""
+PLUG_IN = '''"""A plug-in."""
 import torch.nn.functional as F
 from torch import nn
 from ecgbench.cards import InputContract, ModelCard
 from ecgbench.ecg.leads import LEADS
 from ecgbench.models import Features
-CARD = ModelCard(title="Stranger", summary="s", paper="none", origin="this", licence="MIT", parameters=0, dim=8, contracts=(InputContract(
+CARD = ModelCard(title="Outsider", summary="s", paper="none", origin="this", licence="MIT", parameters=0, dim=8, contracts=(InputContract(
     name="paper", fs=100, seconds=2.5, leads=LEADS, unit="mV", filter=None, normalisation="none", fill="before", policy="zero",
     absent="0 mV"),), native=False, groups={"early": ("a.",), "late": ("b.",)})
 class Net(nn.Module):
@@ -104,24 +104,24 @@ def build(weights=None):
 '''
 
 
-def plugin(folder: Path, *changes: tuple[str, str]) -> dict[str, Any]:
-    """What `model` measures of PLUGIN with changes."""
-    text = PLUGIN
+def plug_in(folder: Path, *changes: tuple[str, str]) -> dict[str, Any]:
+    """What `model` measures of PLUG_IN with changes."""
+    text = PLUG_IN
     for old, new in changes:
         assert old in text
         text = text.replace(old, new)
-    path = folder / "plugin.py"
+    path = folder / "outsider.py"
     path.write_text(text)
-    return model.measure(model.Job("plugin", str(path), (12,), "cpu", 1, timed=False))
+    return model.measure(model.Job("outsider", str(path), (12,), "cpu", 1, timed=False))
 
 
 PLAIN = 2 * 250 * (12 * 8 + 8 * 8) + 2 * 8 * 5
 
 
 @pytest.mark.parametrize("returned", ["x.mean(1)", "Features(x.bfloat16(), x.mean(1).bfloat16())", "x.double().mean(1)"])
-def test_a_plugin_that_a_run_accepts_is_measured(returned: str, tmp_path: Path) -> None:
+def test_a_plug_in_that_a_run_accepts_is_measured(returned: str, tmp_path: Path) -> None:
     """The pooled features alone, or of another float type: as in `inference.encode`."""
-    found = plugin(tmp_path, ("Features(x, x.mean(1))", returned))
+    found = plug_in(tmp_path, ("Features(x, x.mean(1))", returned))
     (got,) = found["rows"]
     assert got["gflop_forward_paper"] == PLAIN / 1e9 < got["gflop_forward"]
     assert got["gflop_backward"] > 0
@@ -138,7 +138,7 @@ def test_a_plugin_that_a_run_accepts_is_measured(returned: str, tmp_path: Path) 
     ids=["lstm", "gru", "functional"],
 )
 def test_the_papers_count_is_never_that_of_the_head_alone(maps: str, run: str, said: str, tmp_path: Path) -> None:
-    found = plugin(tmp_path, ("nn.Linear(12, 8), nn.Linear(8, 8)", maps), ("self.b(self.a(signal.transpose(1, 2)))", run))
+    found = plug_in(tmp_path, ("nn.Linear(12, 8), nn.Linear(8, 8)", maps), ("self.b(self.a(signal.transpose(1, 2)))", run))
     (got,) = found["rows"]
     assert got["gflop_forward_paper"] is None
     assert said in found["uncounted"]
@@ -149,7 +149,7 @@ def test_the_papers_count_is_never_that_of_the_head_alone(maps: str, run: str, s
 def test_a_network_of_any_leads_has_no_rows_beyond_its_own(tmp_path: Path) -> None:
     path = tmp_path / "eight.py"
     text = (
-        PLUGIN.replace("leads=LEADS", "leads=LEADS[:8]").replace('policy="zero"', 'policy="native"').replace("native=False", "native=True")
+        PLUG_IN.replace("leads=LEADS", "leads=LEADS[:8]").replace('policy="zero"', 'policy="native"').replace("native=False", "native=True")
     )
     path.write_text(text.replace("nn.Linear(12, 8)", "nn.Linear(8, 8)"))
     name = models.resolve(str(path))

@@ -210,7 +210,7 @@ def test_the_switches_change_no_count_of_our_own(name: str, monkeypatch: pytest.
     assert (plain.products, plain.rest, plain.unknown) == (usual.products, usual.rest, usual.unknown)
 
 
-def test_rules_of_what_plugins_use() -> None:
+def test_rules_of_what_plug_ins_use() -> None:
     x, a = torch.randn(1, 4, 32), torch.randn(3, 5)
     image = torch.randn(1, 4, 16, 16)
     assert counted(lambda: torch.addbmm(torch.zeros(3, 3), torch.randn(2, 3, 5), torch.randn(2, 5, 3))).products == 2 * 2 * 9 * 5

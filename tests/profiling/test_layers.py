@@ -72,7 +72,7 @@ def test_an_array_that_is_not_declared_is_an_error() -> None:
         layers.count("laef", network, 768, 500, 1)
 
 
-def test_modules_of_a_plugin() -> None:
+def test_modules_of_a_plug_in() -> None:
     network = nn.Sequential(nn.Conv1d(4, 8, 3, groups=2), nn.ConvTranspose1d(8, 2, 4, 2), nn.Flatten(), nn.Linear(32, 5))
     expected = 2 * (7 * 8 * 2 * 3 + 7 * 8 * 2 * 4 + 32 * 5)
     assert layers.count_modules(network, lambda: network(torch.randn(1, 4, 9))) == (expected, "")

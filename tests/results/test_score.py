@@ -165,7 +165,7 @@ def test_draws_belong_to_the_patients_of_a_dataset() -> None:
     assert draws(p.patients, 50, "multinomial").weights(p.patients)[:, ::2].sum(1).tolist() == [30] * 50
 
 
-@pytest.mark.parametrize("fault", ["nan", "missing", "double", "stranger"])
+@pytest.mark.parametrize("fault", ["nan", "missing", "double", "unknown"])
 def test_predictions_that_cannot_be_scored_are_refused(fault: str) -> None:
     p = predicted(4)
     probability, records = p.probability.copy(), list(p.records)
@@ -173,7 +173,7 @@ def test_predictions_that_cannot_be_scored_are_refused(fault: str) -> None:
         probability[2, 1] = np.nan
     if fault == "double":
         records[1] = records[0]
-    if fault == "stranger":
+    if fault == "unknown":
         records[1] = "r999"
     expected = p.expected | {"r007"} if fault == "missing" else p.expected
     with pytest.raises(LeakError):

@@ -40,7 +40,7 @@ SCORING = Scoring(draws=200)
 ALL = range(len(RECORDS))
 AUPRC = Path(__file__).parents[1] / "plugins" / "auprc.py"
 
-Settle = Callable[[Cell], Any]
+OutcomeOf = Callable[[Cell], Any]
 """What becomes of a cell: the positions of its records, or (file, reason), or None for nothing stored."""
 
 
@@ -105,7 +105,7 @@ def scored(table: pd.DataFrame, scoring: Scoring) -> Scores:
     return score("auroc", table, Draws(dataset="toy", patients=everyone, draws=scoring.draws, bootstrap=scoring.bootstrap))
 
 
-def made(path: Path, plan: Plan, settle: Settle = lambda cell: ALL, about: dict[str, Any] | None = None) -> Store:
+def made(path: Path, plan: Plan, outcome_of: OutcomeOf = lambda cell: ALL, about: dict[str, Any] | None = None) -> Store:
     run, about = Store(path), about or facts(plan)
     run.write_plan(plan)
     models = {name: run.add_facts("models", one) for name, one in about["models"].items()}
@@ -113,7 +113,7 @@ def made(path: Path, plan: Plan, settle: Settle = lambda cell: ALL, about: dict[
     run.add_facts("invocations", about["provenance"])
     run.add_keys({c.identity: key({"cell": c.identity}) for c in plan.cells})
     for cell in plan.cells:
-        outcome = settle(cell)
+        outcome = outcome_of(cell)
         if isinstance(outcome, tuple):
             run.give_reason(cell, *outcome)
         elif outcome is not None:

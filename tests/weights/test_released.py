@@ -161,7 +161,7 @@ def test_without_a_network_one_message_says_what_where_and_how(author: Author) -
         "--from FILE",
     ):
         assert word in str(caught.value)
-    with pytest.raises(BadSetting, match=rf"run: ecgbench models fetch {author.place}/sage\.py\. "):  # a stranger is known by its path
+    with pytest.raises(BadSetting, match=rf"run: ecgbench models fetch {author.place}/sage\.py\. "):  # a plug-in is known by its path
         author.load()
     assert not author.lock.exists()
 
