@@ -96,19 +96,17 @@ def read(path: str | Path, metrics: Sequence[str] = ()) -> Study:
     >>> records, features = study.result("demo", "laef", "12", "native").features()  # doctest: +SKIP
     """
     run = Store(Path(path))
-    plan = run.plan()
-    if plan is None:
-        raise MissingData(f"no run in {path} (no plan.json there); run: ecgbench run --out {path}")
+    plan = run.existing_plan()
     return _Reader(run, plan, _chosen(plan, metrics))()
 
 
-def _chosen(plan: Plan, asked: Sequence[str]) -> tuple[str, ...]:
-    """Proper names of the metrics to read; of the run's own those that this process knows."""
-    if asked:
-        return tuple(dict.fromkeys(room.resolve(name) for name in asked))
+def _chosen(plan: Plan, requested: Sequence[str]) -> tuple[str, ...]:
+    """Names of the metrics to read: those requested, else those of the run that this process knows."""
+    if requested:
+        return tuple(dict.fromkeys(room.resolve(name) for name in requested))
     known = tuple(name for name in plan.scoring.metrics if name in room.names())
     if not known:
-        raise BadSetting(f"the metrics of this run enter by path; name it: --metrics ./{plan.scoring.metrics[0]}.py")
+        raise BadSetting(f"the metrics of this run are plug-ins; name the file of one: --metrics ./{plan.scoring.metrics[0]}.py")
     return known
 
 
@@ -181,7 +179,7 @@ class _Reader:
         plan, last = self.plan, next(reversed(self.results.values()), None)
         alone = {"command": "", "version": "", **({"device": last.document["device"], **last.document["code"]} if last else {})}
         return Provenance.of(
-            invocation.told(self.run) or alone,
+            invocation.latest(self.run) or alone,
             protocol=plan.training.protocol, epochs=plan.training.epochs,
             contract=plan.cells[0].fit.contract, draw=plan.scoring.draw, bootstrap=plan.scoring.bootstrap,
             draws=plan.scoring.draws, metrics=self.metrics, plan_hash=key(plan.to_json()),
@@ -195,9 +193,9 @@ def _rows(outcomes: Sequence[Outcome], cards: Mapping[str, MetricCard]) -> list[
     rows: dict[tuple[str, ...], Row] = {}
     for metric, o in ((m, o) for m in cards for o in outcomes):
         c = o.cell
-        place = (metric, c.task, c.fit.model, c.setting.typed, c.policy)
         row = rows.setdefault(
-            place, Row(metric=metric, task=c.task, model=c.fit.model, leads=c.setting.typed, policy=c.policy,
+            (metric, c.task, c.fit.model, c.setting.typed, c.policy),
+                   Row(metric=metric, task=c.task, model=c.fit.model, leads=c.setting.typed, policy=c.policy,
                        sign=cards[metric].sign, weights=c.fit.weights),
         )  # fmt: skip
         if metric in o.scored:
