@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from safetensors.numpy import load, save
 
 from ecgbench import gates
@@ -22,6 +21,7 @@ from ecgbench.files import as_json, as_parquet, lines
 from ecgbench.inference import rows
 from ecgbench.inference.predict import probabilities
 from ecgbench.results.folders import finished, publish, read_bytes, read_json
+from ecgbench.results.score import prediction_table
 from ecgbench.results.store import FORMAT, Store
 from ecgbench.training import finetune, linear
 from ecgbench.training.loop import Epoch
@@ -148,10 +148,8 @@ def _validation(evaluation: Evaluation, fit: Fit, task: Task, head: Head) -> byt
     records = evaluation.records["val"]
     features = evaluation.cache(_policy(evaluation, fit)).take(rows.complete(records))
     probability, target = probabilities(features, owners(records), *head), evaluation.target("val", task.columns)
-    table: dict[str, Any] = {c: evaluation.table.loc[[p for p, _, _ in records], c].to_numpy() for c in ("record", "patient")}
-    table |= {f"probability:{n}": probability[:, i] for i, n in enumerate(task.labels)}
-    table |= {f"target:{n}": target[:, i] for i, n in enumerate(task.labels)}
-    return as_parquet(pd.DataFrame(table))
+    columns = {c: evaluation.table.loc[[p for p, _, _ in records], c].to_numpy() for c in ("record", "patient")}
+    return as_parquet(prediction_table(columns, task.labels, probability, target))
 
 
 def _policy(evaluation: Evaluation, fit: Fit) -> str:

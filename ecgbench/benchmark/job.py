@@ -23,21 +23,22 @@ class Job:
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON, read back by `from_json`."""
-        return {"kind": self.kind, "model": self.model, "id": self.id, "plugins": self.plugins}
+        return {"kind": self.kind, **self.__dict__}
 
     @staticmethod
     def from_json(data: dict[str, Any]) -> "Job":
         """The job that `to_json` wrote; BadSetting for anything else."""
         try:
             kind = {k.kind: k for k in (Look, Measure, Compute)}[data["kind"]]
-            plugins = tuple((room, path) for room, path in data["plugins"])
-            return kind(model=data["model"], id=data["id"], plugins=plugins, **kind._read(data))
+            values = {name: value for name, value in data.items() if name != "kind"}
+            return kind(**kind._read({**values, "plugins": tuple((room, path) for room, path in data["plugins"])}))
         except (KeyError, TypeError, ValueError) as error:
-            raise BadSetting(f"this is not a job that a run wrote: {type(error).__name__}: {error}") from error
+            raise BadSetting(f"this is no job that a run wrote: {type(error).__name__}: {error}") from error
 
     @classmethod
-    def _read(cls, data: dict[str, Any]) -> dict[str, Any]:
-        raise NotImplementedError
+    def _read(cls, values: dict[str, Any]) -> dict[str, Any]:
+        """The fields of this kind, from plain JSON."""
+        return values
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,14 +48,6 @@ class Look(Job):
     kind = "look"
     weights: str | None
     contract: str
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain JSON, read back by `from_json`."""
-        return {**super().to_json(), "weights": self.weights, "contract": self.contract}
-
-    @classmethod
-    def _read(cls, data: dict[str, Any]) -> dict[str, Any]:
-        return {"weights": data["weights"], "contract": data["contract"]}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,17 +84,12 @@ class Compute(Job):
     def to_json(self) -> dict[str, Any]:
         """Plain JSON, read back by `from_json`."""
         folders = {k: None if v is None else str(v) for k, v in self.folders.__dict__.items()}
-        return {
-            **super().to_json(), "plan": self.plan.to_json(), "dataset": self.dataset, "folders": folders,
-            "device": self.device, "keep_features": self.keep_features,
-        }  # fmt: skip
+        return {**super().to_json(), "plan": self.plan.to_json(), "folders": folders}
 
     @classmethod
-    def _read(cls, data: dict[str, Any]) -> dict[str, Any]:
-        data_, prepared, out = (data["folders"][k] for k in ("data", "prepared", "out"))
-        folders = Folders(data=data_ and Path(data_), prepared=prepared and Path(prepared), out=Path(out))
-        plain = {name: data[name] for name in ("dataset", "device", "keep_features")}
-        return {"plan": Plan.from_json(data["plan"]), "folders": folders, **plain}
+    def _read(cls, values: dict[str, Any]) -> dict[str, Any]:
+        folders = Folders(**{name: path and Path(path) for name, path in values["folders"].items()})
+        return {**values, "plan": Plan.from_json(values["plan"]), "folders": folders}
 
 
 @dataclass(frozen=True, kw_only=True)

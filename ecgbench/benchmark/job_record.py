@@ -54,9 +54,9 @@ class JobRecord:
 
     def _finished(self, cells: Iterable[str], earlier: bool) -> None:
         """Count what is in the store with DONE; a cell that is not stays left."""
-        there = self._pop([i for i in cells if i in self.left and self.store.folder(self.left[i]) is not None])
-        self.outcome.reused += len(there) * earlier
-        self.outcome.computed += len(there) * (not earlier)
+        stored = self._pop([i for i in cells if i in self.left and self.store.folder(self.left[i]) is not None])
+        self.outcome.reused += len(stored) * earlier
+        self.outcome.computed += len(stored) * (not earlier)
 
     def died(self, event: Died) -> list[list[Cell]]:
         """Its process ended: what was in progress fails, unless several cells were computed together.

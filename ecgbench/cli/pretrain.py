@@ -3,7 +3,7 @@
 import sys
 import time
 from collections.abc import Callable
-from contextlib import AbstractContextManager, ExitStack, nullcontext
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -91,6 +91,7 @@ def _make(recipe: Any, folders: Folders, device: str, project: str | None) -> No
     from ecgbench import models, reports
     from ecgbench.benchmark.device import choose
     from ecgbench.benchmark.progress import Watcher, watcher
+    from ecgbench.benchmark.reporter import Reporter
     from ecgbench.pretraining import curve, phase_times, pretrain
     from ecgbench.pretraining.assemble import assemble
     from ecgbench.profiling.clock import about, ready
@@ -99,7 +100,7 @@ def _make(recipe: Any, folders: Folders, device: str, project: str | None) -> No
     device, first = choose(device), ranks.rank() == 0
     ready(device)
     name = about(device)["device"] + (f", {ranks.world()} processes" if ranks.world() > 1 else "")
-    progress: Watcher = watcher() if first else _Quiet()
+    progress: Watcher = watcher() if first else Reporter("", lambda event: None)
     with ExitStack() as stack:
         data = assemble(recipe, folders, progress)
         of_all = key({**pretrain.facts(recipe, data), "out": str(folders.out)})
@@ -120,17 +121,6 @@ def _make(recipe: Any, folders: Folders, device: str, project: str | None) -> No
     typer.echo(
         f"next: ecgbench run --models {models.ROOM.argument(recipe.model)} --weights {recipe.model}={folders.out / pretrain.ENCODER} ..."
     )
-
-
-class _Quiet:
-    """Progress of a process that is not the first: shows nothing."""
-
-    def note(self, text: str) -> None:
-        """Nothing."""
-
-    def stage(self, text: str, total: int, unit: str) -> AbstractContextManager[Callable[[int], None]]:
-        """Nothing."""
-        return nullcontext(lambda n: None)
 
 
 def _shown(stage: str, note: Callable[[str], None]) -> "Listener":

@@ -115,8 +115,8 @@ def problems(report: Report) -> list[str]:
 
 
 def _unmet(package: dict[str, Any]) -> str:
-    there = "is not installed" if package["version"] is None else f"is {package['version']}, needed is {package['wanted']}"
-    return f"{package['name']} {there}: python -m pip install '{package['name']}{package['wanted']}'"
+    state = "is not installed" if package["version"] is None else f"is {package['version']}, needed is {package['wanted']}"
+    return f"{package['name']} {state}: python -m pip install '{package['name']}{package['wanted']}'"
 
 
 def remarks(report: Report) -> list[str]:

@@ -7,7 +7,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from ecgbench.cells import Cell
 from ecgbench.errors import BadSetting, MissingData
 from ecgbench.results.folders import read_json, read_table
 from ecgbench.results.store import Store, cells_of
@@ -60,12 +59,14 @@ def explained(store: Store, text: str) -> Explained:
 def _folder(store: Store, text: str) -> Path:
     plan = store.existing_plan()
     finished = list(cells_of(store.path))
-    for folder in finished:
-        if folder.resolve() in (Path(text).resolve(), (store.path / text).resolve()):
-            return folder
+    places = Path(text).resolve(), (store.path / text).resolve()
+    if here := next((f for f in finished if f.resolve() in places), None):
+        return here
     cells = [c for c in plan.cells if text in (c.identity, c.label)]
     if len(cells) == 1:
-        return _of(store, cells[0])
+        if (folder := store.folder(cells[0])) is None:
+            raise MissingData("{} has no number, it is {}: {}".format(text, *store.state(cells[0])))
+        return folder
     matching = [f for f in finished if len(text) >= SHORTEST and f.name.startswith(text.lower())]
     if len(matching) == 1:
         return matching[0]
@@ -75,14 +76,6 @@ def _folder(store: Store, text: str) -> Path:
         raise BadSetting(f"{text!r} names {len(several)} cells: {'; '.join(several[:NAMED])}{more}; name one")
     example = f", for example {plan.cells[0].identity!r}" if plan.cells else ""
     raise BadSetting(f"{text!r} is no cell of {store.path}: name a folder, the beginning of a key, or an identity{example}")
-
-
-def _of(store: Store, cell: Cell) -> Path:
-    folder = store.folder(cell)
-    if folder is None:
-        status, reason = store.state(cell)
-        raise MissingData(f"{cell.identity} has no number, it is {status}: {reason}")
-    return folder
 
 
 def flat(facts: Mapping[str, Any], before: str = "") -> dict[str, Any]:

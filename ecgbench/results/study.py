@@ -18,10 +18,6 @@ from ecgbench.results.facts import DatasetFacts, ModelFacts, Provenance, TaskFac
 from ecgbench.results.result import Result
 from ecgbench.results.scorer import Scorer
 from ecgbench.results.store import Store
-from ecgbench.results.tables import CELL_COLUMNS as CELL_COLUMNS
-from ecgbench.results.tables import COMPARISON_COLUMNS as COMPARISON_COLUMNS
-from ecgbench.results.tables import LABEL_COLUMNS as LABEL_COLUMNS
-from ecgbench.results.tables import MAIN_COLUMNS as MAIN_COLUMNS
 from ecgbench.results.tables import Outcome
 from ecgbench.room import plain
 
@@ -35,7 +31,7 @@ class Study:
     path: Path
     """The run folder."""
     main: pd.DataFrame
-    """One row per metric x task x model x setting asked for x policy, in the order asked: task, model, leads (as typed), policy,
+    """One row per metric x task x model x setting of the plan x policy, in the order of the plan: task, model, leads (as typed), policy,
     weights, metric, value (mean over folds, fits and draws of leads), std (over draws of leads, ddof 1; NaN where there is one), low,
     high (95 % interval over patients), n_records, n_patients, n_labels, n_undefined, p, p_holm (against the best of the same metric,
     task and setting, over all pairs of rows; NaN in the best's own row), best, not_significantly_worse, status (ok, skipped, failed).
@@ -59,7 +55,7 @@ class Study:
     """What must be said beside the numbers, the gravest first."""
     provenance: Provenance
     results: list[Result]
-    """Finished cells in the order asked: predictions, features and validation predictions of each on request."""
+    """Finished cells in the order of the plan: predictions, features and validation predictions of each on request."""
 
     @property
     def metric(self) -> str:

@@ -174,5 +174,5 @@ def test_a_run_at_work_is_not_pruned(run: Path, told: Told) -> None:
         assert mine
         code, _, err = told("runs", "prune", run, "--yes")
     assert code == 2
-    assert "a run is at work" in err
+    assert "a run is working" in err
     assert (run / "features").exists()

@@ -26,7 +26,8 @@ from ecgbench.reports import write
 from ecgbench.results.folders import publish
 from ecgbench.results.score import Draws, Scores, score, score_table
 from ecgbench.results.store import Store
-from ecgbench.results.study import MAIN_COLUMNS, Study, read
+from ecgbench.results.study import Study, read
+from ecgbench.results.tables import MAIN_COLUMNS
 from ecgbench.seeds import rng
 
 LABELS = ("NORM", "MI", "RARE")
