@@ -5,7 +5,7 @@ from typing import Any
 
 from ecgbench import models
 from ecgbench.benchmark.events import Emit, Over, Started, Stopped
-from ecgbench.benchmark.job import Compute, Job, Look, Measure, enter
+from ecgbench.benchmark.job import Compute, Job, Look, Measure, register
 from ecgbench.benchmark.reporter import Reporter
 from ecgbench.benchmark.work import work
 from ecgbench.errors import BadSetting, EcgbenchError
@@ -15,13 +15,13 @@ from ecgbench.results.store import Store
 
 
 def carry_out(job: Job, emit: Emit, alone: bool = False) -> None:
-    """Do a job and say all that happens in it; what stops the whole run is said too, not raised.
+    """Do a job and emit its events. An error that stops the whole run is an event too; it is not raised.
 
-    `alone`: no run has asked for it, so that it says itself in the run folder what is asked for.
+    `alone`: the job comes from no run, so it writes plan.json itself.
     """
     emit(Started(job.id))
     try:
-        enter(job.plugins)
+        register(job.plugins)
         if alone and isinstance(job, Compute):
             Store(job.folders.out).write_plan(job.plan)
         answer = _answer(job, Reporter(job.id, emit))
@@ -44,7 +44,7 @@ def _answer(job: Job, reporter: Reporter) -> dict[str, Any]:
 def look(model: str, weights: str | None, contract: str) -> dict[str, Any]:
     """Import a model and read its card; with `weights`, load them too, so that a mistake is found before hours of work.
 
-    Returns {"policy": the policy of `contract`, or None where the model cannot be imported, which is its own failure}.
+    Returns {"policy": that of `contract`}, or None in its place where the model cannot be imported: its cells will fail later.
     EcgbenchError for a contract that the card does not have and weights that do not match.
     """
     try:
@@ -56,6 +56,6 @@ def look(model: str, weights: str | None, contract: str) -> dict[str, Any]:
             network.build(model, weights)
         except EcgbenchError:
             raise
-        except Exception:  # a plug-in's network: its job will tell
+        except Exception:  # a plug-in's network: its cells will fail with the reason
             traceback.print_exc()
     return {"policy": card.contract(contract).policy}

@@ -24,7 +24,7 @@ from ecgbench.room import folder_name
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Wanted:
+class CellRequest:
     """A cell to be computed."""
 
     cell: Cell
@@ -37,21 +37,22 @@ class Wanted:
     keep_features: bool = True
 
 
-def compute(evaluation: Evaluation, wanted: Wanted, head: Head, store: Store) -> float:
+def compute(evaluation: Evaluation, request: CellRequest, head: Head, store: Store) -> float:
     """Predict, score and store a cell whose features are there. Returns the macro value of the first metric."""
-    started, cell, scoring = time.time(), wanted.cell, wanted.scoring
+    started, cell, scoring = time.time(), request.cell, request.scoring
     needed, records = evaluation.rows(cell, scoring), evaluation.records["test"]
     features, owner = evaluation.cache(cell.policy).take(needed), owners(records)
-    predictions = predict(evaluation, needed, probabilities(features, owner, *head), wanted.tasks, scoring)
+    predictions = predict(evaluation, needed, probabilities(features, owner, *head), request.tasks, scoring)
     table = predictions.table()
-    scores = score_table([m for m in scoring.metrics if m in metrics.names()], table)  # a plug-in of an earlier run may be away
+    known = [m for m in scoring.metrics if m in metrics.names()]  # an earlier run may have named a plug-in
+    scores = score_table(known, table)
     averages = averaged(features, owner).astype(np.float32)
     folder, names = evaluation.features_folder / folder_name(str(cell.setting)), [r for _, r, _ in records]
-    pooled = store_pooled(store.path, folder, names, averages) if wanted.keep_features else None
-    cell_key = key(wanted.key_facts)
+    pooled = store_pooled(store.path, folder, names, averages) if request.keep_features else None
+    cell_key = key(request.key_facts)
     note = {
-        "format": FORMAT, "identity": cell.identity, "key": cell_key, "key_facts": wanted.key_facts,
-        **wanted.references, "features": pooled, "policy_state": _learned(evaluation, cell.policy, store),
+        "format": FORMAT, "identity": cell.identity, "key": cell_key, "key_facts": request.key_facts,
+        **request.references, "features": pooled, "policy_state": _learned(evaluation, cell.policy, store),
         "task": cell.task, "setting": str(cell.setting), "policy": cell.policy,
         "weights_name": evaluation.network.weights, "weights_sha256": evaluation.network.sha256,
         "device": evaluation.network.device, "dataset_name": evaluation.selection.prepared.name,
@@ -69,7 +70,7 @@ def compute(evaluation: Evaluation, wanted: Wanted, head: Head, store: Store) ->
 
 
 def _learned(evaluation: Evaluation, policy: str, store: Store) -> str | None:
-    """Where lies what a policy learned, None where it learns nothing; stored once."""
+    """The file with what a policy learned, stored once; None where it learns nothing."""
     state = evaluation.policy(policy).state
     if not state:
         return None
@@ -83,20 +84,20 @@ def _learned(evaluation: Evaluation, policy: str, store: Store) -> str | None:
 def predict(evaluation: Evaluation, wanted: np.ndarray, probability: np.ndarray, tasks: tuple[Task, Task], scoring: Scoring) -> Predictions:
     """Predictions of a task from (record, label) probabilities of its fit.
 
-    The records are named by the rows that were computed, and held against those of the test split.
+    The records come from the rows that were computed; they are compared with those of the test split.
     """
     task, fit_task = tasks
     positions, leads = rows.described(wanted)
     table = evaluation.table.loc[positions]
     target = table[task.columns].to_numpy(np.int8)
     labelled_only = task.parent is not None and scoring.rows == "labelled"
-    kept: np.ndarray = np.asarray(target.any(axis=1)) if labelled_only else np.ones(len(target), bool)
-    chosen = table.iloc[np.flatnonzero(kept)]
+    scored: np.ndarray = np.asarray(target.any(axis=1)) if labelled_only else np.ones(len(target), bool)
+    chosen = table.iloc[np.flatnonzero(scored)]
     test = evaluation.table.loc[[p for p, _, _ in evaluation.records["test"]]]
     if labelled_only:
         test = test[test[task.columns].any(axis=1)]
     return Predictions(
         records=list(chosen["record"]), patients=list(chosen["patient"]), labels=task.labels,
-        leads=[words for words, k in zip(leads, kept, strict=True) if k], target=target[kept],
-        probability=probability[kept][:, [fit_task.columns.index(c) for c in task.columns]], expected=frozenset(test["record"]),
+        leads=[measured for measured, keep in zip(leads, scored, strict=True) if keep], target=target[scored],
+        probability=probability[scored][:, [fit_task.columns.index(c) for c in task.columns]], expected=frozenset(test["record"]),
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""What results say about a network and about the records it was given: written once, by whoever computes."""
+"""Facts of a network and of the records it was given, as the store keeps them."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ _CARD = ("title", "summary", "paper", "licence", "parameters", "origin", "object
 def network_facts(evaluation: Evaluation) -> dict[str, Any]:
     """Facts of a network, its weights and its contract."""
     network = evaluation.network
-    found = {
+    described = {
         "name": network.name, **{k: facts(network.card)[k] for k in _CARD},
         "weights": network.weights, "weights_sha256": network.sha256,
         "weights_source": dict(network.source), "contract": facts(evaluation.contract),
@@ -22,8 +22,8 @@ def network_facts(evaluation: Evaluation) -> dict[str, Any]:
     }  # fmt: skip
     known = {RELEASED, *(w.name for w in network.card.weights)}
     if network.source.get("name") not in known:
-        found["corpora"] = []  # a file of the user's own: what it has met is not known
-    return found
+        described["corpora"] = []  # a file of the user: what it was trained on is not known
+    return described
 
 
 def dataset_facts(selection: Selection) -> dict[str, Any]:

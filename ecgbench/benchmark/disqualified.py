@@ -1,4 +1,4 @@
-"""Models that did what none may do: a file each in the run folder, which later jobs see, and other runs at work there."""
+"""Models whose numbers cannot be trusted: one file each in the run folder, for later jobs and for other runs in that folder."""
 
 import json
 from pathlib import Path
@@ -12,7 +12,7 @@ from ecgbench.room import folder_name
 
 
 def identity(evaluation: Evaluation) -> str:
-    """Hash of the network, its weights and its contract, and of a plug-in's file: another one deserves another try."""
+    """Hash of the network, its weights, its contract and a plug-in's file: a changed model is tried again."""
     network = evaluation.network
     return key({
         "model": network.name, "source": models.ROOM.source_hash(network.name), "features": FEATURES, "weights": network.sha256,
@@ -21,22 +21,22 @@ def identity(evaluation: Evaluation) -> str:
 
 
 def file(run: Path, model: str) -> Path:
-    """Where it is said."""
+    """The file that disqualifies a model."""
     return run / "disqualified" / f"{folder_name(model)}.json"
 
 
-def disqualify(run: Path, model: str, who: str, reason: str, trace: str) -> None:
-    """Say why nothing of a model can be trusted; `who`: its `identity`."""
-    put(file(run, model), as_json({"model": model, "identity": who, "reason": reason, "trace": trace}))
+def disqualify(run: Path, model: str, model_identity: str, reason: str, trace: str) -> None:
+    """Store why no number of a model can be trusted; `model_identity`: see `identity`."""
+    put(file(run, model), as_json({"model": model, "identity": model_identity, "reason": reason, "trace": trace}))
 
 
-def reason_against(run: Path, model: str, who: str) -> str | None:
-    """Why a model may not go on, None where it may. What was said of another model of that name is removed."""
+def reason_against(run: Path, model: str, model_identity: str) -> str | None:
+    """Why a model is disqualified, None where it is not. The file of another model of that name is removed."""
     path = file(run, model)
     try:
-        said = json.loads(path.read_text())
-        if said["identity"] == who:
-            return f"{said['reason']} (found before; remove {path} to try the same model again)"
+        document = json.loads(path.read_text())
+        if document["identity"] == model_identity:
+            return f"{document['reason']} (found before; remove {path} to try the same model again)"
     except FileNotFoundError:
         return None
     except (ValueError, KeyError, TypeError):

@@ -24,14 +24,14 @@ class EngineCard:
 
 @dataclass(frozen=True, kw_only=True)
 class Setup:
-    """What an engine is started with."""
+    """What an engine starts with."""
 
     logs: Path
     """Folder for what models print to standard output and error."""
     patience: float
     """Seconds without an event after which a job counts as dead."""
     show: Callable[[Event], None]
-    """Takes events of `events.SHOWN` at once. For an engine whose jobs run in this very process: nobody could show them otherwise."""
+    """Takes events of `events.SHOWN` at once. For an engine whose jobs run in this process and would show them too late."""
 
 
 class Engine(Protocol):
@@ -48,7 +48,7 @@ class Engine(Protocol):
         """What happened since the last call; where nothing did, waits for `timeout` seconds at most."""
 
     def close(self) -> None:
-        """End all that it started, whatever state it is in."""
+        """End all that it started, in any state."""
 
 
 def ask(engine: Engine, job: Job) -> dict[str, Any]:

@@ -42,7 +42,7 @@ class Evaluation:
     store: Store
     watcher: Watcher
     before_tuning: "Evaluation | None" = None
-    """This evaluation with the weights from which its network was fine-tuned; keys rest on those, for they are known before."""
+    """This evaluation with the weights from which its network was fine-tuned. Keys are made of those, which are known before training."""
     _caches: dict[str, FeatureCache] = field(default_factory=dict)
     _policies: dict[str, Policy] = field(default_factory=dict)
     _rows: dict[tuple[LeadSetting, Draw], np.ndarray] = field(default_factory=dict)
@@ -68,21 +68,21 @@ class Evaluation:
 
     @cached_property
     def table(self) -> pd.DataFrame:
-        """The used records. Rows of work name them by their place here, which no other record shifts."""
+        """The used records. Rows of work name a record by its position here."""
         return self.selection.index.reset_index(drop=True)
 
     @cached_property
     def records(self) -> dict[str, list[Record]]:
         """Per split, the records that hold at least one window."""
-        found: dict[str, list[Record]] = {}
+        by_split: dict[str, list[Record]] = {}
         view = self.recordings()
         for split in SPLITS:
             named = self.table.loc[self.table["split"] == split, "record"].items()
             counted = [(int(str(p)), str(r), self.contract.windows(view.length(r))) for p, r in named]
-            found[split] = [r for r in counted if r[2] > 0]
-            if not found[split]:
+            by_split[split] = [r for r in counted if r[2] > 0]
+            if not by_split[split]:
                 raise BadSetting(f"{self.name}: no {split} record is as long as one window of {self.contract.seconds} s")
-        return found
+        return by_split
 
     @property
     def excluded(self) -> int:
@@ -117,7 +117,7 @@ class Evaluation:
         return f"{self.network.card.title} sees nothing of {cell.setting} in {blind:.0%} of the records" if blind else None
 
     def blind(self, cell: Cell, scoring: Scoring) -> float:
-        """Share of test windows in which nothing that was measured reaches the network, whatever the policy fills in."""
+        """Share of test windows in which no measured sample reaches the network, directly or through the policy."""
         _, _, masks = rows.decode(self.rows(cell, scoring))
         kinds, counts = np.unique(masks, return_counts=True)
         seen = [self._sees(bits_to_mask(m), self.policy(cell.policy)) for m in kinds]
@@ -127,21 +127,21 @@ class Evaluation:
         own = rows_of(self.contract.leads)
         if policy.fill is None or measured[own].any():
             return bool(measured[own].any())
-        tried = [rng("blind", i).normal(size=(len(measured), 8)).astype(np.float32) for i in range(2)]
-        a, b = (policy.fill(np.where(measured[:, None], x, np.float32(np.nan)), measured, policy.state)[own] for x in tried)
+        noise = [rng("blind", i).normal(size=(len(measured), 8)).astype(np.float32) for i in range(2)]
+        a, b = (policy.fill(np.where(measured[:, None], x, np.float32(np.nan)), measured, policy.state)[own] for x in noise)
         return not np.array_equal(a, b)
 
     def rows(self, cell: Cell, scoring: Scoring) -> np.ndarray:
         """Rows of work of a cell: the windows of its test records under its leads."""
-        asked = (cell.setting, scoring.draw)
-        if asked not in self._rows:
-            self._rows[asked] = rows.measured(cell.setting, self.records["test"], scoring.draw)
-        return self._rows[asked]
+        drawn = (cell.setting, scoring.draw)
+        if drawn not in self._rows:
+            self._rows[drawn] = rows.measured(cell.setting, self.records["test"], scoring.draw)
+        return self._rows[drawn]
 
     def choose_path(self) -> str:
-        """Let the network take its way of computing ("eager" or "compiled"), once, and say which it is.
+        """Choose once how the network computes, and return it: "eager" or "compiled".
 
-        It follows from the records alone, never from the work that is left, for the ways differ in the last bits.
+        The choice depends on the records alone, never on the work that is left: the results of the two differ in the last bits.
         """
         if not self._path:
             windows = sum(w for records in self.records.values() for _, _, w in records)
@@ -188,9 +188,9 @@ class Evaluation:
             return {"train": [rows.complete(learn)], "val": [rows.complete(check)]}
         seen = self.contract.leads
 
-        def shown(place: int, record: str, windows: int, epoch: int) -> np.ndarray:
+        def shown(position: int, record: str, windows: int, epoch: int) -> np.ndarray:
             window = rng("window", fit.seed, epoch, record).integers(windows, size=1)
-            return rows.encode(place, window, np.array([training_leads(seen, "train leads", fit.seed, epoch, record)]))
+            return rows.encode(position, window, np.array([training_leads(seen, "train leads", fit.seed, epoch, record)]))
 
         epochs = [np.concatenate([shown(p, r, w, epoch) for p, r, w in learn]) for epoch in range(training.epochs)]
         fixed = [rows.encode(p, np.arange(w), np.full(w, training_leads(seen, "validation leads", r))) for p, r, w in check]

@@ -1,6 +1,6 @@
 """What happens in a job, as small typed values that travel as lines of JSON, over a pipe or in a file.
 
-An event only says where to look: what is computed is what lies in the store with DONE.
+An event only says where to look: a cell is computed when its folder in the store holds DONE.
 """
 
 import json
@@ -71,7 +71,7 @@ class InProgress(Event):
     cells: tuple[str, ...]
     """Their identities, here and below."""
     together: bool
-    """Whether they are computed at once, so that the fault may be of one of them: each deserves a try of its own."""
+    """Whether they are computed at once: one of them may be at fault, so each is then tried alone."""
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ class Failed(Event):
 
 @dataclass(frozen=True)
 class Disqualified(Event):
-    """The model did what none may do; what is left of it in this run fails. A file in the store says so too."""
+    """No number of the model can be trusted; what is left of it in this run fails. A file in the store says so too."""
 
     reason: str
     trace: str
@@ -119,7 +119,7 @@ class Over(Event):
 
 @dataclass(frozen=True)
 class Stopped(Event):
-    """What the user must mend before anything else is worth computing: an error of `ecgbench.errors` by its name."""
+    """What the user must correct before anything else is computed: an error of `ecgbench.errors` by its name."""
 
     error: str
     reason: str
@@ -135,7 +135,7 @@ class Died(Event):
 
 Emit = Callable[[Event], None]
 SHOWN = (Note, Stage, Advance, StageOver)
-"""Events that change nothing but what a person sees."""
+"""Events that only a person needs."""
 KINDS: dict[str, type[Event]] = {
     kind.__name__: kind for kind in (*SHOWN, Started, InProgress, Finished, Skipped, Failed, Disqualified, Over, Stopped, Died)
 }
@@ -194,7 +194,7 @@ class Lines:
 
 
 class EventFile:
-    """Events that a process far away appends to a file; a line that is not whole yet waits for its end."""
+    """Events that another process appends to a file; a line that is not whole yet waits for its end."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

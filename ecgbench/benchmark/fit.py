@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from safetensors.numpy import load, save
 
 from ecgbench import gates
@@ -22,6 +21,7 @@ from ecgbench.files import as_json, as_parquet, lines
 from ecgbench.inference import rows
 from ecgbench.inference.predict import probabilities
 from ecgbench.results.folders import finished, publish, read_bytes, read_json
+from ecgbench.results.score import prediction_table
 from ecgbench.results.store import FORMAT, Store
 from ecgbench.training import finetune, linear
 from ecgbench.training.loop import Epoch
@@ -42,16 +42,12 @@ def features(evaluation: Evaluation, fit: Fit, training: Training) -> None:
 
 def head(evaluation: Evaluation, fit: Fit, task: Task, training: Training, store: Store) -> Head:
     """The head of a fit. GateError when the frozen encoder of a linear one changed while its features were computed."""
-    facts = _facts(evaluation, fit, task, training)
-    folder = store.fit_folder(fit, key(facts))
+    key_facts = _facts(evaluation, fit, task, training)
+    folder = store.fit_folder(fit, key(key_facts))
     if not finished(folder):
-        _probe(evaluation, fit, task, training, (folder, facts))
-    return _read_head(folder)
-
-
-def _read_head(folder: Path) -> Head:
-    found = load(read_bytes(folder, "head.safetensors"))
-    return found["weight"], found["bias"]
+        _probe(evaluation, fit, task, training, (folder, key_facts))
+    tensors = load(read_bytes(folder, "head.safetensors"))
+    return tensors["weight"], tensors["bias"]
 
 
 def _facts(evaluation: Evaluation, fit: Fit, task: Task, training: Training) -> dict[str, Any]:
@@ -73,13 +69,13 @@ def _probe(evaluation: Evaluation, fit: Fit, task: Task, training: Training, whe
         "head.safetensors": save(parts), "log.csv": _log(trained.log), "fit.json": as_json(note),
         "validation.parquet": _validation(evaluation, fit, task, (parts["weight"], parts["bias"])),
     })  # fmt: skip
-    _tell(evaluation, fit, trained.log[trained.best])
+    _note(evaluation, fit, trained.log[trained.best])
 
 
 def tuned(evaluation: Evaluation, fit: Fit, task: Task, training: Training, where: tuple[Store, Callable[[], None]]) -> Evaluation:
-    """The evaluation with the network that a fit has fine-tuned; trained now, or from its last checkpoint on, unless the store has it.
+    """The evaluation with the network that a fit has fine-tuned; trained now unless the store has it.
 
-    `where`: the store, and what is called before training begins, so that other processes take their part.
+    `where`: the store, and what is called before training begins, so that other processes do their share.
     """
     store, call = where
     key_facts = _facts(evaluation, fit, task, training)
@@ -92,9 +88,9 @@ def tuned(evaluation: Evaluation, fit: Fit, task: Task, training: Training, wher
     shutil.rmtree(store.checkpoint_folder(key(key_facts)), ignore_errors=True)
     weights = read_bytes(folder, "encoder.safetensors")
     tuned = _with(evaluation, weights, f"{folder}/encoder.safetensors")
-    said = read_json(folder, "fit.json")["encoder_sha256"]
-    if tuned.network.sha256 != said:
-        raise BadSetting(f"{folder}/encoder.safetensors gives {tuned.network.sha256[:12]} where {said[:12]} was trained; remove {folder}")
+    expected = read_json(folder, "fit.json")["encoder_sha256"]
+    if tuned.network.sha256 != expected:
+        raise BadSetting(f"{folder}/encoder.safetensors is not the network that was trained; remove {folder}")
     return tuned
 
 
@@ -126,8 +122,8 @@ def _keep(
     result: tuple[finetune.Tuned, Path, dict[str, Any], float],
 ) -> None:
     trained, folder, key_facts, started = result
-    for said in trained.notes:
-        evaluation.watcher.note(f"{evaluation.name}: {said}")
+    for text in trained.notes:
+        evaluation.watcher.note(f"{evaluation.name}: {text}")
     weights = save({k: v.numpy() for k, v in trained.encoder.items()})
     head = {k: v.numpy() for k, v in trained.head.items()}
     tuned, records = _with(evaluation, weights, f"{folder}/encoder.safetensors"), len(evaluation.records["train"])
@@ -144,18 +140,16 @@ def _keep(
         "fit.json": as_json(note), "validation.parquet": _validation(tuned, fit, task, (head["weight"], head["bias"])),
     })  # fmt: skip
     tuned.forget()
-    _tell(evaluation, fit, trained.log[trained.best])
+    _note(evaluation, fit, trained.log[trained.best])
 
 
 def _validation(evaluation: Evaluation, fit: Fit, task: Task, head: Head) -> bytes:
     """What a fit predicts for the validation records with all leads; their features are there."""
     records = evaluation.records["val"]
     features = evaluation.cache(_policy(evaluation, fit)).take(rows.complete(records))
-    found, target = probabilities(features, owners(records), *head), evaluation.target("val", task.columns)
-    table: dict[str, Any] = {c: evaluation.table.loc[[p for p, _, _ in records], c].to_numpy() for c in ("record", "patient")}
-    table |= {f"probability:{n}": found[:, i] for i, n in enumerate(task.labels)}
-    table |= {f"target:{n}": target[:, i] for i, n in enumerate(task.labels)}
-    return as_parquet(pd.DataFrame(table))
+    probability, target = probabilities(features, owners(records), *head), evaluation.target("val", task.columns)
+    columns = {c: evaluation.table.loc[[p for p, _, _ in records], c].to_numpy() for c in ("record", "patient")}
+    return as_parquet(prediction_table(columns, task.labels, probability, target))
 
 
 def _policy(evaluation: Evaluation, fit: Fit) -> str:
@@ -188,5 +182,5 @@ def _log(log: list[Epoch]) -> str:
     return lines([("epoch", "loss", "validation"), *((e.epoch, e.loss, e.validation) for e in log)])
 
 
-def _tell(evaluation: Evaluation, fit: Fit, best: Epoch) -> None:
+def _note(evaluation: Evaluation, fit: Fit, best: Epoch) -> None:
     evaluation.watcher.note(f"fitted {fit.task} · {fit.model} · seed {fit.seed}: epoch {best.epoch}, val {best.validation:.4f}")

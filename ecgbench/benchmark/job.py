@@ -1,4 +1,4 @@
-"""Jobs: what a run asks of an engine. Plain data; `carry_out` does them, `engines` say where."""
+"""Jobs: what a run gives to an engine. Plain data; `carry_out` does them, `engines` decide where."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -23,21 +23,22 @@ class Job:
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON, read back by `from_json`."""
-        return {"kind": self.kind, "model": self.model, "id": self.id, "plugins": self.plugins}
+        return {"kind": self.kind, **self.__dict__}
 
     @staticmethod
     def from_json(data: dict[str, Any]) -> "Job":
         """The job that `to_json` wrote; BadSetting for anything else."""
         try:
             kind = {k.kind: k for k in (Look, Measure, Compute)}[data["kind"]]
-            plugins = tuple((room, path) for room, path in data["plugins"])
-            return kind(model=data["model"], id=data["id"], plugins=plugins, **kind._read(data))
+            values = {name: value for name, value in data.items() if name != "kind"}
+            return kind(**kind._read({**values, "plugins": tuple((room, path) for room, path in data["plugins"])}))
         except (KeyError, TypeError, ValueError) as error:
             raise BadSetting(f"this is no job that a run wrote: {type(error).__name__}: {error}") from error
 
     @classmethod
-    def _read(cls, data: dict[str, Any]) -> dict[str, Any]:
-        raise NotImplementedError
+    def _read(cls, values: dict[str, Any]) -> dict[str, Any]:
+        """The fields of this kind, from plain JSON."""
+        return values
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,14 +48,6 @@ class Look(Job):
     kind = "look"
     weights: str | None
     contract: str
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain JSON, read back by `from_json`."""
-        return {**super().to_json(), "weights": self.weights, "contract": self.contract}
-
-    @classmethod
-    def _read(cls, data: dict[str, Any]) -> dict[str, Any]:
-        return {"weights": data["weights"], "contract": data["contract"]}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,7 +70,7 @@ class Compute(Job):
 
     @property
     def name(self) -> str:
-        """What two runs on one store agree on: who holds this name computes the job."""
+        """The same in two runs on one store: only one process at a time computes the job of a name."""
         fits = self.plan.fits
         whole = [self.model, self.weights, fits[0].contract, self.dataset]
         if self.plan.training.protocol == "finetune":
@@ -91,21 +84,17 @@ class Compute(Job):
     def to_json(self) -> dict[str, Any]:
         """Plain JSON, read back by `from_json`."""
         folders = {k: None if v is None else str(v) for k, v in self.folders.__dict__.items()}
-        more: dict[str, Any] = {"plan": self.plan.to_json(), "dataset": self.dataset, "folders": folders, "device": self.device}
-        more["keep_features"] = self.keep_features
-        return {**super().to_json(), **more}
+        return {**super().to_json(), "plan": self.plan.to_json(), "folders": folders}
 
     @classmethod
-    def _read(cls, data: dict[str, Any]) -> dict[str, Any]:
-        data_, prepared, out = (data["folders"][k] for k in ("data", "prepared", "out"))
-        folders = Folders(data=data_ and Path(data_), prepared=prepared and Path(prepared), out=Path(out))
-        plain = {name: data[name] for name in ("dataset", "device", "keep_features")}
-        return {"plan": Plan.from_json(data["plan"]), "folders": folders, **plain}
+    def _read(cls, values: dict[str, Any]) -> dict[str, Any]:
+        folders = Folders(**{name: path and Path(path) for name, path in values["folders"].items()})
+        return {**values, "plan": Plan.from_json(values["plan"]), "folders": folders}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Measure(Compute):
-    """Try how long cells would take; nothing is written."""
+    """Measure how long cells would take; nothing is written."""
 
     kind = "measure"
 
@@ -114,11 +103,11 @@ _ROOMS = {"models": models, "adapters": adapters, "datasets": datasets, "metrics
 
 
 def plugins() -> tuple[tuple[str, str], ...]:
-    """(room, path) of the plug-ins that entered this process by path, for another process to let them in."""
+    """(room, path) of the plug-ins that were given by path, for `register` in another process."""
     return tuple((name, str(path)) for name, room in _ROOMS.items() for path in room.ROOM.paths())
 
 
-def enter(paths: Sequence[tuple[str, str]]) -> None:
-    """Let plug-ins in by their paths; nothing of them is imported yet."""
+def register(paths: Sequence[tuple[str, str]]) -> None:
+    """Make plug-ins known by their paths; nothing of them is imported yet."""
     for room, path in paths:
         _ROOMS[room].resolve(path)

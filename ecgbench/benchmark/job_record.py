@@ -1,4 +1,4 @@
-"""What a run makes of the events of one job: which cells are done, which would be lost with its process, what failed and why."""
+"""What a run knows of one job from its events: which cells are done, which are in progress, what failed and why."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -36,7 +36,7 @@ class JobRecord:
         self._in_progress = InProgress(job.id, (), False)
 
     def take(self, event: Event) -> None:
-        """One event of the job; what it says of cells that are not its own, or not left, is passed over."""
+        """One event of the job; cells that are not its own, or not left, are ignored."""
         match event:
             case InProgress():
                 self._in_progress = event
@@ -54,9 +54,9 @@ class JobRecord:
 
     def _finished(self, cells: Iterable[str], earlier: bool) -> None:
         """Count what is in the store with DONE; a cell that is not stays left."""
-        there = self._pop([i for i in cells if i in self.left and self.store.folder(self.left[i]) is not None])
-        self.outcome.reused += len(there) * earlier
-        self.outcome.computed += len(there) * (not earlier)
+        stored = self._pop([i for i in cells if i in self.left and self.store.folder(self.left[i]) is not None])
+        self.outcome.reused += len(stored) * earlier
+        self.outcome.computed += len(stored) * (not earlier)
 
     def died(self, event: Died) -> list[list[Cell]]:
         """Its process ended: what was in progress fails, unless several cells were computed together.
@@ -64,9 +64,9 @@ class JobRecord:
         Returns what is to be tried again, in parts.
         """
         cells, together = self._in_progress.cells, self._in_progress.together
-        self._finished(cells, earlier=False)  # it may have ended before it could say so
+        self._finished(cells, earlier=False)  # it may have ended before it sent the event
         lost = [self.left[i] for i in cells if i in self.left]
-        if cells and not lost:  # it died between two turns
+        if cells and not lost:  # it died between two cells
             return self._rest()
         if together and len(lost) > 1:
             self.progress.note(f"{self.job.model}: {event.reason}; going on cell by cell")
@@ -90,7 +90,7 @@ class JobRecord:
             self.progress.note(f"failed {len(failed)} cells of {self.job.model} on {self.job.dataset}: {reason}{more}")
 
     def disqualified(self, reason: str, trace: str, log: str) -> None:
-        """The model did what none may do: what is left fails, and where nothing is left that must not pass for a success."""
+        """The model is disqualified: what is left fails. Where nothing is left, the model itself counts as failed."""
         if not self.left:
             self.outcome.failed.setdefault((self.job.model, reason, ""), []).append(self.job.model)
         self.fail(list(self.left), reason, trace, log)

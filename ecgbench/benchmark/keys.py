@@ -1,4 +1,4 @@
-"""What the keys of fits and cells rest on: everything that can change the number, nothing that cannot."""
+"""What the keys of fits and cells are made of: everything that can change the number, nothing that cannot."""
 
 from typing import Any
 

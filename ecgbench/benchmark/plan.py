@@ -1,4 +1,4 @@
-"""From what a user asks to a plan. Names are checked here, before anything heavy is loaded; no model is imported."""
+"""From a request to a plan. Names are checked here, before anything heavy is loaded; no model is imported."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -48,8 +48,8 @@ def resolve_tasks(names: Sequence[str]) -> list[str]:
 def check(request: Request) -> Request:
     """Resolve every name and refuse impossible numbers; imports no network."""
     least_of = {
-        "--seeds": (request.seeds, 1), "--limit": (3 if request.limit is None else request.limit, 3), "--epochs": (request.training.epochs, 1),
-        "--batch": (request.training.batch, 1), "--draws": (request.scoring.draws, 100),
+        "--seeds": (request.seeds, 1), "--limit": (3 if request.limit is None else request.limit, 3),
+        "--epochs": (request.training.epochs, 1), "--batch": (request.training.batch, 1), "--draws": (request.scoring.draws, 100),
         "--micro-batch": (1 if request.training.micro_batch is None else request.training.micro_batch, 1),
     }  # fmt: skip
     for flag, (value, least) in least_of.items():
@@ -59,22 +59,17 @@ def check(request: Request) -> Request:
         raise BadSetting(f"--lr {request.training.lr}: a learning rate is above 0; the default is --lr 0.001")
     if request.training.protocol == "linear":
         _only_fine_tuning(request.training)
-    for flag, chosen in (
-        ("models", request.models),
-        ("tasks", request.tasks),
-        ("policy", request.policies),
-        ("fit-seeds", request.fit_seeds),
-    ):
-        if not chosen:
-            raise BadSetting(f"--{flag} names nothing; leave it out for the default")
+    lists = {"--models": request.models, "--tasks": request.tasks, "--policy": request.policies, "--fit-seeds": request.fit_seeds}
+    for flag in (f for f, values in lists.items() if not values):
+        raise BadSetting(f"{flag} names nothing; leave it out for the default")
     for policy in request.policies:
         if plain(policy) not in (PAPER, NATIVE):
             known = [*adapters.names(), NATIVE, PAPER]
             if plain(policy) not in map(plain, known) and not policy.endswith(".py"):
                 raise UnknownName("policy", policy, known, "List them: ecgbench adapters")
-    entered = [m for m in request.models if plain(m) != ALL]
-    names = tuple(dict.fromkeys(models.resolve(m) for m in entered))
-    if entered != list(request.models):
+    named = [m for m in request.models if plain(m) != ALL]
+    names = tuple(dict.fromkeys(models.resolve(m) for m in named))
+    if named != list(request.models):
         names = tuple(models.names())
     weights_of(request.weights, names)
     real = [task for task, (_, card, _) in all_tasks().items() if not card.synthetic]
@@ -85,11 +80,11 @@ def check(request: Request) -> Request:
 
 def _only_fine_tuning(training: Training) -> None:
     usual = Training()
-    words = {
+    changed = {
         f"--micro-batch {training.micro_batch}": training.micro_batch != usual.micro_batch,
         "--lr-groups off": training.lr_groups != usual.lr_groups,
     }
-    for flag in (f for f, given in words.items() if given):
+    for flag in (f for f, given in changed.items() if given):
         raise BadSetting(f"{flag} is for --protocol finetune; add that, or leave it out")
 
 
@@ -117,18 +112,20 @@ def plan(request: Request, look: Look) -> Plan:
     for task in request.tasks:
         scored.setdefault(tasks[task][2].parent or task, []).append(task)
     weights = weights_of(request.weights, request.models)
-    # a model without a card fails later, at its own cost; until then it stands in the plan as a padded one
+    # a model that cannot be imported fails later; until then the plan lists it with policy zero
     usual = {m: look(m, None if weights[m] in (RANDOM, EITHER) else weights[m]) or "zero" for m in request.models}
     cells: list[Cell] = []
     for fit_task in scored:
         for model in request.models:
             policies = [_policy(p, usual[model]) for p in request.policies]
-            # where training leaves leads out, each policy has fits of its own; else one fit serves them all
-            for met, served in [(p, [p]) for p in policies] if request.training.leads == "random" else [("", policies)]:
-                words = {"task": fit_task, "model": model, "contract": request.contract, "weights": weights[model], "policy": met}
-                fits = [Fit(**words, seed=s) for s in request.fit_seeds]
+            # where training leaves leads out, each policy has fits of its own; else all share one fit
+            for trained, served in [(p, [p]) for p in policies] if request.training.leads == "random" else [("", policies)]:
+                fits = [
+                    Fit(task=fit_task, model=model, contract=request.contract, weights=weights[model], policy=trained, seed=seed)
+                    for seed in request.fit_seeds
+                ]
                 cells += grid(fits, settings(request.leads, request.seeds), served, scored)
-    made = Plan(
+    whole = Plan(
         name=request.name,
         cells=tuple(dict.fromkeys(cells)),
         training=request.training,
@@ -136,7 +133,7 @@ def plan(request: Request, look: Look) -> Plan:
         limit=request.limit,
         suite=request.suite,
     )
-    return made.powered()
+    return whole.powered()
 
 
 def _policy(name: str, default: str) -> str:

@@ -1,4 +1,4 @@
-"""What a person sees while a run is at work: bars on a terminal, plain lines elsewhere."""
+"""What a person sees during a run: bars on a terminal, plain lines elsewhere."""
 
 import sys
 import time
@@ -17,7 +17,7 @@ EVERY = 15.0
 
 
 class Watcher(Protocol):
-    """Told what the run is doing."""
+    """Shows what a run is doing."""
 
     def note(self, text: str) -> None:
         """One line about something that is done."""
@@ -108,7 +108,7 @@ class EventDisplay:
         self._stages: dict[tuple[str, int], tuple[ExitStack, Callable[[int], None]]] = {}
 
     def __call__(self, event: Event) -> None:
-        """Show an event; one of a stage that is not open is passed over."""
+        """Show an event; one of a stage that is not open is ignored."""
         match event:
             case Note():
                 self.progress.note(event.text)

@@ -1,4 +1,4 @@
-"""The words of a job: whatever it has to say becomes an event."""
+"""Turns what happens in a job into events."""
 
 import traceback
 from collections.abc import Callable, Iterator, Sequence
@@ -16,7 +16,7 @@ LONGEST_REASON, LONGEST_TRACE = 500, 20_000
 
 
 class Reporter:
-    """Says what happens in one job; to the code that computes it is a display of progress like any other."""
+    """Emits the events of one job; a Watcher to the code that computes."""
 
     def __init__(self, job: str, emit: Emit) -> None:
         self.job, self.emit = job, emit
@@ -49,11 +49,11 @@ class Reporter:
         self.emit(events.Skipped(self.job, (cell.identity,), reason))
 
     def failed(self, cells: Sequence[Cell], reason: str, trace: str) -> None:
-        """Cells that an exception cost; the store says why."""
+        """Cells that failed with an exception; the store says why."""
         self.emit(events.Failed(self.job, _names(cells), reason, trace))
 
     def disqualified(self, reason: str, trace: str) -> None:
-        """The model did what none may do."""
+        """No number of the model can be trusted."""
         self.emit(events.Disqualified(self.job, reason, trace))
 
 

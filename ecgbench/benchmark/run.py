@@ -1,5 +1,7 @@
-"""Compute what a plan lacks: one loop that gives jobs to an engine and takes their events. A failing cell leaves a reason and the
-others go on."""
+"""Compute what a plan lacks: one loop that gives jobs to an engine and takes their events.
+
+A failing cell leaves a reason, and the others go on.
+"""
 
 import shutil
 import time
@@ -25,7 +27,7 @@ from ecgbench.results.invocation import Invocation
 from ecgbench.results.store import Store
 
 WAIT = 1.0
-"""Seconds between two looks at what another run is computing."""
+"""Seconds between two checks of what another run is computing."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +43,7 @@ class Run:
 
     def __init__(self, plan: Plan, folders: Folders, watcher: Watcher, engine: Engine, device: str = "cpu") -> None:
         self.folders, self.watcher, self.engine, self.device = folders, watcher, engine, device
-        self.store, self.asked, self.tasks, self.outcome = Store(folders.out), plan, all_tasks(), Outcome()
+        self.store, self.requested, self.tasks, self.outcome = Store(folders.out), plan, all_tasks(), Outcome()
         self.display = EventDisplay(watcher)
         self.ready: set[str] = set()
         """Datasets that are prepared."""
@@ -54,16 +56,16 @@ class Run:
         self.submitted = 0
 
     def __call__(self, keep_features: bool = True) -> Outcome:
-        """Compute every cell that is not finished. Raises what a user must mend.
+        """Compute every cell that is not finished. EcgbenchError for what a user must correct first.
 
         Without `keep_features` cells refer to no features, and those of windows are removed at the end.
         """
         self.keep_features = keep_features
         sweep(self.store.path)
-        self.plan = self.store.write_plan(self.asked)
+        self.plan = self.store.write_plan(self.requested)
         command = Invocation(self.store, self.device)
-        asked = set(self.asked.cells)
-        self.cells = [c for c in self.plan.cells if c in asked or self._entered(c)]
+        requested = set(self.requested.cells)
+        self.cells = [c for c in self.plan.cells if c in requested or self._known(c)]
         self._compute(self._jobs())
         if not keep_features:
             for model, dataset in {(c.fit.model, self.tasks[c.task][0]) for c in self.cells}:
@@ -71,12 +73,12 @@ class Run:
         command.end(self.outcome.computed)
         return self.outcome
 
-    def _entered(self, cell: Cell) -> bool:
-        """Whether the names of an earlier plan's cell are known to this process; a plug-in's are only where its path is given."""
-        here = cell.fit.model in models.names() and cell.policy in (*adapters.names(), NATIVE) and cell.task in self.tasks
-        if not here:
-            self.watcher.note(f"left as it is, for it enters by a path that this command does not name: {cell.label}")
-        return here
+    def _known(self, cell: Cell) -> bool:
+        """Whether the names of an earlier plan's cell are known to this process; those of a plug-in only where its path is given."""
+        known = cell.fit.model in models.names() and cell.policy in (*adapters.names(), NATIVE) and cell.task in self.tasks
+        if not known:
+            self.watcher.note(f"left as it is, this command does not name the file of its plug-in: {cell.label}")
+        return known
 
     def _jobs(self) -> list[Compute]:
         """The cells, grouped as they are computed: per model and dataset, fine-tuned ones per fit; in the order of the plan."""
@@ -86,10 +88,10 @@ class Run:
             linear = self.plan.training.protocol == "linear"
             groups.setdefault((fit.model, fit.weights, fit.contract, dataset, linear or fit), []).append(cell)
         names = list(dict.fromkeys(k[0] for k in groups))
-        whole, entered = replace(self.plan, suite=None), plugins()
+        whole, registered = replace(self.plan, suite=None), plugins()
         return [
             Compute(
-                model=model, dataset=dataset, folders=self.folders, device=self.device, plugins=entered,
+                model=model, dataset=dataset, folders=self.folders, device=self.device, plugins=registered,
                 keep_features=self.keep_features, plan=replace(whole, cells=tuple(cells)),
             )
             for (model, _, _, dataset, _), cells in sorted(groups.items(), key=lambda item: names.index(item[0][0]))
@@ -112,7 +114,7 @@ class Run:
                 claim.lock.close()
 
     def _submit(self) -> None:
-        """Give the engine what it can take: first what is claimed, then what no other run is at."""
+        """Claim jobs that no other run computes, and give the engine as many as it takes at once."""
         for job in list(self.waiting):
             if len(self.in_flight) + len(self.claimed) >= self.engine.slots:
                 break
@@ -132,7 +134,7 @@ class Run:
             self.engine.submit(job)
 
     def _take(self, event: Event) -> None:
-        """One event of a job in flight; one of any other job is passed over."""
+        """One event of a job in flight; one of any other job is ignored."""
         if event.job not in self.in_flight:
             return
         record, claim = self.in_flight[event.job]

@@ -1,4 +1,4 @@
-"""Computes the cells of one job. Whatever a model does meanwhile costs its own cells and no others."""
+"""Computes the cells of one job. Where a model fails, its own cells fail and no others."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,10 +9,10 @@ import numpy as np
 
 from ecgbench import gates, models
 from ecgbench.benchmark import disqualified, fit, keys
-from ecgbench.benchmark.cell import Wanted, compute
+from ecgbench.benchmark.cell import CellRequest, compute
 from ecgbench.benchmark.described import dataset_facts, network_facts
 from ecgbench.benchmark.evaluation import Evaluation
-from ecgbench.benchmark.job import Compute, Job, enter
+from ecgbench.benchmark.job import Compute, Job, register
 from ecgbench.benchmark.plan import all_tasks
 from ecgbench.benchmark.reporter import Reporter, reason_of, trace_of
 from ecgbench.cells import Cell, key
@@ -26,38 +26,39 @@ from ecgbench.weights import released
 from ecgbench.weights.load import digest
 
 STOPS = (BadWeights, WriteError)
-"""The user's to mend before anything else is worth computing: the run stops."""
+"""What the user must correct before anything else is computed: the run stops."""
 DISQUALIFIES = (LeakError, gates.GateError)
+"""What a model must never do: no number of it can be trusted, so all its other cells fail."""
 _LIMITED = (PolicyError, gates.FitError)
-"""What a model must never do: no number of it could be trusted, so all that is left of it fails."""
+"""Of those, errors that fail the current cells only."""
 
 
-def _grave(error: Exception) -> bool:
-    """Whether an error stops the run or disqualifies the model, and does not only cost the cells that met it."""
+def _is_fatal(error: Exception) -> bool:
+    """Whether an error stops the run or disqualifies the model, rather than failing the current cells only."""
     return isinstance(error, (*STOPS, *DISQUALIFIES)) and not isinstance(error, _LIMITED)
 
 
 def work(job: Compute, reporter: Reporter) -> None:
     """Compute a job. EcgbenchError for what stops the whole run; everything else is an event."""
-    _Work(job, reporter)()
+    _CellComputation(job, reporter)()
 
 
 def take_part() -> None:
-    """In every process of torchrun but the first: do this process's share of each fine-tuning, until the first is done."""
+    """In every process of torchrun but the first: do this process's share of each fine-tuning, until the first process has finished."""
     while (message := ranks.hear()) is not None:
         job = Job.from_json(message["job"])
         assert isinstance(job, Compute)
-        enter(job.plugins)
+        register(job.plugins)
         _share(job)
 
 
 def _share(job: Compute) -> None:
-    mine = _Work(job, Reporter(job.id, lambda event: None))
+    mine = _CellComputation(job, Reporter(job.id, lambda event: None))
     fitted = job.plan.fits[0]
     fit.train(mine._evaluation(), fitted, mine.tasks[fitted.task][2], job.plan.training, mine.store)
 
 
-class _Work:
+class _CellComputation:
     """The cells of a job, one stage after the other."""
 
     def __init__(self, job: Compute, reporter: Reporter) -> None:
@@ -69,13 +70,13 @@ class _Work:
         """Cells that failed in this job."""
 
     def __call__(self) -> None:
-        who = ""
+        identity = ""
         try:
-            with self._at_the_cost_of(self.cells):
+            with self._failing(self.cells):
                 models.get(self.job.model)  # a plug-in's import may fail in any way
                 evaluation = self._evaluation()
-                who = disqualified.identity(evaluation)
-                if (reason := disqualified.reason_against(self.store.path, self.job.model, who)) is not None:
+                identity = disqualified.identity(evaluation)
+                if (reason := disqualified.reason_against(self.store.path, self.job.model, identity)) is not None:
                     self.reporter.disqualified(reason, "")
                     return
                 self._identify(evaluation)
@@ -84,20 +85,20 @@ class _Work:
                 gates.unchanged(evaluation.network.card.title, evaluation.network.sha256, digest(evaluation.network.module))
         except DISQUALIFIES as error:
             reason, trace = reason_of(error), trace_of(error)
-            if who:
-                disqualified.disqualify(self.store.path, self.job.model, who, reason, trace)
+            if identity:
+                disqualified.disqualify(self.store.path, self.job.model, identity, reason, trace)
             self.reporter.disqualified(reason, trace)
 
     def _evaluation(self) -> Evaluation:
-        asked = self.plan.training.of_the_encoder
+        precision = self.plan.training.of_the_encoder
         built = network.build(self.job.model, self.job.weights, self.job.device)
         contract = built.card.contract(self.plan.fits[0].contract)
-        built = built.in_precision(asked, contract)
+        built = built.in_precision(precision, contract)
         used = built.source["name"], built.source["file"]
         for layout in (w for w in built.card.weights if w.name in used or w.file in used):
             released.show_terms(self.job.model, layout, self.reporter.note)
-        if built.precision != asked:
-            self.reporter.note(f"{built.card.title}: features in {asked} are off by more than 1 %; it computes in {built.precision}")
+        if built.precision != precision:
+            self.reporter.note(f"{built.card.title}: features in {precision} are off by more than 1 %; it computes in {built.precision}")
         prepared = prepare(self.job.dataset, self.job.folders.data, self.job.folders.prepared)
         selection = Selection(prepared, self.plan.limit)
         return Evaluation(built, contract, selection, self.store, self.reporter)
@@ -106,7 +107,7 @@ class _Work:
         for trained in dict.fromkeys(c.fit.policy for c in todo):
             for fitted in [f for f in dict.fromkeys(c.fit for c in todo) if f.policy == trained]:
                 part = [c for c in todo if c.fit == fitted]
-                with self._at_the_cost_of(part):
+                with self._failing(part):
                     self.reporter.in_progress(part)
                     fit.features(evaluation, fitted, self.plan.training)
         todo = [c for c in todo if c not in self.lost]
@@ -116,7 +117,7 @@ class _Work:
     def _finetune(self, evaluation: Evaluation, todo: list[Cell]) -> None:
         for fitted in dict.fromkeys(c.fit for c in todo):
             part = [c for c in todo if c.fit == fitted]
-            with self._at_the_cost_of(part):
+            with self._failing(part):
                 self.reporter.in_progress(part)
                 call = partial(ranks.call, {"job": self.job.of([c for c in self.job.plan.cells if c.fit == fitted]).to_json()})
                 tuned = fit.tuned(evaluation, fitted, self.tasks[fitted.task][2], self.plan.training, (self.store, call))
@@ -133,31 +134,31 @@ class _Work:
         try:
             evaluation.compute(policy, np.concatenate(wanted), what, scoring.draw == "window")
         except Exception as error:
-            if _grave(error):
+            if _is_fatal(error):
                 raise
-            # of one lead setting, perhaps: each cell tries again what it needs
+            # perhaps one lead setting is at fault: each cell computes again what it needs
             self.reporter.note(f"{evaluation.name}: {what}: {reason_of(error)}; going on cell by cell")
         for cell, needed in zip(cells, wanted, strict=True):
             self.reporter.in_progress([cell])
-            with self._at_the_cost_of([cell]):
+            with self._failing([cell]):
                 evaluation.compute(policy, needed, what, scoring.draw == "window")
                 task, fit_task = (self.tasks[name][2] for name in (cell.task, cell.fit.task))
                 head = fit.head(evaluation, cell.fit, fit_task, self.plan.training, self.store)
-                wanted_cell = Wanted(
+                request = CellRequest(
                     cell=cell, tasks=(task, fit_task), scoring=scoring, key_facts=self.key_facts[cell],
                     references=self.references[cell], keep_features=self.job.keep_features,
                 )  # fmt: skip
-                macro = compute(evaluation, wanted_cell, head, self.store)
+                macro = compute(evaluation, request, head, self.store)
                 self.reporter.finished(cell)
                 self.reporter.note(f"{cell.label}: macro {100 * macro:.1f}")
 
     @contextmanager
-    def _at_the_cost_of(self, cells: list[Cell]) -> Iterator[None]:
-        """Whatever fails inside costs these cells and no others, except what stops the run or disqualifies the model."""
+    def _failing(self, cells: list[Cell]) -> Iterator[None]:
+        """An error inside fails these cells and no others, unless it stops the run or disqualifies the model."""
         try:
             yield
         except Exception as error:
-            if _grave(error):
+            if _is_fatal(error):
                 raise
             self.lost |= set(cells)
             reason, trace = reason_of(error), trace_of(error)
@@ -166,14 +167,14 @@ class _Work:
             self.reporter.failed(cells, reason, trace)
 
     def _identify(self, evaluation: Evaluation) -> None:
-        """Store, before anything is computed, what the cells rest on and where they will lie."""
+        """Store, before anything is computed, the keys of the cells and the facts they share."""
         shared = {
             "model": self.store.add_facts("models", network_facts(evaluation)),
             "dataset": self.store.add_facts("datasets", dataset_facts(evaluation.selection)),
         }
         for policy in dict.fromkeys(c.policy for c in self.cells):
             part = [c for c in self.cells if c.policy == policy]
-            with self._at_the_cost_of(part):
+            with self._failing(part):
                 for cell in part:
                     task, fit_task = self.tasks[cell.task][2], self.tasks[cell.fit.task][2]
                     fitted = key(keys.fit_facts(evaluation, cell.fit, fit_task, self.plan.training))
@@ -184,7 +185,7 @@ class _Work:
         self.store.add_keys({c.identity: key(self.key_facts[c]) for c in self.cells})
 
     def _is_over(self, evaluation: Evaluation, cell: Cell) -> bool:
-        """Whether a cell is finished already or cannot run; the latter is stored and said."""
+        """Whether a cell is finished already or cannot run; the latter is stored and reported."""
         if self.store.folder(cell) is not None:
             self.reporter.finished(cell, earlier=True)
             return True

@@ -4,9 +4,9 @@
 process ends at once when its standard input closes: it does not outlive the run that started it.
 
 `python -m ecgbench.benchmark.worker JOB.json EVENTS.jsonl`: one job, its events appended to a file; for machines that share a disk only.
-Its results are there for `ecgbench report` even where no run has asked for them.
+`ecgbench report` finds its results, although no run gave the job.
 
-Standard output and error are the model's own to write to.
+The model may write to standard output and error.
 """
 
 import contextlib
@@ -40,12 +40,12 @@ def main() -> None:
     os.set_inheritable(pipe := int(sys.argv[1]), False)
     jobs: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
     threading.Thread(target=_listen, args=(os.dup(0), jobs), daemon=True).start()
-    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)  # a model that asks its standard input finds nothing there
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)  # standard input is empty for a model that reads it
     with os.fdopen(pipe, "wb", buffering=0) as out:
         try:
             while True:
                 _carry_out(jobs.get(), out)
-        except BaseException:  # the end of the interpreter would wait for the thread that listens
+        except BaseException:  # a normal exit would wait for the thread that listens
             traceback.print_exc()
             sys.stderr.flush()
             os._exit(70)
@@ -53,7 +53,7 @@ def main() -> None:
 
 def _carry_out(data: dict[str, Any], out: BinaryIO, alone: bool = False) -> Event:
     """Carry a job out and write its events; returns the last."""
-    from ecgbench.benchmark.carry_out import carry_out  # seconds of imports, during which the run may die already
+    from ecgbench.benchmark.carry_out import carry_out  # seconds of imports; the run may die meanwhile
     from ecgbench.benchmark.job import Job
 
     file, last = os.fstat(out.fileno()), Event("")
@@ -61,8 +61,8 @@ def _carry_out(data: dict[str, Any], out: BinaryIO, alone: bool = False) -> Even
     def emit(event: Event) -> None:
         nonlocal last
         last = event
-        if not os.path.samestat(file, os.fstat(out.fileno())):  # the model closed it, and the number is another file's by now
-            raise OSError("the way of events was closed")
+        if not os.path.samestat(file, os.fstat(out.fileno())):  # the model closed it, and its number now belongs to another file
+            raise OSError("the file of events was closed")
         if isinstance(event, Failed | Disqualified):
             with contextlib.suppress(OSError, ValueError):  # closed by the model
                 print(event.trace, file=sys.stderr, flush=True)  # into the log
@@ -85,10 +85,10 @@ def _listen(source: int, jobs: "queue.SimpleQueue[dict[str, Any]]") -> None:
 
 
 def _bind_to_the_run() -> None:
-    """It dies with the run even when it is stuck, leaves an interrupt to the run, and goes first where memory runs out."""
+    """The process dies with the run even when it is stuck, ignores an interrupt, and is killed first where memory runs out."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     goes_first()
-    with contextlib.suppress(OSError, AttributeError):  # Linux only; elsewhere the end of standard input must do
+    with contextlib.suppress(OSError, AttributeError):  # Linux only; elsewhere the end of standard input ends it
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 

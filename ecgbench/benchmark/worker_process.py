@@ -1,4 +1,4 @@
-"""A worker seen from the run that started it: jobs go in, events come out, and what the models print goes to a log."""
+"""A worker process, as the run that started it sees it: jobs go in, events come out, and what the models print goes to a log."""
 
 import contextlib
 import json
@@ -24,8 +24,8 @@ HEAD, TAIL = 1 << 20, 1 << 16
 START = 120.0
 """Seconds that a new process may take to import what every job needs, before patience with the model begins."""
 POLL = 0.25
-"""Seconds between two looks at whether a silent process still lives."""
-GARBAGE = "its process was ended, for the model wrote into the pipe of its events"
+"""Seconds between two checks whether a silent process still lives."""
+GARBAGE = "its process was ended: the model wrote into the pipe of its events"
 
 
 class WorkerProcess:
@@ -35,17 +35,17 @@ class WorkerProcess:
         self.log, self.patience = log, patience
         self.job: Job | None = None
         """The job in flight."""
-        self._pipe, theirs = os.pipe()
-        words = [sys.executable, "-m", "ecgbench.benchmark.worker", str(theirs)]
+        self._pipe, write_end = os.pipe()
+        command = [sys.executable, "-m", "ecgbench.benchmark.worker", str(write_end)]
         self._process = subprocess.Popen(
-            words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, pass_fds=(theirs,), bufsize=0,
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, pass_fds=(write_end,), bufsize=0,
             start_new_session=True,
         )  # fmt: skip
-        os.close(theirs)
+        os.close(write_end)
         assert self._process.stdout is not None
         self._drain = threading.Thread(target=_drain, args=(self._process.stdout, log), daemon=True)
         self._drain.start()
-        self._lines, self._loaded, self._closed, self._heard = Lines(), False, False, 0.0
+        self._lines, self._loaded, self._closed, self._last_event = Lines(), False, False, 0.0
 
     @property
     def alive(self) -> bool:
@@ -59,7 +59,7 @@ class WorkerProcess:
     def submit(self, job: Job) -> None:
         """Give it a job; it must have none."""
         assert self._process.stdin is not None
-        self.job, self._heard = job, time.monotonic()
+        self.job, self._last_event = job, time.monotonic()
         with contextlib.suppress(BrokenPipeError):  # it died between two jobs: `events` finds out
             self._process.stdin.write((json.dumps(job.to_json()) + "\n").encode())
 
@@ -72,7 +72,7 @@ class WorkerProcess:
             data = self._data(min(POLL, max(0.0, until - time.monotonic())))
             try:
                 for event in self._lines.feed(data):
-                    yield self._taken(event)
+                    yield self._checked(event)
                     if self.job is None:
                         return
             except BadEvent:
@@ -80,7 +80,7 @@ class WorkerProcess:
                 return
             if data:
                 return
-            if reason := self._lost():
+            if reason := self._why_lost():
                 yield self._died(reason)
                 return
             if time.monotonic() >= until:
@@ -92,24 +92,24 @@ class WorkerProcess:
         data = os.read(self._pipe, 1 << 16)
         self._closed = not data  # an end is readable for ever
         if self._closed and self.alive:
-            time.sleep(POLL)  # it closed its end and is about to go, or lives on without a voice until patience ends
+            time.sleep(POLL)  # it closed its end: it is about to exit, or it stays silent until patience ends
         return data
 
     def _readable(self, seconds: float) -> bool:
         return bool(select.select([self._pipe], [], [], seconds)[0])
 
-    def _taken(self, event: Event) -> Event:
-        """An event of the job in flight; BadEvent for one of another job and for those that are an engine's to give."""
+    def _checked(self, event: Event) -> Event:
+        """An event of the job in flight; BadEvent for one of another job and for those that only an engine may send."""
         if self.job is None or event.job != self.job.id or isinstance(event, Died):
-            raise BadEvent(f"{event} is of no job that is in flight")
-        self._heard, self._loaded = time.monotonic(), self._loaded or isinstance(event, Started)
+            raise BadEvent(f"{event} is not of the job in flight")
+        self._last_event, self._loaded = time.monotonic(), self._loaded or isinstance(event, Started)
         if isinstance(event, Over | Stopped):
             self.job = None
         return replace(event, log=self.printed()) if isinstance(event, Failed | Disqualified) else event
 
-    def _lost(self) -> str:
-        """Why nothing more is to be expected, or ""."""
-        if time.monotonic() - self._heard > (self.patience if self._loaded else max(self.patience, START)):
+    def _why_lost(self) -> str:
+        """Why no further event will come, or ""."""
+        if time.monotonic() - self._last_event > (self.patience if self._loaded else max(self.patience, START)):
             return f"no progress for {self.patience:g} s, so it was ended (--cell-timeout)"
         if not self.alive and (self._closed or not self._readable(0)):
             return ended_in_words(self._process.returncode)
@@ -124,10 +124,10 @@ class WorkerProcess:
     def printed(self) -> str:
         """The file with what a model wrote to standard output and error; "" where it wrote nothing.
 
-        What a living process has said already may still be on its way to the file, so that is waited for a second.
+        Output of a living process may still be on its way to the file, so it waits up to a second.
         """
-        asked = time.monotonic()
-        while self.alive and not self.log.exists() and time.monotonic() - asked < 1:
+        started = time.monotonic()
+        while self.alive and not self.log.exists() and time.monotonic() - started < 1:
             time.sleep(0.01)
         return str(self.log) if self.log.exists() else ""
 
@@ -146,7 +146,7 @@ class WorkerProcess:
 
 
 def log_file(folder: Path, name: str) -> Path:
-    """Where the output of models is kept that run under a name."""
+    """The file with the output of the models that run under a name."""
     return folder / f"{folder_name(name)}.log"
 
 

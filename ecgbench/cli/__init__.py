@@ -35,7 +35,7 @@ def main() -> None:
     """The program: exit codes 0 done, 1 some cells or a check failed, 2 bad input, 130 interrupted."""
     try:
         code = app(standalone_mode=False) or 0
-        if code == 130:  # typer has met the interruption, silently
+        if code == 130:  # typer caught the interrupt and printed nothing
             _stop()
         sys.exit(code)
     except EcgbenchError as error:
@@ -46,20 +46,20 @@ def main() -> None:
     except KeyboardInterrupt:
         _stop()
     except Exception as error:
-        # typer carries its own copy of click in some versions, so its errors are known by what they offer
+        # some versions of typer have their own copy of click, so its errors are known by their methods
         if type(error).__name__ == "Abort":
             _stop()
         if not hasattr(error, "format_message"):
             raise
-        asked = getattr(getattr(error, "ctx", None), "command_path", "ecgbench")
+        command = getattr(getattr(error, "ctx", None), "command_path", "ecgbench")
         if type(error).__name__ == "NoArgsIsHelpError":
             typer.echo(error.format_message(), err=True)
             sys.exit(2)
-        _complain(f"{error.format_message().rstrip('.')}; see {asked} --help")
+        _complain(f"{error.format_message().rstrip('.')}; see {command} --help")
 
 
 def _complain(message: str) -> None:
-    print(f"ecgbench: {line(message)}", file=sys.stderr)  # names in a file may hold what a terminal obeys
+    print(f"ecgbench: {line(message)}", file=sys.stderr)  # names in a file may hold control characters
     sys.exit(2)
 
 

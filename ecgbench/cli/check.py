@@ -1,4 +1,4 @@
-"""`ecgbench check model | adapter | dataset | metric | parity`: the promises, tested by anyone."""
+"""`ecgbench check model | adapter | dataset | metric | parity`: what a plug-in must do, tested."""
 
 import json
 from pathlib import Path
@@ -6,14 +6,13 @@ from typing import Any
 
 import typer
 
+from ecgbench.cli.lists import JSON
 from ecgbench.cli.run import DATA, PREPARED
-
-JSON = typer.Option(False, "--json", help="Rows as one JSON array.")
 
 
 def add(app: typer.Typer) -> None:
     """Add the group to the program."""
-    group = typer.Typer(help="Check that a model keeps its promises, and that it is the authors' network.", no_args_is_help=True)
+    group = typer.Typer(help="Check that a plug-in does what it must, and that a model is the authors' network.", no_args_is_help=True)
     group.command("model")(model)
     group.command("adapter")(adapter)
     group.command("dataset")(dataset)

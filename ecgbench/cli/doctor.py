@@ -42,8 +42,8 @@ def doctor(
         raise BadSetting(f"--timeout {timeout:g}: seconds, 1 to 3600; the default is 120")
     typed = [word.strip() for word in (models or "").split(",") if word.strip()]
     named = [room.resolve(word) for word in typed]
-    asked = room.names() if all(word.endswith(".py") for word in typed) else list(dict.fromkeys(named))
-    report = examine(asked, data, prepared, timeout, lambda text: typer.echo(f"{line(text)} ...", err=True))
+    tried = room.names() if all(word.endswith(".py") for word in typed) else list(dict.fromkeys(named))
+    report = examine(tried, data, prepared, timeout, lambda text: typer.echo(f"{line(text)} ...", err=True))
     typer.echo(json.dumps(report, indent=1) if as_json else "\n".join(_page(report)))
     if not report["ok"]:
         raise typer.Exit(1)
@@ -124,7 +124,7 @@ def _end(report: Report) -> Iterator[str]:
 def _lines(head: str, text: str, margin: int = MARGIN) -> Iterator[str]:
     """Text beside a heading, in lines of at most WIDTH."""
     fill = textwrap.TextWrapper(WIDTH, f"{head:{margin}}", " " * (margin or 2))
-    fill.break_long_words = fill.break_on_hyphens = False  # an address or a path is there to be copied
+    fill.break_long_words = fill.break_on_hyphens = False  # an address or a path must stay whole, to be copied
     yield from fill.wrap(line(text))
 
 

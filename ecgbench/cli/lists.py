@@ -1,4 +1,4 @@
-"""`ecgbench tasks | adapters | metrics | reports | engines`: what there is, as a table or as JSON; `ecgbench models` shows
+"""`ecgbench tasks | adapters | metrics | reports | engines`: what is available, as a table or as JSON; `ecgbench models` shows
 its table with these."""
 
 import json
@@ -47,7 +47,7 @@ def tasks(as_json: bool = JSON, data: Path = DATA, prepared: Path = PREPARED) ->
 
 
 def adapters(as_json: bool = JSON) -> None:
-    """Policies: how missing leads are met."""
+    """Policies: how missing leads are filled."""
     from ecgbench import adapters as room
     from ecgbench.adapt import NATIVE
 
@@ -61,8 +61,8 @@ def metrics(as_json: bool = JSON) -> None:
     from ecgbench import metrics as room
     from ecgbench.cards import MetricCard, facts
 
-    found = [{"name": name, **facts(card)} for name, card in cards(room.ROOM, MetricCard)]
-    rows = found if as_json else [{**m, "range": "{:g} to {:g}".format(*m["range"])} for m in found]
+    rows = [{"name": name, **facts(card)} for name, card in cards(room.ROOM, MetricCard)]
+    rows = rows if as_json else [{**m, "range": "{:g} to {:g}".format(*m["range"])} for m in rows]
     show(rows, as_json, ("name", "title", "direction", "range", "summary"))
 
 
@@ -70,8 +70,8 @@ def reports(as_json: bool = JSON) -> None:
     """Reports that `ecgbench report` writes, and of what."""
     from ecgbench import reports as room
 
-    found = cards(room.ROOM, room.ReportCard)
-    rows = [{"name": name, "title": card.title, "reads": card.reads, "summary": card.summary} for name, card in found]
+    known = cards(room.ROOM, room.ReportCard)
+    rows = [{"name": name, "title": card.title, "reads": card.reads, "summary": card.summary} for name, card in known]
     show(rows, as_json, ("name", "reads", "summary"))
 
 
@@ -87,7 +87,7 @@ def _summary(module: ModuleType) -> str:
 
 
 def cards(room: Room, kind: type) -> Iterator[tuple[str, Any]]:
-    """Names and cards; a plug-in whose card is of another kind costs one line on standard error."""
+    """Names and cards; a plug-in whose card is of another kind is left out, with a line on standard error."""
     for name, module in _modules(room):
         if isinstance(module.CARD, kind):
             yield name, module.CARD
@@ -96,7 +96,7 @@ def cards(room: Room, kind: type) -> Iterator[tuple[str, Any]]:
 
 
 def _modules(room: Room) -> Iterator[tuple[str, ModuleType]]:
-    """Names and modules; a plug-in that cannot be imported costs one line on standard error."""
+    """Names and modules; a plug-in that cannot be imported is left out, with a line on standard error."""
     for name in room.names():
         try:
             module = room.get(name)

@@ -1,4 +1,4 @@
-"""`ecgbench models`: what there is; `ecgbench models fetch`: the authors' weights into this machine's cache; `pack`: our own to ship."""
+"""`ecgbench models`: which there are; `ecgbench models fetch`: the authors' weights into this machine's cache; `pack`: our own to ship."""
 
 import gc
 from contextlib import ExitStack
@@ -58,13 +58,13 @@ def fetch(
     ),
     force: bool = typer.Option(False, "--force", help="Convert anew what is here already."),
 ) -> None:  # fmt: skip
-    """Get authors' weights: download, prove, read without running anything, convert to safetensors in your cache.
+    """Get authors' weights: download, check the hash, read without running anything, convert to safetensors in your cache.
 
     Every tensor of the network must be in the file, under its name and in
     its shape, or nothing is stored. Then `--weights released` of the other
     commands loads the conversion, which lies in your cache folder (or in
     ECGBENCH_WEIGHTS) and never in a repository. What a licence forbids is
-    said once.
+    printed once.
 
     A file that your browser has downloaded is given with --from, or put
     into the folder that the error names:
@@ -76,26 +76,26 @@ def fetch(
     """
     from ecgbench import models as room
 
-    asked = _asked(names, weights)
-    if given is not None and len(asked) != 1:
-        raise BadSetting(f"--from {given}: one file is the weights of one model, not of {len(asked)}; name one")
-    for name in asked:
+    chosen = _chosen(names, weights)
+    if given is not None and len(chosen) != 1:
+        raise BadSetting(f"--from {given}: one file is the weights of one model, not of {len(chosen)}; name one")
+    for name in chosen:
         if not room.ROOM.card(name).weights:
             raise BadSetting(f"no weights of {room.ROOM.card(name).title} are released; leave out {name}")
     from ecgbench.weights import convert
 
     failed = 0
-    for name in asked:
+    for name in chosen:
         try:
-            with _Voice(name) as voice:
-                convert.fetch(name, weights, given, lock, force, voice)
+            with _Progress(name) as progress:
+                convert.fetch(name, weights, given, lock, force, progress)
         except EcgbenchError as error:
-            if len(asked) == 1:
+            if len(chosen) == 1:
                 raise
             failed += 1
             typer.echo(f"ecgbench: {name}: {' '.join(str(error).split())}", err=True)
     if failed:
-        typer.echo(f"{len(asked) - failed} of {len(asked)} are here")
+        typer.echo(f"{len(chosen) - failed} of {len(chosen)} are here")
         raise typer.Exit(1)
 
 
@@ -105,9 +105,9 @@ def pack(
 ) -> None:
     """Make the files that ship of a pre-training: weights in float16, pretraining.json, curves.
 
-    The encoder must be the one that the folder's pretraining.json tells
-    of. The same pre-training gives the same bytes. The sha256 that is
-    printed belongs on LAEF's card, which proves the file at every load.
+    The encoder must be the one that the folder's pretraining.json
+    names. The same pre-training gives the same bytes. The sha256 that is
+    printed belongs on LAEF's card; the file is compared with it at every load.
     """
     from ecgbench.weights import pack
 
@@ -117,17 +117,17 @@ def pack(
     typer.echo(f"sha256 {shipped['sha256']}")
 
 
-def _asked(names: list[str], weights: str) -> list[str]:
+def _chosen(names: list[str], weights: str) -> list[str]:
     from ecgbench import models as room
 
     if "all" not in names:
         return list(dict.fromkeys(room.resolve(name) for name in names))
     if len(names) > 1:
         raise BadSetting(f"models fetch {' '.join(names)}: all stands alone")
-    found = [name for name in room.names() if room.ROOM.built_in(name) and any(w.name == weights for w in room.ROOM.card(name).weights)]
-    if not found:
+    published = [name for name in room.names() if room.ROOM.built_in(name) and any(w.name == weights for w in room.ROOM.card(name).weights)]
+    if not published:
         raise BadSetting(f"--weights {weights}: no model has weights of that name; see ecgbench models --json")
-    return found
+    return published
 
 
 def _where(published: bool, here: list[str]) -> str:
@@ -136,8 +136,8 @@ def _where(published: bool, here: list[str]) -> str:
     return "not here" if not here else "here" if here == ["released"] else ", ".join(here)
 
 
-class _Voice:
-    """Says on the screen how one model's weights are obtained."""
+class _Progress:
+    """Shows how the weights of one model are obtained."""
 
     def __init__(self, name: str) -> None:
         from ecgbench.benchmark.progress import watcher
@@ -145,14 +145,14 @@ class _Voice:
         self._name, self._watcher, self._stage, self._shown = name, watcher(), ExitStack(), 0
         self._advance = lambda n: None
 
-    def __enter__(self) -> "_Voice":
+    def __enter__(self) -> "_Progress":
         return self
 
     def __exit__(self, *_: object) -> None:
         self._stage.close()
 
     def note(self, text: str) -> None:
-        """One line; a bar that stands ends before it."""
+        """One line; an open bar ends before it."""
         self._stage.close()
         self._watcher.note(text)
 

@@ -3,7 +3,7 @@
 import sys
 import time
 from collections.abc import Callable
-from contextlib import AbstractContextManager, ExitStack, nullcontext
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -45,7 +45,7 @@ def pretrain(
     weight_decay: float = typer.Option(None, "--weight-decay", help="Added to the gradient (Adam); with --adamw decoupled."),
     adamw: bool = typer.Option(None, "--adamw", help="AdamW instead of the paper's Adam."),
     precision: str = typer.Option(None, "--precision", help="bf16 or float32, of the forward pass of training."),
-    checkpoint_every: int = typer.Option(None, "--checkpoint-every", help="Steps between two checkpoints: what a kill may lose."),
+    checkpoint_every: int = typer.Option(None, "--checkpoint-every", help="Steps between two checkpoints: at most these are lost."),
     probe_every: int = typer.Option(None, "--probe-every", help="Steps between two encoders that are kept and measured."),
     seed: int = typer.Option(None, "--seed", help="Of weights, codebooks, masks and windows."),
     wandb: str = typer.Option(None, "--wandb", metavar="PROJECT", help="Log to Weights & Biases too (pip install wandb)."),
@@ -71,16 +71,16 @@ def pretrain(
     from ecgbench import models
     from ecgbench.pretraining import recipe as recipes
 
-    words: dict[str, Any] = {
+    changes: dict[str, Any] = {
         "model": None if model is None else models.resolve(model), "descriptor": descriptor,
         "codes": _sizes("--codes", codes), "refined": _sizes("--refined", refined), "init": init,
         "steps": _sizes("--steps", steps), "batch": batch, "micro": micro_batch, "ratio": masked, "edge_drop": edge_drop, "lr": lr,
         "weight_decay": weight_decay, "adamw": adamw, "precision": precision, "checkpoint_every": checkpoint_every,
         "probe_every": probe_every, "seed": seed,
     }  # fmt: skip
-    if words["steps"] is not None and len(words["steps"]) != 2:
+    if changes["steps"] is not None and len(changes["steps"]) != 2:
         raise BadSetting(f"--steps {steps}: one number for each stage, for example --steps 800,800")
-    chosen = recipes.get(recipe).changed({k: v for k, v in words.items() if v is not None})
+    chosen = recipes.get(recipe).changed({k: v for k, v in changes.items() if v is not None})
     if dry_run:
         typer.echo("\n".join(chosen.lines()))
         return
@@ -91,6 +91,7 @@ def _make(recipe: Any, folders: Folders, device: str, project: str | None) -> No
     from ecgbench import models, reports
     from ecgbench.benchmark.device import choose
     from ecgbench.benchmark.progress import Watcher, watcher
+    from ecgbench.benchmark.reporter import Reporter
     from ecgbench.pretraining import curve, phase_times, pretrain
     from ecgbench.pretraining.assemble import assemble
     from ecgbench.profiling.clock import about, ready
@@ -99,22 +100,22 @@ def _make(recipe: Any, folders: Folders, device: str, project: str | None) -> No
     device, first = choose(device), ranks.rank() == 0
     ready(device)
     name = about(device)["device"] + (f", {ranks.world()} processes" if ranks.world() > 1 else "")
-    follower: Watcher = watcher() if first else _Quiet()
+    progress: Watcher = watcher() if first else Reporter("", lambda event: None)
     with ExitStack() as stack:
-        data = assemble(recipe, folders, follower)
+        data = assemble(recipe, folders, progress)
         of_all = key({**pretrain.facts(recipe, data), "out": str(folders.out)})
-        boards = stack.enter_context(curve.wandb(project, recipe.name, of_all)) if project and first else None
+        board = stack.enter_context(curve.wandb(project, recipe.name, of_all)) if project and first else None
 
         def listener(stage: str) -> "Listener":
-            shown = _shown(stage, follower.note)
-            return shown if boards is None else curve.both(shown, boards(stage))
+            shown = _shown(stage, progress.note)
+            return shown if board is None else curve.both(shown, board(stage))
 
-        session = pretrain.Session(out=folders.out, device=device, name=name, watcher=follower, listener=listener)
+        session = pretrain.Session(out=folders.out, device=device, name=name, watcher=progress, listener=listener)
         stack.callback(ranks.leave)
-        told = pretrain.run(recipe, data, session)
+        finished = pretrain.run(recipe, data, session)
     if not first:
         return
-    typer.echo("\n".join(phase_times.lines(told["phases"])))
+    typer.echo("\n".join(phase_times.lines(finished["phases"])))
     drawn = reports.write(reports.read(folders.out), folders.out / "report")
     typer.echo("\n".join(str(path) for path in [folders.out / pretrain.ENCODER, *drawn]))
     typer.echo(
@@ -122,19 +123,8 @@ def _make(recipe: Any, folders: Folders, device: str, project: str | None) -> No
     )
 
 
-class _Quiet:
-    """Follows a process that is not the first: shows nothing."""
-
-    def note(self, text: str) -> None:
-        """Nothing."""
-
-    def stage(self, text: str, total: int, unit: str) -> AbstractContextManager[Callable[[int], None]]:
-        """Nothing."""
-        return nullcontext(lambda n: None)
-
-
 def _shown(stage: str, note: Callable[[str], None]) -> "Listener":
-    """One line that is written over on a terminal, else a line every 15 s."""
+    """One line that is overwritten on a terminal, else a line every 15 s."""
     from ecgbench.pretraining.curve import Report, paced
 
     if not sys.stderr.isatty():

@@ -25,7 +25,7 @@ def add(app: typer.Typer) -> None:
 
 
 def profile(
-    models: str = typer.Option(None, "--models", "-m", help="Models, comma-separated; a path enters your own.  (default: all)"),
+    models: str = typer.Option(None, "--models", "-m", help="Models, comma-separated; a path adds your own.  (default: all)"),
     leads: str = typer.Option(None, "--leads", "-l", help=f"Numbers of measured leads: 1,2,12 or 1-12.  (default: {LEADS})"),
     device: str = typer.Option("auto", "--device", help="auto (a GPU where there is one), cpu, cuda, cuda:1."),
     batch: int = typer.Option(None, "--batch", help="Windows of a timed pass.  (default: 64 on a GPU, 4 on a CPU)"),
@@ -76,20 +76,20 @@ def profile(
 
 @contextmanager
 def _folder(to: Path) -> Iterator[Path]:
-    """A folder that can be written to, which is tried before anything is measured; what was made for nothing is removed."""
+    """A folder that can be written to, which is tested before anything is measured; it is removed again if it stays empty."""
     from ecgbench.files import writing
 
     with writing(to):
         if to.exists() and not to.is_dir():
             raise BadSetting(f"--to {to}: that is a file; name a folder")
-        made = [folder for folder in (to, *to.parents) if not folder.exists()]
+        created = [folder for folder in (to, *to.parents) if not folder.exists()]
         to.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=to):
             pass
     try:
         yield to
     finally:
-        for folder in made:
+        for folder in created:
             with suppress(OSError):  # it holds what was written
                 folder.rmdir()
 
@@ -128,8 +128,8 @@ def _report(measured: "Costs | Complexity", to: Path) -> None:
     from ecgbench import reports
     from ecgbench.results.profile import save
 
-    kept = save(measured, to)
-    typer.echo("\n".join(str(path) for path in [kept, *reports.write(reports.read(to), to)]))
+    file = save(measured, to)
+    typer.echo("\n".join(str(path) for path in [file, *reports.write(reports.read(to), to)]))
 
 
 def _names(models: str | None) -> list[str]:
@@ -144,8 +144,8 @@ def _names(models: str | None) -> list[str]:
 def _numbers(text: str) -> list[int]:
     if not text.strip():
         raise BadSetting("--leads '': no number of leads; for example --leads 1,2,12")
-    found = parse_leads(text)
-    named = [str(item) for item in found if not isinstance(item, int)]
+    items = parse_leads(text)
+    named = [str(item) for item in items if not isinstance(item, int)]
     if named:
         raise BadSetting(f"--leads {text}: {named[0]} names leads, and the cost depends on their number only; for example --leads 1,2,12")
-    return sorted(item for item in found if isinstance(item, int))
+    return sorted(item for item in items if isinstance(item, int))

@@ -28,7 +28,7 @@ def report(
     metrics: str = typer.Option(
         None, "--metrics", help="Of a run: metrics, the first leads: auroc,./mine.py.  (default: those of the run)"
     ),
-    only: str = typer.Option(None, "--only", help="Reports on the page, comma-separated, a path enters your own; see `ecgbench reports`."),
+    only: str = typer.Option(None, "--only", help="Reports on the page, comma-separated, a path adds your own; see `ecgbench reports`."),
     also: str = typer.Option(None, "--reports", help="Reports of your own besides, by path, comma-separated."),
 ) -> None:
     """Write index.html and the tables and figures on it, as CSV, Markdown, LaTeX, PNG and SVG.
@@ -63,7 +63,7 @@ def _without_number(cells: "pd.DataFrame") -> Iterator[str]:
 
 
 def newest(folder: Path) -> Path:
-    """The run at which a command worked last; MissingData when there is none."""
+    """The run on which a command worked last; MissingData when there is none."""
     plans = sorted(folder.glob("*/plan.json"), key=_worked)
     if not plans:
         raise MissingData(f"no run under {folder}/; run: ecgbench run, or name the folder: ecgbench report FOLDER")

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-USUAL, INLINE = "isolated", "inline"
+DEFAULT, INLINE = "isolated", "inline"
 """Engines: without options, and under --in-process and torchrun."""
 
 CONTRACTS = ("paper", "upstream")
@@ -74,7 +74,7 @@ def run(
             WHAT,
             "--models",
             "-m",
-            help="Models, comma-separated; a path enters your own: laef,./mine.py",
+            help="Models, comma-separated; a path adds your own: laef,./mine.py",
         ),
     ] = None,
     tasks: Annotated[
@@ -108,7 +108,7 @@ def run(
         _option(
             WHAT,
             "--metrics",
-            help="Metrics, the first leads the tables; a path enters your own: auroc,./mine.py.  (default: auroc)",
+            help="Metrics, the first leads the tables; a path adds your own: auroc,./mine.py.  (default: auroc)",
         ),
     ] = None,
     rows: Annotated[
@@ -266,7 +266,7 @@ def run(
         _option(
             MACHINE,
             "--dry-run",
-            help="Only tell what would be computed, with disk and time as a short probe tells.",
+            help="Only list what would be computed, with disk and time as a short probe estimates them.",
         ),
     ] = False,
     yes: Annotated[
@@ -282,7 +282,7 @@ def run(
     """Compute every cell of a study that is not finished yet.
 
     A cell is one model on one task under one set of leads. What is finished is kept: run the
-    same command again after a kill, or a larger one into the same folder, and only what is
+    same command again after it was killed, or a larger one into the same folder, and only what is
     missing is computed.
 
     Examples:
@@ -374,14 +374,14 @@ def _switch(flag: str, given: str | None, yes: str, no: str, usual: bool) -> boo
 
 
 def _engine_name(named: str | None, in_process: bool) -> str:
-    """The engine that the options mean; torchrun has started its processes already, so models run in those."""
+    """The engine that the options name; under torchrun models run in the processes that it has started."""
     from ecgbench.benchmark import engines
 
     inline = in_process or ranks.world() > 1
     if named and inline:
         why = "--in-process" if in_process else "torchrun"
         raise BadSetting(f"--engine {named}: {why} runs models in its own processes; leave one of the two out")
-    return engines.resolve(named or (INLINE if inline else USUAL))
+    return engines.resolve(named or (INLINE if inline else DEFAULT))
 
 
 def _compute(request: Request, folders: Folders, execution: _Execution) -> None:
@@ -409,10 +409,10 @@ def _compute(request: Request, folders: Folders, execution: _Execution) -> None:
                 if execution.dry_run:
                     return
                 done = Run(planned, folders, progress, engine, device)(execution.keep_features)
-    _tell(done, folders.out)
+    _print_outcome(done, folders.out)
 
 
-def _tell(done: "Outcome", out: Path) -> None:
+def _print_outcome(done: "Outcome", out: Path) -> None:
     typer.echo(
         f"{done.computed} cells computed, {done.reused} were there already, {len(done.skipped)} skipped, {done.failures} failed: {out}"
     )
@@ -425,7 +425,7 @@ def _tell(done: "Outcome", out: Path) -> None:
 
 
 def _planned(request: Request, folders: Folders, execution: _Execution, engine: "Engine", device: str) -> Plan:
-    """The plan, once its time is told where that was asked for or is long; `device` is "" where nothing can be tried."""
+    """The plan. Prints its time first for a dry run and for a long fine-tuning; `device` is "" where nothing can be measured."""
     from ecgbench.benchmark import plan as planning
     from ecgbench.benchmark.engine import ask
     from ecgbench.benchmark.job import Look, Measure, plugins

@@ -1,4 +1,4 @@
-"""`ecgbench why | merge | runs`: where a number comes from, two run folders made one, what they take on disk."""
+"""`ecgbench why | merge | runs`: where a number comes from, joining two run folders, what they take on disk."""
 
 import json
 from pathlib import Path
@@ -26,7 +26,7 @@ def why(
     cell: str = typer.Argument(..., help="A cell: its folder, the beginning of its key, or its identity as index.jsonl spells it."),
     other: str = typer.Argument(None, help="Another cell of the run, to be compared with."),
 ) -> None:
-    """Print what a number rests on, or what two numbers differ in.
+    """Print where a number comes from, or what two numbers differ in.
 
     Of one cell: its weights, its fit, its scores, and every fact that was hashed for its key and for that of its fit. Of two: the
     facts that differ, and the scores beside one another. Folders and keys stand in cells.csv of a report.
@@ -37,12 +37,12 @@ def why(
 
       ecgbench why runs/demo 3fa9 cells/demo/stmem/12/81bc...
     """
-    from ecgbench.results.explain import difference, explained, told
+    from ecgbench.results.explain import description, difference, explained
     from ecgbench.results.store import Store
 
     store = Store(run)
-    one = explained(store, cell)
-    lines = told(one) if other is None else difference(one, explained(store, other))
+    first = explained(store, cell)
+    lines = description(first) if other is None else difference(first, explained(store, other))
     typer.echo("\n".join(lines))
 
 
@@ -78,19 +78,19 @@ def ls(
 
     if not folder.is_dir():
         raise BadSetting(f"{folder} is no folder; name one that holds runs: ecgbench runs ls DIR")
-    found = runs(folder)
+    listed = runs(folder)
     if as_json:
-        typer.echo(json.dumps([{"run": str(r.path), **r.states, **r.disk, "note": r.note} for r in found], indent=1))
+        typer.echo(json.dumps([{"run": str(r.path), **r.states, **r.disk, "note": r.note} for r in listed], indent=1))
         return
-    rows = [{"run": str(r.path), **r.states, **{part: size(n) for part, n in r.disk.items()}} for r in found]
+    rows = [{"run": str(r.path), **r.states, **{part: size(n) for part, n in r.disk.items()}} for r in listed]
     show(rows, False, tuple(rows[0]) if rows else ("run",))
-    for note in (r.note for r in found if r.note):
+    for note in (r.note for r in listed if r.note):
         typer.echo(f"cannot be read: {line(note)}", err=True)
 
 
 def prune(
     run: Path = RUN,
-    yes: bool = typer.Option(False, "--yes", "-y", help="Remove it; without this, only tell what would be removed."),
+    yes: bool = typer.Option(False, "--yes", "-y", help="Remove it; without this, only list what would be removed."),
 ) -> None:
     """Free disk: features, checkpoints, intervals, and cells that the plan does not name. No number of the plan is lost.
 
@@ -102,8 +102,8 @@ def prune(
     if yes:
         typer.echo(f"{size(disk.prune(run))} freed in {run}")
         return
-    spare = list(disk.spare(run))
-    for place in spare:
-        typer.echo(f"{size(disk.size(place)):>10}  {place}")
-    total = sum(disk.size(place) for place in spare)
-    typer.echo(f"{size(total)} would be freed; to remove them: ecgbench runs prune {run} --yes" if spare else f"nothing to free in {run}")
+    sizes = {folder: disk.size(folder) for folder in disk.spare(run)}
+    for folder, freed in sizes.items():
+        typer.echo(f"{size(freed):>10}  {folder}")
+    total = f"{size(sum(sizes.values()))} would be freed; to remove them: ecgbench runs prune {run} --yes"
+    typer.echo(total if sizes else f"nothing to free in {run}")

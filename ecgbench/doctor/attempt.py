@@ -1,6 +1,6 @@
 """One attempt of a model, in a process of its own (`processes.ask`): does it build, and how long does a window take?
 
-Words: DEVICE [MODEL [PATH]]; without MODEL the answer is what torch finds on this machine.
+Arguments: DEVICE [MODEL [PATH]]; without MODEL the answer is what torch finds on this machine.
 """
 
 import time
@@ -9,11 +9,11 @@ from typing import Any
 from ecgbench.processes import answer
 
 
-def attempt(words: list[str]) -> dict[str, Any]:
+def attempt(arguments: list[str]) -> dict[str, Any]:
     """The answer of `torch_facts` or `forward`."""
     from ecgbench import models
 
-    device, *named = words
+    device, *named = arguments
     return forward(models.resolve(named[-1]), device) if named else torch_facts()
 
 

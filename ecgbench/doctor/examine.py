@@ -27,9 +27,9 @@ SCARCE = 10**9
 def examine(names: Sequence[str], data: Path | None, prepared: Path | None, seconds: float, note: Callable[[str], None]) -> Report:
     """versions, device, threads, memory, disk, data, models, and from them `problems`, `remarks` (sentences) and `ok`.
 
-    names: models to try, each in a process of its own that is killed after `seconds`; `note` is told what is being tried.
+    names: models to try, each in a process of its own that is killed after `seconds`; `note` gets a line about each attempt.
     """
-    note("asking torch")
+    note("looking at torch")
     torch = _attempt(["cpu"], seconds)
     graphics = torch.get("gpus", [])
     report: Report = {
@@ -51,10 +51,10 @@ def examine(names: Sequence[str], data: Path | None, prepared: Path | None, seco
     return {"ok": not report["problems"], **report}
 
 
-def _attempt(words: Sequence[str], seconds: float) -> dict[str, Any]:
+def _attempt(arguments: Sequence[str], seconds: float) -> dict[str, Any]:
     """What `attempt` answers and ok, or ok False and error: why there is no answer."""
     try:
-        result = ask("ecgbench.doctor.attempt", words, seconds)
+        result = ask("ecgbench.doctor.attempt", arguments, seconds)
     except DiedError as died:
         return {"ok": False, "error": str(died)}
     if "error" not in result:
@@ -96,7 +96,7 @@ def dataset(name: str, data: Path | None, prepared: Path | None) -> dict[str, An
 
 
 def problems(report: Report) -> list[str]:
-    """What must be mended before a run can work, with the way to mend it."""
+    """What must be repaired before a run can work, and how."""
     lines = [_unmet(p) for p in report["versions"]["packages"] if not p["ok"]]
     torch, device = report["torch"], report["device"]
     if not torch["ok"]:
@@ -115,8 +115,8 @@ def problems(report: Report) -> list[str]:
 
 
 def _unmet(package: dict[str, Any]) -> str:
-    there = "is not installed" if package["version"] is None else f"is {package['version']}, needed is {package['wanted']}"
-    return f"{package['name']} {there}: python -m pip install '{package['name']}{package['wanted']}'"
+    state = "is not installed" if package["version"] is None else f"is {package['version']}, needed is {package['wanted']}"
+    return f"{package['name']} {state}: python -m pip install '{package['name']}{package['wanted']}'"
 
 
 def remarks(report: Report) -> list[str]:

@@ -61,9 +61,9 @@ def cpu() -> str:
 def memory(system: Path = Path("/")) -> dict[str, int | None]:
     """total, available and the cgroup's limit (None where there is none), in bytes."""
     limits = [int(n) for n in _cgroup(system, "memory", "memory.limit_in_bytes", "memory.max") if n.isdigit()]
-    there = psutil.virtual_memory()
+    machine = psutil.virtual_memory()
     limit = min((n for n in limits if n < NO_LIMIT), default=None)
-    return {"total": there.total, "available": there.available, "limit": limit}
+    return {"total": machine.total, "available": machine.available, "limit": limit}
 
 
 def cpu_limit(system: Path = Path("/")) -> float | None:

@@ -60,7 +60,7 @@ def measure(job: "Measure") -> dict[str, Any]:
         return _Probe(job)()
     except (BadWeights, WriteError):
         raise
-    except Exception as error:  # a plug-in's network may raise anything; the run will say which cells that costs
+    except Exception as error:  # a plug-in's network may raise anything; the run will say which cells fail
         traceback.print_exc()
         return {"failed": str(error) if isinstance(error, EcgbenchError) else f"{type(error).__name__}: {error}"}
 
@@ -131,8 +131,8 @@ class _Probe:
     def _rows(self, cells: Iterable[Cell]) -> np.ndarray:
         """Distinct windows and leads of one record that cells of one policy ask for."""
         settings = {str(c.setting): c.setting for c in cells}.values()
-        asked = [rows.measured(s, [(0, "record", self.windows)], self.plan.scoring.draw) for s in settings]
-        return np.unique(np.concatenate(asked))
+        measured = [rows.measured(s, [(0, "record", self.windows)], self.plan.scoring.draw) for s in settings]
+        return np.unique(np.concatenate(measured))
 
     def _encoding(self, cells: Sequence[Cell]) -> float:
         """Seconds of one record under all leads that cells ask for."""
@@ -140,14 +140,14 @@ class _Probe:
         return sum(self._timed(policy, *self._rows(c for c in cells if c.policy == policy)) for policy in policies)
 
     @cache  # noqa: B019  (lives as long as the probe)
-    def _timed(self, name: str, *asked: int) -> float:
+    def _timed(self, name: str, *work: int) -> float:
         """Seconds of one record's rows under one policy, by those of its first few sets of leads."""
-        _, window, mask = rows.decode(np.array(asked))
+        _, window, mask = rows.decode(np.array(work))
         wanted = {int(m): window[mask == m] for m in np.unique(mask)}
         policy = Policy.of(name, lambda: TrainingSplit(frozenset({"record"}), lambda: {"record": self.view}.items()))
         encoder = Encoder(self.net.encoder, self.contract, policy, self.plan.scoring.draw == "window", self.net.card.dim)
         part = wanted if encoder.shares_embeddings else dict(itertools.islice(wanted.items(), TRIED))
-        return _seconds(lambda: encoder(self.view, part)) * len(asked) / sum(len(w) for w in part.values())
+        return _seconds(lambda: encoder(self.view, part)) * len(work) / sum(len(w) for w in part.values())
 
     def _complete(self, policy: str) -> float:
         """Seconds of all windows of one record with all leads."""

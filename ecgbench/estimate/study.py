@@ -1,4 +1,4 @@
-"""What a whole study will take: the answers of `probe.measure` for every model on every dataset, added up and put into words."""
+"""What a whole study will take: the answers of `probe.measure` for every model on every dataset, added up and printed."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -12,7 +12,7 @@ from ecgbench.results.store import Store
 from ecgbench.text import counted, duration, size
 
 HOUR = 3600.0
-"""Fine-tuning without a GPU that takes longer is asked about."""
+"""Seconds of fine-tuning without a GPU above which --yes is needed."""
 SURELY, TRIFLE = 3.0, 600.0
 """Seconds per record and epoch that no model exceeds, and those below which a fine-tuning is not worth a probe."""
 
@@ -92,16 +92,16 @@ def trifling(plan: Plan) -> bool:
 
 
 def agreed(whole: Estimate, yes: bool) -> str:
-    """The time of a fine-tuning without a GPU in a sentence; BadSetting where it exceeds an hour and nobody said yes."""
+    """The time of a fine-tuning without a GPU in a sentence; BadSetting where it exceeds an hour and `yes` is not set."""
     spent: dict[str, float] = {}
     for part in whole.parts:
         spent[part.model] = spent.get(part.model, 0.0) + part.seconds()
     each = ", ".join(f"{model} {duration(seconds)}" for model, seconds in spent.items())
-    about = f"fine-tuning without a GPU takes about {duration(whole.seconds)} ({each})"
-    about += f", not counting {', '.join(whole.failed)}, whose probe failed" if whole.failed else ""
+    sentence = f"fine-tuning without a GPU takes about {duration(whole.seconds)} ({each})"
+    sentence += f", not counting {', '.join(whole.failed)}, whose probe failed" if whole.failed else ""
     if whole.seconds > HOUR and not yes:
-        raise BadSetting(f"{about}; start it with --yes, make it smaller with --limit N or --epochs N, or run it on a machine with a GPU")
-    return about
+        raise BadSetting(f"{sentence}; start it with --yes, shorten it with --limit N or --epochs N, or use a machine with a GPU")
+    return sentence
 
 
 def table(whole: Estimate, out: Path) -> Iterator[str]:

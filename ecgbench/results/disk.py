@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from ecgbench.errors import BadSetting, MissingData
+from ecgbench.errors import BadSetting
 from ecgbench.files import locked
 from ecgbench.results.folders import DAMAGED
 from ecgbench.results.store import Status, Store, cells_of
 
 PARTS = ("cells", "fits", "features", "checkpoints")
-"""Parts of a run whose sizes are told one by one."""
+"""Parts of a run whose sizes are shown one by one."""
 STATES: tuple[Status, ...] = ("ok", "failed", "skipped", "missing")
 
 
@@ -31,8 +31,8 @@ class Run:
 
 def runs(folder: Path) -> list[Run]:
     """The runs in a folder, or the folder's own, by name."""
-    places = [folder] if (folder / "plan.json").is_file() else sorted(p.parent for p in folder.glob("*/plan.json"))
-    return [look(place) for place in places]
+    paths = [folder] if (folder / "plan.json").is_file() else sorted(p.parent for p in folder.glob("*/plan.json"))
+    return [look(path) for path in paths]
 
 
 def look(path: Path) -> Run:
@@ -61,22 +61,19 @@ def spare(path: Path) -> Iterator[Path]:
     Features, checkpoints, intervals (which reading computes again), and cells that its plan does not name.
     """
     store = Store(path)
-    plan = store.plan()
-    if plan is None:
-        raise MissingData(f"no run in {path} (no plan.json there); see `ecgbench runs ls`")
+    planned = {store.folder(cell) for cell in store.existing_plan().cells}
     yield from (folder for name in ("features", "checkpoints", "derived") if size(folder := path / name))
-    kept = {store.folder(cell) for cell in plan.cells}
-    yield from sorted(folder for folder in cells_of(path) if folder not in kept)
+    yield from sorted(folder for folder in cells_of(path) if folder not in planned)
     yield from sorted(p for part in ("cells", "fits") for p in (path / part).rglob(f"{DAMAGED}-*"))
 
 
 def prune(path: Path) -> int:
-    """Remove what is spare; returns the bytes. BadSetting while a run is at work there."""
+    """Remove what is spare; returns the bytes. BadSetting while a run is working there."""
     for lock in sorted((path / "locks").glob("*")):
-        with locked(lock.parent, lock.name, otherwise=f"a run is at work in {path}; prune it when it has ended"):
+        with locked(lock.parent, lock.name, otherwise=f"a run is working in {path}; prune it when it has ended"):
             pass
     freed = 0
-    for place in list(spare(path)):
-        freed += size(place)
-        shutil.rmtree(place)
+    for folder in list(spare(path)):
+        freed += size(folder)
+        shutil.rmtree(folder)
     return freed

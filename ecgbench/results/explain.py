@@ -7,7 +7,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from ecgbench.cells import Cell
 from ecgbench.errors import BadSetting, MissingData
 from ecgbench.results.folders import read_json, read_table
 from ecgbench.results.store import Store, cells_of
@@ -28,9 +27,9 @@ class Explained:
     document: dict[str, Any]
     """cell.json."""
     fit: dict[str, Any]
-    """fit.json, or {} where the fit is gone."""
+    """fit.json, or {} where the fit is gcell."""
     scores: dict[str, float]
-    """Label -> value."""
+    """Metric and label -> value."""
 
     @cached_property
     def facts(self) -> dict[str, Any]:
@@ -49,45 +48,34 @@ def explained(store: Store, text: str) -> Explained:
     document = read_json(folder, "cell.json")
     fit = store.path / document["fit"]
     table = read_table(folder, "scores.parquet")
-    if "metric" in table:
-        table["label"] = table["metric"] + " " + table["label"]
-    value = "value" if "value" in table else "auroc"
     return Explained(
         folder=folder.relative_to(store.path).as_posix(),
         document=document,
         fit=read_json(fit, "fit.json") if (fit / "fit.json").is_file() else {},
-        scores=dict(zip(table["label"], table[value].astype(float))),
+        scores=dict(zip(table["metric"] + " " + table["label"], table["value"].astype(float))),
     )
 
 
 def _folder(store: Store, text: str) -> Path:
-    plan = store.plan()
-    if plan is None:
-        raise MissingData(f"no run in {store.path} (no plan.json there); see `ecgbench runs ls`")
+    plan = store.existing_plan()
     finished = list(cells_of(store.path))
-    for place in (Path(text), store.path / text):
-        if place.resolve() in {folder.resolve() for folder in finished}:
-            return store.path / place.resolve().relative_to(store.path.resolve())
+    places = Path(text).resolve(), (store.path / text).resolve()
+    if here := next((f for f in finished if f.resolve() in places), None):
+        return here
     cells = [c for c in plan.cells if text in (c.identity, c.label)]
     if len(cells) == 1:
-        return _of(store, cells[0])
-    same = [f for f in finished if len(text) >= SHORTEST and f.name.startswith(text.lower())]
-    if len(same) == 1:
-        return same[0]
-    several = [c.identity for c in cells] or [f.relative_to(store.path).as_posix() for f in same]
+        if (folder := store.folder(cells[0])) is None:
+            raise MissingData("{} has no number, it is {}: {}".format(text, *store.state(cells[0])))
+        return folder
+    matching = [f for f in finished if len(text) >= SHORTEST and f.name.startswith(text.lower())]
+    if len(matching) == 1:
+        return matching[0]
+    several = [c.identity for c in cells] or [f.relative_to(store.path).as_posix() for f in matching]
     if several:
         more = " ..." if len(several) > NAMED else ""
         raise BadSetting(f"{text!r} names {len(several)} cells: {'; '.join(several[:NAMED])}{more}; name one")
     example = f", for example {plan.cells[0].identity!r}" if plan.cells else ""
     raise BadSetting(f"{text!r} is no cell of {store.path}: name a folder, the beginning of a key, or an identity{example}")
-
-
-def _of(store: Store, cell: Cell) -> Path:
-    folder = store.folder(cell)
-    if folder is None:
-        status, reason = store.state(cell)
-        raise MissingData(f"{cell.identity} has no number, it is {status}: {reason}")
-    return folder
 
 
 def flat(facts: Mapping[str, Any], before: str = "") -> dict[str, Any]:
@@ -96,29 +84,29 @@ def flat(facts: Mapping[str, Any], before: str = "") -> dict[str, Any]:
     >>> flat({"contract": {"fs": 100, "leads": ["I"]}, "seed": 0})
     {'contract.fs': 100, 'contract.leads': ['I'], 'seed': 0}
     """
-    found: dict[str, Any] = {}
+    result: dict[str, Any] = {}
     for name, value in facts.items():
         nested = isinstance(value, Mapping) and value
-        found.update(flat(value, f"{before}{name}.") if nested else {f"{before}{name}": value})
-    return found
+        result |= flat(value, f"{before}{name}.") if nested else {f"{before}{name}": value}
+    return result
 
 
-def told(one: Explained) -> Iterator[str]:
+def description(cell: Explained) -> Iterator[str]:
     """Lines about one cell: what it is, its scores, where it comes from, and every fact that was hashed."""
-    about = one.document
-    yield about["identity"]
+    document = cell.document
+    yield document["identity"]
     for name in ("key", "fit", "weights_name", "weights_sha256", "n_records", "excluded", "windows", "seconds"):
-        yield f"  {name}: {about[name]}"
-    features = about["features"]
+        yield f"  {name}: {document[name]}"
+    features = document["features"]
     yield f"  features: {features['path'] if features else 'none were kept'}"
-    code = about["code"]
+    code = document["code"]
     yield f"  code: {code['version']}" + (f", commit {code['commit']}" if code.get("commit") else "")
-    yield f"scores ({one.folder}/scores.parquet)"
-    yield from (f"  {label}: {value:.6g}" for label, value in one.scores.items())
-    yield "facts that its key and that of its fit rest on"
-    for name, value in one.facts.items():
+    yield f"scores ({cell.folder}/scores.parquet)"
+    yield from (f"  {label}: {value:.6g}" for label, value in cell.scores.items())
+    yield "facts that its key and the key of its fit are made of"
+    for name, value in cell.facts.items():
         own = name.removeprefix("fit: ")
-        if own == name or own not in one.facts or one.facts[own] != value:  # most facts of a fit are its cell's
+        if own == name or own not in cell.facts or cell.facts[own] != value:  # the cell repeats most facts of its fit
             yield f"  {name}: {_short(value)}"
 
 
@@ -128,7 +116,7 @@ def difference(a: Explained, b: Explained) -> Iterator[str]:
     yield f"b: {b.document['identity']}"
     ours, theirs = a.facts, b.facts
     names = [n for n in {**ours, **theirs} if ours.get(n) != theirs.get(n)]
-    yield "facts that differ" if names else "no fact differs that a key rests on"
+    yield "facts that differ" if names else "the keys are made of the same facts"
     for name in names:
         yield f"  {name}: {_short(ours.get(name))} | {_short(theirs.get(name))}"
     yield "scores: a | b | a - b"

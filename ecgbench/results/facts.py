@@ -11,7 +11,7 @@ from ecgbench.cells import Bootstrap
 class _Facts:
     @classmethod
     def of(cls, known: Mapping[str, Any], **more: Any) -> Self:
-        """From the facts that a store keeps; what it keeps beside them is left there."""
+        """From the facts in a store; those without a field here are ignored."""
         names = {f.name for f in fields(cls)}
         given = {k: v for k, v in {**known, **more}.items() if k in names}
         return cls(**{k: tuple(v) if isinstance(v, list) else v for k, v in given.items()})

@@ -17,7 +17,7 @@ from ecgbench.files import Content, as_json, making, move, put, writing
 
 DONE = "DONE"
 DAMAGED = ".damaged"
-"""How the name of a folder begins whose files were not what its DONE says when another was finished in its place."""
+"""Prefix of the new name of a folder whose files were not what its DONE says, when another was finished in its place."""
 
 
 def finished(folder: Path) -> bool:
@@ -36,10 +36,10 @@ def intact(folder: Path) -> bool:
 
 def publish(folder: Path, content: Mapping[str, Content]) -> bool:
     """Write a complete folder and give it its name. False where an intact one has it: then ours is discarded."""
-    with making(folder) as made:
-        hashes = {name: _sha256(put(made / name, data)) for name, data in content.items()}
-        put(made / DONE, as_json(hashes))
-        while not move(made, folder):
+    with making(folder) as unfinished:
+        hashes = {name: _sha256(put(unfinished / name, data)) for name, data in content.items()}
+        put(unfinished / DONE, as_json(hashes))
+        while not move(unfinished, folder):
             if intact(folder):
                 return False
             with writing(folder), suppress(FileNotFoundError):  # another process was faster

@@ -1,4 +1,4 @@
-"""The commands that worked on a run: one small file each, written when one begins and again when it ends."""
+"""The commands that worked on a run: one small file each, written when a command begins and again when it ends."""
 
 import secrets
 import time
@@ -29,8 +29,8 @@ class Invocation:
         put(self.file, as_json({**self.facts, "seconds": seconds, "computed": computed}))
 
 
-def told(store: Store) -> dict[str, Any] | None:
+def latest(store: Store) -> dict[str, Any] | None:
     """Facts of the last command that computed a cell, else of the first; None where there was none."""
-    found = sorted(store.facts("invocations").values(), key=lambda facts: float(facts["started"]))
-    computed = [facts for facts in found if facts["computed"]]
-    return computed[-1] if computed else next(iter(found), None)
+    invocations = sorted(store.facts("invocations").values(), key=lambda facts: float(facts["started"]))
+    computed = [facts for facts in invocations if facts["computed"]]
+    return computed[-1] if computed else next(iter(invocations), None)

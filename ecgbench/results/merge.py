@@ -1,11 +1,9 @@
-"""Two run folders made one: complete folders and files are copied, nothing is overwritten, nothing is lost."""
+"""Joins two run folders: complete folders and files are copied, nothing is overwritten, nothing is lost."""
 
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO
 
-from ecgbench.errors import BadSetting, MissingData
+from ecgbench.errors import BadSetting
 from ecgbench.files import making, move, put
 from ecgbench.results.folders import finished, intact, read_json
 from ecgbench.results.store import Store
@@ -14,32 +12,25 @@ _FILES = ("models", "datasets", "policies", "invocations", "reasons", "checkpoin
 """Folders whose files have names of their own, so that a file that is there is the same."""
 
 
-def merge(one: Path, other: Path, to: Path) -> dict[str, int]:
+def merge(run: Path, other: Path, to: Path) -> dict[str, int]:
     """Join two runs in the folder `to`, which may be the first of them. Returns counts: cells, fits, files.
 
     BadSetting where their settings differ or `to` holds another run; MissingData where there is no run.
     """
-    first, second, target = Store(one), Store(other), Store(to)
-    for store in (first, second):
-        if store.plan() is None:
-            raise MissingData(f"no run in {store.path} (no plan.json there); see `ecgbench runs ls`")
-    if one.resolve() == other.resolve() or other.resolve() == to.resolve():
+    first, second, target = Store(run), Store(other), Store(to)
+    first.existing_plan()
+    plan, in_place = second.existing_plan(), to.resolve() == run.resolve()
+    if other.resolve() in (run.resolve(), to.resolve()):
         raise BadSetting(f"{other} would be merged with itself; name two folders: ecgbench merge A B [--to C]")
-    if to.resolve() != one.resolve() and to.exists() and any(to.iterdir()):
+    if not in_place and to.exists() and any(to.iterdir()):
         raise BadSetting(f"--to {to} is not empty; choose a new folder")
-    plan = second.plan()
-    assert plan is not None
-    first.join(plan)  # before anything is written
+    first.join(plan)  # refuses other settings before anything is written
     counts = {"cells": 0, "fits": 0, "files": 0}
-    for store in [second] if to.resolve() == one.resolve() else [first, second]:
-        plan = store.plan()
-        assert plan is not None
-        target.write_plan(plan)
-        for kind, folder in (("fits", f) for f in _complete(store.path / "fits")):
-            counts[kind] += _copy(folder, store, target)
-        newer = _newer(store, target)  # by what is there before the cells of the other arrive
-        for folder in _complete(store.path / "cells"):
-            counts["cells"] += _copy(folder, store, target)
+    for store in [second] if in_place else [first, second]:
+        target.write_plan(store.existing_plan())
+        newer = _newer(store, target)  # compared before the cells are copied
+        for kind in ("fits", "cells"):
+            counts[kind] += sum(_copy(folder, store, target) for folder in _complete(store.path / kind))
         counts["files"] += sum(_copy_file(file, store, target) for file in _files(store.path))
         target.add_keys(newer)
     return counts
@@ -55,10 +46,10 @@ def _copy(folder: Path, source: Store, target: Store) -> int:
     place = target.path / folder.relative_to(source.path)
     if finished(place):
         return 0
-    with making(place) as made:
+    with making(place) as unfinished:
         for file in folder.iterdir():
-            put(made / file.name, file.read_bytes())
-        return int(move(made, place))
+            put(unfinished / file.name, file.read_bytes())
+        return int(move(unfinished, place))
 
 
 def _files(root: Path) -> Iterator[Path]:
@@ -76,24 +67,18 @@ def _copy_file(file: Path, source: Store, target: Store) -> int:
         place = place.with_name(f"{last + 1:06d}.safetensors")
     if place.exists():
         return 0
-
-    def content(out: BinaryIO) -> None:
-        with file.open("rb") as opened:
-            shutil.copyfileobj(opened, out)
-
-    put(place, content)
+    put(place, file.read_bytes())
     return 1
 
 
 def _newer(source: Store, target: Store) -> dict[str, str]:
     """Keys of the cells of `source` that `target` has not, or finished earlier."""
-    plan = source.plan()
-    chosen = {}
-    for cell in plan.cells if plan else ():
+    newer = {}
+    for cell in source.existing_plan().cells:
         ours, theirs = target.folder(cell), source.folder(cell)
         if theirs is not None and (ours is None or _moment(ours) < _moment(theirs)):
-            chosen[cell.identity] = theirs.name
-    return chosen
+            newer[cell.identity] = theirs.name
+    return newer
 
 
 def _moment(folder: Path) -> float:

@@ -40,7 +40,7 @@ def notes(plan: Plan, study: "Study", rows: Sequence[Row]) -> list[str]:
 def _away(plan: Plan, study: "Study") -> Iterator[str]:
     for name in plan.scoring.metrics:
         if name not in (*study.metrics, *metrics.names()):
-            yield f"Metric {name} entered by path and is left out here; name its file: --metrics {study.metric},./{name}.py."
+            yield f"Metric {name} is a plug-in and is left out here; name its file: --metrics {study.metric},./{name}.py."
 
 
 def _grave(datasets: Sequence[DatasetFacts], models: Sequence[ModelFacts]) -> Iterator[str]:
@@ -55,9 +55,9 @@ def _grave(datasets: Sequence[DatasetFacts], models: Sequence[ModelFacts]) -> It
             yield f"OWN WEIGHTS: those of {m.title} come with ecgbench, not from its authors: {m.weights_source['licence']}."
     for d in datasets:
         trained = [m for m in models if m.weights != "random"]
-        met = [m.title for m in trained if d.title in m.corpora]
-        if met:
-            yield f"SEEN BEFORE: {', '.join(met)} was pre-trained on {d.title}, perhaps on the very records it is tested on here."
+        seen = [m.title for m in trained if d.title in m.corpora]
+        if seen:
+            yield f"SEEN BEFORE: {', '.join(seen)} was pre-trained on {d.title}, perhaps on the very records it is tested on here."
         for m in trained:
             for part in (c for c in m.corpora if c.startswith(f"{d.title} (")):
                 yield f"SEEN IN PART: {m.title} was pre-trained on {part}, the source of the records it is tested on here."

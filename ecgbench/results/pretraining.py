@@ -37,12 +37,12 @@ class Stage:
     @property
     def best(self) -> float:
         """The highest score of a kept encoder."""
-        return max((float(one["score"]) for one in self.checkpoints), default=0.0)
+        return max((float(kept["score"]) for kept in self.checkpoints), default=0.0)
 
     @property
     def selected(self) -> dict[str, Any] | None:
         """The earliest encoder within MARGIN of the best."""
-        return next((one for one in self.checkpoints if one["score"] >= self.best - MARGIN), None)
+        return next((kept for kept in self.checkpoints if kept["score"] >= self.best - MARGIN), None)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,7 +56,7 @@ class Pretraining:
     corpora: dict[str, Any]
     """Digests and counts of its recordings."""
     open: str
-    """What says that there is more to come, else empty."""
+    """A sentence where it is not finished, else empty."""
 
     @property
     def phases(self) -> list[dict[str, Any]]:
@@ -70,7 +70,7 @@ class Pretraining:
 
     @property
     def warning(self) -> str:
-        """What must be said of synthetic recordings."""
+        """A sentence where its recordings are synthetic, else empty."""
         return SYNTHETIC if "demo" in self.recipe["datasets"] else ""
 
 
@@ -105,7 +105,7 @@ def _open(stages: list[Stage], finished: dict[str, Any]) -> str:
 
 def _stage(folder: Path, recipe: dict[str, Any], number: int) -> Stage:
     last, every = (recipe["stages"][number - 1][k] for k in ("steps", "probe_every"))
-    kept = sorted((_read(path, json.loads) for path in folder.glob("encoders/*.json")), key=lambda one: one["step"])
+    encoders = sorted((_read(path, json.loads) for path in folder.glob("encoders/*.json")), key=lambda kept: kept["step"])
     return Stage(
         name=f"stage {number}",
         sizes=recipe[("codes", "refined")[number - 1]],
@@ -113,7 +113,7 @@ def _stage(folder: Path, recipe: dict[str, Any], number: int) -> Stage:
         curve=_read(folder / "curve.csv", _rows) or [],
         elbow=_read(folder / "elbow.csv", _rows) or [],
         checkpoints=[  # as `Stage.probed` of ecgbench.pretraining says
-            one for one in kept if one["step"] == last or (one["step"] < last and one["step"] % every == 0)
+            kept for kept in encoders if kept["step"] == last or (kept["step"] < last and kept["step"] % every == 0)
         ],
     )
 
@@ -127,6 +127,6 @@ def _read(path: Path, parse: Callable[[str], Any]) -> Any:
 
 
 def _rows(text: str) -> list[dict[str, float]]:
-    """Rows of a table of numbers; a last line that a kill tore is none."""
+    """Rows of a table of numbers; a last line that is not whole is left out."""
     head, *lines = [line.split(",") for line in text[: text.rfind("\n") + 1].splitlines()] or [[]]
     return [dict(zip(head, (int(word) if word.isdigit() else float(word) for word in line), strict=True)) for line in lines]

@@ -124,8 +124,8 @@ class Profile:
     def device(self) -> str:
         """Where it was measured, and with which torch."""
         part = self.costs or self.complexity
-        about = part.about if part else {}
-        return f"{about.get('device', 'none')}, torch {about.get('torch', '--')}"
+        machine = part.about if part else {}
+        return f"{machine.get('device', 'none')}, torch {machine.get('torch', '--')}"
 
 
 _PARTS: dict[str, Any] = {"cost.json": Costs, "complexity.json": Complexity}
@@ -141,11 +141,11 @@ def save(measured: Costs | Complexity, folder: Path) -> Path:
 
 def read(folder: Path) -> Profile:
     """A profile; BadSetting where a file of it is damaged."""
-    found: dict[str, Any] = {}
+    parts: dict[str, Any] = {}
     for name, part in _PARTS.items():
         path = folder / name
         try:
-            found[name] = part(**json.loads(path.read_text(encoding="utf-8"))) if path.is_file() else None
+            parts[name] = part(**json.loads(path.read_text(encoding="utf-8"))) if path.is_file() else None
         except (OSError, ValueError, TypeError) as error:
             raise BadSetting(f"{path} cannot be read; remove it and run: ecgbench profile --to {folder}") from error
-    return Profile(costs=found["cost.json"], complexity=found["complexity.json"])
+    return Profile(costs=parts["cost.json"], complexity=parts["complexity.json"])

@@ -1,7 +1,7 @@
 """From predictions to scores: values per label, their mean, and intervals over draws of patients."""
 
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -46,10 +46,14 @@ class Predictions:
 
     def table(self) -> pd.DataFrame:
         """record, patient, leads, then `probability:<label>` and `target:<label>`."""
-        columns: dict[str, object] = {"record": self.records, "patient": self.patients, "leads": self.leads}
-        columns |= {f"probability:{n}": self.probability[:, i] for i, n in enumerate(self.labels)}
-        columns |= {f"target:{n}": self.target[:, i] for i, n in enumerate(self.labels)}
-        return pd.DataFrame(columns)
+        columns = {"record": self.records, "patient": self.patients, "leads": self.leads}
+        return prediction_table(columns, self.labels, self.probability, self.target)
+
+
+def prediction_table(columns: Mapping[str, Any], labels: Sequence[str], probability: np.ndarray, target: np.ndarray) -> pd.DataFrame:
+    """The columns, then `probability:<label>` and `target:<label>` of arrays (record, label)."""
+    named = {f"probability:{n}": probability[:, i] for i, n in enumerate(labels)}
+    return pd.DataFrame({**columns, **named, **{f"target:{n}": target[:, i] for i, n in enumerate(labels)}})
 
 
 def arrays(predictions: pd.DataFrame) -> tuple[list[str], np.ndarray, np.ndarray]:

@@ -37,23 +37,23 @@ class Scorer:
     def __call__(self, result: Result, metric: str, names: frozenset[str] | None = None) -> Scored:
         """A cell under a metric. `names`: of these records alone, with draws over their patients only."""
         patients = None if names is not None else self.patients[result.dataset, result.cell.fit.fold]
-        facts = {
+        key_facts = {
             "version": VERSION, "cell": result.content, "metric": metric, "source": _source(metric),
             "draws": self.scoring.draws, "bootstrap": self.scoring.bootstrap,
             "patients": patients and _digest(patients), "names": names and _digest(names),
         }  # fmt: skip
-        file = self.run / "derived" / f"{key(facts)}.safetensors"
-        arrays, about = _kept(file) or _keep(file, *self._computed(result, metric, patients, names))
-        table = pd.DataFrame({"label": about["labels"], **{name: arrays[name] for name in COLUMNS}})
+        file = self.run / "derived" / f"{key(key_facts)}.safetensors"
+        arrays, summary = _cached(file) or _cache(file, *self._computed(result, metric, patients, names))
+        table = pd.DataFrame({"label": summary["labels"], **{name: arrays[name] for name in COLUMNS}})
         stored = result.scores()
         own = stored[stored["metric"] == metric]
         if len(own) and names is None:
             table["value"] = own["value"].to_numpy()
         return Scored(
-            cell=result.cell, metric=metric, table=table, replicates=arrays["replicates"], records=about["records"],
+            cell=result.cell, metric=metric, table=table, replicates=arrays["replicates"], records=summary["records"],
             predictions=result.predictions,
-            n_records=about["n_records"], n_patients=about["n_patients"], lost=about["lost"],
-            bootstrap=about["bootstrap"],
+            n_records=summary["n_records"], n_patients=summary["n_patients"], lost=summary["lost"],
+            bootstrap=summary["bootstrap"],
         )  # fmt: skip
 
     def _computed(
@@ -69,32 +69,32 @@ class Scorer:
         )  # fmt: skip
         scores = score(metric, predictions, draws)
         arrays = {name: scores.table[name].to_numpy() for name in COLUMNS}
-        about = {
+        summary = {
             "labels": list(scores.table["label"]), "records": _digest(predictions["record"]),
             "n_records": len(predictions), "n_patients": len(own), "lost": scores.lost, "bootstrap": scores.bootstrap,
         }  # fmt: skip
-        return {**arrays, "replicates": scores.replicates}, about
+        return {**arrays, "replicates": scores.replicates}, summary
 
 
-def _kept(file: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]] | None:
+def _cached(file: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]] | None:
     """What was computed before; None where it was not, or where the file is not what was written."""
     with suppress(OSError, ValueError, SafetensorError):
         sha256, data = file.read_bytes().split(b"\n", 1)
         if hashlib.sha256(data).hexdigest().encode() == sha256:
-            about, tensors = data.split(b"\n", 1)
-            return load(tensors), json.loads(about)
+            summary, tensors = data.split(b"\n", 1)
+            return load(tensors), json.loads(summary)
     return None
 
 
-def _keep(file: Path, arrays: dict[str, np.ndarray], about: dict[str, Any]) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    data = json.dumps(about).encode() + b"\n" + save(arrays)
+def _cache(file: Path, arrays: dict[str, np.ndarray], summary: dict[str, Any]) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    data = json.dumps(summary).encode() + b"\n" + save(arrays)
     with suppress(WriteError):  # a run folder that is only read is no error
         put(file, hashlib.sha256(data).hexdigest().encode() + b"\n" + data)
-    return arrays, about
+    return arrays, summary
 
 
 def _source(metric: str) -> str:
-    """sha256 of the file of a metric: a plug-in changes under its author's hands."""
+    """sha256 of the file of a metric: a plug-in may change while its author works on it."""
     file = metrics.get(metric).__file__
     return hashlib.sha256(Path(file).read_bytes()).hexdigest() if file else ""
 

@@ -9,7 +9,7 @@
       models/<sha>.json, datasets/<sha>.json     facts of each network and of each selection of records
       policies/<sha>.safetensors                 what a policy learned from the training split
       invocations/<time>-<id>.json               the commands that worked here
-      derived/                                   intervals, computed by who reads; may be deleted
+      derived/                                   intervals, computed when a run is read; may be deleted
       checkpoints/<fit key>/                     of fits that are not finished
       locks/, logs/                              who computes what; what the models printed
 """
@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ecgbench.cells import OFFICIAL, Cell, Fit, Plan, key
-from ecgbench.errors import BadSetting
+from ecgbench.errors import BadSetting, MissingData
 from ecgbench.files import append, as_json, locked, put
 from ecgbench.results.folders import finished
 from ecgbench.room import folder_name
@@ -33,7 +33,8 @@ FORMAT = 2
 
 Status = Literal["ok", "skipped", "failed", "missing"]
 _SCANNED = -1
-"""In place of the bytes read of the index: there was none, and the cells themselves were asked."""
+"""In place of the bytes read of the index: there was none, so the cells themselves were read."""
+_ELSEWHERE = "choose another folder with --out"
 PENDING = "not computed yet; the same `ecgbench run` command goes on where it stopped"
 
 
@@ -57,19 +58,24 @@ class Store:
         return self.path / "index.jsonl"
 
     def plan(self) -> Plan | None:
-        """What was asked of this folder, None before the first run; BadSetting where it cannot be read."""
+        """What was asked for in this folder, None before the first run; BadSetting where it cannot be read."""
         if not self.plan_file.exists():
             return None
-        other = "choose another folder with --out"
         try:
             document = json.loads(self.plan_file.read_text())
-            found = document.get("format", 1)
-            if found == FORMAT:
+            version = document.get("format", 1)
+            if version == FORMAT:
                 return Plan.from_json(document["plan"])
         except (ValueError, KeyError, TypeError, AttributeError):
-            reason = f"{self.plan_file} is not what a run wrote; restore it, or {other}"
-            raise BadSetting(reason) from None
-        raise BadSetting(f"{self.path} holds a run of format {found}, and this version reads format {FORMAT}; {other}")
+            raise BadSetting(f"{self.plan_file} is not what a run wrote; restore it, or {_ELSEWHERE}") from None
+        raise BadSetting(f"{self.path} holds a run of format {version}, and this version reads format {FORMAT}; {_ELSEWHERE}")
+
+    def existing_plan(self) -> Plan:
+        """The plan; MissingData where there is none."""
+        plan = self.plan()
+        if plan is None:
+            raise MissingData(f"no run in {self.path} (no plan.json there); run: ecgbench run --out {self.path}, or see `ecgbench runs ls`")
+        return plan
 
     def join(self, plan: Plan) -> Plan:
         """The plan with what earlier runs asked of this folder; BadSetting when settings differ.
@@ -81,14 +87,13 @@ class Store:
         if old is None:
             return plan
         ours, theirs = plan.shared(), old.shared()
-        other = "choose another folder with --out"
         if ours != theirs:
             differing = ", ".join(k for k in ours if ours[k] != theirs[k])
-            raise BadSetting(f"{self.path} holds a run with other settings ({differing}); {other}")
+            raise BadSetting(f"{self.path} holds a run with other settings ({differing}); {_ELSEWHERE}")
         loaded = {f.model: f.weights for f in old.fits}
         for f in plan.fits:  # one row is one model: its seeds are averaged, its weights must not be
             if loaded.get(f.model, f.weights) != f.weights:
-                raise BadSetting(f"{self.path} holds {f.model} with weights {loaded[f.model]}; {other}")
+                raise BadSetting(f"{self.path} holds {f.model} with weights {loaded[f.model]}; {_ELSEWHERE}")
         both = plan if set(old.cells) <= set(plan.cells) else old.joined(plan)
         metrics = tuple(dict.fromkeys([*plan.scoring.metrics, *old.scoring.metrics]))
         both = replace(both, scoring=replace(plan.scoring, metrics=metrics))
@@ -132,7 +137,7 @@ class Store:
         return self._keys
 
     def add_keys(self, keys: Mapping[str, str]) -> None:
-        """Say which keys cells have from now on; what is said already is not said again."""
+        """Record which keys cells have from now on; a known key is not written again."""
         known = self.keys()
         changed = {i: k for i, k in keys.items() if known.get(i) != k}
         if self._read == _SCANNED:  # the index was deleted, or is not there yet
@@ -152,16 +157,8 @@ class Store:
 
     def give_reason(self, cell: Cell, status: Status, reason: str, trace: str = "", log: str = "") -> None:
         """Store why a cell has no number: it is "failed" or "skipped". `log`: what its model printed."""
-        content = as_json(
-            {
-                "format": FORMAT,
-                "identity": cell.identity,
-                "status": status,
-                "reason": reason,
-                "trace": trace,
-                "log": log,
-            }
-        )
+        document = {"format": FORMAT, "identity": cell.identity, "status": status, "reason": reason, "trace": trace, "log": log}
+        content = as_json(document)
         file = self.reason_file(cell)
         if not file.exists() or file.read_text() != content:
             put(file, content)
@@ -192,7 +189,7 @@ class Store:
         return self.path / "checkpoints" / folder_name(fit_key)
 
     def reason_file(self, cell: Cell) -> Path:
-        """Where it is said why a cell has no number."""
+        """The file that says why a cell has no number."""
         name = hashlib.sha256(cell.identity.encode()).hexdigest()[:32]
         return self.path / "reasons" / _setting_folder(cell) / f"{name}.json"
 
@@ -225,7 +222,7 @@ class Store:
             yield mine
 
     def alone(self, name: str, wait: bool = True) -> AbstractContextManager[None]:
-        """Keeps a lock, which the death of its process releases. BlockingIOError instead of waiting."""
+        """Holds a lock, which ends with its process. `wait` false: BlockingIOError where another process holds it."""
         return locked(self.path / "locks", hashlib.sha256(name.encode()).hexdigest()[:32], wait)
 
 

@@ -18,10 +18,6 @@ from ecgbench.results.facts import DatasetFacts, ModelFacts, Provenance, TaskFac
 from ecgbench.results.result import Result
 from ecgbench.results.scorer import Scorer
 from ecgbench.results.store import Store
-from ecgbench.results.tables import CELL_COLUMNS as CELL_COLUMNS
-from ecgbench.results.tables import COMPARISON_COLUMNS as COMPARISON_COLUMNS
-from ecgbench.results.tables import LABEL_COLUMNS as LABEL_COLUMNS
-from ecgbench.results.tables import MAIN_COLUMNS as MAIN_COLUMNS
 from ecgbench.results.tables import Outcome
 from ecgbench.room import plain
 
@@ -35,7 +31,7 @@ class Study:
     path: Path
     """The run folder."""
     main: pd.DataFrame
-    """One row per metric x task x model x setting asked for x policy, in the order asked: task, model, leads (as typed), policy,
+    """One row per metric x task x model x setting of the plan x policy, in the order of the plan: task, model, leads (as typed), policy,
     weights, metric, value (mean over folds, fits and draws of leads), std (over draws of leads, ddof 1; NaN where there is one), low,
     high (95 % interval over patients), n_records, n_patients, n_labels, n_undefined, p, p_holm (against the best of the same metric,
     task and setting, over all pairs of rows; NaN in the best's own row), best, not_significantly_worse, status (ok, skipped, failed).
@@ -59,7 +55,7 @@ class Study:
     """What must be said beside the numbers, the gravest first."""
     provenance: Provenance
     results: list[Result]
-    """Finished cells in the order asked: predictions, features and validation predictions of each on request."""
+    """Finished cells in the order of the plan: predictions, features and validation predictions of each on request."""
 
     @property
     def metric(self) -> str:
@@ -96,19 +92,17 @@ def read(path: str | Path, metrics: Sequence[str] = ()) -> Study:
     >>> records, features = study.result("demo", "laef", "12", "native").features()  # doctest: +SKIP
     """
     run = Store(Path(path))
-    plan = run.plan()
-    if plan is None:
-        raise MissingData(f"no run in {path} (no plan.json there); run: ecgbench run --out {path}")
+    plan = run.existing_plan()
     return _Reader(run, plan, _chosen(plan, metrics))()
 
 
-def _chosen(plan: Plan, asked: Sequence[str]) -> tuple[str, ...]:
-    """Proper names of the metrics to read; of the run's own those that this process knows."""
-    if asked:
-        return tuple(dict.fromkeys(room.resolve(name) for name in asked))
+def _chosen(plan: Plan, requested: Sequence[str]) -> tuple[str, ...]:
+    """Names of the metrics to read: those requested, else those of the run that this process knows."""
+    if requested:
+        return tuple(dict.fromkeys(room.resolve(name) for name in requested))
     known = tuple(name for name in plan.scoring.metrics if name in room.names())
     if not known:
-        raise BadSetting(f"the metrics of this run enter by path; name it: --metrics ./{plan.scoring.metrics[0]}.py")
+        raise BadSetting(f"the metrics of this run are plug-ins; name the file of one: --metrics ./{plan.scoring.metrics[0]}.py")
     return known
 
 
@@ -181,7 +175,7 @@ class _Reader:
         plan, last = self.plan, next(reversed(self.results.values()), None)
         alone = {"command": "", "version": "", **({"device": last.document["device"], **last.document["code"]} if last else {})}
         return Provenance.of(
-            invocation.told(self.run) or alone,
+            invocation.latest(self.run) or alone,
             protocol=plan.training.protocol, epochs=plan.training.epochs,
             contract=plan.cells[0].fit.contract, draw=plan.scoring.draw, bootstrap=plan.scoring.bootstrap,
             draws=plan.scoring.draws, metrics=self.metrics, plan_hash=key(plan.to_json()),
@@ -195,9 +189,9 @@ def _rows(outcomes: Sequence[Outcome], cards: Mapping[str, MetricCard]) -> list[
     rows: dict[tuple[str, ...], Row] = {}
     for metric, o in ((m, o) for m in cards for o in outcomes):
         c = o.cell
-        place = (metric, c.task, c.fit.model, c.setting.typed, c.policy)
         row = rows.setdefault(
-            place, Row(metric=metric, task=c.task, model=c.fit.model, leads=c.setting.typed, policy=c.policy,
+            (metric, c.task, c.fit.model, c.setting.typed, c.policy),
+                   Row(metric=metric, task=c.task, model=c.fit.model, leads=c.setting.typed, policy=c.policy,
                        sign=cards[metric].sign, weights=c.fit.weights),
         )  # fmt: skip
         if metric in o.scored:

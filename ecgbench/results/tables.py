@@ -98,11 +98,8 @@ def labels(outcomes: Sequence[Outcome], metrics: Sequence[str]) -> pd.DataFrame:
 
 def comparisons(groups: Sequence[Sequence[Row]]) -> pd.DataFrame:
     """COMPARISON_COLUMNS, one row per comparison with the best of its group."""
-    found = []
-    for rows in groups:
-        best = next((r for r in rows if r.best), None)
-        found += [_comparison(r, best) for r in rows if best is not None and r.difference is not None]
-    return pd.DataFrame(found, columns=list(COMPARISON_COLUMNS))
+    compared = [_comparison(row, best) for rows in groups for best in rows if best.best for row in rows if row.difference is not None]
+    return pd.DataFrame(compared, columns=list(COMPARISON_COLUMNS))
 
 
 def _comparison(row: Row, best: Row) -> dict[str, Any]:

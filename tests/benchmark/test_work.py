@@ -15,6 +15,7 @@ from ecgbench.benchmark.job import Compute
 from ecgbench.benchmark.reporter import Reporter
 from ecgbench.benchmark.work import work
 from ecgbench.cells import Folders, Plan, Request, Training
+from ecgbench.ecg.draw import parse_leads
 from ecgbench.errors import MissingData
 from ecgbench.results.pooled import read_pooled
 from ecgbench.results.store import Store, cells_of
@@ -27,7 +28,7 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 
 def planned(leads: str, **training: object) -> Plan:
     models.ROOM.forget()
-    asked = Request(models=(str(TINY),), tasks=("demo",), leads=leads, seeds=1, weights="random", limit=60)
+    asked = Request(models=(str(TINY),), tasks=("demo",), leads=parse_leads(leads), seeds=1, weights="random", limit=60)
     asked = Request(**{**asked.__dict__, "training": Training(**{"epochs": 2, **training})})  # type: ignore[arg-type]
     return planning.plan(planning.check(asked), lambda model, weights: "zero")
 

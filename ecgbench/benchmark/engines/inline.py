@@ -1,6 +1,6 @@
 """Inline: jobs in this process, one after the other. For a debugger, and under torchrun.
 
-What a model does to its process ends the run.
+A model that ends its process ends the run.
 """
 
 from collections import deque
@@ -14,7 +14,7 @@ CARD = EngineCard(title="Inline", summary="in this process, for a debugger")
 
 
 class Inline:
-    """Carries a job out when it is asked for events."""
+    """Carries a job out when its events are requested."""
 
     slots = 1
 
@@ -28,7 +28,7 @@ class Inline:
 
     def events(self, timeout: float) -> Iterator[Event]:
         """Carry the job out to its end; what a person sees is shown meanwhile."""
-        from ecgbench.benchmark.carry_out import carry_out  # torch, which names are checked without
+        from ecgbench.benchmark.carry_out import carry_out  # imports torch, which checking names does not need
 
         while self._jobs:
             happened: list[Event] = []
