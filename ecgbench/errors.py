@@ -62,7 +62,9 @@ def named(name: str, text: str) -> EcgbenchError:
     >>> named("BadSetting", "--leads 13: a count of leads is 1 to 12")
     BadSetting('--leads 13: a count of leads is 1 to 12')
     """
-    kind = globals().get(name, EcgbenchError)
-    error: EcgbenchError = kind.__new__(kind)
+    kind = globals().get(name)
+    if not (isinstance(kind, type) and issubclass(kind, EcgbenchError)):
+        kind = EcgbenchError
+    error = kind.__new__(kind)
     error.args = (text,)
     return error

@@ -9,7 +9,8 @@ import importlib
 import importlib.util
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, is_dataclass, replace
 from functools import cached_property
 from importlib.metadata import EntryPoint, entry_points
@@ -18,7 +19,7 @@ from types import ModuleType
 from typing import Any
 from urllib.parse import quote
 
-from ecgbench.errors import BadSetting, UnknownName
+from ecgbench.errors import BadSetting, EcgbenchError, UnknownName
 from ecgbench.text import shortened
 
 
@@ -47,6 +48,15 @@ _RULE = "begins with no dot and holds no slash, bar or control character"
 
 def _is_name(name: str) -> bool:
     return bool(plain(name)) and name.isprintable() and not name.startswith(".") and not set(name) & set("/\\|")
+
+
+def _place(error: BaseException, file: str = "") -> str:
+    """ " at FILE:LINE": where an error was raised, the last place in `file` if it came through there."""
+    trace = traceback.extract_tb(error.__traceback__)
+    # the innermost frame of an import is the interpreter's
+    frames = [f for f in trace if not f.filename.startswith("<") and f.filename != __file__]
+    frames = [f for f in frames if f.filename == file] or frames
+    return f" at {Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""
 
 
 @dataclass(frozen=True)
@@ -138,6 +148,21 @@ class Room:
         source = f"{name!r} ({self._installed[name].value})"
         return self._checked(self._imported(self._installed[name].load, source), name)
 
+    @contextmanager
+    def calling(self, name: str, *expected: type[Exception]) -> Iterator[None]:
+        """Around a call of a plug-in: BadSetting in one line, with file and line, for whatever its code raises.
+
+        Errors of this package and those `expected` pass; so does all that a built-in one raises, which is a bug.
+        """
+        try:
+            yield
+        except (Exception, SystemExit) as error:
+            if self.built_in(name) or isinstance(error, (EcgbenchError, *expected)):
+                raise
+            place = _place(error, str(self.get(name).__file__))
+            said = f"{type(error).__name__}: {shortened(str(error), 200)}"
+            raise BadSetting(f"{self.kind} {name!r} failed{place}: {said}") from error
+
     def card(self, name: str) -> Any:
         """A plug-in's CARD; its module is imported."""
         return self.get(name).CARD
@@ -183,11 +208,7 @@ class Room:
         try:
             return load()
         except (Exception, SystemExit) as error:
-            # a SyntaxError names its own place, and the innermost frame of an import is the interpreter's
-            trace = traceback.extract_tb(error.__traceback__)
-            frames = [f for f in trace if not f.filename.startswith("<") and f.filename != __file__]
-            known = bool(frames) and not isinstance(error, SyntaxError)
-            place = f" at {Path(frames[-1].filename).name}:{frames[-1].lineno}" if known else ""
+            place = "" if isinstance(error, SyntaxError) else _place(error)  # it tells its own
             message = shortened(str(error), 200)
             kind = type(error).__name__
             raise BadSetting(f"the {self.kind} {source} cannot be imported: {kind}{place}: {message}") from error

@@ -5,7 +5,7 @@ import pickle
 import pytest
 
 from ecgbench import errors
-from ecgbench.errors import EcgbenchError, UnknownName
+from ecgbench.errors import EcgbenchError, UnknownName, named
 
 KINDS = [e for e in vars(errors).values() if isinstance(e, type) and issubclass(e, EcgbenchError) and e is not UnknownName]
 
@@ -48,3 +48,10 @@ def test_errors_survive_the_way_back_from_another_process(error: EcgbenchError) 
     back = pickle.loads(pickle.dumps(error))
     assert type(back) is type(error)
     assert str(back) == str(error)
+
+
+@pytest.mark.parametrize("name", ["difflib", "named", "Iterable", "annotations", "__doc__", "no such thing"])
+def test_a_name_that_is_no_error_of_ours_is_the_base_of_them_all(name: str) -> None:
+    error = named(name, "why")
+    assert type(error) is EcgbenchError
+    assert str(error) == "why"

@@ -1,13 +1,14 @@
 """What a run knows of one job from its events: which cells are done, which are in progress, what failed and why."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ecgbench.benchmark.events import Died, Event, Failed, Finished, InProgress, Skipped
 from ecgbench.benchmark.job import Compute
 from ecgbench.benchmark.progress import Watcher
 from ecgbench.cells import Cell
 from ecgbench.results.store import Store
+from ecgbench.text import line
 
 
 @dataclass
@@ -33,28 +34,33 @@ class JobRecord:
         self.job, self.store, self.outcome, self.progress = job, store, outcome, progress
         self.left = {c.identity: c for c in job.plan.cells}
         """Cells of which nothing is known yet."""
+        self._own = frozenset(self.left)
         self._in_progress = InProgress(job.id, (), False)
 
     def take(self, event: Event) -> None:
         """One event of the job; cells that are not its own, or not left, are ignored."""
         match event:
             case InProgress():
-                self._in_progress = event
+                self._in_progress = replace(event, cells=tuple(i for i in event.cells if i in self._own))
             case Finished():
                 self._finished(event.cells, event.earlier)
             case Skipped():
-                for cell in self._pop(event.cells):
-                    self.outcome.skipped.append(f"{cell.label}: {event.reason}")
-                    self.progress.note(f"skipped {cell.label}: {event.reason}")
+                for cell in self._pop([i for i in event.cells if self._state(i) == "skipped"]):
+                    self.outcome.skipped.append(f"{cell.label}: {line(event.reason)}")
+                    self.progress.note(f"skipped {cell.label}: {line(event.reason)}")
             case Failed():
                 self.fail(event.cells, event.reason, event.trace, event.log)
+
+    def _state(self, identity: str) -> str:
+        """What the store says of a cell that is left."""
+        return self.store.state(self.left[identity])[0] if identity in self.left else ""
 
     def _pop(self, identities: Iterable[str]) -> list[Cell]:
         return [self.left.pop(i) for i in identities if i in self.left]
 
     def _finished(self, cells: Iterable[str], earlier: bool) -> None:
         """Count what is in the store with DONE; a cell that is not stays left."""
-        stored = self._pop([i for i in cells if i in self.left and self.store.folder(self.left[i]) is not None])
+        stored = self._pop([i for i in cells if self._state(i) == "ok"])
         self.outcome.reused += len(stored) * earlier
         self.outcome.computed += len(stored) * (not earlier)
 
@@ -80,7 +86,7 @@ class JobRecord:
 
     def fail(self, identities: Iterable[str], reason: str, trace: str = "", log: str = "") -> None:
         """Store why cells failed; those that an earlier run finished stay."""
-        failed = self._pop(identities)
+        failed, reason = self._pop(identities), line(reason)
         for cell in failed:
             if self.store.folder(cell) is None:
                 self.store.give_reason(cell, "failed", reason, trace, log)
@@ -92,5 +98,5 @@ class JobRecord:
     def disqualified(self, reason: str, trace: str, log: str) -> None:
         """The model is disqualified: what is left fails. Where nothing is left, the model itself counts as failed."""
         if not self.left:
-            self.outcome.failed.setdefault((self.job.model, reason, ""), []).append(self.job.model)
+            self.outcome.failed.setdefault((self.job.model, line(reason), ""), []).append(self.job.model)
         self.fail(list(self.left), reason, trace, log)

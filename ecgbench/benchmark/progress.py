@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from ecgbench.benchmark.events import Advance, Event, Note, Stage, StageOver
-from ecgbench.text import duration
+from ecgbench.text import duration, line
 
 EVERY = 15.0
 """Seconds between two plain lines of one stage."""
@@ -111,11 +111,11 @@ class EventDisplay:
         """Show an event; one of a stage that is not open is ignored."""
         match event:
             case Note():
-                self.progress.note(event.text)
+                self.progress.note(line(event.text))
             case Stage():
                 self._end(event.job, event.stage)
                 stack = ExitStack()
-                advance = stack.enter_context(self.progress.stage(event.text, event.total, event.unit))
+                advance = stack.enter_context(self.progress.stage(line(event.text), event.total, line(event.unit)))
                 self._stages[event.job, event.stage] = stack, advance
             case Advance() if (event.job, event.stage) in self._stages:
                 self._stages[event.job, event.stage][1](event.n)

@@ -385,11 +385,11 @@ def _engine_name(named: str | None, in_process: bool) -> str:
 
 
 def _compute(request: Request, folders: Folders, execution: _Execution) -> None:
-    from ecgbench.benchmark import engines
     from ecgbench.benchmark.device import choose
     from ecgbench.benchmark.engine import Setup
     from ecgbench.benchmark.progress import EventDisplay, watcher
     from ecgbench.benchmark.run import Run
+    from ecgbench.benchmark.started import start
 
     device = choose(execution.device)
     if execution.dry_run and ranks.world() > 1:
@@ -404,7 +404,7 @@ def _compute(request: Request, folders: Folders, execution: _Execution) -> None:
         with tempfile.TemporaryDirectory() as passing:
             logs = (Path(passing) if execution.dry_run else folders.out) / "logs"
             setup = Setup(logs=logs, patience=execution.patience, show=EventDisplay(progress))
-            with closing(engines.get(execution.engine).start(setup)) as engine:
+            with closing(start(execution.engine, setup)) as engine:
                 planned = _planned(request, folders, execution, engine, device if ranks.world() == 1 else "")
                 if execution.dry_run:
                     return

@@ -9,13 +9,13 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import BinaryIO, Literal
+from typing import Any, BinaryIO, Literal
 
 import numpy as np
 import pandas as pd
 
 from ecgbench import __version__
-from ecgbench.datasets import get, resolve
+from ecgbench.datasets import ROOM, get, resolve
 from ecgbench.ecg.recording import Recording
 from ecgbench.errors import BadRecord, BadSetting, MissingData, WriteError
 from ecgbench.files import as_json, as_npy, as_parquet, locked, move, put, writing
@@ -104,7 +104,7 @@ def _signals(source: Source, kept: "_Kept", out: BinaryIO, progress: Progress | 
     for done, row in enumerate(rows(source.index), 1):
         record = row["record"]
         try:
-            steps = kept.add(record, source.module.read(source.root, row).clinical())
+            steps = kept.add(record, _read(source, row))
         except (BadRecord, OSError) as error:
             reason = f"cannot be read ({error.strerror})" if isinstance(error, OSError) else str(error).removeprefix(f"{record}: ")
             kept.lost.append((record, reason))
@@ -113,6 +113,15 @@ def _signals(source: Source, kept: "_Kept", out: BinaryIO, progress: Progress | 
             out.write(steps)
         if progress is not None:
             progress(done, total)
+
+
+def _read(source: Source, row: dict[str, Any]) -> Recording:
+    """One recording. BadRecord and OSError cost the record alone, all else that its plug-in does is BadSetting."""
+    with ROOM.calling(source.name, OSError):
+        recording = source.module.read(source.root, row)
+    if not isinstance(recording, Recording):
+        raise BadSetting(f"dataset {source.name!r}: its read() gives a {type(recording).__name__} where a Recording belongs")
+    return recording.clinical()
 
 
 @dataclass

@@ -15,7 +15,7 @@ import platformdirs
 
 from ecgbench.cards import DatasetCard, facts
 from ecgbench.datasets import ROOM, get, resolve
-from ecgbench.errors import BadRecord, MissingData
+from ecgbench.errors import BadRecord, BadSetting, MissingData
 
 LAYOUT = 2
 """Raised by hand when reading, checking or storing changes: every prepared copy is then made anew."""
@@ -85,7 +85,8 @@ class Source:
         """The dataset called `name` under `data`; MissingData or BadRecord when no result may rest on it."""
         name, module = resolve(name), get(name)
         root = root_of(name, module.CARD, data)
-        index = module.index(root)
+        with ROOM.calling(name):
+            index = module.index(root)
         check(name, module.CARD, index)
         # by record: features are addressed by position, and the order of lines in a CSV must not move a number
         return cls(name, module, root, index.sort_values("record", ignore_index=True))
@@ -140,7 +141,9 @@ def rows(index: pd.DataFrame) -> Iterator[dict[str, Any]]:
 
 
 def check(name: str, card: DatasetCard, index: pd.DataFrame) -> None:
-    """Refuses an index that no result may rest on; BadRecord says what is wrong."""
+    """Refuses an index that no result may rest on; BadRecord says what is wrong, BadSetting where it is no table."""
+    if not isinstance(index, pd.DataFrame):
+        raise BadSetting(f"dataset {name!r}: its index() gives a {type(index).__name__} where a pandas.DataFrame belongs")
     columns = ["record", "patient", "split", *(["path"] if card.folder else []), *(c for t in card.tasks for c in t.columns)]
     lacking = [c for c in columns if c not in index.columns]
     if lacking:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from ecgbench.errors import BadSetting, EcgbenchError
+from ecgbench.errors import BadSetting
 from ecgbench.files import put, sweep
 from ecgbench.reports import _kinds
 from ecgbench.reports._figure import pictures
@@ -41,15 +41,12 @@ def _chosen(room: Room, reads: str, only: Sequence[str] | None, also: Sequence[s
 
 
 def _sections(room: Room, name: str, source: Any) -> list[Section]:
-    try:
-        return list(room.get(name).sections(source))
-    except EcgbenchError:
-        raise
-    except Exception as error:
-        if room.built_in(name):
-            raise
-        message = " ".join(str(error).split())[:200]
-        raise BadSetting(f"report {name!r} failed: {type(error).__name__}: {message}") from error
+    with room.calling(name):
+        sections = list(room.get(name).sections(source))
+    wrong = [type(section).__name__ for section in sections if not isinstance(section, Section)]
+    if wrong:
+        raise BadSetting(f"report {name!r} gives a {wrong[0]} where a Section belongs")
+    return sections
 
 
 def _files(sections: Sequence[Section]) -> tuple[dict[str, Content], dict[str, str]]:

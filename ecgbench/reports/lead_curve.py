@@ -48,7 +48,8 @@ def sections(study: Study) -> list[Section]:
     figures = []
     for name, card in study.metrics.items():
         points = _points(study.of(name))
-        curve = _Curve(metric=card, heads=columns(study), blocks=tasks(study), points=points)
+        drawn = [point for point in points if point["value"] is not None]  # no label has both values: no score
+        curve = _Curve(metric=card, heads=columns(study), blocks=tasks(study), points=drawn)
         figures.append(
             Figure(
                 name="lead_curve" if name == study.metric else f"lead_curve_{name}",
@@ -172,7 +173,6 @@ def _spots(points: Sequence[Point]) -> dict[str, float]:
 
 
 def _line(ax: "Axes", points: Sequence[tuple[float, Point]], at: int, hollow: bool = False) -> None:
-    points = [(x, point) for x, point in points if point["value"] is not None]  # no label has both values: no score
     style = look(at)
     for x, point in points:
         # Each bar is drawn from its own ends, not as lengths around the estimate: an estimate may lie outside its interval.

@@ -36,6 +36,8 @@ class Scored:
     """Labels that a draw lost, summed over draws."""
     bootstrap: str = ""
     """How patients were drawn."""
+    edited: bool = False
+    """Whether the metric gave other values when the cell was computed: its file has been edited since."""
 
     @cached_property
     def value(self) -> float:

@@ -34,13 +34,19 @@ def notes(plan: Plan, study: "Study", rows: Sequence[Row]) -> list[str]:
     sentences = [*_grave(study.datasets, study.models), *_unfinished(cells), *_ragged(first, study), *_data(study.datasets)]
     sentences += [*_spread(plan, first), *_intervals(plan, rows, study)] if some else []
     sentences += [*_leads(plan, study.models), *_labels(first, study), *_outside(rows, study), *_cells(cells, study)]
-    return [*sentences, *_away(plan, study)]
+    return [*sentences, *_away(plan, study), *_edited(rows, study)]
 
 
 def _away(plan: Plan, study: "Study") -> Iterator[str]:
     for name in plan.scoring.metrics:
         if name not in (*study.metrics, *metrics.names()):
             yield f"Metric {name} is a plug-in and is left out here; name its file: --metrics {study.metric},./{name}.py."
+
+
+def _edited(rows: Sequence[Row], study: "Study") -> Iterator[str]:
+    for name in dict.fromkeys(r.metric for r in rows for c in r.cells if c.edited):
+        title = study.metrics[name].title
+        yield f"{title}: its file gives other values than when cells were computed; all numbers here are of the file as it is now."
 
 
 def _grave(datasets: Sequence[DatasetFacts], models: Sequence[ModelFacts]) -> Iterator[str]:

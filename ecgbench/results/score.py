@@ -1,10 +1,8 @@
 """From predictions to scores: values per label, their mean, and intervals over draws of patients."""
 
-import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,6 +18,8 @@ MACRO = "macro"
 """What the mean over the labels is called where labels are named."""
 COLUMNS = ("value", "low", "high", "n", "positives")
 """Numbers of one label under one metric."""
+ROUNDING = 1e-9
+"""By how much a value may leave the range of its metric."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -151,17 +151,21 @@ def _replicates(
 
 
 def _values(metric: str, target: np.ndarray, probability: np.ndarray) -> np.ndarray:
-    return _called(metric, target.shape[1:], metrics.get(metric).value, target, probability)
+    """(label,); NaN where a label has no value. BadSetting where one lies outside the range that the metric declares."""
+    module = metrics.get(metric)
+    values = _called(metric, target.shape[1:], module.value, target, probability)
+    low, high = module.CARD.range
+    outside = values[(values < low - ROUNDING) | (values > high + ROUNDING)]
+    if len(outside):
+        fault = f"gives {outside[0]:.4g}, and its CARD says that it lies in {low:g} to {high:g}"
+        raise BadSetting(f"metric {metric!r} {fault}; try: ecgbench check metric {metric}")
+    return np.where(np.isfinite(values), values, np.nan)
 
 
 def _called(metric: str, shape: tuple[int, ...], function: Callable[..., Any], *arguments: Any) -> np.ndarray:
     """What a metric gives; BadSetting in one line where it fails or gives another shape."""
-    try:
+    with metrics.ROOM.calling(metric):
         given = np.asarray(function(*arguments), np.float64)
-    except Exception as error:  # a plug-in may raise anything
-        frame = traceback.extract_tb(error.__traceback__)[-1]
-        place = f"{Path(frame.filename).name}:{frame.lineno}"
-        raise BadSetting(f"metric {metric!r} failed at {place}: {type(error).__name__}: {error}") from error
     if given.shape != shape:
         raise BadSetting(f"metric {metric!r} gives {given.shape} where {shape} belongs; try: ecgbench check metric {metric}")
     return given

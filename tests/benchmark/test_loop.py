@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from ecgbench import adapters, datasets, models
+from ecgbench.benchmark import engines
 from ecgbench.benchmark import plan as planning
-from ecgbench.benchmark.engine import ask
+from ecgbench.benchmark.engine import Setup, ask
 from ecgbench.benchmark.events import (
     Advance,
     Died,
@@ -34,6 +35,7 @@ from ecgbench.benchmark.job import Compute, Job, Look, Measure, plugins
 from ecgbench.benchmark.job_record import Outcome
 from ecgbench.benchmark.progress import Lines
 from ecgbench.benchmark.run import Run
+from ecgbench.benchmark.started import start
 from ecgbench.cells import Folders, Plan, Request
 from ecgbench.ecg.draw import parse_leads
 from ecgbench.errors import BadSetting, BadWeights
@@ -150,6 +152,62 @@ def test_what_is_left_of_a_job_that_died_is_submitted_again(run: Runs) -> None:
     assert {(reason, log): len(cells) for (_, reason, log), cells in outcome.failed.items()} == {
         ("its job ended without it", ""): 2, ("aborted", ""): 1, ("killed", "a.log"): 1,
     }  # fmt: skip
+
+
+def test_a_process_that_names_foreign_cells_and_dies_fails_what_is_left(run: Runs) -> None:
+    def answer(job: Compute) -> list[Event]:
+        assert job.id == "1", "it is tried again, and would be for ever"
+        return [InProgress(job.id, ("nonsense",), False), Died(job.id, "it ended")]
+
+    engine = Scripted(answer)
+    outcome = run(plan_of("stmem"), engine)
+    assert (len(engine.jobs), outcome.failures) == (1, 3)
+
+
+def test_a_cell_is_skipped_where_the_store_says_so(run: Runs, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def answer(job: Compute) -> list[Event]:
+        one, two, _ = job.plan.cells
+        Store(tmp_path / "run").give_reason(one, "skipped", "too short")
+        said = [Skipped(job.id, (one.identity, two.identity), "\x1b[31mtoo\nshort")]
+        return [*said, Failed(job.id, (two.identity,), "\x1b[31mit\nfailed", ""), Over(job.id, {})]
+
+    outcome = run(plan_of("stmem"), Scripted(answer))
+    assert (len(outcome.skipped), outcome.failures) == (1, 2)
+    shown = [*outcome.skipped, *(reason for _, reason, _ in outcome.failed), capsys.readouterr().err]
+    assert "\x1b" not in "".join(shown)
+    assert "U+001B[31mit failed" in shown[-1]
+
+
+ENGINE = """
+from ecgbench.benchmark.engine import EngineCard
+CARD = EngineCard(title="x", summary="y")
+class Mine:
+    slots = 1
+    def submit(self, job): {submit}
+    def events(self, timeout): {events}
+    def close(self): pass
+def start(setup): {start}
+"""
+
+
+@pytest.mark.parametrize(
+    ("fault", "complaint"),
+    [
+        ({"start": "return 1 / 0"}, r"engine 'mine' failed at mine.py:9: ZeroDivisionError: division by zero"),
+        ({"start": "pass"}, r"engine 'mine' failed at .*: AttributeError: 'NoneType'"),
+        ({"submit": "raise KeyError(5)"}, r"engine 'mine' failed at mine.py:6: KeyError: 5"),
+        ({"events": "yield 1 / 0"}, r"engine 'mine' failed at mine.py:7: ZeroDivisionError"),
+        ({"events": "yield 5"}, r"engine 'mine': its events\(\) gives a int where an Event belongs"),
+    ],
+)
+def test_an_engine_plug_in_that_fails_is_one_line(tmp_path: Path, fault: dict[str, str], complaint: str) -> None:
+    (tmp_path / "mine.py").write_text(ENGINE.format(**{"start": "return Mine()", "submit": "pass", "events": "return []", **fault}))
+    try:
+        name = engines.resolve(str(tmp_path / "mine.py"))
+        with pytest.raises(BadSetting, match=complaint):
+            ask(start(name, Setup(logs=tmp_path, patience=1.0, show=lambda event: None)), compute_job(tmp_path, tmp_path))
+    finally:
+        engines.ROOM.forget()
 
 
 def test_what_stops_the_run_ends_it_and_frees_its_claims(run: Runs, tmp_path: Path) -> None:

@@ -46,3 +46,10 @@ def test_plain_lines_say_whose_stage_it_is(capsys: pytest.CaptureFixture[str]) -
         show(event)
     said = capsys.readouterr().err.splitlines()
     assert said == ["left on demo: test windows: 3 windows", "right on demo: test windows: 5 windows", "fitted"]
+
+
+def test_what_events_say_is_shown_as_one_line_that_no_terminal_obeys(capsys: pytest.CaptureFixture[str]) -> None:
+    show = EventDisplay(Lines())
+    show(Note("1", "\x1b]0;evil\x07 fitted\n2 cells computed"))
+    show(Stage("1", 1, "\x1b[31mred\nline", 2, "windows\r"))
+    assert capsys.readouterr().err == "U+001B]0;evilU+0007 fitted 2 cells computed\nU+001B[31mred line: 2 windows\n"

@@ -12,10 +12,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from ecgbench import datasets
 from ecgbench.datasets import ptbxl
 from ecgbench.ecg.leads import LEADS
 from ecgbench.ecg.recording import Recording
-from ecgbench.errors import BadRecord, BadSetting, MissingData
+from ecgbench.errors import BadRecord, BadSetting, EcgbenchError, MissingData
 from ecgbench.prepared import prepare as preparing
 from ecgbench.prepared.prepare import find, prepare, state, where
 from ecgbench.prepared.source import rows
@@ -157,6 +158,34 @@ def test_the_limit_is_half_a_percent_of_the_dataset() -> None:
     preparing._stop_if_too_many(source, lost, 2000)  # type: ignore[arg-type]
     with pytest.raises(MissingData, match="11 of 2000"):
         preparing._stop_if_too_many(source, [*lost, ("x", "empty")], 2000)  # type: ignore[arg-type]
+
+
+DATASET = """from pathlib import Path
+from ecgbench.datasets import demo
+CARD = demo.CARD
+def index(root): {index}
+def read(root, row): {read}
+"""
+
+
+@pytest.mark.parametrize(
+    ("fault", "complaint"),
+    [
+        ({"index": "raise ValueError('boom')"}, r"dataset 'mine' failed at mine.py:4: ValueError: boom"),
+        ({"index": "return None"}, r"dataset 'mine': its index\(\) gives a NoneType where a pandas.DataFrame belongs"),
+        ({"read": "raise KeyError(5)"}, r"dataset 'mine' failed at mine.py:5: KeyError: 5"),
+        ({"read": "return None"}, r"dataset 'mine': its read\(\) gives a NoneType where a Recording belongs"),
+        ({"read": "return Path('gone').read_bytes()"}, r"mine: 6 of 180 records in None cannot be used"),
+    ],
+)
+def test_a_dataset_plug_in_that_fails_is_one_line(tmp_path: Path, fault: dict[str, str], complaint: str) -> None:
+    own = {"index": "return demo.index(root)", "read": "return demo.read(root, row)"}
+    (tmp_path / "mine.py").write_text(DATASET.format(**{**own, **fault}))
+    try:
+        with pytest.raises(EcgbenchError, match=complaint):
+            prepare(str(tmp_path / "mine.py"), None, tmp_path / "prepared")
+    finally:
+        datasets.ROOM.forget()
 
 
 def test_a_patient_on_both_sides_of_a_split_stops(fake_ptbxl: Path) -> None:

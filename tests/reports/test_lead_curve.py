@@ -91,9 +91,10 @@ def test_the_line_of_chance_stands_where_the_card_says():
             make.row("ptbxl_super", "laef", "1", 0.5, low=0.51, high=0.6),
             make.row("ptbxl_super", "laef", "2", 0.6, low=math.nan, high=math.nan),
         ],
+        [make.row("ptbxl_super", "laef", "II", math.nan, low=math.nan, high=math.nan)],
         [make.row("ptbxl_super", f"m{i}", leads, 0.6) for i in range(20) for leads in ("1", "V1", "V2")],
     ],
-    ids=["only 12", "only named", "nothing", "estimate outside or without interval", "more models than colours"],
+    ids=["only 12", "only named", "nothing", "estimate outside or without interval", "no score at a named set", "more models than colours"],
 )
 def test_odd_studies_still_draw(rows, tmp_path):
     reports.write(make.build(rows), tmp_path, only=["lead_curve"])

@@ -80,7 +80,13 @@ def test_a_name_is_that_of_a_file_in_the_folder(name):
 
 def test_what_a_report_from_outside_raises_is_one_line(mine, tmp_path):
     Path(mine).write_text(MINE.replace("rows = [", "rows = 1 / 0\n    rows = ["))
-    with pytest.raises(BadSetting, match="report 'mine' failed: ZeroDivisionError"):
+    with pytest.raises(BadSetting, match=r"report 'mine' failed at mine.py:\d+: ZeroDivisionError"):
+        reports.write(make.two_models(), tmp_path / "to", also=[mine])
+
+
+def test_what_is_no_section_is_refused(mine, tmp_path):
+    Path(mine).write_text(MINE.replace("return [Section(", "return [None, Section(").replace("NAME", "mine"))
+    with pytest.raises(BadSetting, match="report 'mine' gives a NoneType where a Section belongs"):
         reports.write(make.two_models(), tmp_path / "to", also=[mine])
 
 

@@ -145,6 +145,8 @@ def test_a_metric_without_replicates_draws_patients_or_goes_by_influence(plugin:
             r"metric 'bad' gives \(\) where \(3,\) belongs; try: ecgbench check metric bad",
         ),
         ("def value(target, score):\n    return score[0] / 'x'\n", r"metric 'bad' failed at bad.py:\d+: .*TypeError"),
+        ("def value(target, score):\n    return score[0] - 5\n", r"metric 'bad' gives -\S+, and its CARD says that it lies in 0 to 1"),
+        ("def value(target, score):\n    return score[0] + np.inf\n", r"metric 'bad' gives inf, and its CARD says that it lies in 0 to 1"),
     ],
 )
 def test_a_bad_metric_is_named_in_one_line(plugin: Plugin, body: str, complaint: str) -> None:

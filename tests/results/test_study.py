@@ -23,7 +23,7 @@ from ecgbench.ecg.draw import parse_leads, settings
 from ecgbench.errors import BadSetting, EcgbenchError, MissingData, WriteError
 from ecgbench.files import as_json, as_parquet
 from ecgbench.reports import write
-from ecgbench.results.folders import publish
+from ecgbench.results.folders import publish, read_table
 from ecgbench.results.score import Draws, Scores, score, score_table
 from ecgbench.results.store import Store
 from ecgbench.results.study import Study, read
@@ -397,6 +397,40 @@ def test_any_metric_can_be_read_from_stored_predictions(tmp_path: Path) -> None:
     assert any("AUPRC: its intervals draw patients with replacement" in note for note in study.notes)
     with pytest.raises(BadSetting, match="this study was read with auroc, auprc"):
         study.of("nothing")
+
+
+HALF = """from ecgbench.cards import MetricCard
+CARD = MetricCard(title="Half", summary="", range=(0, 9), direction="lower", chance=None, source="")
+def value(target, score): return {}
+def influence(target, score): return score - score.mean(0)
+"""
+
+
+def test_numbers_are_those_of_the_metric_as_it_is_now(tmp_path: Path) -> None:
+    file = tmp_path / "half.py"
+    plan = planned(["good"], "12", scoring=replace(SCORING, metrics=("auroc", "half")))
+    run = made(tmp_path / "run", plan)
+    (folder,) = folders(run, "good", "12")
+    content: dict[str, Any] = {n: (folder / n).read_bytes() for n in ("predictions.parquet", "cell.json")}
+    predicted, read_values = read_table(folder, "predictions.parquet"), []
+    try:
+        for body in ("score.mean(0)", "5 + score.mean(0)"):
+            metrics.ROOM.forget()
+            file.write_text(HALF.format(body))
+            metrics.resolve(str(file))
+            if not read_values:
+                shutil.rmtree(folder)
+                publish(folder, {**content, "scores.parquet": as_parquet(score_table(("auroc", "half"), predicted))})
+            study = read(run.path)
+            cell = study.of("half").cells.iloc[0]
+            assert cell["low"] <= cell["value"] <= cell["high"]
+            said = any(n.startswith("Half: its file gives other values than when cells were computed") for n in study.notes)
+            read_values.append((cell["value"], said))
+    finally:
+        metrics.ROOM.forget()
+    (old, quiet), (new, loud) = read_values
+    assert new == pytest.approx(old + 5)
+    assert (quiet, loud) == (False, True)
 
 
 def test_a_metric_that_entered_by_path_is_left_out_where_its_path_is_not_given(tmp_path: Path) -> None:
