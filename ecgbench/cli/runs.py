@@ -65,6 +65,8 @@ def merge(
     counts = merged(a, b, to or a)
     copied = ", ".join(counted(counts[what], what.removesuffix("s")) for what in ("cells", "fits", "files"))
     typer.echo(f"{copied} copied to {to or a}")
+    if counts["damaged"]:
+        typer.echo(f"{counted(counts['damaged'], 'damaged folder')} left out", err=True)
     typer.echo(f"next: ecgbench report {to or a}")
 
 
