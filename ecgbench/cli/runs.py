@@ -54,7 +54,8 @@ def merge(
     """Join two run folders, for example of two machines.
 
     Cells, fits, features and facts are copied. What is there already stays; of two results of one cell the newer one is shown. Both
-    runs must have the same training, draw of leads, limit and contract, and the same weights of each model.
+    runs must have the same training, draw of leads, limit and contract, and the same weights and code of each model.
+    What is damaged is left out.
 
     Example:
 
@@ -65,6 +66,8 @@ def merge(
     counts = merged(a, b, to or a)
     copied = ", ".join(counted(counts[what], what.removesuffix("s")) for what in ("cells", "fits", "files"))
     typer.echo(f"{copied} copied to {to or a}")
+    if counts["damaged"]:
+        typer.echo(f"{counted(counts['damaged'], 'damaged folder')} left out", err=True)
     typer.echo(f"next: ecgbench report {to or a}")
 
 
@@ -92,7 +95,9 @@ def prune(
     run: Path = RUN,
     yes: bool = typer.Option(False, "--yes", "-y", help="Remove it; without this, only list what would be removed."),
 ) -> None:
-    """Free disk: features, checkpoints, intervals, and cells that the plan does not name. No number of the plan is lost.
+    """Free disk: features, checkpoints, intervals, cells that the plan does not name or that an edited plug-in replaced.
+
+    No number of the plan is lost.
 
     Intervals are computed again when the run is read, features when a run needs them; a fine-tuning whose checkpoint is removed
     begins anew.

@@ -9,7 +9,7 @@ from pathlib import Path
 from ecgbench.errors import BadSetting
 from ecgbench.files import locked
 from ecgbench.results.folders import DAMAGED
-from ecgbench.results.store import Status, Store, cells_of
+from ecgbench.results.store import Status, Store, cells_of, claimed
 
 PARTS = ("cells", "fits", "features", "checkpoints")
 """Parts of a run whose sizes are shown one by one."""
@@ -37,12 +37,12 @@ def runs(folder: Path) -> list[Run]:
 
 def look(path: Path) -> Run:
     """Count the cells and bytes of a run."""
-    store, note = Store(path), ""
+    store, note, states = Store(path), "", Counter[Status]()
     try:
         plan = store.plan()
+        states.update(store.state(cell)[0] for cell in (plan.cells if plan else ()))
     except BadSetting as error:
-        plan, note = None, str(error)
-    states = Counter(store.state(cell)[0] for cell in plan.cells) if plan else Counter[Status]()
+        note = str(error)
     disk = dict.fromkeys((*PARTS, "other"), 0)
     for child in path.iterdir():
         disk[child.name if child.name in PARTS else "other"] += size(child)
@@ -58,12 +58,16 @@ def size(path: Path) -> int:
 def spare(path: Path) -> Iterator[Path]:
     """What can be removed from a run without losing a number.
 
-    Features, checkpoints, intervals (which reading computes again), and cells that its plan does not name.
+    Features, checkpoints, intervals (which reading computes again), cells that its plan does not name, and cells under an
+    old key where the key of today is finished. A damaged cell stays.
     """
     store = Store(path)
-    planned = {store.folder(cell) for cell in store.existing_plan().cells}
+    planned = {cell.identity: store.folder(cell) for cell in store.existing_plan().cells}
     yield from (folder for name in ("features", "checkpoints", "derived") if size(folder := path / name))
-    yield from sorted(folder for folder in cells_of(path) if folder not in planned)
+    for folder in sorted(cells_of(path)):
+        identity = claimed(folder)[0]
+        if identity and planned.get(identity, path) not in (None, folder):
+            yield folder
     yield from sorted(p for part in ("cells", "fits") for p in (path / part).rglob(f"{DAMAGED}-*"))
 
 

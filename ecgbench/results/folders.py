@@ -28,9 +28,9 @@ def finished(folder: Path) -> bool:
 def intact(folder: Path) -> bool:
     """Whether the files of a folder are what its DONE says."""
     try:
-        hashes = json.loads((folder / DONE).read_text())
+        hashes = document(folder / DONE)
         return all(_sha256(folder / name) == sha256 for name, sha256 in hashes.items())
-    except (OSError, ValueError, AttributeError):
+    except (OSError, BadSetting):
         return False
 
 
@@ -52,9 +52,27 @@ def _sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+def document(file: Path, data: bytes | None = None, remove: Path | None = None) -> dict[str, Any]:
+    """What a JSON file of a run says; BadSetting where it is gone or is not what a run wrote.
+
+    data: its content, where it was read already. remove: what must go, where it is more than the file.
+    """
+    try:
+        content = json.loads(file.read_bytes() if data is None else data)
+        if isinstance(content, dict):
+            return content
+    except (FileNotFoundError, ValueError, RecursionError):
+        pass
+    raise _damaged(file, remove or file)
+
+
+def _damaged(file: Path, remove: Path) -> BadSetting:
+    return BadSetting(f"{file} is not what the run wrote; remove {remove} and run the same command again")
+
+
 def read_json(folder: Path, name: str) -> dict[str, Any]:
     """A JSON file of a finished folder, checked against DONE."""
-    return dict(json.loads(read_bytes(folder, name)))
+    return document(folder / name, read_bytes(folder, name), folder)
 
 
 def read_table(folder: Path, name: str) -> pd.DataFrame:
@@ -65,7 +83,6 @@ def read_table(folder: Path, name: str) -> pd.DataFrame:
 def read_bytes(folder: Path, name: str) -> bytes:
     """A file of a finished folder; BadSetting where it is gone or is not what DONE says."""
     data = (folder / name).read_bytes() if (folder / name).is_file() else b""
-    hashes = json.loads((folder / DONE).read_text())
-    if hashlib.sha256(data).hexdigest() != hashes.get(name):
-        raise BadSetting(f"{folder / name} is not what the run wrote; remove {folder} and run the same command again")
+    if hashlib.sha256(data).hexdigest() != document(folder / DONE, remove=folder).get(name):
+        raise _damaged(folder / name, folder)
     return data

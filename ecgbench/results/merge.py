@@ -1,21 +1,27 @@
 """Joins two run folders: complete folders and files are copied, nothing is overwritten, nothing is lost."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
+from ecgbench.cells import Cell
 from ecgbench.errors import BadSetting
 from ecgbench.files import making, move, put
 from ecgbench.results.folders import finished, intact, read_json
-from ecgbench.results.store import Store
+from ecgbench.results.store import Store, claimed
 
+_VERSION = {"model": ("source", "weights"), "dataset": ("data",), "policy": ("policy_source",)}
+"""Facts of a cell's key that tell two versions of a model, dataset or policy apart."""
 _FILES = ("models", "datasets", "policies", "invocations", "reasons", "checkpoints", "logs")
 """Folders whose files have names of their own, so that a file that is there is the same."""
 
 
 def merge(run: Path, other: Path, to: Path) -> dict[str, int]:
-    """Join two runs in the folder `to`, which may be the first of them. Returns counts: cells, fits, files.
+    """Join two runs in the folder `to`, which may be the first of them.
 
-    BadSetting where their settings differ or `to` holds another run; MissingData where there is no run.
+    Returns counts: cells, fits, files that were copied; damaged (cells and fits that were left out).
+    BadSetting where their settings differ, where one row would hold cells of two versions of a plug-in, or where `to`
+    holds another run; MissingData where there is no run.
     """
     first, second, target = Store(run), Store(other), Store(to)
     first.existing_plan()
@@ -24,21 +30,23 @@ def merge(run: Path, other: Path, to: Path) -> dict[str, int]:
         raise BadSetting(f"{other} would be merged with itself; name two folders: ecgbench merge A B [--to C]")
     if not in_place and to.exists() and any(to.iterdir()):
         raise BadSetting(f"--to {to} is not empty; choose a new folder")
-    first.join(plan)  # refuses other settings before anything is written
-    counts = {"cells": 0, "fits": 0, "files": 0}
+    _refuse_two_versions(first.join(plan).cells, first, second)  # before anything is written
+    counts = {"cells": 0, "fits": 0, "files": 0, "damaged": 0}
     for store in [second] if in_place else [first, second]:
         target.write_plan(store.existing_plan())
         newer = _newer(store, target)  # compared before the cells are copied
         for kind in ("fits", "cells"):
-            counts[kind] += sum(_copy(folder, store, target) for folder in _complete(store.path / kind))
+            for folder in _finished(store.path / kind):
+                whole = intact(folder)
+                counts[kind if whole else "damaged"] += _copy(folder, store, target) if whole else 1
         counts["files"] += sum(_copy_file(file, store, target) for file in _files(store.path))
         target.add_keys(newer)
     return counts
 
 
-def _complete(root: Path) -> Iterator[Path]:
+def _finished(root: Path) -> Iterator[Path]:
     for done in sorted(root.rglob("DONE")):
-        if not any(part.startswith(".") for part in done.relative_to(root).parts) and intact(done.parent):
+        if not any(part.startswith(".") for part in done.relative_to(root).parts):
             yield done.parent
 
 
@@ -75,11 +83,30 @@ def _newer(source: Store, target: Store) -> dict[str, str]:
     """Keys of the cells of `source` that `target` has not, or finished earlier."""
     newer = {}
     for cell in source.existing_plan().cells:
-        ours, theirs = target.folder(cell), source.folder(cell)
-        if theirs is not None and (ours is None or _moment(ours) < _moment(theirs)):
-            newer[cell.identity] = theirs.name
+        folder = _chosen(cell, target, source)
+        if folder is not None and folder == source.folder(cell):
+            newer[cell.identity] = folder.name
     return newer
 
 
-def _moment(folder: Path) -> float:
-    return float(read_json(folder, "cell.json")["finished"])
+def _chosen(cell: Cell, first: Store, second: Store) -> Path | None:
+    """The undamaged folder of a cell in one of two runs, the newer of two; the first's where they are of one age."""
+    folders = [f for store in (first, second) if (f := store.folder(cell)) and intact(f)]
+    return max(folders, key=lambda folder: claimed(folder)[2], default=None)
+
+
+def _refuse_two_versions(cells: Sequence[Cell], first: Store, second: Store) -> None:
+    """What a merged run would show of one model, dataset or policy has one version."""
+    versions: dict[tuple[str, str], tuple[Any, Path]] = {}
+    for cell in cells:
+        if (folder := _chosen(cell, first, second)) is None:
+            continue
+        facts = read_json(folder, "cell.json").get("key_facts", {})
+        for kind, names in _VERSION.items():
+            version = [facts.get(name) for name in names]
+            seen, where = versions.setdefault((kind, facts.get(kind, "")), (version, folder))
+            if seen != version:
+                raise BadSetting(
+                    f"{where} and {folder} hold cells of two versions of the {kind} {facts.get(kind)}; "
+                    "run the command of one run again with the version of the other, then merge"
+                )

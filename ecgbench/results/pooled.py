@@ -27,11 +27,15 @@ def store_pooled(run: Path, folder: Path, records: Sequence[str], features: np.n
     return {"path": file.relative_to(run).as_posix(), "sha256": sha256}
 
 
-def read_pooled(run: Path, reference: dict[str, Any] | None) -> tuple[list[str], np.ndarray]:
-    """Records and their features (record, dim) float32 as a cell refers to them; MissingData where none were kept."""
+def read_pooled(run: Path, reference: dict[str, Any] | None, cell: Path) -> tuple[list[str], np.ndarray]:
+    """Records and their features (record, dim) float32 as a cell in the folder `cell` refers to them.
+
+    MissingData where none were kept.
+    """
+    again = f"remove {cell} and run the same command again, without --keep-features no"
     if not reference or not (file := run / reference["path"]).is_file():
-        raise MissingData("features of this cell were not kept; run without --keep-features no to keep them")
+        raise MissingData(f"features of this cell were not kept; {again}")
     if hashlib.sha256(file.read_bytes()).hexdigest() != reference["sha256"]:
-        raise MissingData(f"{file} is not what the run wrote; remove it, and the cells that refer to it")
+        raise MissingData(f"{file} is not what the run wrote; remove it, {again}")
     with safe_open(file, framework="numpy") as opened:
         return json.loads(opened.metadata()["records"]), opened.get_tensor("features")

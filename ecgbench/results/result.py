@@ -13,6 +13,7 @@ from ecgbench.cells import Cell
 from ecgbench.errors import BadSetting
 from ecgbench.results.folders import DONE, finished, read_json, read_table
 from ecgbench.results.pooled import read_pooled
+from ecgbench.room import folder_name
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -27,7 +28,13 @@ class Result:
     @cached_property
     def document(self) -> dict[str, Any]:
         """What cell.json says: identity, key, weights, counts, times, and where its fit and features lie."""
-        return read_json(self.folder, "cell.json")
+        says = read_json(self.folder, "cell.json")
+        if (says.get("identity"), folder_name(str(says.get("key")))) != (self.cell.identity, self.folder.name):
+            raise BadSetting(
+                f"{self.folder} holds the files of another cell, {says.get('identity')}; "
+                f"remove {self.folder} and run the same command again"
+            )
+        return says
 
     @property
     def dataset(self) -> str:
@@ -49,7 +56,7 @@ class Result:
 
     def features(self) -> tuple[list[str], np.ndarray]:
         """Test records, and features (record, dim) float32, the mean over a record's windows. MissingData where none were kept."""
-        return read_pooled(self.run, self.document["features"])
+        return read_pooled(self.run, self.document["features"], self.folder)
 
     def validation(self) -> pd.DataFrame:
         """What its fit predicts for the validation records with all twelve leads: the columns of `predictions` but `leads`."""

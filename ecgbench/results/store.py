@@ -2,7 +2,8 @@
 
 <run>/plan.json                                  what was asked for, and its hash; nothing of what is done
       index.jsonl                                one line for each cell that got another key; its last line counts
-      cells/<task>/<model>/<setting>/<key>/      predictions.parquet, scores.parquet, cell.json, DONE
+      cells/<task>/<model>/<setting>/<key>/      predictions.parquet, scores.parquet, cell.json, DONE;
+                                                 OUTDATED where the cell got another key since
       fits/<task>/<model>/<key>/                 weights, validation.parquet, log.csv, fit.json, DONE
       reasons/<task>/<model>/<setting>/<id>.json why a cell has no number
       features/<model>/<dataset>/                pooled features by setting, and windows/ for resuming
@@ -16,7 +17,7 @@
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -25,15 +26,15 @@ from typing import Any, Literal
 from ecgbench.cells import OFFICIAL, Cell, Fit, Plan, key
 from ecgbench.errors import BadSetting, MissingData
 from ecgbench.files import append, as_json, locked, put
-from ecgbench.results.folders import finished
+from ecgbench.results.folders import document, finished, read_json
 from ecgbench.room import folder_name
 
 FORMAT = 2
 """Of plan.json, cell.json and fit.json; a run of another format is refused."""
 
 Status = Literal["ok", "skipped", "failed", "missing"]
-_SCANNED = -1
-"""In place of the bytes read of the index: there was none, so the cells themselves were read."""
+_OUTDATED = "OUTDATED"
+"""File in a finished cell's folder: its cell got another key since. It says so where the index is gone."""
 _ELSEWHERE = "choose another folder with --out"
 PENDING = "not computed yet; the same `ecgbench run` command goes on where it stopped"
 
@@ -44,8 +45,10 @@ class Store:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._keys: dict[str, str] = {}
-        self._read = 0
-        """Bytes of the index that `_keys` holds."""
+        self._indexed: dict[str, str] = {}
+        """Those of `_keys` that the index names."""
+        self._read = -1
+        """Bytes of the index that `_indexed` holds; -1: nothing was looked at yet."""
 
     @property
     def plan_file(self) -> Path:
@@ -54,7 +57,7 @@ class Store:
 
     @property
     def index_file(self) -> Path:
-        """Which key each cell has. It may be deleted: it is made again from the cells."""
+        """Which key each cell has. It may be deleted or damaged: it is completed from the cells."""
         return self.path / "index.jsonl"
 
     def plan(self) -> Plan | None:
@@ -114,36 +117,46 @@ class Store:
     # which key a cell has
 
     def keys(self) -> dict[str, str]:
-        """Identity of a cell -> its key, of all that were begun; reads only what is new in the index."""
-        try:
-            size = self.index_file.stat().st_size
-        except FileNotFoundError:
-            if self._read != _SCANNED:
-                self._keys, self._read = _scanned(self.path), _SCANNED
-            return self._keys
-        if not 0 <= self._read <= size:  # another index by now
-            self._keys, self._read = {}, 0
+        """Identity of a cell -> its key, of all that were begun.
+
+        As the index says, of which only what is new is read; cells that it does not name speak for themselves.
+        """
+        size = self.index_file.stat().st_size if self.index_file.exists() else 0
         if self._read == size:
             return self._keys
+        anew = not 0 <= self._read <= size  # the first look, or another index by now
+        if anew:
+            self._indexed, self._read = {}, 0
+        entries = self._new_entries() if size else []
+        self._indexed.update(entries)
+        if anew:
+            self._keys = _scanned(self.path, {k for _, k in entries})
+        self._keys.update(self._indexed)
+        return self._keys
+
+    def _new_entries(self) -> list[tuple[str, str]]:
         with self.index_file.open("rb") as file:
             file.seek(self._read)
             whole, end, _ = file.read().rpartition(b"\n")
         self._read += len(whole + end)
-        for line in whole.splitlines():
-            try:
-                self._keys.update(json.loads(line))
-            except ValueError:  # an empty line, or half of one whose writer died
-                continue
-        return self._keys
+        return [entry for line in whole.splitlines() for entry in _entries(line)]
 
     def add_keys(self, keys: Mapping[str, str]) -> None:
         """Record which keys cells have from now on; a known key is not written again."""
         known = self.keys()
-        changed = {i: k for i, k in keys.items() if known.get(i) != k}
-        if self._read == _SCANNED:  # the index was deleted, or is not there yet
-            changed = {**known, **keys}
+        changed = {i: k for i, k in {**known, **keys}.items() if self._indexed.get(i) != k}
         if changed:
+            self._mark({known[i] for i, k in changed.items() if known.get(i, k) != k}, set(changed.values()))
             append(self.index_file, [json.dumps({i: k}) for i, k in changed.items()])
+
+    def _mark(self, old: set[str], new: set[str]) -> None:
+        """Note in the cells' own folders which keys count no longer, and which count again."""
+        outdated, current = set(map(folder_name, old)), set(map(folder_name, new))
+        for folder in cells_of(self.path):
+            if folder.name in current:
+                (folder / _OUTDATED).unlink(missing_ok=True)
+            elif folder.name in outdated:
+                put(folder / _OUTDATED, "")
 
     def state(self, cell: Cell) -> tuple[Status, str]:
         """(status, reason) of a cell."""
@@ -152,13 +165,13 @@ class Store:
         file = self.reason_file(cell)
         if not file.exists():
             return "missing", PENDING
-        document = json.loads(file.read_text())
-        return document["status"], document["reason"]
+        stored = document(file)
+        return stored.get("status", "failed"), stored.get("reason", f"{file} does not say why")
 
     def give_reason(self, cell: Cell, status: Status, reason: str, trace: str = "", log: str = "") -> None:
         """Store why a cell has no number: it is "failed" or "skipped". `log`: what its model printed."""
-        document = {"format": FORMAT, "identity": cell.identity, "status": status, "reason": reason, "trace": trace, "log": log}
-        content = as_json(document)
+        why = {"format": FORMAT, "identity": cell.identity, "status": status, "reason": reason, "trace": trace, "log": log}
+        content = as_json(why)
         file = self.reason_file(cell)
         if not file.exists() or file.read_text() != content:
             put(file, content)
@@ -206,7 +219,7 @@ class Store:
     def facts(self, kind: str) -> dict[str, dict[str, Any]]:
         """sha256 -> facts of all models, datasets or invocations ("models", ...), oldest first."""
         files = [p for p in (self.path / kind).glob("*.json") if not p.name.startswith(".")]
-        return {p.stem: json.loads(p.read_text()) for p in sorted(files, key=lambda p: (p.stat().st_mtime_ns, p.name))}
+        return {p.stem: document(p) for p in sorted(files, key=lambda p: (p.stat().st_mtime_ns, p.name))}
 
     # who computes what
 
@@ -235,7 +248,32 @@ def cells_of(path: Path) -> Iterable[Path]:
     return (done.parent for done in path.glob("cells/*/*/*/[!.]*/DONE"))
 
 
-def _scanned(path: Path) -> dict[str, str]:
-    """Identity -> key of the finished cells, the newest of each, as their own folders say."""
-    documents = [json.loads((folder / "cell.json").read_text()) for folder in cells_of(path)]
-    return {d["identity"]: d["key"] for d in sorted(documents, key=lambda d: float(d["finished"]))}
+def claimed(folder: Path) -> tuple[str, str, float]:
+    """What a finished cell says of itself: identity, key, when it was finished; ("", "", 0) where it is damaged."""
+    try:
+        says = read_json(folder, "cell.json")
+        return str(says["identity"]), str(says["key"]), float(says["finished"])
+    except (BadSetting, KeyError, TypeError, ValueError):
+        return "", "", 0.0
+
+
+def _scanned(path: Path, indexed: Collection[str]) -> dict[str, str]:
+    """Identity -> key of finished cells whose keys the index does not name.
+
+    Of several of one cell: the newest whose key was not replaced.
+    """
+    names = set(map(folder_name, indexed))
+    folders = (f for f in cells_of(path) if f.name not in names and not (f / _OUTDATED).exists())
+    cells = [(*claimed(f), f.name) for f in folders]
+    cells = [cell for cell in cells if folder_name(cell[1]) == cell[3]]
+    return {identity: cell_key for identity, cell_key, _, _ in sorted(cells, key=lambda cell: cell[2])}
+
+
+def _entries(line: bytes) -> list[tuple[str, str]]:
+    """(identity, key) of a line of the index; none of an empty line, or of one whose writer died."""
+    try:
+        entries = json.loads(line)
+    except (ValueError, RecursionError):
+        return []
+    pairs = entries.items() if isinstance(entries, dict) else ()
+    return [(identity, cell_key) for identity, cell_key in pairs if isinstance(cell_key, str)]

@@ -154,11 +154,17 @@ class _Reader:
         patients: dict[tuple[str, str], set[str]] = {}
         for r in self.results.values():
             document = r.document
-            network, data = models[document["model"]], datasets[document["dataset"]]
+            network = self._shared(models, "models", document["model"])
+            data = self._shared(datasets, "datasets", document["dataset"])
             model[network["name"]] = {**network, "windows": document["windows"]}
             dataset[data["name"]] = data
             patients.setdefault((data["name"], r.cell.fit.fold), set()).update(data["patients"])
         return model, dataset, {where: tuple(sorted(names)) for where, names in patients.items()}
+
+    def _shared(self, stored: Mapping[str, Facts], kind: str, sha256: str) -> Facts:
+        if sha256 not in stored:
+            raise BadSetting(f"{self.run.path / kind / sha256}.json is gone; run the same command again")
+        return stored[sha256]
 
     def _declared(self) -> dict[str, Any]:
         """Tasks, models and datasets of the cells that were asked for, in their order."""

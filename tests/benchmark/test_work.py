@@ -102,9 +102,13 @@ def test_features_that_are_not_wanted_are_not_kept(typed: Callable[..., int], tm
     note = json.loads((folder / "cell.json").read_text())
     assert note["features"] is None
     with pytest.raises(MissingData, match="were not kept"):
-        read_pooled(run, note["features"])
+        read_pooled(run, note["features"], folder)
     assert read(run).main.to_csv() == read(kept).main.to_csv()
     shutil.rmtree(kept / "features")
     (whole,) = cells_of(kept)
     with pytest.raises(MissingData, match="were not kept"):
-        read_pooled(kept, json.loads((whole / "cell.json").read_text())["features"])
+        read_pooled(kept, json.loads((whole / "cell.json").read_text())["features"], whole)
+    shutil.rmtree(folder)  # as the message says
+    assert typed(run) == 0
+    records, _ = read(run).results[0].features()
+    assert len(records) == note["n_records"]

@@ -140,3 +140,13 @@ def test_what_was_altered_or_is_gone_is_not_read(tmp_path: Path) -> None:
     with pytest.raises(BadSetting, match=r"scores\.parquet is not what the run wrote"):
         folders.read_table(folder, "scores.parquet")
     assert not folders.intact(folder)
+
+
+@pytest.mark.parametrize("damage", ["", "[]", '{"cell.json": "ab', "[" * 100_000])
+def test_a_damaged_list_of_hashes_is_one_line(damage: str, tmp_path: Path) -> None:
+    folder = tmp_path / "cell"
+    folders.publish(folder, content())
+    (folder / "DONE").write_text(damage)
+    assert not folders.intact(folder)
+    with pytest.raises(BadSetting, match=f"cell/DONE is not what the run wrote; remove {folder} and"):
+        folders.read_json(folder, "cell.json")

@@ -13,6 +13,7 @@ from ecgbench.cells import Cell, Fit, Plan, Scoring, Training, key
 from ecgbench.ecg.draw import Count
 from ecgbench.errors import BadSetting, WriteError
 from ecgbench.files import as_json
+from ecgbench.results.disk import look, prune, spare
 from ecgbench.results.folders import publish
 from ecgbench.results.store import PENDING, Store
 
@@ -68,6 +69,72 @@ def test_an_index_that_was_deleted_is_made_again_from_the_cells(tmp_path: Path) 
     again = Store(tmp_path)
     again.add_keys({cell("c", 1).identity: "c1"})
     assert Store(tmp_path).keys() == again.keys() == {**expected, cell("c", 1).identity: "c1"}
+
+
+@pytest.mark.parametrize("finished", [1.0, 3.0])
+def test_a_key_that_was_replaced_does_not_come_back_without_the_index(finished: float, tmp_path: Path) -> None:
+    """A plug-in that was edited, and edited back: what counts is what was chosen last, not what is newest."""
+    run, one = Store(tmp_path), cell("a", 1)
+    run.add_keys({one.identity: "k1"})
+    first = finish(run, one, "k1", finished=finished)
+    run.add_keys({one.identity: "k2"})
+    run.index_file.unlink()
+    assert Store(tmp_path).folder(one) is None, "k2 was begun, and nothing else counts"
+    Store(tmp_path).add_keys({one.identity: "k2"})
+    second = finish(run, one, "k2", finished=2.0)
+    run.index_file.unlink()
+    assert Store(tmp_path).folder(one) == second
+    Store(tmp_path).add_keys({one.identity: "k1"})
+    run.index_file.unlink()
+    assert Store(tmp_path).folder(one) == first
+
+
+@pytest.mark.parametrize("index", ["", '{"demo|a', "null\n"])
+def test_a_damaged_index_is_completed_from_the_cells(index: str, tmp_path: Path) -> None:
+    run, one, other = Store(tmp_path), cell("a", 1), cell("a", 2)
+    expected = finish(run, one, "k1")
+    finish(run, other, "k2")
+    cell_file = run.cell_folder(other, "k2") / "cell.json"
+    cell_file.write_text(cell_file.read_text()[:20])  # costs itself only
+    run.index_file.write_text(index)
+    assert (Store(tmp_path).folder(one), Store(tmp_path).folder(other)) == (expected, None)
+    Store(tmp_path).add_keys({other.identity: "k3"})
+    assert Store(tmp_path).keys() == {one.identity: "k1", other.identity: "k3"}
+
+
+@pytest.mark.parametrize("line", ["5", "null", "[1]", '{"a": 5}', '{"a": ["k"]}', '{"a": null}', "[" * 100_000])
+def test_lines_that_name_no_key_are_passed_over(line: str, tmp_path: Path) -> None:
+    run = Store(tmp_path)
+    run.add_keys({"a": "1"})
+    with run.index_file.open("a") as file:
+        file.write(f"{line}\n")
+    assert Store(tmp_path).keys() == run.keys() == {"a": "1"}
+
+
+def test_a_damaged_reason_is_one_line(tmp_path: Path) -> None:
+    run, one = Store(tmp_path), cell("a", 1)
+    run.give_reason(one, "failed", "out of memory")
+    run.reason_file(one).write_text("{")
+    with pytest.raises(BadSetting, match=r"reasons/.*is not what the run wrote; remove"):
+        run.state(one)
+    run.write_plan(plan(one))
+    assert "is not what the run wrote" in look(tmp_path).note
+
+
+@pytest.mark.parametrize("index", ["", '{"demo|a|paper|random|fit0|1@seed0|zero": "gone"}\n', None])
+def test_pruning_keeps_a_planned_cell_whatever_the_index_says(index: str | None, tmp_path: Path) -> None:
+    run, one, other = Store(tmp_path), cell("a", 1), cell("b", 1)
+    run.write_plan(plan(one))
+    folder, unplanned = finish(run, one, "k1"), finish(run, other, "k2")
+    if index is not None:
+        run.index_file.write_text(index)
+    prune(tmp_path)
+    assert folder.exists()
+    assert not unplanned.exists()
+    Store(tmp_path).add_keys({one.identity: "k3"})
+    assert list(spare(tmp_path)) == [], "the key of today is not finished"
+    finish(run, one, "k3")
+    assert list(spare(tmp_path)) == [folder]
 
 
 def test_half_a_line_costs_itself_only(tmp_path: Path) -> None:

@@ -499,3 +499,33 @@ def test_reports_of_a_run_need_no_torch(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-c", code, str(run.path), str(tmp_path / "report")], check=True)
     beside = {"index.html", "comparisons.csv", "cells.csv", "labels.csv", *(f"main_table.{k}" for k in ("csv", "md", "tex"))}
     assert beside | {f"lead_curve.{k}" for k in ("png", "svg", "csv")} == {p.name for p in (tmp_path / "report").iterdir()}
+
+
+def test_a_cell_in_the_place_of_another_is_not_believed(tmp_path: Path) -> None:
+    run = made(tmp_path, planned(["good"], seeds=1))
+    (one,), (twelve,) = folders(run, "good", "1@seed0"), folders(run, "good", "12")
+    shutil.rmtree(one)
+    shutil.copytree(twelve, one)
+    with pytest.raises(BadSetting, match="holds the files of another cell"):
+        read(tmp_path)
+
+
+@pytest.mark.parametrize("kind", ["models", "datasets", "invocations"])
+def test_damaged_facts_are_one_line(kind: str, tmp_path: Path) -> None:
+    made(tmp_path, planned(["good"], leads="12"))
+    (file,) = (tmp_path / kind).glob("*.json")
+    file.write_text(file.read_text()[:30])
+    with pytest.raises(BadSetting, match=rf"{file} is not what the run wrote; remove"):
+        read(tmp_path)
+    file.unlink()
+    if kind != "invocations":
+        with pytest.raises(BadSetting, match=rf"{file} is gone; run the same command again"):
+            read(tmp_path)
+
+
+def test_features_that_were_not_kept_name_the_folder_to_remove(tmp_path: Path) -> None:
+    """A finished cell is not computed again, so another command alone brings no features."""
+    run = made(tmp_path, planned(["good"], leads="12"))
+    (folder,) = folders(run, "good", "12")
+    with pytest.raises(MissingData, match=f"remove {folder} and run the same command again, without --keep-features no"):
+        read(tmp_path).results[0].features()
