@@ -1,7 +1,9 @@
-"""The wheel as a user gets it: built, installed outside the checkout, and tested there (`make wheel`).
+"""The wheel as a user gets it: built, installed outside the checkout, and tested there (`make
+wheel`).
 
 The dependencies are those of the environment that runs this script; the package itself is found in
-the installed wheel alone, which is asserted. Tests that need no file of the checkout are copied out.
+the installed wheel alone, which is asserted. Tests that need no file of the checkout are copied
+out.
 """
 
 import os
@@ -37,7 +39,9 @@ def main() -> None:
         subprocess.run([*pip, "wheel", "--no-deps", "-w", str(away), str(source)], check=True)
         wheel = next(away.glob("*.whl"))
         site = away / "site"
-        subprocess.run([*pip, "install", "--no-deps", "--target", str(site), str(wheel)], check=True)
+        subprocess.run(
+            [*pip, "install", "--no-deps", "--target", str(site), str(wheel)], check=True
+        )
         for name in TESTS:
             (away / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(ROOT / name, away / name)
@@ -46,12 +50,21 @@ def main() -> None:
         (away / "pyproject.toml").write_text("[tool.pytest.ini_options]" + settings)
         env = os.environ | {"PYTHONPATH": str(site), "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
         where = "import ecgbench, pathlib; print(pathlib.Path(ecgbench.__file__).parents[1])"
-        found = subprocess.run([sys.executable, "-c", where], cwd=away, env=env, check=True, capture_output=True, text=True).stdout.strip()
+        found = subprocess.run(
+            [sys.executable, "-c", where],
+            cwd=away,
+            env=env,
+            check=True,
+            capture_output=True,
+            text=True,
+        ).stdout.strip()
         assert Path(found) == site, f"tested is {found}, not the wheel in {site}"
         for words in ("models", "tasks", "reports", "run --help", RUN, "report run"):
             command = [sys.executable, "-m", "ecgbench", *words.split()]
             subprocess.run(command, cwd=away, env=env, check=True, stdout=subprocess.DEVNULL)
-        subprocess.run([sys.executable, "-m", "pytest", "-q", "tests"], cwd=away, env=env, check=True)
+        subprocess.run(
+            [sys.executable, "-m", "pytest", "-q", "tests"], cwd=away, env=env, check=True
+        )
 
 
 if __name__ == "__main__":

@@ -1,10 +1,11 @@
-"""Each baseline's forward beside a plain eager reading of its specification (benchmarks/plain/), and in bf16 beside float32.
+"""Each baseline's forward beside a plain eager reading of its specification (benchmarks/plain/),
+and in bf16 beside float32.
 
-    python benchmarks/baselines.py                 all of them, one window each (--batch), on the CPU or --device cuda
-    python benchmarks/baselines.py ecgjepa merl    some of them
+    python benchmarks/baselines.py                 all of them, one window each (--batch), on the
+    CPU or --device cuda python benchmarks/baselines.py ecgjepa merl    some of them
 
-One process, one thread, the two sides taking turns; medians. A ratio above 1 means that ours is faster. The features of both
-sides must agree, or there is nothing to compare.
+One process, one thread, the two sides taking turns; medians. A ratio above 1 means that ours is
+faster. The features of both sides must agree, or there is nothing to compare.
 """
 
 import argparse
@@ -52,7 +53,8 @@ def seconds(sides: dict[str, Callable[[], Tensor]], device: str) -> dict[str, fl
 
 def measure(name: str, batch: int, device: str) -> str:
     """One line of Markdown."""
-    network = build(name, "random", device)  # not in inference mode: what follows from frozen weights could then not be kept
+    # not in inference mode: what follows from frozen weights could then not be kept
+    network = build(name, "random", device)
     with torch.inference_mode():
         return _measured(network, batch, device)
 
@@ -60,7 +62,9 @@ def measure(name: str, batch: int, device: str) -> str:
 def _measured(network: Network, batch: int, device: str) -> str:
     name = network.name
     fed, module = network.card.contract("paper"), network.module
-    x = 0.3 * torch.randn(batch, len(fed.leads), fed.received, generator=torch.Generator().manual_seed(0)).to(device)
+    x = 0.3 * torch.randn(
+        batch, len(fed.leads), fed.received, generator=torch.Generator().manual_seed(0)
+    ).to(device)
     measured = torch.ones(x.shape[:2], dtype=torch.bool, device=device)
     state, read = dict(module.state_dict()), plain(name)
 
@@ -72,26 +76,58 @@ def _measured(network: Network, batch: int, device: str) -> str:
     off, moved = (float((side - ours).abs().max() / ours.abs().max()) for side in (theirs, half))
     if off > 1e-4:
         sys.exit(f"{name}: the plain reading differs by {off:.1e} of the largest feature")
-    spent = seconds({"ours": lambda: module(x, measured).pooled, "plain": lambda: read(state, x), "bf16": rough}, device)
+    spent = seconds(
+        {
+            "ours": lambda: module(x, measured).pooled,
+            "plain": lambda: read(state, x),
+            "bf16": rough,
+        },
+        device,
+    )
     ms = {side: 1000 * value / batch for side, value in spent.items()}
-    bf16 = f"{ms['bf16']:.1f} ms, {ms['ours'] / ms['bf16']:.2f}" + ("" if moved <= 1e-2 else ", **not used**")
-    return f"| {network.card.title} | {ms['ours']:.1f} ms | {ms['plain']:.1f} ms | {ms['plain'] / ms['ours']:.2f} | {bf16} | {moved:.1e} |"
+    bf16 = f"{ms['bf16']:.1f} ms, {ms['ours'] / ms['bf16']:.2f}" + (
+        "" if moved <= 1e-2 else ", **not used**"
+    )
+    return (
+        f"| {network.card.title} | {ms['ours']:.1f} ms | {ms['plain']:.1f} ms | "
+        f"{ms['plain'] / ms['ours']:.2f} | {bf16} | {moved:.1e} |"
+    )
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("models", nargs="*")
-    parser.add_argument("--batch", type=int, default=None, help="windows of one pass; default: 1 on a CPU, 64 on a GPU")
+    parser.add_argument(
+        "--batch",
+        type=int,
+        default=None,
+        help="windows of one pass; default: 1 on a CPU, 64 on a GPU",
+    )
     parser.add_argument("--device", default="cpu")
     options = parser.parse_args()
     torch.set_num_threads(1)
-    here = platform.processor() or platform.machine() if options.device == "cpu" else torch.cuda.get_device_name()
-    print(f"{here}, torch {torch.__version__}, one thread, batch {options.batch or (1 if options.device == 'cpu' else 64)}\n")
-    print("| model | ours, a window | plain reading | ratio | bf16, ratio to float32 | largest change of a feature |")
+    here = (
+        platform.processor() or platform.machine()
+        if options.device == "cpu"
+        else torch.cuda.get_device_name()
+    )
+    print(
+        f"{here}, torch {torch.__version__}, one thread, batch "
+        f"{options.batch or (1 if options.device == 'cpu' else 64)}\n"
+    )
+    print(
+        "| model | ours, a window | plain reading | ratio | bf16, ratio to float32 | largest "
+        "change of a feature |"
+    )
     print("|---|---|---|---|---|---|", flush=True)
     known = sorted(p.stem for p in PLAIN.glob("*.py"))
     for name in map(models.resolve, options.models or known):
-        print(measure(name, options.batch or (1 if options.device == "cpu" else 64), options.device), flush=True)
+        print(
+            measure(name, options.batch or (1 if options.device == "cpu" else 64), options.device),
+            flush=True,
+        )
 
 
 if __name__ == "__main__":

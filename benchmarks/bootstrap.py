@@ -1,7 +1,8 @@
-"""Macro-AUROC bootstrap of 2,198 records x 71 labels x 1,000 draws beside a loop over sklearn.metrics.roc_auc_score, in one process.
+"""Macro-AUROC bootstrap of 2,198 records x 71 labels x 1,000 draws beside a loop over
+sklearn.metrics.roc_auc_score, in one process.
 
-`python benchmarks/bootstrap.py`. The loop is timed on a few draws spread over the replicates and scaled to all; the largest difference
-on those draws is printed beside the ratio.
+`python benchmarks/bootstrap.py`. The loop is timed on a few draws spread over the replicates and
+scaled to all; the largest difference on those draws is printed beside the ratio.
 """
 
 import platform
@@ -25,7 +26,9 @@ TARGETS = {"multinomial": 150, "bayesian": 80}
 
 
 def problem() -> tuple[NDArray[np.str_], NDArray[np.bool_], NDArray[np.float32]]:
-    """Patients, targets and scores of the size of PTB-XL's fold 10; prevalences from 0.1 % to 76 %."""
+    """Patients, targets and scores of the size of PTB-XL's fold 10; prevalences from 0.1 % to 76
+    %.
+    """
     random = rng("benchmark", "bootstrap")
     patients = random.integers(0, PATIENTS, RECORDS).astype(str)
     target = random.random((RECORDS, LABELS)) < np.geomspace(0.001, 0.76, LABELS)
@@ -33,21 +36,32 @@ def problem() -> tuple[NDArray[np.str_], NDArray[np.bool_], NDArray[np.float32]]
     return patients, target, (random.standard_normal((RECORDS, LABELS)) + target).astype(np.float32)
 
 
-def sklearn_resampled(target: NDArray[Any], score: NDArray[Any], weight: NDArray[Any]) -> list[float]:
+def sklearn_resampled(
+    target: NDArray[Any], score: NDArray[Any], weight: NDArray[Any]
+) -> list[float]:
     """One multinomial draw as one usually writes it: the records repeated, a call per label."""
     rows = np.repeat(np.arange(len(weight)), weight)
     y, s = target[rows], score[rows]
     return [roc_auc_score(y[:, k], s[:, k]) for k in range(y.shape[1])]
 
 
-def sklearn_weighted(target: NDArray[Any], score: NDArray[Any], weight: NDArray[Any]) -> list[float]:
-    """One draw by `sample_weight`; records of weight 0 are left out, where a class without weight is not seen as lost."""
+def sklearn_weighted(
+    target: NDArray[Any], score: NDArray[Any], weight: NDArray[Any]
+) -> list[float]:
+    """One draw by `sample_weight`; records of weight 0 are left out, where a class without weight
+    is not seen as lost.
+    """
     rows = weight > 0
     y, s, w = target[rows], score[rows], weight[rows].astype(np.float64)
     return [roc_auc_score(y[:, k], s[:, k], sample_weight=w) for k in range(y.shape[1])]
 
 
-def draw_by_draw(loop: Callable[..., list[float]], target: NDArray[Any], score: NDArray[Any], weights: NDArray[Any]) -> list[list[float]]:
+def draw_by_draw(
+    loop: Callable[..., list[float]],
+    target: NDArray[Any],
+    score: NDArray[Any],
+    weights: NDArray[Any],
+) -> list[list[float]]:
     """The loop over draws."""
     return [loop(target, score, weight) for weight in weights]
 
@@ -67,24 +81,34 @@ def machine() -> str:
     cpuinfo = Path("/proc/cpuinfo")
     lines = cpuinfo.read_text().splitlines() if cpuinfo.exists() else []
     names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
-    return f"{names[0]}, {len(names)} cores" if names else f"{platform.processor() or platform.machine()}"
+    return (
+        f"{names[0]}, {len(names)} cores"
+        if names
+        else f"{platform.processor() or platform.machine()}"
+    )
 
 
 def measure(kind: str) -> None:
     """Print one line per way to write the loop."""
     patients, target, score = problem()
-    drawing, weights = seconds(lambda: patient_weights(patients, DRAWS, rng("weights", kind), kind), 3)  # type: ignore[arg-type]
+    drawing, weights = seconds(
+        lambda: patient_weights(patients, DRAWS, rng("weights", kind), kind), 3
+    )  # type: ignore[arg-type]
     ours, replicates = seconds(lambda: label_replicates(target, score, weights), 5)
     rows = np.linspace(0, DRAWS - 1, SKLEARN_DRAWS).astype(int)
     loops = [sklearn_resampled, sklearn_weighted] if kind == "multinomial" else [sklearn_weighted]
-    print(f"{kind}: {ours:.3f} s for {DRAWS} replicates of {LABELS} labels ({drawing:.3f} s to draw the weights, not counted)")
+    print(
+        f"{kind}: {ours:.3f} s for {DRAWS} replicates of {LABELS} labels ({drawing:.3f} s to draw "
+        f"the weights, not counted)"
+    )
     for loop in loops:
         took, values = seconds(partial(draw_by_draw, loop, target, score, weights[rows]), 2)
         scaled = took * DRAWS / SKLEARN_DRAWS
         np.testing.assert_allclose(replicates[rows], values, rtol=0, atol=1e-9)
         apart = np.nanmax(np.abs(np.array(values) - replicates[rows]))
         print(
-            f"  {loop.__name__}: {scaled:.1f} s ({SKLEARN_DRAWS} draws in {took:.2f} s, scaled) -> {scaled / ours:.0f} times "
+            f"  {loop.__name__}: {scaled:.1f} s ({SKLEARN_DRAWS} draws in {took:.2f} s, scaled) "
+            f"-> {scaled / ours:.0f} times "
             f"(target {TARGETS[kind]}); largest difference {apart:.1e}"
         )
 

@@ -1,10 +1,13 @@
-"""LAEF as it runs beside LAEF by torch's convolutions and torch_geometric's GATv2Conv, in one process.
+"""LAEF as it runs beside LAEF by torch's convolutions and torch_geometric's GATv2Conv, in one
+process.
 
-`python benchmarks/laef.py`: ms per sample of the embedder, one GATv2 layer, both blocks and the whole forward at 1, 2 and 12
-leads, and of a training step; the embedder as a share of the rate of plain matrix products, the layer beside its two linear
-maps; GFLOP as torch's counter sees them. Times are medians of alternating repetitions. `--compiled` lets the pairwise scores
-run compiled, as in a run over enough windows. On a GPU also samples/s and peak memory at batch 64, in fp32 and under bf16
-autocast, beside the paper's figures and as a share of the arithmetic limit (`--peak` where the GPU is not in the list).
+`python benchmarks/laef.py`: ms per sample of the embedder, one GATv2 layer, both blocks and the
+whole forward at 1, 2 and 12 leads, and of a training step; the embedder as a share of the rate of
+plain matrix products, the layer beside its two linear maps; GFLOP as torch's counter sees them.
+Times are medians of alternating repetitions. `--compiled` lets the pairwise scores run compiled, as
+in a run over enough windows. On a GPU also samples/s and peak memory at batch 64, in fp32 and under
+bf16 autocast, beside the paper's figures and as a share of the arithmetic limit (`--peak` where the
+GPU is not in the list).
 """
 
 import argparse
@@ -23,7 +26,12 @@ from ecgbench.models import laef
 LAYER_TARGET, LINEAR_TARGET, EMBEDDER_TARGET = 8.0, 2.0, 0.75
 PAPER = {1: (9438.2, 384.0), 12: (771.2, 5858.5)}
 """Leads -> samples/s and MB of GPU memory: the paper's table of computational cost, on one A100."""
-PEAK = {"A100": (19.5, 312.0), "H100 PCIe": (51.2, 756.0), "H100": (66.9, 989.4), "H200": (66.9, 989.4)}
+PEAK = {
+    "A100": (19.5, 312.0),
+    "H100 PCIe": (51.2, 756.0),
+    "H100": (66.9, 989.4),
+    "H200": (66.9, 989.4),
+}
 """Dense TFLOP/s in fp32 (no TF32) and bf16 by a part of the device's name: NVIDIA's data sheets."""
 
 
@@ -32,14 +40,25 @@ def machine(device: str) -> str:
     if device != "cpu":
         return f"{torch.cuda.get_device_name()}, torch {torch.__version__}"
     info = Path("/proc/cpuinfo")
-    lines = [x.split(":")[1].strip() for x in info.read_text().splitlines() if x.startswith("model name")] if info.exists() else []
+    lines = (
+        [
+            x.split(":")[1].strip()
+            for x in info.read_text().splitlines()
+            if x.startswith("model name")
+        ]
+        if info.exists()
+        else []
+    )
     return (
-        f"{lines[0] if lines else platform.processor() or platform.machine()}, {torch.get_num_threads()} threads, torch {torch.__version__}"
+        f"{lines[0] if lines else platform.processor() or platform.machine()}, "
+        f"{torch.get_num_threads()} threads, torch {torch.__version__}"
     )
 
 
 def medians(runs: list[Callable[[], object]], repeat: int, device: str) -> list[float]:
-    """Median seconds of each run; the runs take turns, so that a busy moment of the machine meets all of them."""
+    """Median seconds of each run; the runs take turns, so that a busy moment of the machine meets
+    all of them.
+    """
     taken: list[list[float]] = [[] for _ in runs]
     for turn in range(repeat + 1):
         for run, times in zip(runs, taken):
@@ -79,11 +98,22 @@ def throughput(network: laef.Laef, leads: int, half: bool, options: argparse.Nam
     torch.cuda.reset_peak_memory_stats()
     rate = batch / medians([run], options.repeat, "cuda")[0]
     memory = torch.cuda.max_memory_allocated() / 1e6
-    known = next((peaks for part, peaks in PEAK.items() if part in torch.cuda.get_device_name()), None)
+    known = next(
+        (peaks for part, peaks in PEAK.items() if part in torch.cuda.get_device_name()), None
+    )
     peak = options.peak or (known and known[half])
-    share = f"{rate * gflop(network, leads, 'cuda') / 1e3 / peak:7.1%} of {peak:g} TFLOP/s" if peak else "  peak unknown (--peak)"
-    paper = "paper, A100: {:.1f} samples/s, {:.1f} MB".format(*PAPER[leads]) if leads in PAPER else ""
-    print(f"  {leads:2} leads {'bf16' if half else 'fp32'}{rate:11.1f} samples/s{memory:9.1f} MB{share}  {paper}")
+    share = (
+        f"{rate * gflop(network, leads, 'cuda') / 1e3 / peak:7.1%} of {peak:g} TFLOP/s"
+        if peak
+        else "  peak unknown (--peak)"
+    )
+    paper = (
+        "paper, A100: {:.1f} samples/s, {:.1f} MB".format(*PAPER[leads]) if leads in PAPER else ""
+    )
+    print(
+        f"  {leads:2} leads {'bf16' if half else 'fp32'}{rate:11.1f} samples/s{memory:9.1f} "
+        f"MB{share}  {paper}"
+    )
 
 
 def train_step(network: laef.Laef, signal: Tensor, measured: Tensor) -> None:
@@ -92,11 +122,14 @@ def train_step(network: laef.Laef, signal: Tensor, measured: Tensor) -> None:
 
 
 def example(batch: int, leads: int, device: str) -> tuple[Tensor, Tensor]:
-    return torch.rand(batch, leads, 500, device=device) * 2 - 1, torch.ones(batch, leads, dtype=torch.bool, device=device)
+    return torch.rand(batch, leads, 500, device=device) * 2 - 1, torch.ones(
+        batch, leads, dtype=torch.bool, device=device
+    )
 
 
 def gflop(network: laef.Laef, leads: int, device: str) -> float:
-    with FlopCounterMode(display=False) as counter, torch.no_grad():  # eager: the counter cannot look into what is compiled
+    # eager: the counter cannot look into what is compiled
+    with FlopCounterMode(display=False) as counter, torch.no_grad():
         network(*example(1, leads, device))
     return float(counter.get_total_flops()) / 1e9
 
@@ -106,29 +139,72 @@ def inference(ours: laef.Laef, theirs: laef.Laef, leads: int, options: argparse.
     signal, measured = example(batch, leads, device)
     layers: list[Any] = [network.blocks[0].attention for network in (ours, theirs)]
     dense = layers[0]
-    print(f"{leads} leads: GFLOP {gflop(ours, leads, device):.6f} dense, {gflop(theirs, leads, device):.6f} reference")
+    print(
+        f"{leads} leads: GFLOP {gflop(ours, leads, device):.6f} dense, "
+        f"{gflop(theirs, leads, device):.6f} reference"
+    )
 
     def timed(*runs: Callable[[], object]) -> list[float]:
         return medians(list(runs), options.repeat, device)
 
     with torch.inference_mode():
         tokens = ours.embed_leads(signal)
-        seconds = timed(lambda: ours.embed_leads(signal), lambda: theirs.embed_leads(signal), products(batch * leads, device))
-        row("embedder", seconds, batch, f"{seconds[2] / seconds[0]:.0%} of the rate of plain products (target {EMBEDDER_TARGET:.0%})")
-        seconds = timed(lambda: dense(tokens), lambda: layers[1](tokens), lambda: (dense.source(tokens), dense.target(tokens)))
+        seconds = timed(
+            lambda: ours.embed_leads(signal),
+            lambda: theirs.embed_leads(signal),
+            products(batch * leads, device),
+        )
+        row(
+            "embedder",
+            seconds,
+            batch,
+            (
+                f"{seconds[2] / seconds[0]:.0%} of the rate of plain products (target "
+                f"{EMBEDDER_TARGET:.0%})"
+            ),
+        )
+        seconds = timed(
+            lambda: dense(tokens),
+            lambda: layers[1](tokens),
+            lambda: (dense.source(tokens), dense.target(tokens)),
+        )
         note = f"(target {LAYER_TARGET:g}) " if leads == 12 else ""
-        row("one GATv2 layer", seconds, batch, f"{note}{seconds[0] / seconds[2]:.1f} times its two linear maps (target {LINEAR_TARGET:g})")
-        row("both blocks", timed(lambda: ours.encode(tokens, measured), lambda: theirs.encode(tokens, measured)), batch)
-        note = f"largest difference {float((ours(signal, measured).sequence - theirs(signal, measured).sequence).abs().max()):.1e}"
-        row("forward", timed(lambda: ours(signal, measured), lambda: theirs(signal, measured)), batch, note)
+        row(
+            "one GATv2 layer",
+            seconds,
+            batch,
+            (
+                f"{note}{seconds[0] / seconds[2]:.1f} times its two linear maps (target "
+                f"{LINEAR_TARGET:g})"
+            ),
+        )
+        row(
+            "both blocks",
+            timed(lambda: ours.encode(tokens, measured), lambda: theirs.encode(tokens, measured)),
+            batch,
+        )
+        difference = ours(signal, measured).sequence - theirs(signal, measured).sequence
+        note = f"largest difference {float(difference.abs().max()):.1e}"
+        row(
+            "forward",
+            timed(lambda: ours(signal, measured), lambda: theirs(signal, measured)),
+            batch,
+            note,
+        )
     if leads != 2:
         ours.requires_grad_(True)  # the parameters are shared
-        row("forward and backward", timed(*(lambda n=n: train_step(n, signal, measured) for n in (ours, theirs))), batch)
+        row(
+            "forward and backward",
+            timed(*(lambda n=n: train_step(n, signal, measured) for n in (ours, theirs))),
+            batch,
+        )
         ours.requires_grad_(False).zero_grad(set_to_none=True)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--batch", type=int, default=8)
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     parser.add_argument("--repeat", type=int, default=7)
@@ -141,7 +217,10 @@ def main() -> None:
     ours = laef.build().eval().requires_grad_(False).to(options.device)
     theirs = laef.reference(ours)
     how = laef.choose_path(ours, laef.REPAID if options.compiled else 0)
-    print(f"{machine(options.device)}, {how}, batch {options.batch}\n  ms per sample{'':<12}dense  reference")
+    print(
+        f"{machine(options.device)}, {how}, batch {options.batch}\n  ms per sample{'':<12}dense  "
+        f"reference"
+    )
     for leads in (1, 2, 12):
         inference(ours, theirs, leads, options)
     if options.device != "cpu":

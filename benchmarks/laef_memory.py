@@ -1,7 +1,9 @@
-"""Peak resident memory of LAEF beside LAEF by torch's convolutions and torch_geometric's GATv2Conv, each in a fresh process.
+"""Peak resident memory of LAEF beside LAEF by torch's convolutions and torch_geometric's GATv2Conv,
+each in a fresh process.
 
-`python benchmarks/laef_memory.py`: one forward at 12 leads without gradients. "peak" is the most the whole process ever held
-(ru_maxrss, with Python, torch and the weights); "forward" what the forward added to what it held just before.
+`python benchmarks/laef_memory.py`: one forward at 12 leads without gradients. "peak" is the most
+the whole process ever held (ru_maxrss, with Python, torch and the weights); "forward" what the
+forward added to what it held just before.
 """
 
 import argparse
@@ -29,7 +31,10 @@ def measure(which: str, batch: int, leads: int, threads: int) -> None:
     torch.manual_seed(0)
     network = laef.build().eval().requires_grad_(False)
     network = network if which == "dense" else laef.reference(network)
-    signal, measured = torch.rand(batch, leads, 500) * 2 - 1, torch.ones(batch, leads, dtype=torch.bool)
+    signal, measured = (
+        torch.rand(batch, leads, 500) * 2 - 1,
+        torch.ones(batch, leads, dtype=torch.bool),
+    )
     before = resident()
     with torch.inference_mode():
         network(signal, measured)
@@ -38,17 +43,32 @@ def measure(which: str, batch: int, leads: int, threads: int) -> None:
 
 def fresh(which: str, batch: int, options: argparse.Namespace) -> tuple[float, float]:
     """Median bytes before the forward and at the peak, of fresh processes."""
-    command = [sys.executable, __file__, "--one", which, "--batches", batch, "--leads", options.leads, "--threads", options.threads]
+    command = [
+        sys.executable,
+        __file__,
+        "--one",
+        which,
+        "--batches",
+        batch,
+        "--leads",
+        options.leads,
+        "--threads",
+        options.threads,
+    ]
     measured = []
     for _ in range(options.repeat):
-        text = subprocess.run([str(x) for x in command], check=True, capture_output=True, text=True).stdout
+        text = subprocess.run(
+            [str(x) for x in command], check=True, capture_output=True, text=True
+        ).stdout
         measured.append(tuple(float(x) for x in text.split()))
     before, peak = (sorted(x)[len(measured) // 2] for x in zip(*measured))
     return before, peak
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--batches", type=int, nargs="+", default=[8, 64])
     parser.add_argument("--leads", type=int, default=12)
     parser.add_argument("--threads", type=int, default=2)
@@ -58,11 +78,17 @@ def main() -> None:
     if options.one:
         measure(options.one, options.batches[0], options.leads, options.threads)
         return
-    print(f"MB, {options.leads} leads, {options.threads} threads\n  {'':<10}{'':<12}before   forward      peak")
+    print(
+        f"MB, {options.leads} leads, {options.threads} threads\n  {'':<10}{'':<12}before   "
+        f"forward      peak"
+    )
     for batch in options.batches:
         measured = {which: fresh(which, batch, options) for which in ("dense", "reference")}
         for which, (before, peak) in measured.items():
-            print(f"  {f'batch {batch}':<10}{which:<12}{before / MB:6.0f}{(peak - before) / MB:10.0f}{peak / MB:10.0f}")
+            print(
+                f"  {f'batch {batch}':<10}{which:<12}{before / MB:6.0f}"
+                f"{(peak - before) / MB:10.0f}{peak / MB:10.0f}"
+            )
         (ours_before, ours), (their_before, theirs) = measured.values()
         growth = (ours - ours_before) / (theirs - their_before)
         print(f"  {'':<10}{'share':<18}{growth:10.2f}{ours / theirs:10.2f}  (target {TARGET:.2f})")

@@ -1,8 +1,10 @@
-"""What a run costs beside its forward passes: `python benchmarks/overhead.py --data DIR [--limit 300]`, on genuine PTB-XL.
+"""What a run costs beside its forward passes: `python benchmarks/overhead.py --data DIR [--limit
+300]`, on genuine PTB-XL.
 
-The run is the README's, with few records, in this process, into a temporary folder; the copy is prepared before the clock starts, views
-(filter, resampling) are computed inside it. Counted as forward: the time inside the networks. Everything else is the harness: start,
-signals, policies, normalisation, heads, bootstrap, files. Target: at most 10 % of the wall time.
+The run is the README's, with few records, in this process, into a temporary folder; the copy is
+prepared before the clock starts, views (filter, resampling) are computed inside it. Counted as
+forward: the time inside the networks. Everything else is the harness: start, signals, policies,
+normalisation, heads, bootstrap, files. Target: at most 10 % of the wall time.
 """
 
 import argparse
@@ -38,7 +40,9 @@ class Clock:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--data", default=os.environ.get("ECGBENCH_DATA"))
     parser.add_argument("--prepared", default=None)
     parser.add_argument("--limit", type=int, default=300)
@@ -74,20 +78,35 @@ def main() -> None:
 
     network.build = timed_build
     leads = "1,2,12,I,II,I+II"
-    request = Request(models=tuple(options.models.split(",")), tasks=("ptbxl_super",), leads=leads, weights="random", limit=options.limit)
+    request = Request(
+        models=tuple(options.models.split(",")),
+        tasks=("ptbxl_super",),
+        leads=leads,
+        weights="random",
+        limit=options.limit,
+    )
     with tempfile.TemporaryDirectory() as folder:
         engine = inline.start(Setup(logs=Path(folder), patience=900, show=EventDisplay(Lines())))
 
         def policy(model: str, weights: str | None) -> str | None:
-            return ask(engine, Look(id=model, model=model, weights=weights, contract="paper"))["policy"]
+            return ask(engine, Look(id=model, model=model, weights=weights, contract="paper"))[
+                "policy"
+            ]
 
         planned = planning.plan(planning.check(request), policy)
-        done = Run(planned, Folders(data=Path(options.data), prepared=prepared, out=Path(folder)), Lines(), engine)()
+        done = Run(
+            planned,
+            Folders(data=Path(options.data), prepared=prepared, out=Path(folder)),
+            Lines(),
+            engine,
+        )()
     wall = time.perf_counter() - started - preparing
     share = 1 - clock.seconds / wall
     print(
-        f"{done.computed} cells of {options.models} on {options.limit} records, --leads {leads}: {wall:.1f} s, "
-        f"{clock.seconds:.1f} s of them inside the networks; overhead {share:.1%} (target {TARGET:.0%})"
+        f"{done.computed} cells of {options.models} on {options.limit} records, --leads {leads}: "
+        f"{wall:.1f} s, "
+        f"{clock.seconds:.1f} s of them inside the networks; overhead {share:.1%} (target "
+        f"{TARGET:.0%})"
     )
     sys.exit(share > TARGET)
 

@@ -1,7 +1,9 @@
-"""What LAEF's lead settings cost beside one evaluation at 12 leads: `1,2,12` by five seeds and the twelve single leads.
+"""What LAEF's lead settings cost beside one evaluation at 12 leads: `1,2,12` by five seeds and the
+twelve single leads.
 
-`python benchmarks/settings.py`: records of 10 s, two windows each, through `inference.encode.Encoder` as a run does it, every
-record on its own. The three runs take turns record by record; times are medians over the records.
+`python benchmarks/settings.py`: records of 10 s, two windows each, through
+`inference.encode.Encoder` as a run does it, every record on its own. The three runs take turns
+record by record; times are medians over the records.
 """
 
 import argparse
@@ -33,10 +35,14 @@ def wanted(settings: list[Count | Fixed], record: str, windows: int) -> dict[int
 
 @torch.inference_mode()
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--records", type=int, default=32)
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
-    parser.add_argument("--compiled", action="store_true", help="as a run over enough windows would do it")
+    parser.add_argument(
+        "--compiled", action="store_true", help="as a run over enough windows would do it"
+    )
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     torch.manual_seed(0)
@@ -60,7 +66,10 @@ def main() -> None:
     for name, seconds in taken.items():
         ms = float(np.median(seconds)) * 1e3
         note = f" (target {TARGET:g})" if name == "and the twelve" else ""
-        print(f"  {name:<18}{np.mean(subsets[name]):6.1f} subsets{ms:9.1f} ms a record{ms / alone / 1e3:7.2f} times 12 leads{note}")
+        print(
+            f"  {name:<18}{np.mean(subsets[name]):6.1f} subsets{ms:9.1f} ms a "
+            f"record{ms / alone / 1e3:7.2f} times 12 leads{note}"
+        )
 
 
 if __name__ == "__main__":

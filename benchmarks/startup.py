@@ -1,6 +1,7 @@
 """How long a person waits for help and lists: wall time of each command as a process of its own.
 
-`python benchmarks/startup.py`: the median of 7 after one to warm up, and whether torch was loaded, which costs most.
+`python benchmarks/startup.py`: the median of 7 after one to warm up, and whether torch was loaded,
+which costs most.
 """
 
 import os
@@ -46,11 +47,16 @@ def seconds(command: list[str]) -> float:
 
 def loads_torch(command: list[str]) -> bool:
     """Whether a command imports torch."""
-    return subprocess.run([sys.executable, "-c", PROGRAM, *command], capture_output=True, text=True, check=False).stderr.endswith("True")
+    return subprocess.run(
+        [sys.executable, "-c", PROGRAM, *command], capture_output=True, text=True, check=False
+    ).stderr.endswith("True")
 
 
 if __name__ == "__main__":
-    print(f"{os.cpu_count()} cores, Python {sys.version.split()[0]}; median of {REPEATS}, target < {TARGET:g} s each")
+    print(
+        f"{os.cpu_count()} cores, Python {sys.version.split()[0]}; median of {REPEATS}, target < "
+        f"{TARGET:g} s each"
+    )
     for command in COMMANDS:
         note = ", loads torch" if loads_torch(command.split()) else ""
         print(f"  ecgbench {command:<12}{seconds(command.split()):6.2f} s{note}")

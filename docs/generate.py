@@ -1,7 +1,8 @@
-"""Writes the generated parts of docs/lists.md (from the cards) and CONTRIBUTING.md (the floors, from the test that keeps them).
+"""Writes the generated parts of docs/lists.md (from the cards) and CONTRIBUTING.md (the floors,
+from the test that keeps them).
 
-`--check` writes nothing and exits with 1 where they are stale. A part stands between `<!-- models -->` and `<!-- end -->`, for
-each name in PAGES; the text around it is written by hand.
+`--check` writes nothing and exits with 1 where they are stale. A part stands between `<!-- models
+-->` and `<!-- end -->`, for each name in PAGES; the text around it is written by hand.
 """
 
 import importlib.util
@@ -29,17 +30,48 @@ def model_table() -> str:
         page = PAGE.parent / "models" / f"{name}.md"
         title = f"[{card.title}](models/{name}.md)" if page.exists() else card.title
         corpora = ", ".join(card.corpora) or "none"
-        files = ", ".join(f"`{w.name}`: [{w.file}]({w.url if '://' in w.url else '../' + w.url})" for w in card.weights) or "none"
+        files = (
+            ", ".join(
+                f"`{w.name}`: [{w.file}]({w.url if '://' in w.url else '../' + w.url})"
+                for w in card.weights
+            )
+            or "none"
+        )
         size = f"{card.parameters:,}"
-        rows.append((f"`{name}`", title, card.summary, card.objective, size, corpora, ", ".join(met(card)) or "none", files, card.licence))
-    head = ("name", "model", "architecture", "pre-training objective", "parameters", "pre-trained on", "tasks whose data it has met")
+        rows.append(
+            (
+                f"`{name}`",
+                title,
+                card.summary,
+                card.objective,
+                size,
+                corpora,
+                ", ".join(met(card)) or "none",
+                files,
+                card.licence,
+            )
+        )
+    head = (
+        "name",
+        "model",
+        "architecture",
+        "pre-training objective",
+        "parameters",
+        "pre-trained on",
+        "tasks whose data it has met",
+    )
     return table((*head, "checkpoint", "licence"), rows)
 
 
 def met(card: ModelCard) -> list[str]:
     """Tasks of the datasets that a model was pre-trained on."""
     own = [module.CARD for _, module in plug_ins(datasets.ROOM)]
-    return [f"`{task.name}`" for data in own if any(c.partition(" (")[0] == data.title for c in card.corpora) for task in data.tasks]
+    return [
+        f"`{task.name}`"
+        for data in own
+        if any(c.partition(" (")[0] == data.title for c in card.corpora)
+        for task in data.tasks
+    ]
 
 
 def contract_table() -> str:
@@ -47,7 +79,15 @@ def contract_table() -> str:
     rows = []
     for name, module in plug_ins(models.ROOM):
         for contract in module.CARD.contracts:
-            rows.append((f"`{name}`", contract.name, fed(contract), contract.absent, yes(module.CARD.native)))
+            rows.append(
+                (
+                    f"`{name}`",
+                    contract.name,
+                    fed(contract),
+                    contract.absent,
+                    yes(module.CARD.native),
+                )
+            )
     return table(("model", "contract", "input", "an absent lead is", "any subset natively"), rows)
 
 
@@ -56,11 +96,16 @@ def fed(contract: InputContract) -> str:
     leads = "12 leads" if contract.leads == LEADS else " ".join(contract.leads)
     parts = [f"{contract.seconds:g} s at {contract.fs:g} Hz", leads, contract.unit]
     if contract.filter:
-        parts.append(f"{contract.filter.low:g}-{contract.filter.high:g} Hz ({contract.filter.kind}, {PLACES[contract.filter.where]})")
+        parts.append(
+            f"{contract.filter.low:g}-{contract.filter.high:g} Hz ({contract.filter.kind}, "
+            f"{PLACES[contract.filter.where]})"
+        )
     parts += ["FFT resampling"] if contract.resampler == "fft" else []
     parts += [f"limited to {contract.clip:g} mV"] if contract.clip else []
     if contract.normalisation != "none":
-        parts.append(contract.normalisation + (" of each window" if contract.scope == "window" else ""))
+        parts.append(
+            contract.normalisation + (" of each window" if contract.scope == "window" else "")
+        )
     parts += [f"a window every {contract.stride:g} s"] if contract.stride else []
     parts += [f"leads joined and decimated by {contract.decimate}"] if contract.decimate > 1 else []
     return ", ".join(parts)
@@ -71,7 +116,11 @@ def choice_lists() -> str:
     parts = []
     for _, module in plug_ins(models.ROOM):
         lines = [f"- {name}: {sentence}" for name, sentence in module.CARD.choices.items()]
-        parts += [f"### {module.CARD.title}", f"{module.CARD.paper}. Code: {module.CARD.origin}.", "\n".join(lines)]
+        parts += [
+            f"### {module.CARD.title}",
+            f"{module.CARD.paper}. Code: {module.CARD.origin}.",
+            "\n".join(lines),
+        ]
     return "\n\n".join(parts)
 
 
@@ -91,14 +140,21 @@ def task_table() -> str:
     rows = []
     for name, module in plug_ins(datasets.ROOM):
         for task in module.CARD.tasks:
-            by = f"evaluation only: columns of `{task.parent}`" if task.parent else "a head of its own"
+            by = (
+                f"evaluation only: columns of `{task.parent}`"
+                if task.parent
+                else "a head of its own"
+            )
             rows.append((f"`{task.name}`", task.title, f"`{name}`", str(len(task.labels)), by))
     return table(("name", "title", "dataset", "labels", "predicted by"), rows)
 
 
 def adapter_table() -> str:
     """Policies, and `native`, which is no file."""
-    rows = [(f"`{name}`", first_sentence(module), yes(hasattr(module, "fit"))) for name, module in plug_ins(adapters.ROOM)]
+    rows = [
+        (f"`{name}`", first_sentence(module), yes(hasattr(module, "fit")))
+        for name, module in plug_ins(adapters.ROOM)
+    ]
     native = ("`native`", "No filling: the network reads the measured leads only.", yes(False))
     return table(("name", "a missing lead", "learns from the training split"), [*rows, native])
 
@@ -110,14 +166,28 @@ def metric_table() -> str:
         card = module.CARD
         chance = "depends on the data" if card.chance is None else f"{card.chance:g}"
         low, high = card.range
-        rows.append((f"`{name}`", card.title, card.summary, f"{low:g} to {high:g}", card.direction, chance, card.source))
-    return table(("name", "metric", "what it is", "range", "better is", "guessing gets", "source"), rows)
+        rows.append(
+            (
+                f"`{name}`",
+                card.title,
+                card.summary,
+                f"{low:g} to {high:g}",
+                card.direction,
+                chance,
+                card.source,
+            )
+        )
+    return table(
+        ("name", "metric", "what it is", "range", "better is", "guessing gets", "source"), rows
+    )
 
 
 def report_table() -> str:
     """Reports."""
     cards = {name: module.CARD for name, module in plug_ins(reports.ROOM)}
-    order = sorted(cards, key=lambda name: (cards[name].reads != "run", cards[name].reads, cards[name].order))
+    order = sorted(
+        cards, key=lambda name: (cards[name].reads != "run", cards[name].reads, cards[name].order)
+    )
     rows = [(f"`{name}`", f"a {cards[name].reads}", cards[name].summary) for name in order]
     return table(("name", "of", "what it shows"), rows)
 
@@ -165,20 +235,31 @@ def yes(value: bool) -> str:
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """A Markdown table."""
     lines = [head, ["---"] * len(head), *rows]
-    return "\n".join("| " + " | ".join(cell.replace("|", r"\|") for cell in line) + " |" for line in lines)
+    return "\n".join(
+        "| " + " | ".join(cell.replace("|", r"\|") for cell in line) + " |" for line in lines
+    )
 
 
 def floors() -> str:
     """What may import what, from the test that reads the imports."""
-    spec = importlib.util.spec_from_file_location("test_repository", ROOT / "tests" / "test_repository.py")
+    spec = importlib.util.spec_from_file_location(
+        "test_repository", ROOT / "tests" / "test_repository.py"
+    )
     assert spec is not None
     assert spec.loader is not None
     test = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(test)
     lines = []
     for number, (names, holds) in enumerate(zip(test.FLOORS, test.FLOORS_HOLD, strict=True)):
-        spelled = sorted(f"`{name}/`" if (test.PACKAGE / name).is_dir() else f"`{name}`" for name in names)
-        lines += textwrap.wrap(f"{number}. {', '.join(spelled)}: {holds}", 120, subsequent_indent="   ", break_on_hyphens=False)
+        spelled = sorted(
+            f"`{name}/`" if (test.PACKAGE / name).is_dir() else f"`{name}`" for name in names
+        )
+        lines += textwrap.wrap(
+            f"{number}. {', '.join(spelled)}: {holds}",
+            120,
+            subsequent_indent="   ",
+            break_on_hyphens=False,
+        )
     return "\n".join(lines)
 
 
@@ -187,7 +268,9 @@ def generated(page: Path) -> str:
     text = page.read_text(encoding="utf-8")
     for name, block in PAGES[page].items():
         part = re.compile(rf"(<!-- {name} -->\n).*?(<!-- end -->)", re.DOTALL)
-        assert len(part.findall(text)) == 1, f"{page.name} must hold <!-- {name} --> ... <!-- end --> once"
+        assert len(part.findall(text)) == 1, (
+            f"{page.name} must hold <!-- {name} --> ... <!-- end --> once"
+        )
         text = part.sub(lambda m, block=block: f"{m[1]}\n{block()}\n\n{m[2]}", text)  # type: ignore[misc]
     return text
 

@@ -1,8 +1,11 @@
-"""What the shipped weights of LAEF score on genuine PTB-XL: `python docs/laef_scores.py RUN [RUN ...] --to out`.
+"""What the shipped weights of LAEF score on genuine PTB-XL: `python docs/laef_scores.py RUN [RUN
+...] --to out`.
 
-Each RUN is a folder of `ecgbench run` that holds LAEF (`laef`) and the same network untrained (`untrained_laef`, examples/); the commands
-stand in models/laef/README.md. Writes scores.csv and differences.csv and prints the tables of the model card: per task and number of leads
-both scores, the difference over shared draws of patients with its 95 % interval, and p after Holm's correction over the numbers of leads.
+Each RUN is a folder of `ecgbench run` that holds LAEF (`laef`) and the same network untrained
+(`untrained_laef`, examples/); the commands stand in models/laef/README.md. Writes scores.csv and
+differences.csv and prints the tables of the model card: per task and number of leads both scores,
+the difference over shared draws of patients with its 95 % interval, and p after Holm's correction
+over the numbers of leads.
 """
 
 import argparse
@@ -20,12 +23,25 @@ from ecgbench.stats.paired import holm, paired_difference
 
 OURS, UNTRAINED = "laef", "untrained_laef"
 NUMBERS = ("value", "low", "high", "std", "n_patients")
-COLUMNS = ("run", "protocol", "train_leads", "task", "leads", "model", "policy", "weights", "metric", *NUMBERS)
+COLUMNS = (
+    "run",
+    "protocol",
+    "train_leads",
+    "task",
+    "leads",
+    "model",
+    "policy",
+    "weights",
+    "metric",
+    *NUMBERS,
+)
 
 
 def main() -> None:
     """Read the runs, write scores.csv and differences.csv, print tables."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("runs", nargs="+", type=Path)
     parser.add_argument("--to", type=Path, required=True)
     options = parser.parse_args()
@@ -40,24 +56,46 @@ def main() -> None:
 
 
 def read(path: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Scores of a run, and its paired differences, LAEF minus untrained, each under its native policy.
+    """Scores of a run, and its paired differences, LAEF minus untrained, each under its native
+    policy.
 
     MissingData where a number of leads has no score of one of the two.
     """
     study, plan = ecgbench.read(path), Store(path).plan()
     assert plan is not None  # `read` has refused a folder without one
-    facts = {"run": path.name, "protocol": plan.training.protocol, "train_leads": plan.training.leads}
+    facts = {
+        "run": path.name,
+        "protocol": plan.training.protocol,
+        "train_leads": plan.training.leads,
+    }
     rows = study.main[study.main["metric"] == study.metric]
     differences = []
     for (task, leads), part in rows.groupby(["task", "leads"], sort=False):
-        native = part[(part["policy"] == "native") & (part["status"] == "ok")].set_index("model")["value"]
+        native = part[(part["policy"] == "native") & (part["status"] == "ok")].set_index("model")[
+            "value"
+        ]
         if not {OURS, UNTRAINED} <= set(native.index):
-            raise MissingData(f"{path} has no score of {OURS} and {UNTRAINED} at {leads} leads on {task}; finish the run with its command")
-        d = paired_difference(native[OURS], native[UNTRAINED], *(replicates(study, task, leads, m) for m in (OURS, UNTRAINED)))
-        differences.append({
-            "task": task, "leads": leads, "laef": native[OURS], "untrained": native[UNTRAINED], "difference": d.difference,
-            "low": d.low, "high": d.high, "p": d.p,
-        })  # fmt: skip
+            raise MissingData(
+                f"{path} has no score of {OURS} and {UNTRAINED} at {leads} leads on {task}; "
+                f"finish the run with its command"
+            )
+        d = paired_difference(
+            native[OURS],
+            native[UNTRAINED],
+            *(replicates(study, task, leads, m) for m in (OURS, UNTRAINED)),
+        )
+        differences.append(
+            {
+                "task": task,
+                "leads": leads,
+                "laef": native[OURS],
+                "untrained": native[UNTRAINED],
+                "difference": d.difference,
+                "low": d.low,
+                "high": d.high,
+                "p": d.p,
+            }
+        )
     frame = pd.DataFrame(differences).assign(**facts)
     for _, of_task in frame.groupby("task"):
         frame.loc[of_task.index, "p_holm"] = holm(of_task["p"])
@@ -65,23 +103,35 @@ def read(path: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
 
 
 def replicates(study: Study, task: str, leads: str, model: str) -> np.ndarray:
-    """(draw,) the mean over the labels on each draw of patients, the mean over draws of leads and fits."""
+    """(draw,) the mean over the labels on each draw of patients, the mean over draws of leads and
+    fits.
+    """
     cells = [
-        r for r in study.results
-        if (r.cell.task, r.cell.fit.model, r.cell.policy, r.cell.setting.typed) == (task, model, "native", str(leads))
-    ]  # fmt: skip
+        r
+        for r in study.results
+        if (r.cell.task, r.cell.fit.model, r.cell.policy, r.cell.setting.typed)
+        == (task, model, "native", str(leads))
+    ]
     patients = next(d.patients for d in study.datasets if d.name == cells[0].dataset)
     drawn = study.provenance
-    draws = Draws(dataset=cells[0].dataset, patients=patients, draws=drawn.draws, bootstrap=drawn.bootstrap)
+    draws = Draws(
+        dataset=cells[0].dataset, patients=patients, draws=drawn.draws, bootstrap=drawn.bootstrap
+    )
     return np.mean([score(study.metric, r.predictions(), draws).replicates for r in cells], axis=0)
 
 
 def table(part: pd.DataFrame) -> list[str]:
     """As Markdown, macro AUROC x 100."""
-    lines = ["| leads | LAEF | untrained | difference [95 %] | p | p (Holm) |", "|--:|--:|--:|--:|--:|--:|"]
+    lines = [
+        "| leads | LAEF | untrained | difference [95 %] | p | p (Holm) |",
+        "|--:|--:|--:|--:|--:|--:|",
+    ]
     for row in part.itertuples(index=False):
         span = f"{100 * row.difference:+.1f} [{100 * row.low:+.1f}, {100 * row.high:+.1f}]"
-        lines.append(f"| {row.leads} | {100 * row.laef:.1f} | {100 * row.untrained:.1f} | {span} | {row.p:.3f} | {row.p_holm:.3f} |")
+        lines.append(
+            f"| {row.leads} | {100 * row.laef:.1f} | {100 * row.untrained:.1f} | {span} | "
+            f"{row.p:.3f} | {row.p_holm:.3f} |"
+        )
     return lines
 
 

@@ -1,4 +1,6 @@
-"""`python -m ecgbench`: the command line, for torchrun and for places without the `ecgbench` script."""
+"""`python -m ecgbench`: the command line, for torchrun and for places without the `ecgbench`
+script.
+"""
 
 from ecgbench.cli import main
 

@@ -1,7 +1,8 @@
 """The one way from a record and its measured leads to what a network receives.
 
-Hidden leads become NaN in physical units before anything else runs; a policy must replace them, a native network must not
-read them. Whatever mixes leads (a standardisation over the record) comes after hiding.
+Hidden leads become NaN in physical units before anything else runs; a policy must replace them, a
+native network must not read them. Whatever mixes leads (a standardisation over the record) comes
+after hiding.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -23,7 +24,9 @@ NATIVE = "native"
 
 @dataclass(frozen=True)
 class TrainingSplit:
-    """What a policy may learn from. A `fit` sees signals only; this is where a record of another split is stopped."""
+    """What a policy may learn from. A `fit` sees signals only; this is where a record of another
+    split is stopped.
+    """
 
     allowed: frozenset[str]
     """The records of the training split, as the dataset's index names them."""
@@ -31,11 +34,14 @@ class TrainingSplit:
     """Gives record and signal (12, time) mV of what is to be learned from."""
 
     def guarded(self) -> Iterator[np.ndarray]:
-        """The signals one at a time; LeakError at the first record that is not of the training split, before it is handed out."""
+        """The signals one at a time; LeakError at the first record that is not of the training
+        split, before it is handed out.
+        """
         for record, signal in self.signals():
             if record not in self.allowed:
                 raise PolicyError(
-                    f"record {record!r} is not of the training split ({len(self.allowed)} records); no policy may learn from it"
+                    f"record {record!r} is not of the training split ({len(self.allowed)} "
+                    f"records); no policy may learn from it"
                 )
             yield signal
 
@@ -49,8 +55,12 @@ class Policy:
     state: State | None = None
 
     @classmethod
-    def of(cls, name: str, training: Callable[[], TrainingSplit], state: State | None = None) -> "Policy":
-        """The policy called `name`; one that learns is fitted on `training()`, guarded, unless `state` is given already."""
+    def of(
+        cls, name: str, training: Callable[[], TrainingSplit], state: State | None = None
+    ) -> "Policy":
+        """The policy called `name`; one that learns is fitted on `training()`, guarded, unless
+        `state` is given already.
+        """
         if plain(name) == NATIVE:
             return cls(NATIVE, None)
         from ecgbench import adapters  # the room imports this module
@@ -62,13 +72,17 @@ class Policy:
         return cls(name, module.fill, state)
 
 
-def adapt(view: np.ndarray, measured: np.ndarray, contract: InputContract, policy: Policy) -> tuple[np.ndarray, np.ndarray]:
-    """view (12, time) mV, measured (12,) bool -> signal (lead, time) float32 and measured (lead,) for the contract's leads.
+def adapt(
+    view: np.ndarray, measured: np.ndarray, contract: InputContract, policy: Policy
+) -> tuple[np.ndarray, np.ndarray]:
+    """view (12, time) mV, measured (12,) bool -> signal (lead, time) float32 and measured (lead,)
+    for the contract's leads.
 
-    A policy sees all twelve rows; a normalisation only those that the network reads, or the others would reach it that way.
-    Under `native` rows that are not measured hold NaN; under any other policy every row is filled and counts as measured. Where a
-    contract normalises windows and fills afterwards, `cut` does both, and blank rows hold NaN until then. LeakError when a policy
-    leaves NaN behind or alters a measured lead.
+    A policy sees all twelve rows; a normalisation only those that the network reads, or the others
+    would reach it that way. Under `native` rows that are not measured hold NaN; under any other
+    policy every row is filled and counts as measured. Where a contract normalises windows and fills
+    afterwards, `cut` does both, and blank rows hold NaN until then. LeakError when a policy leaves
+    NaN behind or alters a measured lead.
     """
     rows = rows_of(contract.leads)
     hidden = np.where(measured[:, None], view, np.float32(np.nan))
@@ -78,26 +92,44 @@ def adapt(view: np.ndarray, measured: np.ndarray, contract: InputContract, polic
         return _record_normalised(hidden[rows], contract), measured[rows]
     filled = np.asarray(policy.fill(hidden, measured, policy.state))
     if filled.shape != view.shape:
-        raise PolicyError(f"policy {policy.name!r} made {filled.shape} of a signal of shape {view.shape}; it must keep all twelve rows")
+        raise PolicyError(
+            f"policy {policy.name!r} made {filled.shape} of a signal of shape {view.shape}; it "
+            f"must keep all twelve rows"
+        )
     if not np.isfinite(filled).all() or not np.array_equal(filled[measured], view[measured]):
-        raise PolicyError(f"policy {policy.name!r} left a hidden lead unfilled, peeked at one, or altered a measured one")
+        raise PolicyError(
+            f"policy {policy.name!r} left a hidden lead unfilled, peeked at one, or altered a "
+            f"measured one"
+        )
     if contract.clip is not None:  # what a policy made of limited leads may exceed the limit
         filled = filled.clip(-contract.clip, contract.clip)
     blank = np.full(len(rows), contract.fill == "after") & (~measured & ~filled.any(axis=1))[rows]
-    signal = _record_normalised(np.where(blank[:, None], np.float32(np.nan), filled[rows]), contract)
+    signal = _record_normalised(
+        np.where(blank[:, None], np.float32(np.nan), filled[rows]), contract
+    )
     if contract.scope == "record":
         signal[blank] = 0
     return signal, np.ones(len(rows), bool)
 
 
-def cut(signal: np.ndarray, measured: np.ndarray, contract: InputContract, starts: np.ndarray) -> np.ndarray:
-    """What `adapt` gave -> (window, lead, received) float32, windows beginning at the samples `starts`, as the network receives them."""
+def cut(
+    signal: np.ndarray, measured: np.ndarray, contract: InputContract, starts: np.ndarray
+) -> np.ndarray:
+    """What `adapt` gave -> (window, lead, received) float32, windows beginning at the samples
+    `starts`, as the network receives them.
+    """
     if (lacking := contract.samples - signal.shape[1]) > 0 and contract.short == "edge":
         signal = np.pad(signal, ((0, 0), (0, lacking)), mode="edge")
-    out = np.stack([_finished(signal[:, s : s + contract.samples], contract) for s in starts.tolist()])
+    out = np.stack(
+        [_finished(signal[:, s : s + contract.samples], contract) for s in starts.tolist()]
+    )
     if contract.fill == "after" and contract.scope == "window":
         out[:, measured & np.isnan(signal).all(axis=1)] = 0  # the blank rows
-    return out if contract.decimate == 1 else np.stack([decimate(window, contract.decimate) for window in out])
+    return (
+        out
+        if contract.decimate == 1
+        else np.stack([decimate(window, contract.decimate) for window in out])
+    )
 
 
 def _record_normalised(signal: np.ndarray, contract: InputContract) -> np.ndarray:

@@ -1,4 +1,6 @@
-"""What is declared: frozen cards of datasets, tasks, models and metrics. No default for a physical quantity."""
+"""What is declared: frozen cards of datasets, tasks, models and metrics. No default for a physical
+quantity.
+"""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
@@ -10,9 +12,11 @@ from ecgbench.ecg.preprocess import Preparation, Resampler
 from ecgbench.errors import BadSetting
 
 Normalisation = Literal["none", "minmax-per-lead", "minmax-record", "standardise-record"]
-"""`none`: the network receives `unit`. `minmax-per-lead`: each lead to [-1, 1] by its own extremes, a constant lead to -1.
-`minmax-record`: all rows that are there to [0, 1] by their common extremes. `standardise-record`: one mean and one standard
-deviation over the rows that are there. Over the whole record or each window: see `InputContract.scope`."""
+"""`none`: the network receives `unit`. `minmax-per-lead`: each lead to [-1, 1] by its own extremes,
+a constant lead to -1. `minmax-record`: all rows that are there to [0, 1] by their common extremes.
+`standardise-record`: one mean and one standard deviation over the rows that are there. Over the
+whole record or each window: see `InputContract.scope`.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,7 +36,9 @@ class InputContract:
     filter: Filter | None
     normalisation: Normalisation
     fill: Literal["before", "after"]
-    """Whether a policy's blank (0) stands for an absent lead before the normalisation (0 mV) or after it (0)."""
+    """Whether a policy's blank (0) stands for an absent lead before the normalisation (0 mV) or
+    after it (0).
+    """
     policy: str
     """Policy of `--policy paper`: "zero", or "native" for a network that reads any subset."""
     absent: str
@@ -43,15 +49,26 @@ class InputContract:
     scope: Literal["record", "window"] = "record"
     """What the normalisation extends over."""
     stride: float | None = None
-    """Seconds between the starts of evaluation windows; None: they follow one another without overlap."""
+    """Seconds between the starts of evaluation windows; None: they follow one another without
+    overlap.
+    """
     decimate: int = 1
-    """The leads of a window, one behind the other as one signal, are decimated by this factor (HuBERT-ECG); 1: not at all."""
+    """The leads of a window, one behind the other as one signal, are decimated by this factor
+    (HuBERT-ECG); 1: not at all.
+    """
     short: Literal["excluded", "edge"] = "excluded"
     """A record shorter than a window: left out and counted, or continued by its last samples."""
 
     def __post_init__(self) -> None:
-        if not self.leads or len(set(self.leads)) != len(self.leads) or not set(self.leads) <= set(LEADS):
-            raise BadSetting(f"contract {self.name}: leads {self.leads} are not leads of {', '.join(LEADS)}, each once")
+        if (
+            not self.leads
+            or len(set(self.leads)) != len(self.leads)
+            or not set(self.leads) <= set(LEADS)
+        ):
+            raise BadSetting(
+                f"contract {self.name}: leads {self.leads} are not leads of {', '.join(LEADS)}, "
+                f"each once"
+            )
 
     @property
     def samples(self) -> int:
@@ -88,14 +105,24 @@ class InputContract:
 
 
 def reference_feeding(*, fs: float, seconds: float, leads: tuple[str, ...]) -> InputContract:
-    """The contract `paper` of a model that the reference benchmark feeds with millivolts as they are, an absent lead being 0 mV.
+    """The contract `paper` of a model that the reference benchmark feeds with millivolts as they
+    are, an absent lead being 0 mV.
 
-    It filters and scales nothing for such models (arXiv:2509.25095 and its code at 6367295: no normalisation is passed).
+    It filters and scales nothing for such models (arXiv:2509.25095 and its code at 6367295: no
+    normalisation is passed).
     """
     return InputContract(
-        name="paper", fs=fs, seconds=seconds, leads=leads, unit="mV", filter=None, normalisation="none", fill="before", policy="zero",
+        name="paper",
+        fs=fs,
+        seconds=seconds,
+        leads=leads,
+        unit="mV",
+        filter=None,
+        normalisation="none",
+        fill="before",
+        policy="zero",
         absent="0 mV",
-    )  # fmt: skip
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,20 +136,28 @@ class Weights:
     file: str
     """File name as published."""
     sha256: str | None
-    """Pinned hash of the file of weights itself (of the member, where `file` is an archive); None where it has not been seen."""
+    """Pinned hash of the file of weights itself (of the member, where `file` is an archive); None
+    where it has not been seen.
+    """
     licence: str
     container: tuple[str, ...] = ()
     """Keys that lead to the state dict inside the file: ("model",)."""
     prefix: str = ""
     """Prefix that backbone entries carry in the file."""
     drop: tuple[str, ...] = ()
-    """Entries (exact names or prefixes ending in ".") that are not part of the backbone and are dropped by name."""
+    """Entries (exact names or prefixes ending in ".") that are not part of the backbone and are
+    dropped by name.
+    """
     aliases: tuple[tuple[str, str], ...] = ()
-    """(as in the file, as in the network): parts of names that are spelled in two ways. Where a file has both, they must agree."""
+    """(as in the file, as in the network): parts of names that are spelled in two ways. Where a
+    file has both, they must agree.
+    """
     member: str = ""
     """Where `file` is a zip archive: the file of weights in it."""
     terms: str = ""
-    """What the licence forbids, in one sentence, shown before the file is used; "" where nothing of note."""
+    """What the licence forbids, in one sentence, shown before the file is used; "" where nothing of
+    note.
+    """
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,7 +165,9 @@ class ModelCard:
     """Facts of one model; the name of its file is its identity."""
 
     name: str = ""
-    """What it is called on the command line: its file's name, or its entry point's; filled in by the room."""
+    """What it is called on the command line: its file's name, or its entry point's; filled in by
+    the room.
+    """
 
     title: str
     """As printed in tables: "ST-MEM"."""
@@ -148,17 +185,24 @@ class ModelCard:
     """Width of the pooled feature."""
     contracts: tuple[InputContract, ...]
     native: bool
-    """Whether the network reads any subset of its contract's leads without filling (policy `native`)."""
+    """Whether the network reads any subset of its contract's leads without filling (policy
+    `native`).
+    """
     groups: Mapping[str, tuple[str, ...]]
-    """Parameter-name prefixes of "early" and "late" (learning-rate groups of fine-tuning); all parameters, once."""
+    """Parameter-name prefixes of "early" and "late" (learning-rate groups of fine-tuning); all
+    parameters, once.
+    """
     weights: tuple[Weights, ...] = ()
     fixed: tuple[str, ...] = ()
-    """Prefixes of parameters that its authors never train (position tables); fine-tuning leaves them alone."""
+    """Prefixes of parameters that its authors never train (position tables); fine-tuning leaves
+    them alone.
+    """
     objective: str = ""
     """What it was pre-trained to do, in a few words."""
     corpora: tuple[str, ...] = ()
-    """Collections it was pre-trained on, by the title of their dataset card where there is one: "PTB-XL"; "PTB-XL (folds 1-8)" where it
-    has met none of the rest."""
+    """Collections it was pre-trained on, by the title of their dataset card where there is one:
+    "PTB-XL"; "PTB-XL (folds 1-8)" where it has met none of the rest.
+    """
     choices: Mapping[str, str] = field(default_factory=dict)
     """What the paper leaves open and we decided: name -> sentence."""
 
@@ -167,7 +211,10 @@ class ModelCard:
         for c in self.contracts:
             if c.name == name:
                 return c
-        raise BadSetting(f"{self.title} has no contract {name!r}; it has {', '.join(c.name for c in self.contracts)}")
+        raise BadSetting(
+            f"{self.title} has no contract {name!r}; it has "
+            f"{', '.join(c.name for c in self.contracts)}"
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -178,14 +225,21 @@ class Task:
     title: str
     """As printed in tables: "PTB-XL Super"."""
     labels: tuple[str, ...]
-    """Label names in the order of the head's outputs; the index holds them as columns `name:label` (see `columns`)."""
+    """Label names in the order of the head's outputs; the index holds them as columns `name:label`
+    (see `columns`).
+    """
     parent: str | None = None
-    """Evaluation only: the task of the same dataset whose predictions hold these labels as columns."""
+    """Evaluation only: the task of the same dataset whose predictions hold these labels as
+    columns.
+    """
 
     def __post_init__(self) -> None:
         for name in (self.name, *self.labels):
             if not name or not name.isprintable():
-                raise BadSetting(f"task {self.name!r}: {name!r} is no name for a task or label: it is empty or holds a control character")
+                raise BadSetting(
+                    f"task {self.name!r}: {name!r} is no name for a task or label: it is empty or "
+                    f"holds a control character"
+                )
         if len(set(self.labels)) != len(self.labels):
             raise BadSetting(f"task {self.name!r}: a label is there twice")
 
@@ -249,9 +303,14 @@ class MetricCard:
     def __post_init__(self) -> None:
         low, high = self.range
         if not low < high or not (self.chance is None or low <= self.chance <= high):
-            raise BadSetting(f"metric {self.title}: range {self.range} is empty or leaves out chance {self.chance}")
+            raise BadSetting(
+                f"metric {self.title}: range {self.range} is empty or leaves out chance "
+                f"{self.chance}"
+            )
         if self.direction not in ("higher", "lower"):
-            raise BadSetting(f"metric {self.title}: direction {self.direction!r}; one of higher, lower")
+            raise BadSetting(
+                f"metric {self.title}: direction {self.direction!r}; one of higher, lower"
+            )
 
     @property
     def sign(self) -> int:

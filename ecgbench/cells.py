@@ -1,4 +1,6 @@
-"""The unit of the study: a fit, a lead setting and a policy make a cell; cells make a plan. Pure data, and keys."""
+"""The unit of the study: a fit, a lead setting and a policy make a cell; cells make a plan. Pure
+data, and keys.
+"""
 
 import hashlib
 import json
@@ -11,9 +13,13 @@ from ecgbench.ecg.draw import Count, Draw, Fixed, LeadSetting
 from ecgbench.ecg.leads import LeadSubset
 
 FEATURES = 1
-"""Raised by hand when the same recordings and weights begin to give other features. In every key."""
+"""Raised by hand when the same recordings and weights begin to give other features. In every
+key.
+"""
 FITS = 1
-"""Raised by hand when training on the same features gives other weights. In keys of fits and cells."""
+"""Raised by hand when training on the same features gives other weights. In keys of fits and
+cells.
+"""
 SCORES = 1
 """Raised by hand when the same fit gives other predictions or scores. In keys of cells."""
 
@@ -36,24 +42,34 @@ Bootstrap = Literal["bayesian", "multinomial"]
 
 @dataclass(frozen=True, kw_only=True)
 class Training:
-    """How a fit is trained (reference benchmark: AdamW, constant rate, best validation macro AUROC)."""
+    """How a fit is trained (reference benchmark: AdamW, constant rate, best validation macro
+    AUROC).
+    """
 
     protocol: Protocol = "linear"
     epochs: int = 100
     lr: float = 1e-3
-    """Of the head. `finetune`: a tenth of it for late layers and a hundredth for early ones (groups of the card)."""
+    """Of the head. `finetune`: a tenth of it for late layers and a hundredth for early ones (groups
+    of the card).
+    """
     weight_decay: float = 1e-3
     batch: int = 64
     """Records per step; a smaller training split is one batch."""
     leads: TrainLeads = "all"
-    """`random`: L uniform on 1..12 and then L leads at random, drawn per record and epoch; validation leads are drawn once."""
+    """`random`: L uniform on 1..12 and then L leads at random, drawn per record and epoch;
+    validation leads are drawn once.
+    """
     lr_groups: bool = True
     """`finetune`: False gives every parameter the rate of the head."""
     precision: Precision = "float32"
-    """`finetune`: bf16 autocasts the training step; evaluation stays in float32. `linear`: bf16 autocasts the frozen encoder, where
-    that moves its features by no more than 1 %; the precision that was used is in the key."""
+    """`finetune`: bf16 autocasts the training step; evaluation stays in float32. `linear`: bf16
+    autocasts the frozen encoder, where that moves its features by no more than 1 %; the precision
+    that was used is in the key.
+    """
     micro_batch: int | None = None
-    """`finetune`: records per forward pass, gradients accumulated over a step; None: the whole batch."""
+    """`finetune`: records per forward pass, gradients accumulated over a step; None: the whole
+    batch.
+    """
 
     @property
     def of_the_encoder(self) -> Precision:
@@ -61,10 +77,16 @@ class Training:
         return self.precision if self.protocol == "linear" else "float32"
 
     def facts(self) -> dict[str, Any]:
-        """What of this can change a fit under its protocol, for keys. A frozen encoder's precision is among the facts of its features."""
+        """What of this can change a fit under its protocol, for keys. A frozen encoder's precision
+        is among the facts of its features.
+        """
         values = asdict(self)
         if self.protocol == "linear":
-            return {k: v for k, v in values.items() if k not in ("lr_groups", "precision", "micro_batch")}
+            return {
+                k: v
+                for k, v in values.items()
+                if k not in ("lr_groups", "precision", "micro_batch")
+            }
         return values
 
 
@@ -78,7 +100,9 @@ class Scoring:
     bootstrap: Bootstrap = "bayesian"
     draws: int = 1000
     metrics: tuple[str, ...] = ("auroc",)
-    """Names in the room of metrics; tables lead with the first. Any other can be computed from what is stored."""
+    """Names in the room of metrics; tables lead with the first. Any other can be computed from what
+    is stored.
+    """
 
     @property
     def of_predictions(self) -> dict[str, Any]:
@@ -98,7 +122,9 @@ class Fit:
     seed: int
     """Of the training (`--fit-seeds`); head initialisation, window and lead draws."""
     policy: str = ""
-    """What met the absent leads of training; "" where all twelve were there, and the fit serves every policy."""
+    """What met the absent leads of training; "" where all twelve were there, and the fit serves
+    every policy.
+    """
     fold: str = OFFICIAL
     """Which division of the records. A score over folds is the mean of the scores within each."""
 
@@ -148,28 +174,50 @@ class Plan:
         """What must agree for two plans to live in one run folder."""
         contract = self.cells[0].fit.contract if self.cells else None
         scoring = self.scoring.of_predictions
-        return {"training": asdict(self.training), "scoring": scoring, "limit": self.limit, "contract": contract}
+        return {
+            "training": asdict(self.training),
+            "scoring": scoring,
+            "limit": self.limit,
+            "contract": contract,
+        }
 
     def joined(self, other: "Plan") -> "Plan":
         """This plan with the other's cells added behind its own."""
         return replace(self, cells=tuple(dict.fromkeys([*self.cells, *other.cells])))
 
     def powered(self, least: int = 0) -> "Plan":
-        """This plan with draws enough for the smallest p of its largest Holm family: 100 per pair of rows, and at least `least`."""
+        """This plan with draws enough for the smallest p of its largest Holm family: 100 per pair
+        of rows, and at least `least`.
+        """
         rows: dict[tuple[str, str], set[tuple[str, str]]] = {}
         for c in self.cells:
             rows.setdefault((c.task, c.setting.typed), set()).add((c.fit.model, c.policy))
         family = max((len(r) * (len(r) - 1) // 2 for r in rows.values()), default=0)
-        return replace(self, scoring=replace(self.scoring, draws=max(self.scoring.draws, least, 100 * family)))
+        return replace(
+            self, scoring=replace(self.scoring, draws=max(self.scoring.draws, least, 100 * family))
+        )
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON, read back by `from_json`."""
         cells = [
-            {**asdict(c.fit), "fit_task": c.fit.task, "fit_policy": c.fit.policy, "task": c.task, "policy": c.policy, **_setting_json(c)}
+            {
+                **asdict(c.fit),
+                "fit_task": c.fit.task,
+                "fit_policy": c.fit.policy,
+                "task": c.task,
+                "policy": c.policy,
+                **_setting_json(c),
+            }
             for c in self.cells
         ]
         scoring = {**asdict(self.scoring), "metrics": list(self.scoring.metrics)}
-        return {"name": self.name, "suite": self.suite, **self.shared(), "scoring": scoring, "cells": cells}
+        return {
+            "name": self.name,
+            "suite": self.suite,
+            **self.shared(),
+            "scoring": scoring,
+            "cells": cells,
+        }
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> "Plan":
@@ -187,10 +235,13 @@ class Plan:
             )
             cells.append(Cell(fit=fit, task=c["task"], setting=_setting(c), policy=c["policy"]))
         return cls(
-            name=data["name"], suite=data["suite"], limit=data["limit"], cells=tuple(cells),
+            name=data["name"],
+            suite=data["suite"],
+            limit=data["limit"],
+            cells=tuple(cells),
             training=Training(**data["training"]),
             scoring=Scoring(**{**data["scoring"], "metrics": tuple(data["scoring"]["metrics"])}),
-        )  # fmt: skip
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -227,12 +278,22 @@ class Folders:
     out: Path
 
 
-def grid(fits: Sequence[Fit], settings: Sequence[LeadSetting], policies: Sequence[str], tasks: dict[str, list[str]]) -> tuple[Cell, ...]:
-    """Every fit x setting x policy; `tasks` maps a fit's task to the tasks scored from it (itself, its columns)."""
+def grid(
+    fits: Sequence[Fit],
+    settings: Sequence[LeadSetting],
+    policies: Sequence[str],
+    tasks: dict[str, list[str]],
+) -> tuple[Cell, ...]:
+    """Every fit x setting x policy; `tasks` maps a fit's task to the tasks scored from it (itself,
+    its columns).
+    """
     return tuple(
         Cell(fit=fit, task=task, setting=setting, policy=policy)
-        for fit in fits for task in tasks[fit.task] for policy in policies for setting in settings
-    )  # fmt: skip
+        for fit in fits
+        for task in tasks[fit.task]
+        for policy in policies
+        for setting in settings
+    )
 
 
 def key(facts: dict[str, Any]) -> str:
@@ -241,7 +302,9 @@ def key(facts: dict[str, Any]) -> str:
     >>> key({"a": 1, "b": [2]}) == key({"b": [2], "a": 1})
     True
     """
-    return hashlib.sha256(json.dumps(facts, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()).hexdigest()
+    return hashlib.sha256(
+        json.dumps(facts, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
+    ).hexdigest()
 
 
 def _setting_json(cell: Cell) -> dict[str, Any]:
@@ -252,4 +315,8 @@ def _setting_json(cell: Cell) -> dict[str, Any]:
 
 
 def _setting(data: dict[str, Any]) -> LeadSetting:
-    return Count(data["count"], data["lead_seed"]) if "count" in data else Fixed(LeadSubset(tuple(data["leads"])))
+    return (
+        Count(data["count"], data["lead_seed"])
+        if "count" in data
+        else Fixed(LeadSubset(tuple(data["leads"])))
+    )

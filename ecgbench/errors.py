@@ -5,7 +5,9 @@ from collections.abc import Iterable
 
 
 class EcgbenchError(Exception):
-    """Base of every error that the user can correct; the command line prints it in one line and exits with 2."""
+    """Base of every error that the user can correct; the command line prints it in one line and
+    exits with 2.
+    """
 
 
 class UnknownName(EcgbenchError):
@@ -18,7 +20,9 @@ class UnknownName(EcgbenchError):
     def __init__(self, kind: str, name: str, known: Iterable[str], hint: str = "") -> None:
         known = list(known)
         lower = {k.lower(): k for k in known}
-        near = [lower[n] for n in difflib.get_close_matches(name.lower(), list(lower), n=3, cutoff=0.5)]
+        near = [
+            lower[n] for n in difflib.get_close_matches(name.lower(), list(lower), n=3, cutoff=0.5)
+        ]
         guess = f"; did you mean {' or '.join(near)}?" if near else "."
         listing = f" Known: {', '.join(known)}{'.' if hint else ''}" if len(known) <= 24 else ""
         super().__init__(f"unknown {kind} {name!r}{guess}{listing}{' ' + hint if hint else ''}")
@@ -33,11 +37,15 @@ class MissingData(EcgbenchError):
 
 
 class BadSetting(EcgbenchError):
-    """A setting that cannot be met: a lead twice, a count outside 1..12, options that exclude each other."""
+    """A setting that cannot be met: a lead twice, a count outside 1..12, options that exclude each
+    other.
+    """
 
 
 class BadRecord(EcgbenchError):
-    """One recording that cannot be trusted; preparing quarantines it with this reason and goes on."""
+    """One recording that cannot be trusted; preparing quarantines it with this reason and goes
+    on.
+    """
 
 
 class BadWeights(EcgbenchError):
@@ -45,15 +53,21 @@ class BadWeights(EcgbenchError):
 
 
 class LeakError(EcgbenchError):
-    """A policy or a network touched a lead that was not measured, or a policy was shown a record outside the training split."""
+    """A policy or a network touched a lead that was not measured, or a policy was shown a record
+    outside the training split.
+    """
 
 
 class PolicyError(LeakError):
-    """A policy that leaks or was shown what it must not see: its own cells fail, the model's others do not."""
+    """A policy that leaks or was shown what it must not see: its own cells fail, the model's others
+    do not.
+    """
 
 
 class WriteError(EcgbenchError):
-    """A file of ours that cannot be written: no space, an I/O error, no permission; the run stops and nothing is lost."""
+    """A file of ours that cannot be written: no space, an I/O error, no permission; the run stops
+    and nothing is lost.
+    """
 
 
 def named(name: str, text: str) -> EcgbenchError:

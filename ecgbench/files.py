@@ -25,7 +25,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
 PASSING = ".tmp"
-"""Suffix of files that are being written; what a kill leaves behind is removed at the next start."""
+"""Suffix of files that are being written; what a kill leaves behind is removed at the next
+start.
+"""
 _OURS = re.compile(r"\..+\.\d+\.tmp")
 """Names that `put` gives; a folder may hold other people's temporary files."""
 
@@ -35,19 +37,25 @@ Content = bytes | str | Callable[[BinaryIO], object]
 
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """An OSError of what is done inside becomes WriteError of `path`: whatever is written next would meet the same disk, so it
-    is never the failure of one model or one cell."""
+    """An OSError of what is done inside becomes WriteError of `path`: whatever is written next
+    would meet the same disk, so it is never the failure of one model or one cell.
+    """
     try:
         yield
     except OSError as error:
         reason = error.strerror or str(error)
-        raise WriteError(f"cannot write {path}: {reason}; make room or choose another folder, then run the same command again") from error
+        raise WriteError(
+            f"cannot write {path}: {reason}; make room or choose another folder, then run the "
+            f"same command again"
+        ) from error
 
 
 def put(path: Path, content: Content) -> Path:
-    """Write a file durably and atomically; text is UTF-8 with the line ends it has. Returns the path.
+    """Write a file durably and atomically; text is UTF-8 with the line ends it has. Returns the
+    path.
 
-    Whatever goes wrong (no space, an I/O error, a kill) leaves the old file as it was; WriteError names `path`.
+    Whatever goes wrong (no space, an I/O error, a kill) leaves the old file as it was; WriteError
+    names `path`.
     """
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -83,11 +91,16 @@ def move(complete: Path, folder: Path) -> bool:
 
 @contextmanager
 def making(folder: Path) -> Iterator[Path]:
-    """A new folder beside `folder`, held while it is filled; `move` gives it its name. What is left of it is removed."""
-    passing = folder.with_name(f".{folder.name}.{os.getpid()}{secrets.randbelow(10**9):09d}{PASSING}")
+    """A new folder beside `folder`, held while it is filled; `move` gives it its name. What is left
+    of it is removed.
+    """
+    passing = folder.with_name(
+        f".{folder.name}.{os.getpid()}{secrets.randbelow(10**9):09d}{PASSING}"
+    )
     while True:
         with locked(passing, name=""):
-            if not passing.is_dir():  # a sweep between making and locking it took it away: once more
+            # a sweep between making and locking it took it away: once more
+            if not passing.is_dir():
                 continue
             try:
                 yield passing
@@ -97,8 +110,11 @@ def making(folder: Path) -> Iterator[Path]:
 
 
 def append(path: Path, lines: Iterable[str]) -> None:
-    """Add lines to a file durably, in one write, so that those of two processes do not mix; WriteError names `path`."""
-    data = ("".join(f"\n{line}" for line in lines) + "\n").encode()  # begins anew after half a line of a writer that died
+    """Add lines to a file durably, in one write, so that those of two processes do not mix;
+    WriteError names `path`.
+    """
+    # begins anew after half a line of a writer that died
+    data = ("".join(f"\n{line}" for line in lines) + "\n").encode()
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("ab") as out:
@@ -113,7 +129,9 @@ def flush(out: BinaryIO) -> None:
 
 
 def sweep(folder: Path, below: bool = True) -> None:
-    """Remove what dead writers left in `folder`, and `below` it; a file that someone is writing is held by its writer and stays."""
+    """Remove what dead writers left in `folder`, and `below` it; a file that someone is writing is
+    held by its writer and stays.
+    """
     for left in list(folder.rglob(f".*{PASSING}") if below else folder.glob(f".*{PASSING}")):
         if _OURS.fullmatch(left.name):
             with suppress(OSError):
@@ -133,14 +151,18 @@ def _remove_dead(left: Path) -> None:
 
 
 @contextmanager
-def locked(folder: Path, name: str = ".lock", wait: bool = True, otherwise: str = "") -> Iterator[None]:
-    """One process at a time inside. The lock is the system's and ends with its process, however that ends.
+def locked(
+    folder: Path, name: str = ".lock", wait: bool = True, otherwise: str = ""
+) -> Iterator[None]:
+    """One process at a time inside. The lock is the system's and ends with its process, however
+    that ends.
 
-    folder: made where there is none. name: of the lock's file in it, which stays; "": the folder itself is the lock.
-    Where another process is inside: wait, or BlockingIOError, or, with `otherwise`, BadSetting(otherwise).
-    WriteError names what cannot be made.
+    folder: made where there is none. name: of the lock's file in it, which stays; "": the folder
+    itself is the lock. Where another process is inside: wait, or BlockingIOError, or, with
+    `otherwise`, BadSetting(otherwise). WriteError names what cannot be made.
     """
-    with writing(folder / name):  # but not the lock itself: that another holds it is no fault of the disk
+    # but not the lock itself: that another holds it is no fault of the disk
+    with writing(folder / name):
         folder.mkdir(parents=True, exist_ok=True)
         handle = os.open(folder / name, os.O_RDWR | os.O_CREAT if name else os.O_RDONLY, 0o666)
     try:
@@ -161,11 +183,14 @@ def _take(handle: int, wait: bool, otherwise: str) -> None:
 
 @contextmanager
 def _held(passing: Path) -> Iterator[BinaryIO]:
-    """A new file, locked while it is written: the lock dies with its writer, so `sweep` knows the dead from the living."""
+    """A new file, locked while it is written: the lock dies with its writer, so `sweep` knows the
+    dead from the living.
+    """
     while True:
         with passing.open("wb") as out:
             fcntl.flock(out, fcntl.LOCK_EX)
-            if os.fstat(out.fileno()).st_nlink:  # a sweep between the two lines takes the name away: once more
+            # a sweep between the two lines takes the name away: once more
+            if os.fstat(out.fileno()).st_nlink:
                 yield out
                 return
 

@@ -1,4 +1,6 @@
-"""Gates: what claims to be frozen did not move, what claims to be trained is trained. A gate that does not hold stops the fit."""
+"""Gates: what claims to be frozen did not move, what claims to be trained is trained. A gate that
+does not hold stops the fit.
+"""
 
 import math
 from collections.abc import Iterable
@@ -19,39 +21,63 @@ class FitError(GateError):
 def unchanged(name: str, before: str, after: str) -> None:
     """The encoder's hash before and after a `linear` fit and everything computed for it."""
     if before != after:
-        raise GateError(f"{name}: the frozen encoder changed ({before[:12]} became {after[:12]}); a linear probe must leave it alone")
+        raise GateError(
+            f"{name}: the frozen encoder changed ({before[:12]} became {after[:12]}); a linear "
+            f"probe must leave it alone"
+        )
 
 
 def each_in_one_group(module: nn.Module, groups: Iterable[Iterable[nn.Parameter]]) -> None:
     """Every parameter that requires grad is in exactly one optimiser group."""
     grouped = [id(p) for group in groups for p in group]
-    lost = [n for n, p in module.named_parameters() if p.requires_grad and grouped.count(id(p)) != 1]
+    lost = [
+        n for n, p in module.named_parameters() if p.requires_grad and grouped.count(id(p)) != 1
+    ]
     if lost:
-        raise FitError(f"{len(lost)} trainable parameters are not in exactly one optimiser group: {', '.join(lost[:4])}")
+        raise FitError(
+            f"{len(lost)} trainable parameters are not in exactly one optimiser group: "
+            f"{', '.join(lost[:4])}"
+        )
 
 
 def trainable(name: str, group: str, frozen: int, parameters: int) -> None:
-    """A group of the card of which the loss reaches nothing is not fine-tuned, whatever the table would say."""
+    """A group of the card of which the loss reaches nothing is not fine-tuned, whatever the table
+    would say.
+    """
     if frozen and not parameters:
-        raise FitError(f"{name}: no gradient reaches any of the {frozen} parameters of group {group!r}; does its forward detach them?")
+        raise FitError(
+            f"{name}: no gradient reaches any of the {frozen} parameters of group {group!r}; does "
+            f"its forward detach them?"
+        )
 
 
 def changed(name: str, group: str, hashes: tuple[str, str], moved: bool) -> None:
-    """`finetune` changed a group in the best state, and by a gradient: weight decay alone moves weights too."""
+    """`finetune` changed a group in the best state, and by a gradient: weight decay alone moves
+    weights too.
+    """
     if hashes[0] == hashes[1] or not moved:
-        raise FitError(f"{name}: fine-tuning left group {group!r} as it was; no number of it would be one of fine-tuning")
+        raise FitError(
+            f"{name}: fine-tuning left group {group!r} as it was; no number of it would be one of "
+            f"fine-tuning"
+        )
 
 
 def finite(name: str, loss: float, epoch: int) -> None:
     """A loss that is not a number: nothing after it would be."""
     if not math.isfinite(loss):
         raise FitError(
-            f"{name}: the training loss is {loss} in epoch {epoch}; try a smaller --lr, and see that no hidden lead (NaN) is read"
+            f"{name}: the training loss is {loss} in epoch {epoch}; try a smaller --lr, and see "
+            f"that no hidden lead (NaN) is read"
         )
 
 
 def sound(name: str, module: nn.Module, epoch: int) -> None:
-    """Weights are numbers after every epoch; the last step of one can lose them with a finite loss."""
+    """Weights are numbers after every epoch; the last step of one can lose them with a finite
+    loss.
+    """
     lost = [n for n, p in module.named_parameters() if not bool(p.isfinite().all())]
     if lost:
-        raise FitError(f"{name}: {len(lost)} parameters are not finite after epoch {epoch} ({', '.join(lost[:4])}); try a smaller --lr")
+        raise FitError(
+            f"{name}: {len(lost)} parameters are not finite after epoch {epoch} "
+            f"({', '.join(lost[:4])}); try a smaller --lr"
+        )

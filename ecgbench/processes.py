@@ -1,4 +1,6 @@
-"""Child processes that answer in one line of JSON, whatever the code they run does: prints, hangs, aborts or fills the memory."""
+"""Child processes that answer in one line of JSON, whatever the code they run does: prints, hangs,
+aborts or fills the memory.
+"""
 
 import json
 import os
@@ -29,7 +31,12 @@ def ask(module: str, arguments: Sequence[str], seconds: float) -> dict[str, Any]
     """
     command = [sys.executable, "-m", module, str(int(seconds) + GRACE), *arguments]
     process = subprocess.Popen(
-        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True, text=True
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+        text=True,
     )
     try:
         output, _ = process.communicate(timeout=seconds)
@@ -44,19 +51,23 @@ def ask(module: str, arguments: Sequence[str], seconds: float) -> dict[str, Any]
 
 
 def end_group(process: "subprocess.Popen[Any]") -> None:
-    """Kill a process that leads a session of its own, and whatever it started there; returns when it is gone."""
+    """Kill a process that leads a session of its own, and whatever it started there; returns when
+    it is gone.
+    """
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
 
 
 def answer(work: Callable[[list[str]], dict[str, Any]]) -> NoReturn:
-    """In the child: print the result of `work(words)`, or `error` (its type) and `reason` of what it raises, and end.
+    """In the child: print the result of `work(words)`, or `error` (its type) and `reason` of what
+    it raises, and end.
 
     Standard output and error are taken away from everything else.
     """
     seconds, *arguments = sys.argv[1:]
-    signal.alarm(int(seconds))  # not a handler: it ends a loop in C too, and a child that nobody waits for
+    # not a handler: it ends a loop in C too, and a child that nobody waits for
+    signal.alarm(int(seconds))
     goes_first()
     answers, nowhere = os.dup(1), os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 1)

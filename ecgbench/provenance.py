@@ -17,11 +17,19 @@ PACKAGES = ("numpy", "scipy", "pandas", "pyarrow", "torch", "safetensors", "wfdb
 
 @functools.cache
 def code() -> dict[str, Any]:
-    """Version of the package; commit and dirty flag (None where it does not run from a checkout)."""
+    """Version of the package; commit and dirty flag (None where it does not run from a
+    checkout).
+    """
     folder = Path(ecgbench.__file__).parent
     commit = _git(folder, "rev-parse", "HEAD") if (folder.parent / ".git").exists() else None
-    changed = None if commit is None else _git(folder, "status", "--porcelain", "--untracked-files=no")
-    return {"version": ecgbench.__version__, "commit": commit, "dirty": None if changed is None else bool(changed)}
+    changed = (
+        None if commit is None else _git(folder, "status", "--porcelain", "--untracked-files=no")
+    )
+    return {
+        "version": ecgbench.__version__,
+        "commit": commit,
+        "dirty": None if changed is None else bool(changed),
+    }
 
 
 def versions() -> dict[str, str]:
@@ -37,7 +45,12 @@ def versions() -> dict[str, str]:
 
 def here() -> dict[str, Any]:
     """Everything about code, versions and machine; no path and no host name."""
-    return {**code(), "python": platform.python_version(), "packages": versions(), "platform": f"{platform.system()} {platform.machine()}"}
+    return {
+        **code(),
+        "python": platform.python_version(),
+        "packages": versions(),
+        "platform": f"{platform.system()} {platform.machine()}",
+    }
 
 
 def command() -> str:
@@ -48,7 +61,13 @@ def command() -> str:
 
 def _git(folder: Path, *arguments: str) -> str | None:
     try:
-        done = subprocess.run(["git", "-C", str(folder), *arguments], capture_output=True, text=True, timeout=10, check=True)
+        done = subprocess.run(
+            ["git", "-C", str(folder), *arguments],
+            capture_output=True,
+            text=True,
+            timeout=10,
+            check=True,
+        )
     except (OSError, subprocess.SubprocessError):
         return None
     return done.stdout.strip()

@@ -1,7 +1,9 @@
-"""A room is a folder in which every file is a plug-in named by its file; a file that begins with `_` is none.
+"""A room is a folder in which every file is a plug-in named by its file; a file that begins with
+`_` is none.
 
-Plug-ins of other packages are found by an entry-point group of the room's name, files of one's own by path (`./foo.py`), with
-the same checks. Listing a room and resolving a name import nothing; asking for a plug-in imports that one module.
+Plug-ins of other packages are found by an entry-point group of the room's name, files of one's own
+by path (`./foo.py`), with the same checks. Listing a room and resolving a name import nothing;
+asking for a plug-in imports that one module.
 """
 
 import hashlib
@@ -33,25 +35,37 @@ def plain(name: str) -> str:
 
 
 def folder_name(name: str) -> str:
-    """A name as that of one folder: no separator, no `..`, not hidden, at most 120 characters; different names stay so.
+    """A name as that of one folder: no separator, no `..`, not hidden, at most 120 characters;
+    different names stay so.
 
-    >>> folder_name("ptbxl_super"), folder_name("1@seed3"), folder_name("I+V2"), folder_name("../../x")
-    ('ptbxl_super', '1@seed3', 'I+V2', '%2E.%2F..%2Fx')
+    >>> folder_name("ptbxl_super"), folder_name("1@seed3"), folder_name("I+V2"),
+    folder_name("../../x") ('ptbxl_super', '1@seed3', 'I+V2', '%2E.%2F..%2Fx')
     """
     spelled = quote(name.encode("utf-8", "surrogatepass"), safe="@+") or "%"
     spelled = "%2E" + spelled[1:] if spelled.startswith(".") else spelled
-    return spelled if len(spelled) <= 120 else f"{spelled[:80]}~{hashlib.sha256(spelled.encode()).hexdigest()[:32]}"
+    return (
+        spelled
+        if len(spelled) <= 120
+        else f"{spelled[:80]}~{hashlib.sha256(spelled.encode()).hexdigest()[:32]}"
+    )
 
 
 _RULE = "begins with no dot and holds no slash, bar or control character"
 
 
 def _is_name(name: str) -> bool:
-    return bool(plain(name)) and name.isprintable() and not name.startswith(".") and not set(name) & set("/\\|")
+    return (
+        bool(plain(name))
+        and name.isprintable()
+        and not name.startswith(".")
+        and not set(name) & set("/\\|")
+    )
 
 
 def _place(error: BaseException, file: str = "") -> str:
-    """ " at FILE:LINE": where an error was raised, the last place in `file` if it came through there."""
+    """ " at FILE:LINE": where an error was raised, the last place in `file` if it came through
+    there.
+    """
     trace = traceback.extract_tb(error.__traceback__)
     # the innermost frame of an import is the interpreter's
     frames = [f for f in trace if not f.filename.startswith("<") and f.filename != __file__]
@@ -82,7 +96,9 @@ class Room:
         files: dict[str, str] = {}
         for path in sorted(folder.glob("[!_]*.py")):
             if any(plain(path.stem) == plain(n) for n in files):
-                raise BadSetting(f"two plug-ins of {self.package} are called {path.stem!r}; rename {path.name}")
+                raise BadSetting(
+                    f"two plug-ins of {self.package} are called {path.stem!r}; rename {path.name}"
+                )
             files[path.stem] = f"{self.package}.{path.stem}"
         return files
 
@@ -92,9 +108,13 @@ class Room:
         for point in entry_points(group=self.package):
             remedy = f"rename the entry point in {point.value}"
             if not _is_name(point.name):
-                raise BadSetting(f"{point.name!r} is no name for a {self.kind}, which {_RULE}; {remedy}")
+                raise BadSetting(
+                    f"{point.name!r} is no name for a {self.kind}, which {_RULE}; {remedy}"
+                )
             if any(plain(point.name) == plain(n) for n in [*self._files, *installed]):
-                raise BadSetting(f"two plug-ins of {self.package} are called {point.name!r}; {remedy}")
+                raise BadSetting(
+                    f"two plug-ins of {self.package} are called {point.name!r}; {remedy}"
+                )
             installed[point.name] = point
         return installed
 
@@ -103,20 +123,29 @@ class Room:
         return [*self._files, *self._installed, *self._paths]
 
     def resolve(self, name: str) -> str:
-        """The proper spelling of a name, or the name of the file at a path (which is in the room from then on)."""
+        """The proper spelling of a name, or the name of the file at a path (which is in the room
+        from then on).
+        """
         if name.endswith(".py"):
             return self._enter(Path(name).expanduser())
         for known in self.names():
             if plain(known) == plain(name):
                 return known
-        raise UnknownName(self.kind, name, self.names(), f"Or give the path of a .py file that defines {self._needs}")
+        raise UnknownName(
+            self.kind,
+            name,
+            self.names(),
+            f"Or give the path of a .py file that defines {self._needs}",
+        )
 
     def paths(self) -> list[Path]:
         """The files that were given by path, in the order in which they came."""
         return list(self._paths.values())
 
     def argument(self, name: str) -> str:
-        """What another command calls a plug-in: its path where it was given by path, else its name."""
+        """What another command calls a plug-in: its path where it was given by path, else its
+        name.
+        """
         return str(self._paths.get(name, name))
 
     def built_in(self, name: str) -> bool:
@@ -124,7 +153,9 @@ class Room:
         return name in self._files
 
     def source_hash(self, name: str) -> str | None:
-        """sha256 of the file of a plug-in that is not built in: its author may change it without a new version."""
+        """sha256 of the file of a plug-in that is not built in: its author may change it without a
+        new version.
+        """
         file = None if self.built_in(name) else getattr(self.get(name), "__file__", None)
         return hashlib.sha256(Path(file).read_bytes()).hexdigest() if file else None
 
@@ -150,9 +181,11 @@ class Room:
 
     @contextmanager
     def calling(self, name: str, *expected: type[Exception]) -> Iterator[None]:
-        """Around a call of a plug-in: BadSetting in one line, with file and line, for whatever its code raises.
+        """Around a call of a plug-in: BadSetting in one line, with file and line, for whatever its
+        code raises.
 
-        Errors of this package and those `expected` pass; so does all that a built-in one raises, which is a bug.
+        Errors of this package and those `expected` pass; so does all that a built-in one raises,
+        which is a bug.
         """
         try:
             yield
@@ -173,15 +206,22 @@ class Room:
 
     def _enter(self, path: Path) -> str:
         if not path.is_file():
-            raise BadSetting(f"no file {path} (given as a {self.kind}); give the path of a module that defines {self._needs}")
+            raise BadSetting(
+                f"no file {path} (given as a {self.kind}); give the path of a module that defines "
+                f"{self._needs}"
+            )
         name = path.stem
         if not _is_name(name):
-            raise BadSetting(f"{str(path)!r} gives no name for a {self.kind}, which {_RULE}; rename the file")
+            raise BadSetting(
+                f"{str(path)!r} gives no name for a {self.kind}, which {_RULE}; rename the file"
+            )
         known = self._paths.get(name)
         if known is not None and known.resolve() == path.resolve():
             return name
         if any(plain(name) == plain(n) for n in self.names()):
-            raise BadSetting(f"{path} would be a second {self.kind} called {name!r}; rename the file")
+            raise BadSetting(
+                f"{path} would be a second {self.kind} called {name!r}; rename the file"
+            )
         self._paths[name] = path
         return name
 
@@ -204,21 +244,30 @@ class Room:
         return module
 
     def _imported(self, load: Callable[[], Any], source: str) -> Any:
-        """What `load` gives; whatever a plug-in's code raises becomes one line that names it and where it happened."""
+        """What `load` gives; whatever a plug-in's code raises becomes one line that names it and
+        where it happened.
+        """
         try:
             return load()
         except (Exception, SystemExit) as error:
             place = "" if isinstance(error, SyntaxError) else _place(error)  # it tells its own
             message = shortened(str(error), 200)
             kind = type(error).__name__
-            raise BadSetting(f"the {self.kind} {source} cannot be imported: {kind}{place}: {message}") from error
+            raise BadSetting(
+                f"the {self.kind} {source} cannot be imported: {kind}{place}: {message}"
+            ) from error
 
     def _checked(self, module: Any, name: str) -> ModuleType:
         if not isinstance(module, ModuleType):
-            raise BadSetting(f"{self.kind} {name!r}: its entry point gives {module!r}, not a module; let it name the module alone")
+            raise BadSetting(
+                f"{self.kind} {name!r}: its entry point gives {module!r}, not a module; let it "
+                f"name the module alone"
+            )
         lacking = [n for n in self.needs if not hasattr(module, n)]
         if lacking:
-            raise BadSetting(f"{self.kind} {name!r} ({module.__file__}) does not define {' and '.join(lacking)}")
+            raise BadSetting(
+                f"{self.kind} {name!r} ({module.__file__}) does not define {' and '.join(lacking)}"
+            )
         card = getattr(module, "CARD", None)
         if is_dataclass(card) and getattr(card, "name", name) != name:
             module.CARD = replace(card, name=name)  # type: ignore[attr-defined, type-var]

@@ -1,7 +1,8 @@
-"""Randomness named by words: the same words give the same numbers on any machine, in any order of calls.
+"""Randomness named by words: the same words give the same numbers on any machine, in any order of
+calls.
 
-There is no global seed. What is left out of the words is shared: the sampler of leads does not name the model,
-so every model sees the same leads.
+There is no global seed. What is left out of the words is shared: the sampler of leads does not name
+the model, so every model sees the same leads.
 """
 
 import hashlib
@@ -11,7 +12,8 @@ import numpy as np
 
 
 def seed_of(*words: str | int) -> int:
-    """A 64-bit seed from words. Types count: 1 and "1" differ; numpy's integers and strings are those of Python.
+    """A 64-bit seed from words. Types count: 1 and "1" differ; numpy's integers and strings are
+    those of Python.
 
     >>> seed_of("leads", 0, "00001") == seed_of("leads", 0, "00001")
     True

@@ -1,4 +1,6 @@
-"""Words for people: durations, sizes, counts, and text in which nothing is hidden. Each is spelled here and nowhere else."""
+"""Words for people: durations, sizes, counts, and text in which nothing is hidden. Each is spelled
+here and nowhere else.
+"""
 
 import re
 import unicodedata
@@ -21,7 +23,9 @@ def visible(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(
-        c if c.isprintable() or c in "\n\t" or unicodedata.category(c) == "Zs" else f"U+{ord(c):04X}"
+        c
+        if c.isprintable() or c in "\n\t" or unicodedata.category(c) == "Zs"
+        else f"U+{ord(c):04X}"
         for c in text.replace("\r\n", "\n").replace("\r", "\n")
     )
 
@@ -42,7 +46,8 @@ def shortened(text: str, most: int, end: bool = False) -> str:
     ('PTB-XL …', '…/prepared')
     """
     text = str(text)
-    whole = line(text[-8 * most :] if end else text[: 8 * most])  # an error's message may hold megabytes
+    # an error's message may hold megabytes
+    whole = line(text[-8 * most :] if end else text[: 8 * most])
     if len(whole) <= most:
         return whole
     return "…" + whole[len(whole) - most + 1 :] if end else whole[: most - 1] + "…"
@@ -94,4 +99,6 @@ def size(count: float | None) -> str:
     if count is None:
         return "?"
     unit, factor = next(((u, f) for u, f in _SIZES if count < 1000 * f), _SIZES[-1])
-    return f"{count / factor:.2g} {unit}" if count < 10 * factor else f"{count / factor:,.0f} {unit}"
+    return (
+        f"{count / factor:.2g} {unit}" if count < 10 * factor else f"{count / factor:,.0f} {unit}"
+    )

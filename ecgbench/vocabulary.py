@@ -1,4 +1,6 @@
-"""Label tables shipped with the package (labels/SOURCE.md says where they come from), and multi-hot columns."""
+"""Label tables shipped with the package (labels/SOURCE.md says where they come from), and multi-hot
+columns.
+"""
 
 import csv
 from collections.abc import Iterable, Sequence
@@ -11,7 +13,9 @@ import pandas as pd
 
 @cache
 def table(name: str) -> tuple[dict[str, str], ...]:
-    """The rows of labels/`name`.csv as text; codes are never taken for numbers or missing values."""
+    """The rows of labels/`name`.csv as text; codes are never taken for numbers or missing
+    values.
+    """
     text = (files("ecgbench.datasets") / "labels" / f"{name}.csv").read_text(encoding="utf-8")
     return tuple(csv.DictReader(text.splitlines()))
 
@@ -23,12 +27,16 @@ def codes(name: str) -> tuple[str, ...]:
     ('CD', 'HYP', 'MI', 'NORM', 'STTC')
     """
     rows = table(name)
-    assert [int(r["index"]) for r in rows] == list(range(len(rows))), f"labels/{name}.csv is not in the order of its index"
+    assert [int(r["index"]) for r in rows] == list(range(len(rows))), (
+        f"labels/{name}.csv is not in the order of its index"
+    )
     return tuple(r["code"] for r in rows)
 
 
 def multi_hot(present: Sequence[Iterable[str]], task: str) -> pd.DataFrame:
-    """Columns `task:label` (int8, 0 or 1), one row per entry of `present`. A label that the task lacks: KeyError."""
+    """Columns `task:label` (int8, 0 or 1), one row per entry of `present`. A label that the task
+    lacks: KeyError.
+    """
     labels = codes(task)
     place = {label: i for i, label in enumerate(labels)}
     hot = np.zeros((len(present), len(labels)), np.int8)

@@ -1,6 +1,8 @@
-"""LAEF from random weights under a name of its own, so that one run can hold it beside the released weights and compare the two in pairs.
+"""LAEF from random weights under a name of its own, so that one run can hold it beside the released
+weights and compare the two in pairs.
 
-ecgbench run --models laef,./examples/untrained_laef.py --weights laef=released,untrained_laef=random ...
+ecgbench run --models laef,./examples/untrained_laef.py --weights
+laef=released,untrained_laef=random ...
 """
 
 from dataclasses import replace

@@ -1,8 +1,9 @@
-"""Two reports of one study, before and after a change of shape: `python tests/compare_reports.py BEFORE AFTER`.
+"""Two reports of one study, before and after a change of shape: `python tests/compare_reports.py
+BEFORE AFTER`.
 
-Each is a folder that `ecgbench report` wrote. Compared to the last digit: every row and number of the
-CSV files, every table line of main_table.md and main_table.tex, and every number that the tables of
-index.html print. Exit code 1 and one line per difference where a digit differs.
+Each is a folder that `ecgbench report` wrote. Compared to the last digit: every row and number of
+the CSV files, every table line of main_table.md and main_table.tex, and every number that the
+tables of index.html print. Exit code 1 and one line per difference where a digit differs.
 
 Exempt, because they may change without a score changing: keys, paths, times (EXEMPT), the order of
 rows and of columns, notes in words, what `doctor` and the dry run tell, and the bytes of pictures.
@@ -79,7 +80,9 @@ def _equal(a: str, b: str) -> bool:
 
 
 def _lines(path: Path, mark: str) -> Counter[str]:
-    return Counter(line for line in path.read_text().splitlines() if mark in line and NUMBER.search(line))
+    return Counter(
+        line for line in path.read_text().splitlines() if mark in line and NUMBER.search(line)
+    )
 
 
 class _Cells(HTMLParser):

@@ -1,4 +1,6 @@
-"""Shared fixtures: a tiny PTB-XL in the true layout, and the genuine recordings where they are at hand."""
+"""Shared fixtures: a tiny PTB-XL in the true layout, and the genuine recordings where they are at
+hand.
+"""
 
 import fcntl
 import importlib.util
@@ -28,7 +30,9 @@ def _no_settings_from_outside(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
 @pytest.fixture(scope="session")
 def ptbxl_copy() -> ModuleType:
     """tests/data/ptbxl_copy.py: `make`, `write_record`, `signal`."""
-    spec = importlib.util.spec_from_file_location("ptbxl_copy", Path(__file__).parent / "data" / "ptbxl_copy.py")
+    spec = importlib.util.spec_from_file_location(
+        "ptbxl_copy", Path(__file__).parent / "data" / "ptbxl_copy.py"
+    )
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -43,13 +47,17 @@ def _made_ptbxl(ptbxl_copy: ModuleType, tmp_path_factory: pytest.TempPathFactory
 
 @pytest.fixture
 def fake_ptbxl(_made_ptbxl: Path, tmp_path: Path) -> Path:
-    """A folder for --data that holds ptbxl/ with 30 invented records (train 16, val 7, test 7); the test's own to spoil."""
+    """A folder for --data that holds ptbxl/ with 30 invented records (train 16, val 7, test 7); the
+    test's own to spoil.
+    """
     return Path(shutil.copytree(_made_ptbxl, tmp_path / "data"))
 
 
 @pytest.fixture
 def kill_when() -> Callable[..., None]:
-    """kill_when(target, *words): runs target(*words) in a process and kills it (SIGKILL) once the file words[-1] exists."""
+    """kill_when(target, *words): runs target(*words) in a process and kills it (SIGKILL) once the
+    file words[-1] exists.
+    """
 
     def run(target: Callable[..., None], *words: Path) -> None:
         process = multiprocessing.get_context("fork").Process(target=target, args=words)
@@ -68,7 +76,9 @@ def kill_when() -> Callable[..., None]:
 
 @pytest.fixture(scope="module")
 def one_thread() -> Iterator[None]:
-    """Small matrices are slower with more threads, and the last bits of a sum depend on their number."""
+    """Small matrices are slower with more threads, and the last bits of a sum depend on their
+    number.
+    """
     import torch
 
     threads = torch.get_num_threads()
@@ -85,20 +95,43 @@ def copies(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def typed(copies: Path) -> Callable[..., int]:
-    """typed(out, *words): `ecgbench run --in-process` of the tiny plug-in on 60 records of the demo at twelve leads, with random weights.
+    """typed(out, *words): `ecgbench run --in-process` of the tiny plug-in on 60 records of the demo
+    at twelve leads, with random weights.
 
     Later words override. Returns the exit code.
     """
     from ecgbench import adapters, models
     from ecgbench.cli import main
 
-    usual = ["--models", str(Path(__file__).with_name("tiny.py")), "--tasks", "demo", "--weights", "random", "--limit", "60"]
+    usual = [
+        "--models",
+        str(Path(__file__).with_name("tiny.py")),
+        "--tasks",
+        "demo",
+        "--weights",
+        "random",
+        "--limit",
+        "60",
+    ]
     usual += ["--epochs", "2", "--leads", "12", "--seeds", "1"]
 
     def run(out: Path, *words: str) -> int:
         models.ROOM.forget()  # as in a new process
         adapters.ROOM.forget()
-        was, sys.argv = sys.argv, ["ecgbench", "run", "--in-process", *usual, "--prepared", str(copies), "--out", str(out), *words]
+        was, sys.argv = (
+            sys.argv,
+            [
+                "ecgbench",
+                "run",
+                "--in-process",
+                *usual,
+                "--prepared",
+                str(copies),
+                "--out",
+                str(out),
+                *words,
+            ],
+        )
         try:
             main()
         except SystemExit as end:
@@ -112,7 +145,9 @@ def typed(copies: Path) -> Callable[..., int]:
 
 @pytest.fixture
 def two_processes(tmp_path: Path) -> Callable[[str], None]:
-    """two_processes(__file__): runs `several(tmp_path)` of a test file under torchrun, in two gloo processes of one thread each."""
+    """two_processes(__file__): runs `several(tmp_path)` of a test file under torchrun, in two gloo
+    processes of one thread each.
+    """
 
     def launch(file: str) -> None:
         script = tmp_path / "script.py"
@@ -124,10 +159,25 @@ def two_processes(tmp_path: Path) -> Callable[[str], None]:
             f"module.several(pathlib.Path({str(tmp_path)!r}))\n"
             "import torch.distributed\n"
             "torch.distributed.barrier()\n"
-            "torch.distributed.destroy_process_group()\n"  # its threads must not outlive the interpreter
+            # its threads must not outlive the interpreter
+            "torch.distributed.destroy_process_group()\n"
         )
-        words = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", str(script)]
-        done = subprocess.run(words, capture_output=True, text=True, env=os.environ | {"OMP_NUM_THREADS": "1"}, timeout=300)
+        words = [
+            sys.executable,
+            "-m",
+            "torch.distributed.run",
+            "--standalone",
+            "--nproc-per-node",
+            "2",
+            str(script),
+        ]
+        done = subprocess.run(
+            words,
+            capture_output=True,
+            text=True,
+            env=os.environ | {"OMP_NUM_THREADS": "1"},
+            timeout=300,
+        )
         assert done.returncode == 0, done.stderr
 
     return launch
@@ -144,7 +194,9 @@ def real_data() -> Path:
 
 @pytest.fixture(scope="session")
 def real_ptbxl(real_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder for --data with ptbxl/, 2,000 genuine records as published; shared by all workers, so only prepared/ may be added."""
+    """A folder for --data with ptbxl/, 2,000 genuine records as published; shared by all workers,
+    so only prepared/ may be added.
+    """
     base = tmp_path_factory.getbasetemp()
     shared = (base.parent if os.environ.get("PYTEST_XDIST_WORKER") else base) / "real"
     shared.mkdir(exist_ok=True)
@@ -158,8 +210,18 @@ def real_ptbxl(real_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Pat
 
 def _unpack(real_data: Path, root: Path) -> None:
     packs = sorted((real_data / "ptbxl" / "pack500").glob("*.xz"))
-    assert packs, f"no packs in {real_data}/ptbxl/pack500, though ECGBENCH_REAL_DATA names that folder"
-    subprocess.run([sys.executable, str(real_data.parent / "tools" / "ecgpack.py"), str(root), *map(str, packs)], check=True)
+    assert packs, (
+        f"no packs in {real_data}/ptbxl/pack500, though ECGBENCH_REAL_DATA names that folder"
+    )
+    subprocess.run(
+        [
+            sys.executable,
+            str(real_data.parent / "tools" / "ecgpack.py"),
+            str(root),
+            *map(str, packs),
+        ],
+        check=True,
+    )
     for name in ("ptbxl_database.csv", "scp_statements.csv"):
         shutil.copyfile(real_data / "ptbxl" / name, root / name)
 
@@ -171,5 +233,9 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    skipped = sum(WANTED in str(report.longrepr) for report in terminalreporter.stats.get("skipped", []))
-    terminalreporter.write_line(f"{skipped} tests were skipped for want of the genuine recordings (ECGBENCH_REAL_DATA).")
+    skipped = sum(
+        WANTED in str(report.longrepr) for report in terminalreporter.stats.get("skipped", [])
+    )
+    terminalreporter.write_line(
+        f"{skipped} tests were skipped for want of the genuine recordings (ECGBENCH_REAL_DATA)."
+    )

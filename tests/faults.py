@@ -1,4 +1,6 @@
-"""Steps that touch the disk, counted and made to fail: a folder made, a file opened, bytes written, fsync, truncate, rename."""
+"""Steps that touch the disk, counted and made to fail: a folder made, a file opened, bytes written,
+fsync, truncate, rename.
+"""
 
 import errno
 import io
@@ -12,17 +14,24 @@ from typing import Any
 import pytest
 
 KINDS: dict[str, tuple[Callable[..., BaseException], bool]] = {
-    "space": (lambda *path: OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), *path), True),  # a full disk stays full
+    # a full disk stays full
+    "space": (lambda *path: OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), *path), True),
     "io": (lambda *path: OSError(errno.EIO, os.strerror(errno.EIO), *path), False),
     "interrupt": (lambda *path: KeyboardInterrupt(), False),
 }
-TOLD = {"space": "No space left on device", "io": "Input/output error", "interrupt": "interrupted; "}
+TOLD = {
+    "space": "No space left on device",
+    "io": "Input/output error",
+    "interrupt": "interrupted; ",
+}
 NEVER = 10**9
 
 
 @dataclass
 class Faults:
-    """Counts the steps below a folder; from the `at`-th on (or there only) they fail in one of KINDS."""
+    """Counts the steps below a folder; from the `at`-th on (or there only) they fail in one of
+    KINDS.
+    """
 
     below: Path
     at: int = NEVER
@@ -31,13 +40,18 @@ class Faults:
 
     def step(self, act: str, path: Any) -> None:
         if isinstance(path, int):  # fsync of an open file
-            path = os.readlink(f"/proc/self/fd/{path}") if Path("/proc/self/fd").exists() else self.below
+            path = (
+                os.readlink(f"/proc/self/fd/{path}")
+                if Path("/proc/self/fd").exists()
+                else self.below
+            )
         if not Path(os.fsdecode(path)).is_relative_to(self.below):
             return
         self.steps.append(f"{act} {Path(os.fsdecode(path)).relative_to(self.below)}")
         error, lasts = KINDS[self.kind]
         if len(self.steps) == self.at or (lasts and len(self.steps) > self.at):
-            raise error() if act in ("write", "fsync", "truncate") else error(str(path))  # as the system does
+            # as the system does
+            raise error() if act in ("write", "fsync", "truncate") else error(str(path))
 
     @property
     def met(self) -> bool:
@@ -68,7 +82,11 @@ def failing(faults: Faults) -> Iterator[Faults]:
     plain_open = io.open
 
     def opened(file: Any, mode: str = "r", *words: Any, **named: Any) -> Any:
-        if not set(mode) & set("wax+") or isinstance(file, int) or not Path(os.fsdecode(file)).is_relative_to(faults.below):
+        if (
+            not set(mode) & set("wax+")
+            or isinstance(file, int)
+            or not Path(os.fsdecode(file)).is_relative_to(faults.below)
+        ):
             return plain_open(file, mode, *words, **named)
         faults.step("open", file)
         raw = _Raw(os.fsdecode(file), mode.replace("b", "").replace("t", ""))

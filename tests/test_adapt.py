@@ -1,6 +1,8 @@
-"""The way from a record to a network's input: hidden leads influence nothing, and a policy that leaks is stopped.
+"""The way from a record to a network's input: hidden leads influence nothing, and a policy that
+leaks is stopped.
 
-Every case runs over `adapters.names()` and native, so a policy dropped into the room is covered without a line here.
+Every case runs over `adapters.names()` and native, so a policy dropped into the room is covered
+without a line here.
 """
 
 from itertools import product
@@ -19,17 +21,35 @@ EIGHT = ("I", "II", "V1", "V2", "V3", "V4", "V5", "V6")
 POLICIES = [*adapters.names(), NATIVE]
 NORMALISATIONS = ("none", "minmax-per-lead", "standardise-record")
 FEEDINGS = list(product(NORMALISATIONS, ("before", "after")))
-SUBSETS = [LeadSubset.parse(t) for t in ("I", "III", "V3", "I+II", "II+aVF", "I+V2", "aVR+aVL+V1+V6")]
-VIEW = (np.random.default_rng(0).normal(0, 1, (12, 80)) + np.linspace(-1, 1, 12)[:, None]).astype(np.float32)
+SUBSETS = [
+    LeadSubset.parse(t) for t in ("I", "III", "V3", "I+II", "II+aVF", "I+V2", "aVR+aVL+V1+V6")
+]
+VIEW = (np.random.default_rng(0).normal(0, 1, (12, 80)) + np.linspace(-1, 1, 12)[:, None]).astype(
+    np.float32
+)
 
 
-def contract(normalisation: str = "none", fill: str = "before", leads: tuple[str, ...] = LEADS) -> InputContract:
+def contract(
+    normalisation: str = "none", fill: str = "before", leads: tuple[str, ...] = LEADS
+) -> InputContract:
     facts: dict[str, Any] = {"normalisation": normalisation, "fill": fill, "leads": leads}
-    return InputContract(name="paper", fs=100, seconds=0.8, unit="mV", filter=None, policy="zero", absent="0 mV", **facts)
+    return InputContract(
+        name="paper",
+        fs=100,
+        seconds=0.8,
+        unit="mV",
+        filter=None,
+        policy="zero",
+        absent="0 mV",
+        **facts,
+    )
 
 
 def training() -> TrainingSplit:
-    signals = ((f"r{s}", np.random.default_rng(s).normal(s, 1, (12, 30)).astype(np.float32)) for s in range(1, 4))
+    signals = (
+        (f"r{s}", np.random.default_rng(s).normal(s, 1, (12, 30)).astype(np.float32))
+        for s in range(1, 4)
+    )
     return TrainingSplit(frozenset({"r1", "r2", "r3"}), lambda: signals)
 
 
@@ -41,14 +61,26 @@ def policies() -> dict[str, Policy]:
 @pytest.mark.parametrize("leads", [LEADS, EIGHT], ids=["twelve", "eight"])
 @pytest.mark.parametrize(("normalisation", "fill"), FEEDINGS)
 @pytest.mark.parametrize("name", POLICIES)
-def test_hidden_leads_change_no_bit(name: str, normalisation: str, fill: str, leads: tuple[str, ...], policies: dict[str, Policy]) -> None:
-    """The promise the study rests on: whatever stands in a lead that was not measured, the network receives the same bytes."""
+def test_hidden_leads_change_no_bit(
+    name: str, normalisation: str, fill: str, leads: tuple[str, ...], policies: dict[str, Policy]
+) -> None:
+    """The promise the study rests on: whatever stands in a lead that was not measured, the network
+    receives the same bytes.
+    """
     noise = np.random.default_rng(1).normal(0, 1e3, VIEW.shape).astype(np.float32)
     for subset in SUBSETS:
         there = subset.mask[:, None]
-        others = [np.where(there, VIEW, hidden).astype(np.float32) for hidden in (noise, 0, np.nan, np.inf)]
-        results = [adapt(v, subset.mask, contract(normalisation, fill, leads), policies[name]) for v in (VIEW, *others)]
-        assert len({(signal.tobytes(), measured.tobytes()) for signal, measured in results}) == 1, str(subset)
+        others = [
+            np.where(there, VIEW, hidden).astype(np.float32)
+            for hidden in (noise, 0, np.nan, np.inf)
+        ]
+        results = [
+            adapt(v, subset.mask, contract(normalisation, fill, leads), policies[name])
+            for v in (VIEW, *others)
+        ]
+        assert len({(signal.tobytes(), measured.tobytes()) for signal, measured in results}) == 1, (
+            str(subset)
+        )
 
 
 @pytest.mark.parametrize("leads", [LEADS, EIGHT], ids=["twelve", "eight"])
@@ -59,7 +91,9 @@ def test_shapes_and_what_counts_as_measured(
 ) -> None:
     for subset in SUBSETS:
         view = VIEW.copy()
-        signal, measured = adapt(view, subset.mask, contract(normalisation, fill, leads), policies[name])
+        signal, measured = adapt(
+            view, subset.mask, contract(normalisation, fill, leads), policies[name]
+        )
         assert signal.shape == (len(leads), 80)
         assert signal.dtype == np.float32
         assert measured.dtype == bool
@@ -73,11 +107,15 @@ def test_shapes_and_what_counts_as_measured(
 
 
 @pytest.mark.parametrize("normalisation", NORMALISATIONS)
-def test_with_all_leads_every_policy_gives_what_native_gives(normalisation: str, policies: dict[str, Policy]) -> None:
+def test_with_all_leads_every_policy_gives_what_native_gives(
+    normalisation: str, policies: dict[str, Policy]
+) -> None:
     """Training sees twelve leads, so one head serves all policies."""
     expected = adapt(VIEW, ALL.mask, contract(normalisation), policies[NATIVE])[0]
     for name, fill in product(POLICIES, ("before", "after")):
-        assert np.array_equal(adapt(VIEW, ALL.mask, contract(normalisation, fill), policies[name])[0], expected)
+        assert np.array_equal(
+            adapt(VIEW, ALL.mask, contract(normalisation, fill), policies[name])[0], expected
+        )
 
 
 def scaled(x: np.ndarray, like: np.ndarray) -> np.ndarray:
@@ -88,7 +126,9 @@ def scaled(x: np.ndarray, like: np.ndarray) -> np.ndarray:
 
 @pytest.mark.parametrize("subset", SUBSETS, ids=str)
 def test_what_zero_means(subset: LeadSubset, policies: dict[str, Policy]) -> None:
-    """Before the normalisation 0 mV is a value like any other; after it an absent lead is 0 and the others do not know of it."""
+    """Before the normalisation 0 mV is a value like any other; after it an absent lead is 0 and the
+    others do not know of it.
+    """
     mask, zero = subset.mask, policies["zero"]
     padded = np.where(mask[:, None], VIEW, 0)
 
@@ -99,25 +139,42 @@ def test_what_zero_means(subset: LeadSubset, policies: dict[str, Policy]) -> Non
     assert np.array_equal(given("none", "after"), padded)
     assert (given("minmax-per-lead", "before")[~mask] == -1).all()
     assert (given("minmax-per-lead", "after")[~mask] == 0).all()
-    assert np.array_equal(given("minmax-per-lead", "before")[mask], given("minmax-per-lead", "after")[mask])
-    np.testing.assert_allclose(given("standardise-record", "before"), scaled(padded, padded), atol=1e-5)
+    assert np.array_equal(
+        given("minmax-per-lead", "before")[mask], given("minmax-per-lead", "after")[mask]
+    )
+    np.testing.assert_allclose(
+        given("standardise-record", "before"), scaled(padded, padded), atol=1e-5
+    )
     after = given("standardise-record", "after")
     assert (after[~mask] == 0).all()
     np.testing.assert_allclose(after[mask], scaled(VIEW[mask], VIEW[mask]), atol=1e-5)
 
 
-def test_under_fill_after_what_a_policy_knows_is_normalised_and_only_the_rest_is_zero(policies: dict[str, Policy]) -> None:
+def test_under_fill_after_what_a_policy_knows_is_normalised_and_only_the_rest_is_zero(
+    policies: dict[str, Policy],
+) -> None:
     subset = LeadSubset.of("I", "II", "V1")
-    signal = adapt(VIEW, subset.mask, contract("standardise-record", "after"), policies["einthoven"])[0]
-    known = np.vstack([(np.array([[1, 0], [0, 1], [-1, 1], [-0.5, -0.5], [1, -0.5], [-0.5, 1]]) @ VIEW[:2]), VIEW[6:7]])
+    signal = adapt(
+        VIEW, subset.mask, contract("standardise-record", "after"), policies["einthoven"]
+    )[0]
+    known = np.vstack(
+        [
+            (np.array([[1, 0], [0, 1], [-1, 1], [-0.5, -0.5], [1, -0.5], [-0.5, 1]]) @ VIEW[:2]),
+            VIEW[6:7],
+        ]
+    )
     np.testing.assert_allclose(signal[:7], scaled(known, known), atol=1e-5)
     assert not signal[7:].any()
 
 
 @pytest.mark.parametrize("subset", SUBSETS, ids=str)
-def test_native_standardises_by_the_measured_rows_alone(subset: LeadSubset, policies: dict[str, Policy]) -> None:
+def test_native_standardises_by_the_measured_rows_alone(
+    subset: LeadSubset, policies: dict[str, Policy]
+) -> None:
     signal, _ = adapt(VIEW, subset.mask, contract("standardise-record"), policies[NATIVE])
-    np.testing.assert_allclose(signal[subset.mask], scaled(VIEW[subset.mask], VIEW[subset.mask]), atol=1e-5)
+    np.testing.assert_allclose(
+        signal[subset.mask], scaled(VIEW[subset.mask], VIEW[subset.mask]), atol=1e-5
+    )
 
 
 def test_a_network_of_eight_leads_gets_its_rows_in_its_order_and_the_policy_sees_twelve() -> None:
@@ -125,7 +182,8 @@ def test_a_network_of_eight_leads_gets_its_rows_in_its_order_and_the_policy_sees
 
     def fill(signal: np.ndarray, measured: np.ndarray, state: object) -> np.ndarray:
         seen.append((signal.shape, measured.tolist()))
-        return np.where(measured[:, None], signal, signal[2])  # every missing lead copies III, which the network does not read
+        # every missing lead copies III, which the network does not read
+        return np.where(measured[:, None], signal, signal[2])
 
     subset = LeadSubset.of("III", "V2")
     signal, measured = adapt(VIEW, subset.mask, contract(leads=EIGHT), Policy("own", fill))
@@ -140,13 +198,20 @@ def test_a_network_of_eight_leads_gets_its_rows_in_its_order_and_the_policy_sees
 def test_a_lead_that_a_network_does_not_read_does_not_reach_it_through_the_normalisation(
     normalisation: str, fill: str, policies: dict[str, Policy]
 ) -> None:
-    """III alone is an all-zero input of a network of eight leads, and III beside I changes nothing under zero and native."""
-    alone, _ = adapt(VIEW, LeadSubset.of("III").mask, contract(normalisation, fill, EIGHT), policies["zero"])
+    """III alone is an all-zero input of a network of eight leads, and III beside I changes nothing
+    under zero and native.
+    """
+    alone, _ = adapt(
+        VIEW, LeadSubset.of("III").mask, contract(normalisation, fill, EIGHT), policies["zero"]
+    )
     blank = -1 if (normalisation, fill) == ("minmax-per-lead", "before") else 0
     assert (alone == blank).all()
     for name in ("zero", NATIVE):
         one, both = (
-            adapt(VIEW, LeadSubset.parse(t).mask, contract(normalisation, fill, EIGHT), policies[name])[0] for t in ("I", "I+III+aVF")
+            adapt(
+                VIEW, LeadSubset.parse(t).mask, contract(normalisation, fill, EIGHT), policies[name]
+            )[0]
+            for t in ("I", "I+III+aVF")
         )
         assert one.tobytes() == both.tobytes()
 
@@ -201,15 +266,26 @@ def _returns_nothing(signal: np.ndarray, measured: np.ndarray, state: object) ->
 
 
 BAD = [
-    _forgets, _forgets_one, _peeks, _masks_by_multiplying, _fills_with_infinity, _rescales, _moves_one_sample, _swaps, _drops_rows,
-    _drops_a_sample, _returns_nothing,
-]  # fmt: skip
+    _forgets,
+    _forgets_one,
+    _peeks,
+    _masks_by_multiplying,
+    _fills_with_infinity,
+    _rescales,
+    _moves_one_sample,
+    _swaps,
+    _drops_rows,
+    _drops_a_sample,
+    _returns_nothing,
+]
 
 
 @pytest.mark.parametrize("leads", [LEADS, EIGHT], ids=["twelve", "eight"])
 @pytest.mark.parametrize("bad", BAD, ids=lambda f: f.__name__.strip("_"))
 @pytest.mark.parametrize("fill", ["before", "after"])
-def test_a_policy_that_peeks_forgets_or_alters_is_stopped(bad: Any, fill: str, leads: tuple[str, ...]) -> None:
+def test_a_policy_that_peeks_forgets_or_alters_is_stopped(
+    bad: Any, fill: str, leads: tuple[str, ...]
+) -> None:
     for subset in SUBSETS:
         with pytest.raises(LeakError, match="policy 'bad'"):
             adapt(VIEW, subset.mask, contract("minmax-per-lead", fill, leads), Policy("bad", bad))

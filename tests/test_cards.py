@@ -1,4 +1,6 @@
-"""Cards: no physical quantity by default, nothing out of order, and plain facts for keys. All plug-ins' cards are read."""
+"""Cards: no physical quantity by default, nothing out of order, and plain facts for keys. All
+plug-ins' cards are read.
+"""
 
 import json
 from dataclasses import FrozenInstanceError, asdict, fields, replace
@@ -7,7 +9,16 @@ from typing import Any, get_args
 import pytest
 
 from ecgbench import adapters, datasets, models
-from ecgbench.cards import DatasetCard, Filter, InputContract, ModelCard, Normalisation, Task, Weights, facts
+from ecgbench.cards import (
+    DatasetCard,
+    Filter,
+    InputContract,
+    ModelCard,
+    Normalisation,
+    Task,
+    Weights,
+    facts,
+)
 from ecgbench.ecg.leads import ALL, LEADS, LeadSubset
 from ecgbench.errors import BadSetting
 from ecgbench.room import plain
@@ -33,11 +44,29 @@ def test_a_contract_without_one_of_its_facts_is_refused(lacking: str) -> None:
 
 
 def test_no_card_has_a_default_for_a_physical_quantity() -> None:
-    """What may be left out of a card is a list of things (weights, choices), a way to read a file, or a step that is not taken."""
-    free = {"weights", "choices", "container", "prefix", "drop", "aliases", "member", "terms", "parent", "fixed", "objective", "corpora"}
+    """What may be left out of a card is a list of things (weights, choices), a way to read a file,
+    or a step that is not taken.
+    """
+    free = {
+        "weights",
+        "choices",
+        "container",
+        "prefix",
+        "drop",
+        "aliases",
+        "member",
+        "terms",
+        "parent",
+        "fixed",
+        "objective",
+        "corpora",
+    }
     free |= {"resampler", "clip", "scope", "stride", "decimate", "short", "where"}
     for card in (InputContract, Filter, Weights, ModelCard, Task, DatasetCard):
-        required = {f.name for f in fields(card)} - free - ({"name"} if card is ModelCard else set())  # the room fills it in
+        # the room fills it in
+        required = (
+            {f.name for f in fields(card)} - free - ({"name"} if card is ModelCard else set())
+        )
         with pytest.raises(TypeError) as caught:
             card()
         assert all(f"'{name}'" in str(caught.value) for name in required)
@@ -58,16 +87,26 @@ def test_windows_are_whole_samples() -> None:
 def test_a_network_refuses_a_set_of_leads_of_which_it_sees_nothing() -> None:
     eight = InputContract(**{**CONTRACT, "leads": ("I", "II", "V1", "V2", "V3", "V4", "V5", "V6")})
     assert eight.refuses(ALL) is eight.refuses(LeadSubset.of("III", "V6")) is None
-    assert eight.refuses(LeadSubset.of("III", "aVF")) == "none of III+aVF is among the inputs I+II+V1+V2+V3+V4+V5+V6"
+    assert (
+        eight.refuses(LeadSubset.of("III", "aVF"))
+        == "none of III+aVF is among the inputs I+II+V1+V2+V3+V4+V5+V6"
+    )
 
 
 def test_facts_are_plain_json_and_hold_every_field() -> None:
-    contract = InputContract(**{**CONTRACT, "filter": Filter(kind="firwin-filtfilt", low=0.05, high=47.0)})
+    contract = InputContract(
+        **{**CONTRACT, "filter": Filter(kind="firwin-filtfilt", low=0.05, high=47.0)}
+    )
     plainly = facts(contract)
     assert json.loads(json.dumps(plainly, allow_nan=False)) == plainly
     assert set(plainly) == {f.name for f in fields(InputContract)} > set(CONTRACT)
     assert plainly["leads"] == list(LEADS)
-    assert plainly["filter"] == {"kind": "firwin-filtfilt", "low": 0.05, "high": 47.0, "where": "native"}
+    assert plainly["filter"] == {
+        "kind": "firwin-filtfilt",
+        "low": 0.05,
+        "high": 47.0,
+        "where": "native",
+    }
     assert facts(replace(contract, fs=251)) != plainly
     with pytest.raises(FrozenInstanceError):
         contract.fs = 1  # type: ignore[misc]
@@ -91,7 +130,11 @@ def test_cards_of_models(name: str) -> None:
     with pytest.raises(BadSetting, match=f"{card.title} has no contract 'mine'; it has paper"):
         card.contract("mine")
     assert set(card.groups) == {"early", "late"}
-    assert all(value for key, value in asdict(card).items() if key not in ("weights", "choices", "native", "contracts", "fixed", "corpora"))
+    assert all(
+        value
+        for key, value in asdict(card).items()
+        if key not in ("weights", "choices", "native", "contracts", "fixed", "corpora")
+    )
     assert len({w.name for w in card.weights}) == len(card.weights)
     for c in card.contracts:
         assert c.samples == pytest.approx(c.fs * c.seconds)

@@ -15,7 +15,11 @@ from ecgbench.cells import Cell, Fit, Plan, Scoring, Training, grid, key
 from ecgbench.ecg.draw import Count, Fixed, parse_leads, settings
 from ecgbench.ecg.leads import LeadSubset
 
-FITS = [Fit(task="all", model=m, contract="paper", weights="random", seed=s) for m in ("laef", "stmem") for s in (0, 1)]
+FITS = [
+    Fit(task="all", model=m, contract="paper", weights="random", seed=s)
+    for m in ("laef", "stmem")
+    for s in (0, 1)
+]
 SETTINGS = settings(parse_leads("1,12,II,I+V2"), 2)
 PLAN = Plan(
     name="mine",
@@ -30,7 +34,11 @@ PLAN = Plan(
 def test_a_grid_is_every_combination_once() -> None:
     assert len(PLAN.cells) == len(set(PLAN.cells)) == 4 * 2 * 2 * 5
     assert {(c.fit, c.task, c.policy, c.setting) for c in PLAN.cells} == {
-        (f, t, p, s) for f in FITS for t in ("all", "form") for p in ("zero", "native") for s in SETTINGS
+        (f, t, p, s)
+        for f in FITS
+        for t in ("all", "form")
+        for p in ("zero", "native")
+        for s in SETTINGS
     }
     assert PLAN.fits == tuple(FITS)
     with pytest.raises(KeyError):
@@ -52,7 +60,10 @@ def test_a_plan_survives_json(plan: Plan) -> None:
 
 
 def test_joined_plans_hold_every_cell_once_and_keep_the_order() -> None:
-    one, two = replace(PLAN, cells=PLAN.cells[:6]), replace(PLAN, cells=PLAN.cells[4:9], name="other", suite=None)
+    one, two = (
+        replace(PLAN, cells=PLAN.cells[:6]),
+        replace(PLAN, cells=PLAN.cells[4:9], name="other", suite=None),
+    )
     assert one.joined(two).cells == PLAN.cells[:9]
     assert two.joined(one).cells == (*PLAN.cells[4:9], *PLAN.cells[:4])
     assert one.joined(one) == one
@@ -67,7 +78,14 @@ def test_joined_plans_hold_every_cell_once_and_keep_the_order() -> None:
         ({"scoring": replace(PLAN.scoring, draw="record")}, True),
         ({"scoring": replace(PLAN.scoring, draws=8)}, False),
         ({"name": "x", "suite": None, "cells": PLAN.cells[:1]}, False),
-        ({"cells": tuple(replace(c, fit=replace(c.fit, contract="upstream")) for c in PLAN.cells)}, True),
+        (
+            {
+                "cells": tuple(
+                    replace(c, fit=replace(c.fit, contract="upstream")) for c in PLAN.cells
+                )
+            },
+            True,
+        ),
     ],
 )
 def test_what_two_plans_in_one_folder_must_share(change: dict[str, Any], differs: bool) -> None:
@@ -93,9 +111,20 @@ def test_a_key_does_not_know_the_order_of_what_it_is_given() -> None:
 
 def test_a_key_knows_every_value_and_the_order_of_lists() -> None:
     kinds: list[dict[str, Any]] = [
-        {"a": 1}, {"a": 2}, {"b": 1}, {"a": "1"}, {"a": True}, {"a": None}, {"a": [1, 2]}, {"a": [2, 1]}, {"a": {"1": 2}}, {},
-        {"a": 0.1}, {"a": float(np.nextafter(0.1, 1))}, {"a": 1, "b": None},
-    ]  # fmt: skip
+        {"a": 1},
+        {"a": 2},
+        {"b": 1},
+        {"a": "1"},
+        {"a": True},
+        {"a": None},
+        {"a": [1, 2]},
+        {"a": [2, 1]},
+        {"a": {"1": 2}},
+        {},
+        {"a": 0.1},
+        {"a": float(np.nextafter(0.1, 1))},
+        {"a": 1, "b": None},
+    ]
     assert len({key(k) for k in kinds}) == len(kinds)
 
 

@@ -12,7 +12,9 @@ REPORT = Path(__file__).parents[1] / "reports" / "ptbxl-2000"
 
 @pytest.fixture(scope="module")
 def compare() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("compare_reports", Path(__file__).parent / "compare_reports.py")
+    spec = importlib.util.spec_from_file_location(
+        "compare_reports", Path(__file__).parent / "compare_reports.py"
+    )
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)

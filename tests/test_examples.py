@@ -54,11 +54,15 @@ def test_keeps_every_promise(path: Path) -> None:
 
 @pytest.mark.parametrize("per_minute", [38, 60, 97, 150, 190])
 def test_the_rate_of_a_pulse_train_is_its_rate(simple: ModuleType, per_minute: float) -> None:
-    assert simple.measure(pulses(per_minute, 0.04, simple.FS))[0, RATE] == pytest.approx(per_minute, rel=0.01)
+    assert simple.measure(pulses(per_minute, 0.04, simple.FS))[0, RATE] == pytest.approx(
+        per_minute, rel=0.01
+    )
 
 
 def test_a_pause_and_an_artefact_do_not_move_the_rate(simple: ModuleType) -> None:
-    """The threshold is a median over five parts: neither their largest maximum nor the noise of a silent part."""
+    """The threshold is a median over five parts: neither their largest maximum nor the noise of a
+    silent part.
+    """
     train = pulses(75, 0.04, simple.FS)
     train[0, 950:1550] = 0
     train[0, 100:110] *= 20
@@ -73,25 +77,34 @@ def test_the_width_of_a_pulse_is_that_of_its_feet(simple: ModuleType, half: floa
     assert 2000 * half <= found <= 2000 * half + 50
 
 
-def test_twice_the_signal_is_twice_the_deviation_and_the_same_beats(simple: ModuleType, signal: np.ndarray) -> None:
+def test_twice_the_signal_is_twice_the_deviation_and_the_same_beats(
+    simple: ModuleType, signal: np.ndarray
+) -> None:
     once, twice = simple.measure(signal), simple.measure(2 * signal)
     np.testing.assert_array_equal(twice[:, SD], 2 * once[:, SD])
     np.testing.assert_array_equal(twice[:, [RATE, WIDTH]], once[:, [RATE, WIDTH]])
 
 
 def test_each_lead_is_measured_by_itself(simple: ModuleType, signal: np.ndarray) -> None:
-    """Leads that trade places trade their measurements, and a measured lead moves its own three features and no others."""
+    """Leads that trade places trade their measurements, and a measured lead moves its own three
+    features and no others.
+    """
     order = rng("test", "order").permutation(12)
     np.testing.assert_array_equal(simple.measure(signal[order]), simple.measure(signal)[order])
     network, everything = simple.build(), torch.ones(1, 12, dtype=torch.bool)
     other = torch.from_numpy(signal)[None].clone()
     other[0, 4] = other[0, 7]
-    moved = (network(torch.from_numpy(signal)[None], everything).pooled != network(other, everything).pooled).view(12, 3)
+    moved = (
+        network(torch.from_numpy(signal)[None], everything).pooled
+        != network(other, everything).pooled
+    ).view(12, 3)
     assert moved.any(1).nonzero().flatten().tolist() == [4]
 
 
 def test_a_lead_that_says_nothing_is_average(simple: ModuleType, signal: np.ndarray) -> None:
-    """Absent (NaN), flat at 0 and flat elsewhere: the same zeros, so the policies native and zero agree."""
+    """Absent (NaN), flat at 0 and flat elsewhere: the same zeros, so the policies native and zero
+    agree.
+    """
     network, x = simple.build(), torch.from_numpy(signal)[None].repeat(3, 1, 1)
     x[0, 5:], x[1, 5:], x[2, 5:] = torch.nan, 0.0, 0.7
     measured = torch.ones(3, 12, dtype=torch.bool)
@@ -104,7 +117,9 @@ def test_a_lead_that_says_nothing_is_average(simple: ModuleType, signal: np.ndar
 
 
 def test_an_average_recording_is_0_and_one_spread_above_it_1(simple: ModuleType) -> None:
-    """Feature by feature, for the leads that are measured; of the others nothing is read, even where it was embedded."""
+    """Feature by feature, for the leads that are measured; of the others nothing is read, even
+    where it was embedded.
+    """
     above = (torch.tensor(simple.AVERAGE) + torch.tensor(simple.SPREAD)).T
     measured = torch.arange(12)[None] < 7
     pooled = simple.build().encode(above[None], measured).pooled
@@ -116,13 +131,19 @@ def test_too_few_beats_give_no_rate_and_finite_features(simple: ModuleType, beat
     lead = np.zeros(2500, np.float32)
     lead[:500] = 1e-3 if not beating else pulses(30, 0.04, simple.FS)[0, :500]
     assert np.isnan(simple.measure(lead[None])[0, RATE])
-    pooled = simple.build()(torch.from_numpy(lead).expand(1, 12, -1), torch.ones(1, 12, dtype=torch.bool)).pooled
+    pooled = simple.build()(
+        torch.from_numpy(lead).expand(1, 12, -1), torch.ones(1, 12, dtype=torch.bool)
+    ).pooled
     assert bool(pooled.isfinite().all())
     assert not pooled.view(12, 3)[:, RATE].any()
 
 
-def test_demo_rates_are_those_that_were_simulated_and_blocked_hearts_are_wide(simple: ModuleType) -> None:
-    """The truth is the simulation's own beats; in a lead at right angles to the heart's axis some may be missed."""
+def test_demo_rates_are_those_that_were_simulated_and_blocked_hearts_are_wide(
+    simple: ModuleType,
+) -> None:
+    """The truth is the simulation's own beats; in a lead at right angles to the heart's axis some
+    may be missed.
+    """
     near, widths = [], {"LBBB": [], "RBBB": [], "NORM": []}
     for row in rows(demo.index(None)[:60]):
         record, patient = row["record"], row["patient"]
@@ -132,32 +153,58 @@ def test_demo_rates_are_those_that_were_simulated_and_blocked_hearts_are_wide(si
         onsets = beats(heart(labels, rng("demo", "patient", patient)), breathing, generator)[0]
         interval = np.median(np.diff(onsets[(onsets > 0) & (onsets < 9.95)]))
         recording = demo.read(None, row)
-        found = simple.measure(view(recording.signal, recording.fs, simple.CARD.contracts[0].preparation))
+        found = simple.measure(
+            view(recording.signal, recording.fs, simple.CARD.contracts[0].preparation)
+        )
         near.append(np.abs(found[:, RATE] * interval / 60 - 1) < 0.05)
         for label in labels & set(widths):
             widths[label].append(np.median(found[:, WIDTH]))
     assert np.mean(near) > 0.97
-    assert min(np.median(widths["LBBB"]), np.median(widths["RBBB"])) > 1.3 * np.median(widths["NORM"])
+    assert min(np.median(widths["LBBB"]), np.median(widths["RBBB"])) > 1.3 * np.median(
+        widths["NORM"]
+    )
 
 
-def test_embedded_once_or_read_each_time_it_is_the_same(simple: ModuleType, signal: np.ndarray) -> None:
+def test_embedded_once_or_read_each_time_it_is_the_same(
+    simple: ModuleType, signal: np.ndarray
+) -> None:
     contract = simple.CARD.contracts[0]
     encoder = Encoder(simple.build(), contract, Policy(NATIVE, None))
-    wanted = {leads.bits: np.array([0]) for leads in (ALL, LeadSubset.of("II"), LeadSubset.of("I", "V2"))}
+    wanted = {
+        leads.bits: np.array([0]) for leads in (ALL, LeadSubset.of("II"), LeadSubset.of("I", "V2"))
+    }
     assert encoder.shares_embeddings
     for leads, features in encoder._shared(signal, wanted).items():
         np.testing.assert_array_equal(features, encoder._each(signal, wanted)[leads])
 
 
 @pytest.mark.parametrize("weights", ["released_or_random", "random", "released"])
-def test_it_runs_without_weights_and_is_not_called_random(typed: Callable[..., int], tmp_path: Path, weights: str) -> None:
-    assert typed(tmp_path / "run", "--models", str(SIMPLE), "--weights", weights, "--leads", "1,12") == 0
+def test_it_runs_without_weights_and_is_not_called_random(
+    typed: Callable[..., int], tmp_path: Path, weights: str
+) -> None:
+    assert (
+        typed(tmp_path / "run", "--models", str(SIMPLE), "--weights", weights, "--leads", "1,12")
+        == 0
+    )
     cells = [json.loads(path.read_text()) for path in (tmp_path / "run" / "cells").rglob("*.json")]
     assert cells
     assert {cell["weights_name"] for cell in cells} == {"none"}
 
 
-def test_weights_from_elsewhere_are_refused(simple: ModuleType, typed: Callable[..., int], tmp_path: Path) -> None:
-    assert typed(tmp_path / "run", "--models", str(SIMPLE), "--weights", "simple_features=some.pth", "--leads", "12") == 2
+def test_weights_from_elsewhere_are_refused(
+    simple: ModuleType, typed: Callable[..., int], tmp_path: Path
+) -> None:
+    assert (
+        typed(
+            tmp_path / "run",
+            "--models",
+            str(SIMPLE),
+            "--weights",
+            "simple_features=some.pth",
+            "--leads",
+            "12",
+        )
+        == 2
+    )
     with pytest.raises(BadSetting, match="leave them out"):
         simple.build(weights="some.pth")

@@ -15,7 +15,9 @@ FAULTS = runpy.run_path(str(Path(__file__).with_name("faults.py")))
 Faults, failing, KINDS, TOLD = (FAULTS[name] for name in ("Faults", "failing", "KINDS", "TOLD"))
 
 
-def test_a_file_is_there_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_is_there_whole_or_not_at_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = put(tmp_path / "deep" / "a.txt", "µV\n")
     assert path.read_bytes() == "µV\n".encode()
 
@@ -29,9 +31,12 @@ def test_a_file_is_there_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest
     assert [p.name for p in path.parent.iterdir()] == ["a.txt"]
 
 
-def test_sweep_removes_what_put_left_and_nothing_of_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sweep_removes_what_put_left_and_nothing_of_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(os, "replace", lambda a, b: None)
-    monkeypatch.setattr(Path, "unlink", lambda self, missing_ok=False: None)  # as if killed before the rename
+    # as if killed before the rename
+    monkeypatch.setattr(Path, "unlink", lambda self, missing_ok=False: None)
     put(tmp_path / "cells" / "scores.parquet", b"half")
     monkeypatch.undo()
     left = [p.name for p in (tmp_path / "cells").iterdir() if p.name.startswith(".")]
@@ -54,9 +59,15 @@ def test_what_is_written_is_plain() -> None:
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", ["a.txt", "deep/a.txt"])
 def test_put_leaves_the_old_file_or_the_new_one(name: str, kind: str, tmp_path: Path) -> None:
-    """At each of its steps, over an old file and in a new folder; text, bytes, and a function that writes in pieces."""
+    """At each of its steps, over an old file and in a new folder; text, bytes, and a function that
+    writes in pieces.
+    """
     old, new = b"old" * 9000, b"new" * 9000
-    for content in (new, new.decode(), lambda out: [out.write(new[i : i + 9000]) for i in range(0, len(new), 9000)]):
+    for content in (
+        new,
+        new.decode(),
+        lambda out: [out.write(new[i : i + 9000]) for i in range(0, len(new), 9000)],
+    ):
         met, at = True, 0
         while met:
             at += 1
@@ -71,7 +82,9 @@ def test_put_leaves_the_old_file_or_the_new_one(name: str, kind: str, tmp_path: 
             if told is None:
                 assert place.read_bytes() == new
             else:
-                assert isinstance(told, KeyboardInterrupt) or f"cannot write {place}: {TOLD[kind]}; " in str(told)
+                assert isinstance(
+                    told, KeyboardInterrupt
+                ) or f"cannot write {place}: {TOLD[kind]}; " in str(told)
             met = faults.met
             assert before.read_bytes() in (old, new)
             sweep(tmp_path / str(at))
@@ -84,7 +97,10 @@ def test_put_leaves_the_old_file_or_the_new_one(name: str, kind: str, tmp_path: 
 
 def test_one_at_a_time_inside_a_lock(tmp_path: Path) -> None:
     with locked(tmp_path / "new"):
-        with pytest.raises(BadSetting, match="someone is here"), locked(tmp_path / "new", otherwise="someone is here"):
+        with (
+            pytest.raises(BadSetting, match="someone is here"),
+            locked(tmp_path / "new", otherwise="someone is here"),
+        ):
             pass
         with pytest.raises(BlockingIOError), locked(tmp_path / "new", wait=False):
             pass
@@ -92,7 +108,10 @@ def test_one_at_a_time_inside_a_lock(tmp_path: Path) -> None:
             pass
     with locked(tmp_path / "new", wait=False):
         assert sorted(p.name for p in (tmp_path / "new").iterdir()) == [".lock", "other"]
-    with pytest.raises(BlockingIOError, match="of the body"), locked(tmp_path, otherwise="someone is here"):
+    with (
+        pytest.raises(BlockingIOError, match="of the body"),
+        locked(tmp_path, otherwise="someone is here"),
+    ):
         raise BlockingIOError("of the body")
     (tmp_path / "file").touch()
     with pytest.raises(WriteError, match="cannot write"), locked(tmp_path / "file"):
@@ -107,5 +126,7 @@ def test_without_locks_of_the_system_there_is_one_line(tmp_path: Path) -> None:
         line = [sys.executable, "-c", code + "from ecgbench.cli import main; main()", *words]
         done = subprocess.run(line, capture_output=True, text=True, cwd=tmp_path)
         assert (done.returncode, done.stderr.strip()) == (2, f"ecgbench: {said}")
-    done = subprocess.run([sys.executable, "-c", code + "import ecgbench.files"], capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code + "import ecgbench.files"], capture_output=True, text=True
+    )
     assert done.stderr.strip().splitlines()[-1] == f"ecgbench.errors.BadSetting: {said}"

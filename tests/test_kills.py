@@ -1,4 +1,5 @@
-"""Runs that are killed, and runs side by side, as processes of the command line: nothing finished is lost, nothing is counted twice.
+"""Runs that are killed, and runs side by side, as processes of the command line: nothing finished
+is lost, nothing is counted twice.
 
 The suite runs a short version of each; with ECGBENCH_SOAK in the environment, the full counts.
 """
@@ -43,8 +44,26 @@ class Whole:
 
 
 def start(out: Path, prepared: Path, words: tuple[str, ...] = SIXTY) -> "subprocess.Popen[str]":
-    command = [sys.executable, "-m", "ecgbench", "run", *USUAL, *words, "--prepared", str(prepared), "--out", str(out)]
-    return subprocess.Popen(command, env=ENV, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True)
+    command = [
+        sys.executable,
+        "-m",
+        "ecgbench",
+        "run",
+        *USUAL,
+        *words,
+        "--prepared",
+        str(prepared),
+        "--out",
+        str(out),
+    ]
+    return subprocess.Popen(
+        command,
+        env=ENV,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
 
 
 def finish(process: "subprocess.Popen[str]", code: int = 0) -> tuple[int, int]:
@@ -63,12 +82,18 @@ def stop(process: "subprocess.Popen[str]") -> None:
 
 
 def intact(out: Path) -> dict[str, tuple[int, str]]:
-    """Every file of a finished cell or fit with its time and hash, which are what DONE says; plan.json is whole where it is."""
+    """Every file of a finished cell or fit with its time and hash, which are what DONE says;
+    plan.json is whole where it is.
+    """
     found = {}
     for done in out.rglob("DONE"):
-        if done.parent.name.startswith("."):  # a kill between the last file and the folder's name; the next run sweeps it
+        # a kill between the last file and the folder's name; the next run sweeps it
+        if done.parent.name.startswith("."):
             continue
-        for name, said in {**json.loads(done.read_text()), "DONE": hashlib.sha256(done.read_bytes()).hexdigest()}.items():
+        for name, said in {
+            **json.loads(done.read_text()),
+            "DONE": hashlib.sha256(done.read_bytes()).hexdigest(),
+        }.items():
             path = done.with_name(name)
             assert hashlib.sha256(path.read_bytes()).hexdigest() == said, path
             found[str(path.relative_to(out))] = (path.stat().st_mtime_ns, said)
@@ -83,7 +108,12 @@ def numbers(out: Path) -> dict[str, bytes]:
 
 
 def table(out: Path) -> bytes:
-    subprocess.run([sys.executable, "-m", "ecgbench", "report", str(out), "--only", "main_table"], env=ENV, check=True, capture_output=True)
+    subprocess.run(
+        [sys.executable, "-m", "ecgbench", "report", str(out), "--only", "main_table"],
+        env=ENV,
+        check=True,
+        capture_output=True,
+    )
     return (out / "report" / "main_table.csv").read_bytes()
 
 
@@ -99,7 +129,10 @@ def workers(process: "subprocess.Popen[str]") -> list[int]:
     found = []
     for place in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
-            if parent_of(int(place.name)) == process.pid and b"benchmark.worker" in (place / "cmdline").read_bytes():
+            if (
+                parent_of(int(place.name)) == process.pid
+                and b"benchmark.worker" in (place / "cmdline").read_bytes()
+            ):
                 found.append(int(place.name))
     return found
 
@@ -120,7 +153,9 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Whole:
 
 
 def test_killed_at_any_moment_nothing_finished_is_lost(whole: Whole, tmp_path: Path) -> None:
-    """The group of a run is killed at random moments, resumed each time; a run that got through is followed by another from nothing."""
+    """The group of a run is killed at random moments, resumed each time; a run that got through is
+    followed by another from nothing.
+    """
     seed = time.time_ns()
     moments, rounds = random.Random(seed), 0
     out, prepared, known = tmp_path / "0", tmp_path / "prepared", dict[str, tuple[int, str]]()
@@ -196,7 +231,9 @@ def _worker(process: "subprocess.Popen[str]", out: Path, cells: int) -> int:
 
 @pytest.mark.parametrize("count", [2, 3])
 def test_runs_side_by_side_share_the_work(count: int, whole: Whole, tmp_path: Path) -> None:
-    """Each cell is computed by one of them; afterwards each has all, and the same command anywhere gives the same files."""
+    """Each cell is computed by one of them; afterwards each has all, and the same command anywhere
+    gives the same files.
+    """
     twin = tmp_path / "twin.py"
     twin.write_text(TINY.read_text())
     words = (f"{TINY},{twin}", "--leads", "1,12,I", "--seeds", "2")
@@ -211,7 +248,9 @@ def test_runs_side_by_side_share_the_work(count: int, whole: Whole, tmp_path: Pa
         assert numbers(out) == (first := first or numbers(out))
 
 
-def _contend(folder: Path, which: int, plan: Plan, gate: "multiprocessing.synchronize.Barrier") -> None:
+def _contend(
+    folder: Path, which: int, plan: Plan, gate: "multiprocessing.synchronize.Barrier"
+) -> None:
     store = Store(folder)
     gate.wait()
     for name in ("a", "b", "c"):
@@ -226,8 +265,13 @@ def _contend(folder: Path, which: int, plan: Plan, gate: "multiprocessing.synchr
 
 
 def test_claims_and_plans_of_many_processes(tmp_path: Path) -> None:
-    """A hundred races of three processes: nobody holds what another holds, and what each wrote into the plan is there."""
-    plan = planning.plan(planning.check(Request(models=("laef",), tasks=("demo",), leads=(12,), seeds=1)), lambda model, weights: "native")
+    """A hundred races of three processes: nobody holds what another holds, and what each wrote into
+    the plan is there.
+    """
+    plan = planning.plan(
+        planning.check(Request(models=("laef",), tasks=("demo",), leads=(12,), seeds=1)),
+        lambda model, weights: "native",
+    )
     context = multiprocessing.get_context("fork")
     for turn in range(100):
         folder, gate = tmp_path / str(turn), context.Barrier(3)
@@ -238,8 +282,14 @@ def test_claims_and_plans_of_many_processes(tmp_path: Path) -> None:
         for racer in racers:
             racer.join()
         assert [racer.exitcode for racer in racers] == [0, 0, 0], turn
-        assert all((folder / n).read_text() == "computed\n" for n in "abc" if (folder / n).exists()), turn
+        assert all(
+            (folder / n).read_text() == "computed\n" for n in "abc" if (folder / n).exists()
+        ), turn
         store = Store(folder)
         assert store.plan() == plan
-        assert set(store.keys()) == {facts["name"] for facts in store.facts("models").values()} == {"0", "1", "2"}, turn
+        assert (
+            set(store.keys())
+            == {facts["name"] for facts in store.facts("models").values()}
+            == {"0", "1", "2"}
+        ), turn
         assert not list(folder.rglob("*.tmp"))

@@ -1,4 +1,6 @@
-"""Provenance: what code, which versions, what command; no path, and no guess where git says nothing."""
+"""Provenance: what code, which versions, what command; no path, and no guess where git says
+nothing.
+"""
 
 import inspect
 import json
@@ -21,13 +23,16 @@ def code() -> dict[str, object]:
 
 def git(folder: Path, *words: str) -> str:
     names = ["-c", "user.name=a", "-c", "user.email=a@b", "-c", "commit.gpgsign=false"]
-    return subprocess.run(["git", "-C", str(folder), *names, *words], check=True, capture_output=True, text=True).stdout.strip()
+    return subprocess.run(
+        ["git", "-C", str(folder), *names, *words], check=True, capture_output=True, text=True
+    ).stdout.strip()
 
 
 @pytest.fixture
 def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder that looks like a checkout of the package, not under git yet."""
-    for name in ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE"):  # set where the tests run from a hook of git
+    # set where the tests run from a hook of git
+    for name in ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE"):
         monkeypatch.delenv(name, raising=False)
     (tmp_path / "ecgbench").mkdir()
     (tmp_path / "ecgbench" / "__init__.py").write_text("")
@@ -41,7 +46,11 @@ def test_commit_and_dirty_flag_are_those_of_the_checkout(checkout: Path) -> None
     git(checkout, "init", "-q")
     git(checkout, "add", ".")
     git(checkout, "commit", "-qm", "first")
-    assert code() == {"version": ecgbench.__version__, "commit": git(checkout, "rev-parse", "HEAD"), "dirty": False}
+    assert code() == {
+        "version": ecgbench.__version__,
+        "commit": git(checkout, "rev-parse", "HEAD"),
+        "dirty": False,
+    }
     (checkout / "runs.txt").write_text("a file nobody added changes no number")
     assert code()["dirty"] is False
     (checkout / "ecgbench" / "__init__.py").write_text("changed")
@@ -49,7 +58,9 @@ def test_commit_and_dirty_flag_are_those_of_the_checkout(checkout: Path) -> None
 
 
 @needs_git
-def test_an_installed_package_does_not_take_the_commit_of_the_folder_above(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_installed_package_does_not_take_the_commit_of_the_folder_above(
+    checkout: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (checkout / "site").mkdir()
     (checkout / "ecgbench").rename(checkout / "site" / "ecgbench")
     git(checkout, "init", "-q")
@@ -64,13 +75,20 @@ def test_without_git_nothing_is_claimed(checkout: Path, monkeypatch: pytest.Monk
     assert (code()["commit"], code()["dirty"]) == (None, None)
     monkeypatch.setenv("PATH", "")
     assert (code()["commit"], code()["dirty"]) == (None, None)
-    monkeypatch.setattr(provenance, "_git", lambda folder, *words: "abc" if "rev-parse" in words else None)
+    monkeypatch.setattr(
+        provenance, "_git", lambda folder, *words: "abc" if "rev-parse" in words else None
+    )
     assert (code()["commit"], code()["dirty"]) == ("abc", None)
 
 
-def test_versions_name_every_package_that_can_change_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_versions_name_every_package_that_can_change_a_number(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(provenance, "PACKAGES", ("numpy", "no-such-package-here"))
-    assert provenance.versions() == {"numpy": np.__version__, "no-such-package-here": "not installed"}
+    assert provenance.versions() == {
+        "numpy": np.__version__,
+        "no-such-package-here": "not installed",
+    }
 
 
 def test_everything_is_json_and_tells_no_place() -> None:
@@ -80,5 +98,7 @@ def test_everything_is_json_and_tells_no_place() -> None:
 
 
 def test_the_command_can_be_typed_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sys.argv", ["/somewhere/bin/ecgbench", "run", "--leads", "I, II", "--out", "a b"])
+    monkeypatch.setattr(
+        "sys.argv", ["/somewhere/bin/ecgbench", "run", "--leads", "I, II", "--out", "a b"]
+    )
     assert provenance.command() == "ecgbench run --leads 'I, II' --out 'a b'"

@@ -1,4 +1,6 @@
-"""Fine-tuning on genuine recordings as a person types it: it learns, it is what it claims to be, and a kill costs nothing."""
+"""Fine-tuning on genuine recordings as a person types it: it learns, it is what it claims to be,
+and a kill costs nothing.
+"""
 
 import json
 import os
@@ -14,13 +16,35 @@ from safetensors.numpy import load_file
 
 pytestmark = pytest.mark.real
 
-RUN = "run --protocol finetune --epochs 3 --limit 60 --models laef --tasks ptbxl_super --leads 12,I --weights random --batch 16"
+RUN = (
+    "run --protocol finetune --epochs 3 --limit 60 --models laef --tasks ptbxl_super --leads "
+    "12,I --weights random --batch 16"
+)
 
 
 def start(data: Path, place: Path, out: str) -> subprocess.Popen[str]:
-    words = [sys.executable, "-m", "ecgbench", *RUN.split(), "--data", str(data), "--prepared", str(place / "prepared"), "--out", out]
+    words = [
+        sys.executable,
+        "-m",
+        "ecgbench",
+        *RUN.split(),
+        "--data",
+        str(data),
+        "--prepared",
+        str(place / "prepared"),
+        "--out",
+        out,
+    ]
     env = {**os.environ, "OMP_NUM_THREADS": "1"}
-    return subprocess.Popen(words, cwd=place, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    return subprocess.Popen(
+        words,
+        cwd=place,
+        env=env,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
 
 
 def test_fine_tuning_learns_and_survives_a_kill(real_ptbxl: Path, tmp_path: Path) -> None:
@@ -29,9 +53,16 @@ def test_fine_tuning_learns_and_survives_a_kill(real_ptbxl: Path, tmp_path: Path
     assert whole.returncode == 0, complaints
     assert "2 cells computed" in told
     (fit,) = (tmp_path / "whole" / "fits").rglob("DONE")
-    log, note = pd.read_csv(fit.parent / "log.csv"), json.loads((fit.parent / "fit.json").read_text())
+    log, note = (
+        pd.read_csv(fit.parent / "log.csv"),
+        json.loads((fit.parent / "fit.json").read_text()),
+    )
     assert log["loss"].iloc[-1] < log["loss"].iloc[0]
-    assert {g: a["lr"] for g, a in note["groups"].items()} == {"early": 1e-5, "late": 1e-4, "head": 1e-3}
+    assert {g: a["lr"] for g, a in note["groups"].items()} == {
+        "early": 1e-5,
+        "late": 1e-4,
+        "head": 1e-3,
+    }
     assert sum(a["parameters"] for a in note["groups"].values()) == 7_104_000 + 5 * 769
     assert all(a["before"] != a["after"] for a in note["groups"].values())
     assert note["encoder_sha256"] != note["from_sha256"]
@@ -40,7 +71,8 @@ def test_fine_tuning_learns_and_survives_a_kill(real_ptbxl: Path, tmp_path: Path
 
     killed = start(real_ptbxl, tmp_path, "killed")
     deadline = time.monotonic() + 300
-    while not list((tmp_path / "killed").rglob("checkpoint.safetensors")):  # after the first epoch, some way into the second
+    # after the first epoch, some way into the second
+    while not list((tmp_path / "killed").rglob("checkpoint.safetensors")):
         assert killed.poll() is None and time.monotonic() < deadline, killed.communicate()[1]  # noqa: PT018
         time.sleep(0.05)
     time.sleep(1)
@@ -56,5 +88,8 @@ def test_fine_tuning_learns_and_survives_a_kill(real_ptbxl: Path, tmp_path: Path
         ours, theirs = load_file(again / name), load_file(fit.parent / name)
         assert ours.keys() == theirs.keys()
         assert all((ours[k] == theirs[k]).all() for k in ours)
-    tables = [sorted(p.read_bytes() for p in (tmp_path / run / "cells").rglob("predictions.parquet")) for run in ("whole", "killed")]
+    tables = [
+        sorted(p.read_bytes() for p in (tmp_path / run / "cells").rglob("predictions.parquet"))
+        for run in ("whole", "killed")
+    ]
     assert tables[0] == tables[1]

@@ -1,4 +1,6 @@
-"""The README's run on genuine recordings, end to end, on few of them: bookkeeping, not AUROC values."""
+"""The README's run on genuine recordings, end to end, on few of them: bookkeeping, not AUROC
+values.
+"""
 
 import os
 import subprocess
@@ -17,10 +19,23 @@ pytestmark = pytest.mark.real
 def report(real_ptbxl: Path, tmp_path_factory) -> tuple[Path, Path]:
     place = tmp_path_factory.mktemp("real")
     code = "import sys; sys.argv[0] = 'ecgbench'; from ecgbench.cli import main; main()"
-    run = "run --models laef,stmem --tasks ptbxl_super --leads 1,12 --seeds 1 --weights random --protocol linear --limit 60"
-    for words in ([*run.split(), "--data", str(real_ptbxl), "--out", "runs/ptbxl"], ["report", "runs/ptbxl", "--to", "out/ptbxl"]):
+    run = (
+        "run --models laef,stmem --tasks ptbxl_super --leads 1,12 --seeds 1 --weights random "
+        "--protocol linear --limit 60"
+    )
+    for words in (
+        [*run.split(), "--data", str(real_ptbxl), "--out", "runs/ptbxl"],
+        ["report", "runs/ptbxl", "--to", "out/ptbxl"],
+    ):
         env = {**os.environ, "ECGBENCH_PREPARED": str(place / "prepared")}
-        done = subprocess.run([sys.executable, "-c", code, *words], cwd=place, capture_output=True, text=True, env=env, check=False)
+        done = subprocess.run(
+            [sys.executable, "-c", code, *words],
+            cwd=place,
+            capture_output=True,
+            text=True,
+            env=env,
+            check=False,
+        )
         assert done.returncode == 0, done.stderr
     return place / "runs/ptbxl", place / "out/ptbxl"
 
@@ -28,8 +43,11 @@ def report(real_ptbxl: Path, tmp_path_factory) -> tuple[Path, Path]:
 def test_table_has_every_cell_asked_for(report):
     table = pd.read_csv(report[1] / "main_table.csv")
     assert list(zip(table["model"], table["leads"], table["policy"])) == [
-        ("laef", 1, "native"), ("laef", 12, "native"), ("stmem", 1, "zero"), ("stmem", 12, "zero"),
-    ]  # fmt: skip
+        ("laef", 1, "native"),
+        ("laef", 12, "native"),
+        ("stmem", 1, "zero"),
+        ("stmem", 12, "zero"),
+    ]
     assert (table["status"] == "ok").all()
     assert table["n_records"].nunique() == 1
     assert table["n_records"].between(5, 8).all()
@@ -44,7 +62,9 @@ def test_both_models_saw_the_same_leads_of_the_same_records(report):
     for model in ("laef", "stmem"):
         (folder,) = (report[0] / "cells/ptbxl_super" / model / "1@seed0").iterdir()
         predictions = pd.read_parquet(folder / "predictions.parquet")
-        seen[model] = predictions[["record", "patient", "leads", *(c for c in predictions if c.startswith("target:"))]]
+        seen[model] = predictions[
+            ["record", "patient", "leads", *(c for c in predictions if c.startswith("target:"))]
+        ]
     pd.testing.assert_frame_equal(seen["laef"], seen["stmem"])
     assert [str(draw(1, 0, r)) for r in seen["laef"]["record"]] == list(seen["laef"]["leads"])
 

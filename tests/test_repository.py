@@ -1,4 +1,6 @@
-"""The promises of the repository itself: size and floors of the code, what imports torch, docs that are true, pins."""
+"""The promises of the repository itself: size and floors of the code, what imports torch, docs that
+are true, pins.
+"""
 
 import ast
 import importlib
@@ -27,7 +29,20 @@ FLOORS = (
     {"room", "seeds", "errors", "provenance", "files", "text", "processes", "stats"},
     {"ecg"},
     {"cards", "cells"},
-    {"datasets", "models", "adapters", "metrics", "suites", "vocabulary", "layers", "transport", "weights", "prepared", "adapt", "results"},
+    {
+        "datasets",
+        "models",
+        "adapters",
+        "metrics",
+        "suites",
+        "vocabulary",
+        "layers",
+        "transport",
+        "weights",
+        "prepared",
+        "adapt",
+        "results",
+    },
     {"training", "inference", "gates"},
     {"pretraining", "benchmark", "profiling", "doctor", "estimate"},
     {"reports"},
@@ -70,15 +85,30 @@ def place(path: Path) -> str:
 
 
 def imports(path: Path) -> Iterator[tuple[str, int, bool]]:
-    """(dotted name, line, whether importing the file runs it), relative imports spelled out, every name of a `from` on its own."""
+    """(dotted name, line, whether importing the file runs it), relative imports spelled out, every
+    name of a `from` on its own.
+    """
     module = list(path.relative_to(ROOT).with_suffix("").parts)
-    late = {id(n) for f in ast.walk(tree(path)) if isinstance(f, ast.FunctionDef | ast.AsyncFunctionDef) for n in ast.walk(f)}
-    late |= {id(n) for f in ast.walk(tree(path)) if isinstance(f, ast.If) and "TYPE_CHECKING" in ast.unparse(f.test) for n in ast.walk(f)}
+    late = {
+        id(n)
+        for f in ast.walk(tree(path))
+        if isinstance(f, ast.FunctionDef | ast.AsyncFunctionDef)
+        for n in ast.walk(f)
+    }
+    late |= {
+        id(n)
+        for f in ast.walk(tree(path))
+        if isinstance(f, ast.If) and "TYPE_CHECKING" in ast.unparse(f.test)
+        for n in ast.walk(f)
+    }
     for node in ast.walk(tree(path)):
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
-            base = [*(module[: -node.level] if node.level else []), *([node.module] if node.module else [])]
+            base = [
+                *(module[: -node.level] if node.level else []),
+                *([node.module] if node.module else []),
+            ]
             names = [".".join([*base, alias.name]) for alias in node.names]
         else:
             continue
@@ -88,8 +118,16 @@ def imports(path: Path) -> Iterator[tuple[str, int, bool]]:
 
 def typing_only(path: Path) -> set[int]:
     """Lines that type checkers read and no interpreter runs."""
-    blocks = (f for f in ast.walk(tree(path)) if isinstance(f, ast.If) and "TYPE_CHECKING" in ast.unparse(f.test))
-    return {line for block in blocks for line in range(block.lineno, (block.end_lineno or block.lineno) + 1)}
+    blocks = (
+        f
+        for f in ast.walk(tree(path))
+        if isinstance(f, ast.If) and "TYPE_CHECKING" in ast.unparse(f.test)
+    )
+    return {
+        line
+        for block in blocks
+        for line in range(block.lineno, (block.end_lineno or block.lineno) + 1)
+    }
 
 
 def is_torch(name: str) -> bool:
@@ -97,7 +135,9 @@ def is_torch(name: str) -> bool:
 
 
 def test_functions_stay_small_and_long_files_are_told() -> None:
-    """Functions to 60 lines without docstring and options of a command; a file over 300 is a place to look, and warns."""
+    """Functions to 60 lines without docstring and options of a command; a file over 300 is a place
+    to look, and warns.
+    """
     problems = []
     for path in sources():
         name, lines = path.relative_to(ROOT), path.read_text().count("\n")
@@ -124,10 +164,18 @@ def test_imports_go_down_the_floors_and_rooms_stand_apart() -> None:
         here = place(path)
         for name, line, _ in imports(path):
             there = [*name.split("."), ""][1]
-            if not name.startswith("ecgbench.") or here == "__init__" or there == here or there not in FLOOR:
+            if (
+                not name.startswith("ecgbench.")
+                or here == "__init__"
+                or there == here
+                or there not in FLOOR
+            ):
                 continue
             if FLOOR[there] > FLOOR[here] or (here in APART and there in APART | {"results"}):
-                problems.append(f"{path.relative_to(ROOT)}:{line}: {here} (floor {FLOOR[here]}) imports {there} (floor {FLOOR[there]})")
+                problems.append(
+                    f"{path.relative_to(ROOT)}:{line}: {here} (floor {FLOOR[here]}) imports "
+                    f"{there} (floor {FLOOR[there]})"
+                )
     assert problems == []
 
 
@@ -136,34 +184,68 @@ OLD_NAME = ("ecgbench.models", "ecgbench.weights.load")
 
 
 def test_modules_import_one_another_in_one_way_only() -> None:
-    """Also inside functions: what two of them need is below both. And what is trained rests on inference, not the other way round."""
-    modules = {".".join(p.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): p for p in sources()}
+    """Also inside functions: what two of them need is below both. And what is trained rests on
+    inference, not the other way round.
+    """
+    modules = {
+        ".".join(p.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): p
+        for p in sources()
+    }
     graph: dict[str, set[str]] = {}
     for here, path in modules.items():
         ignored = typing_only(path)
-        found = {name if name in modules else name.rpartition(".")[0] for name, line, _ in imports(path) if line not in ignored}
-        graph[here] = {there for there in found & set(modules) if (here, there) != OLD_NAME} - {here, "ecgbench"}
+        found = {
+            name if name in modules else name.rpartition(".")[0]
+            for name, line, _ in imports(path)
+            if line not in ignored
+        }
+        graph[here] = {there for there in found & set(modules) if (here, there) != OLD_NAME} - {
+            here,
+            "ecgbench",
+        }
     TopologicalSorter(graph).prepare()  # CycleError names them
-    assert not [here for here in graph if "inference" in here for there in graph[here] if there.startswith("ecgbench.training")]
+    assert not [
+        here
+        for here in graph
+        if "inference" in here
+        for there in graph[here]
+        if there.startswith("ecgbench.training")
+    ]
 
 
 def test_a_report_reads_what_is_stored_and_nothing_of_models() -> None:
-    """Also by way of what it imports: a process that has imported every report has no module of models."""
-    code = "import sys; from ecgbench import reports; [reports.get(name) for name in reports.names()]; import ecgbench.reports._kinds\n"
-    code += "print([m for m in sys.modules if m.startswith(('ecgbench.models', 'ecgbench.layers', 'ecgbench.profiling', 'torch'))])"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=True)
+    """Also by way of what it imports: a process that has imported every report has no module of
+    models.
+    """
+    code = (
+        "import sys; from ecgbench import reports; [reports.get(name) for name in "
+        "reports.names()]; import ecgbench.reports._kinds\n"
+    )
+    code += (
+        "print([m for m in sys.modules if m.startswith(('ecgbench.models', 'ecgbench.layers', "
+        "'ecgbench.profiling', 'torch'))])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=True
+    )
     assert done.stdout.strip() == "[]"
 
 
 def rooms() -> list[Room]:
     """The rooms of the package: every package whose `ROOM` is one."""
     packages = (".".join(p.parent.relative_to(ROOT).parts) for p in PACKAGE.rglob("__init__.py"))
-    return [module.ROOM for p in packages if isinstance(getattr(module := importlib.import_module(p), "ROOM", None), Room)]
+    return [
+        module.ROOM
+        for p in packages
+        if isinstance(getattr(module := importlib.import_module(p), "ROOM", None), Room)
+    ]
 
 
 @pytest.mark.parametrize("room", rooms(), ids=lambda room: room.package)
 def test_rooms_hold_plug_ins_only(room: Room) -> None:
-    """Every file is one, opens with a docstring, and is found under its name; reports share files that begin with `_`."""
+    """Every file is one, opens with a docstring, and is found under its name; reports share files
+    that begin with `_`.
+    """
     folder = PACKAGE.joinpath(*room.package.split(".")[1:])
     files = {path.stem for path in folder.glob("*.py")} - {"__init__"}
     if room.package == "ecgbench.reports":
@@ -178,14 +260,23 @@ def test_what_begins_with_an_underscore_is_imported_by_its_own_folder_only() -> 
         folder = list(path.parent.relative_to(ROOT).parts)
         for name, line, _ in imports(path):
             parts = name.split(".")
-            private = next((i for i, part in enumerate(parts) if part.startswith("_") and not part.startswith("__")), None)
+            private = next(
+                (
+                    i
+                    for i, part in enumerate(parts)
+                    if part.startswith("_") and not part.startswith("__")
+                ),
+                None,
+            )
             if parts[0] == "ecgbench" and private is not None and parts[:private] != folder:
                 strays.add((str(path.relative_to(ROOT)), line, name))
     assert sorted(strays) == []
 
 
 def test_torch_is_imported_only_where_networks_live() -> None:
-    """An adapter that learns may import torch inside its function; torch_geometric is imported inside functions everywhere."""
+    """An adapter that learns may import torch inside its function; torch_geometric is imported
+    inside functions everywhere.
+    """
     problems = []
     for path in sources():
         allowed = place(path) in TORCH_ROOMS or path.relative_to(PACKAGE).as_posix() in TORCH_FILES
@@ -196,10 +287,17 @@ def test_torch_is_imported_only_where_networks_live() -> None:
     assert problems == []
 
 
-@pytest.mark.parametrize("package", ["reports", "results", "datasets", "adapters", "suites", "stats", "ecg"])
+@pytest.mark.parametrize(
+    "package", ["reports", "results", "datasets", "adapters", "suites", "stats", "ecg"]
+)
 def test_imports_with_torch_blocked(package: str) -> None:
-    """What reads a store, or knows names, needs no torch: every module of the package is imported in a process without it."""
-    modules = [".".join(p.relative_to(ROOT).with_suffix("").parts) for p in sorted((PACKAGE / package).rglob("*.py"))]
+    """What reads a store, or knows names, needs no torch: every module of the package is imported
+    in a process without it.
+    """
+    modules = [
+        ".".join(p.relative_to(ROOT).with_suffix("").parts)
+        for p in sorted((PACKAGE / package).rglob("*.py"))
+    ]
     assert modules
     code = f"""
 import importlib, sys
@@ -217,13 +315,23 @@ for name in {modules!r}:
 
 def test_the_command_line_is_loaded_without_torch() -> None:
     """Names are checked before torch is loaded, so that a misspelt one is answered at once."""
-    heavy = "print([m for m in ('torch', 'torch_geometric', 'matplotlib.pyplot', 'wfdb') if m in sys.modules])"
-    done = subprocess.run([sys.executable, "-c", f"import sys, ecgbench.cli; {heavy}"], capture_output=True, text=True, cwd=ROOT)
+    heavy = (
+        "print([m for m in ('torch', 'torch_geometric', 'matplotlib.pyplot', 'wfdb') if m in "
+        "sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", f"import sys, ecgbench.cli; {heavy}"],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+    )
     assert done.stdout.strip() == "[]", done.stdout + done.stderr
 
 
 def test_setuptools_packages_are_the_packages_there_are() -> None:
-    """They are named one by one; one that is forgotten is missing from the wheel and nowhere else. Others are folders beside the code."""
+    """They are named one by one; one that is forgotten is missing from the wheel and nowhere else.
+    Others are folders beside the code.
+    """
     there = {".".join(p.parent.relative_to(ROOT).parts) for p in PACKAGE.rglob("__init__.py")}
     beside = PROJECT["tool"]["setuptools"]["package-dir"]
     assert set(PROJECT["tool"]["setuptools"]["packages"]) == there | set(beside)
@@ -240,7 +348,10 @@ def test_every_dependency_is_pinned_once() -> None:
     assert all(re.fullmatch(r"[\w.-]+==[\w.]+", x) for x in lines if x)
     assert len(pins) == len(set(pins))
     project = PROJECT["project"]
-    wanted = [*project["dependencies"], *(x for extra in project["optional-dependencies"].values() for x in extra)]
+    wanted = [
+        *project["dependencies"],
+        *(x for extra in project["optional-dependencies"].values() for x in extra),
+    ]
     assert {_plain(x) for x in wanted} - {project["name"]} <= set(pins)
 
 
@@ -248,13 +359,21 @@ def test_readme_and_contributing_keep_to_their_length() -> None:
     assert len((ROOT / "README.md").read_text().splitlines()) <= 120
     contributing = (ROOT / "CONTRIBUTING.md").read_text().splitlines()
     assert len(contributing) <= 100
-    assert any(line.startswith("    make ") for line in contributing[:10]), "the first command stands in the first ten lines"
+    assert any(line.startswith("    make ") for line in contributing[:10]), (
+        "the first command stands in the first ten lines"
+    )
 
 
 @pytest.mark.parametrize("page", DOCS, ids=lambda p: p.name)
 def test_relative_links_lead_somewhere(page: Path) -> None:
-    targets = re.findall(r"\]\(([^)\s]+)", page.read_text()) + re.findall(r'(?:src|href)="([^"]+)"', page.read_text())
-    lost = [t for t in targets if "://" not in t and not t.startswith("#") and not (page.parent / t.split("#")[0]).exists()]
+    targets = re.findall(r"\]\(([^)\s]+)", page.read_text()) + re.findall(
+        r'(?:src|href)="([^"]+)"', page.read_text()
+    )
+    lost = [
+        t
+        for t in targets
+        if "://" not in t and not t.startswith("#") and not (page.parent / t.split("#")[0]).exists()
+    ]
     assert lost == []
 
 
@@ -265,7 +384,9 @@ def test_the_version_is_told_alike_everywhere() -> None:
 
 def test_generated_lists_are_fresh() -> None:
     """In a process of its own: plug-ins that other tests brought into the rooms stay out."""
-    done = subprocess.run([sys.executable, "docs/generate.py", "--check"], capture_output=True, text=True, cwd=ROOT)
+    done = subprocess.run(
+        [sys.executable, "docs/generate.py", "--check"], capture_output=True, text=True, cwd=ROOT
+    )
     assert done.returncode == 0, done.stderr
 
 
@@ -276,5 +397,10 @@ def test_the_model_that_the_docs_show_keeps_every_promise(page: str, tmp_path: P
     (tmp_path / "foo.py").write_text(next(block for block in blocks if "CARD" in block))
     assert "ecgbench check model ./foo.py" in (ROOT / page).read_text()
     code = "from ecgbench.cli import main; main()"
-    done = subprocess.run([sys.executable, "-c", code, "check", "model", "./foo.py"], capture_output=True, text=True, cwd=tmp_path)
+    done = subprocess.run(
+        [sys.executable, "-c", code, "check", "model", "./foo.py"],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+    )
     assert done.returncode == 0, done.stdout + done.stderr

@@ -1,4 +1,6 @@
-"""Every room: loose names, plug-ins by path and by entry point, and what is said of those that cannot be had."""
+"""Every room: loose names, plug-ins by path and by entry point, and what is said of those that
+cannot be had.
+"""
 
 import importlib.metadata
 import sys
@@ -21,11 +23,15 @@ _number = count()
 
 @pytest.fixture
 def house(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder of a new package on the path: plug-ins st_mem and laef, and _blocks, which is none."""
+    """The folder of a new package on the path: plug-ins st_mem and laef, and _blocks, which is
+    none.
+    """
     folder = tmp_path / f"house{next(_number)}"
     folder.mkdir()
     for name in ("__init__", "_blocks", "st_mem", "laef"):
-        (folder / f"{name}.py").write_text("CARD = __name__\n\ndef build() -> str:\n    return CARD\n")
+        (folder / f"{name}.py").write_text(
+            "CARD = __name__\n\ndef build() -> str:\n    return CARD\n"
+        )
     monkeypatch.syspath_prepend(tmp_path)
     return folder
 
@@ -35,7 +41,9 @@ def room(house: Path) -> Room:
 
 
 def installed(monkeypatch: pytest.MonkeyPatch, **points: str) -> None:
-    """Entry points, name to value, that some installed package announces for every group asked for."""
+    """Entry points, name to value, that some installed package announces for every group asked
+    for.
+    """
 
     def announced(group: str) -> list[EntryPoint]:
         return [EntryPoint(name, value, group) for name, value in points.items()]
@@ -85,11 +93,15 @@ def test_two_files_whose_names_compare_equal_are_an_error(house: Path) -> None:
 
 def test_a_plug_in_without_its_functions_is_refused(house: Path) -> None:
     written(house, "bare.py", "x = 1\n")
-    with pytest.raises(BadSetting, match=r"model 'bare' .*bare\.py.* does not define CARD and build"):
+    with pytest.raises(
+        BadSetting, match=r"model 'bare' .*bare\.py.* does not define CARD and build"
+    ):
         room(house).get("bare")
 
 
-def test_a_file_given_by_path_is_in_the_room(house: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_given_by_path_is_in_the_room(
+    house: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path, found = written(tmp_path, "My-Net.py"), room(house)
     module = found.get(str(path))
     assert found.names() == ["laef", "st_mem", "My-Net"]
@@ -99,9 +111,12 @@ def test_a_file_given_by_path_is_in_the_room(house: Path, tmp_path: Path, monkey
     assert room(house).names() == ["laef", "st_mem"]
 
 
-def test_a_file_may_hold_dataclasses_and_live_in_the_home_folder(house: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_may_hold_dataclasses_and_live_in_the_home_folder(
+    house: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     text = (
-        "from __future__ import annotations\nimport dataclasses\n@dataclasses.dataclass\nclass C:\n    x: int = 3\nCARD = C()\nbuild = C\n"
+        "from __future__ import annotations\nimport dataclasses\n@dataclasses.dataclass\nclass "
+        "C:\n    x: int = 3\nCARD = C()\nbuild = C\n"
     )
     written(tmp_path, "cased.py", text)
     monkeypatch.setenv("HOME", str(tmp_path))
@@ -119,7 +134,9 @@ def test_a_file_may_not_take_a_name_that_is_taken(house: Path, tmp_path: Path) -
 
 
 def test_a_path_without_a_file_is_told_as_such(house: Path, tmp_path: Path) -> None:
-    with pytest.raises(BadSetting, match=r"no file .*gone\.py \(given as a model\).*CARD and build"):
+    with pytest.raises(
+        BadSetting, match=r"no file .*gone\.py \(given as a model\).*CARD and build"
+    ):
         room(house).get(str(tmp_path / "gone.py"))
     (tmp_path / "folder.py").mkdir()
     with pytest.raises(BadSetting, match=r"no file .*folder\.py"):
@@ -130,14 +147,19 @@ def test_a_path_without_a_file_is_told_as_such(house: Path, tmp_path: Path) -> N
     ("text", "said"),
     [
         ("x = 1\ny = 1 / 0\n", r"ZeroDivisionError at bad\.py:2: division by zero"),
-        ("import no_such_package\n", r"ModuleNotFoundError at bad\.py:1: No module named 'no_such_package'"),
+        (
+            "import no_such_package\n",
+            r"ModuleNotFoundError at bad\.py:1: No module named 'no_such_package'",
+        ),
         ("def f(:\n", r"SyntaxError: invalid syntax.*line 1"),
         ("import sys\nsys.exit(3)\n", r"SystemExit at bad\.py:2: 3"),
         ("raise ValueError('one\\ntwo')\n", r"ValueError at bad\.py:1: one two"),
         ("CARD = 1\n", r"does not define build"),
     ],
 )
-def test_a_file_is_resolved_unread_and_refused_in_one_line_until_it_is_mended(house: Path, tmp_path: Path, text: str, said: str) -> None:
+def test_a_file_is_resolved_unread_and_refused_in_one_line_until_it_is_mended(
+    house: Path, tmp_path: Path, text: str, said: str
+) -> None:
     path, found = written(tmp_path, "bad.py", text), room(house)
     assert found.resolve(str(path)) == "bad"
     for name in (str(path), "bad", "BAD"):
@@ -147,7 +169,10 @@ def test_a_file_is_resolved_unread_and_refused_in_one_line_until_it_is_mended(ho
         assert "\n" not in str(caught.value)
         assert found.names() == ["laef", "st_mem", "bad"]
         assert not [m for m in sys.modules if m.endswith("_bad")]
-    path.write_text("CARD = 'mended'\nbuild = dict\n# longer than before, so that no cached bytecode fits\n" + "#" * 100)
+    path.write_text(
+        "CARD = 'mended'\nbuild = dict\n# longer than before, so that no cached bytecode fits\n"
+        + "#" * 100
+    )
     assert found.get(str(path)).CARD == "mended"
 
 
@@ -165,7 +190,9 @@ def test_files_are_known_by_their_paths_and_may_be_forgotten(house: Path, tmp_pa
     assert module.__name__ not in sys.modules
     with pytest.raises(UnknownName):
         found.get("foo")
-    path.write_text("CARD = 'another'\nbuild = dict\n# longer than before, so that no cached bytecode fits\n")
+    path.write_text(
+        "CARD = 'another'\nbuild = dict\n# longer than before, so that no cached bytecode fits\n"
+    )
     assert found.get(str(path)).CARD == "another"
 
 
@@ -174,14 +201,20 @@ def test_a_card_that_asks_for_a_name_is_told_what_the_plug_in_is_called(
 ) -> None:
     """By file, by path and by entry point; `build` sees it too."""
     text = (
-        "import dataclasses\n@dataclasses.dataclass(frozen=True)\nclass Card:\n    title: str\n    name: str = ''\n"
+        "import dataclasses\n@dataclasses.dataclass(frozen=True)\nclass Card:\n    title: str\n   "
+        " name: str = ''\n"
         "CARD = Card('Mine')\ndef build():\n    return CARD.name\n"
     )
     written(house, "own.py", text)
     written(house, "_far.py", text)
     installed(monkeypatch, **{"Far-Net": f"{house.name}._far"})
     plug_ins, path = room(house), str(written(tmp_path, "My-Net.py", text))
-    for asked, name in (("OWN", "own"), ("farnet", "Far-Net"), (path, "My-Net"), ("mynet", "My-Net")):
+    for asked, name in (
+        ("OWN", "own"),
+        ("farnet", "Far-Net"),
+        (path, "My-Net"),
+        ("mynet", "My-Net"),
+    ):
         assert (plug_ins.card(asked).name, plug_ins.card(asked).title) == (name, "Mine")
         assert plug_ins.get(asked).build() == name
     assert plug_ins.card("laef") == f"{house.name}.laef"
@@ -190,10 +223,14 @@ def test_a_card_that_asks_for_a_name_is_told_what_the_plug_in_is_called(
 def test_every_model_knows_its_name() -> None:
     for name in filter(models.ROOM.built_in, models.names()):
         assert models.get(name).CARD.name == name
-    assert models.get("ecgfounder").CARD.name == "ecgfounder", "another model's card may be made from it"
+    assert models.get("ecgfounder").CARD.name == "ecgfounder", (
+        "another model's card may be made from it"
+    )
 
 
-def test_plug_ins_of_other_packages_are_found_by_entry_point(house: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_plug_ins_of_other_packages_are_found_by_entry_point(
+    house: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     installed(monkeypatch, **{"Far-Net": f"{house.name}._blocks"})
     found = room(house)
     assert found.names() == ["laef", "st_mem", "Far-Net"]
@@ -202,7 +239,9 @@ def test_plug_ins_of_other_packages_are_found_by_entry_point(house: Path, monkey
     assert found.get("far_net").build() == f"{house.name}._blocks"
 
 
-def test_an_entry_point_may_not_take_a_name_that_is_taken(house: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_entry_point_may_not_take_a_name_that_is_taken(
+    house: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     installed(monkeypatch, StMem="elsewhere.net")
     with pytest.raises(BadSetting, match=r"two plug-ins.*'StMem'.*elsewhere\.net"):
         room(house).names()
@@ -214,12 +253,17 @@ def test_an_entry_point_may_not_take_a_name_that_is_taken(house: Path, monkeypat
 @pytest.mark.parametrize(
     ("value", "said"),
     [
-        ("no_such_package.net", "'far' .no_such_package.net. cannot be imported: ModuleNotFoundError"),
+        (
+            "no_such_package.net",
+            "'far' .no_such_package.net. cannot be imported: ModuleNotFoundError",
+        ),
         ("json:dumps", "'far'.*not a module"),
         ("json", "'far'.*does not define CARD and build"),
     ],
 )
-def test_an_entry_point_that_cannot_be_imported_is_one_line(house: Path, monkeypatch: pytest.MonkeyPatch, value: str, said: str) -> None:
+def test_an_entry_point_that_cannot_be_imported_is_one_line(
+    house: Path, monkeypatch: pytest.MonkeyPatch, value: str, said: str
+) -> None:
     installed(monkeypatch, far=value)
     with pytest.raises(EcgbenchError, match=said) as caught:
         room(house).get("far")
@@ -238,7 +282,10 @@ def test_the_tiny_network_is_a_model_and_keeps_its_card() -> None:
     grouped = [[n for n in names if n.startswith(prefixes)] for prefixes in card.groups.values()]
     assert sorted(chain(*grouped)) == sorted(names)
     assert sum(p.numel() for p in network.parameters()) == card.parameters
-    signal, measured = torch.randn(5, 12, card.contract("paper").samples), torch.ones(5, 12, dtype=torch.bool)
+    signal, measured = (
+        torch.randn(5, 12, card.contract("paper").samples),
+        torch.ones(5, 12, dtype=torch.bool),
+    )
     with torch.inference_mode():
         features, again = network(signal, measured), network(signal, measured)
         alone = [network(signal[i : i + 1], measured[i : i + 1]).pooled for i in range(5)]

@@ -3,7 +3,9 @@ import pytest
 from ecgbench.text import counted, duration, line, shortened, visible
 
 
-@pytest.mark.parametrize("text", ["\x1b[31mred", "a\u202eb", "\ud800", "\ufeffa", "a\x00b", "a\u2028b"])
+@pytest.mark.parametrize(
+    "text", ["\x1b[31mred", "a\u202eb", "\ud800", "\ufeffa", "a\x00b", "a\u2028b"]
+)
 def test_what_a_terminal_obeys_is_spelled(text: str) -> None:
     assert line(text).isprintable()
     assert "U+" in visible(text)

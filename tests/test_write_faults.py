@@ -1,6 +1,8 @@
-"""Every write of the product fails once: no space from there on, an I/O error, an interruption; then the same command is given again.
+"""Every write of the product fails once: no space from there on, an I/O error, an interruption;
+then the same command is given again.
 
-The short version spreads a few faults over all steps (tests/faults.py); with ECGBENCH_SOAK set, every step fails in every way.
+The short version spreads a few faults over all steps (tests/faults.py); with ECGBENCH_SOAK set,
+every step fails in every way.
 """
 
 import errno
@@ -41,7 +43,9 @@ SOAK = bool(os.environ.get("ECGBENCH_SOAK"))
 
 @pytest.fixture(autouse=True)
 def _no_waiting_for_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Thousands of flushes on a busy disk take minutes; whether they are asked for is what is counted."""
+    """Thousands of flushes on a busy disk take minutes; whether they are asked for is what is
+    counted.
+    """
     monkeypatch.setattr(os, "fsync", lambda handle: None)
 
 
@@ -59,17 +63,28 @@ def typed(*words: object) -> int:
 
 
 def chosen(steps: list[str], short: int, *about: str) -> list[tuple[int, str]]:
-    """(step, kind) of the faults to try: all of them in a soak, else `short` of them, spread over steps and kinds."""
+    """(step, kind) of the faults to try: all of them in a soak, else `short` of them, spread over
+    steps and kinds.
+    """
     every = [(at, kind) for at in range(1, len(steps) + 1) for kind in KINDS]
     if SOAK:
         return every
     start = int(rng("write faults", *about).integers(len(every)))
-    return sorted({every[(start + i * len(every) // short + i % len(KINDS)) % len(every)] for i in range(short)})
+    return sorted(
+        {
+            every[(start + i * len(every) // short + i % len(KINDS)) % len(every)]
+            for i in range(short)
+        }
+    )
 
 
 def contents(folder: Path) -> dict[Path, str]:
     """Hashes of all files, by their paths in the folder."""
-    return {p.relative_to(folder): hashlib.sha256(p.read_bytes()).hexdigest() for p in folder.rglob("*") if p.is_file()}
+    return {
+        p.relative_to(folder): hashlib.sha256(p.read_bytes()).hexdigest()
+        for p in folder.rglob("*")
+        if p.is_file()
+    }
 
 
 def leftovers(folder: Path) -> list[Path]:
@@ -89,16 +104,27 @@ def said_one_line(err: str, kind: str, code: int, place: Path) -> None:
 # ---- views
 
 CONTRACT = InputContract(
-    name="paper", fs=100, seconds=5, leads=LEADS, unit="mV", filter=Filter(kind="firwin-filtfilt", low=0.05, high=47),
-    normalisation="minmax-per-lead", fill="before", policy="native", absent="nothing",
-)  # fmt: skip
+    name="paper",
+    fs=100,
+    seconds=5,
+    leads=LEADS,
+    unit="mV",
+    filter=Filter(kind="firwin-filtfilt", low=0.05, high=47),
+    normalisation="minmax-per-lead",
+    fill="before",
+    policy="native",
+    absent="nothing",
+)
 
 
 def test_a_view_keeps_what_was_done_and_can_be_filled_again(fake_ptbxl: Path) -> None:
     copy = prepare("ptbxl", fake_ptbxl, None)
     records = copy.index["record"].tolist()[:6]
-    expected = {r: preprocess.view(copy.recording(r).signal, 500, CONTRACT.preparation) for r in records}
-    known = {copy.recording(r).signal.tobytes(): made for r, made in expected.items()}  # filtering takes longer than writing
+    expected = {
+        r: preprocess.view(copy.recording(r).signal, 500, CONTRACT.preparation) for r in records
+    }
+    # filtering takes longer than writing
+    known = {copy.recording(r).signal.tobytes(): made for r, made in expected.items()}
     views = copy.folder / "views"
 
     def fill() -> View:
@@ -135,7 +161,9 @@ def test_a_view_keeps_what_was_done_and_can_be_filled_again(fake_ptbxl: Path) ->
 # ---- preparing
 
 
-def test_preparing_leaves_a_whole_copy_or_none(fake_ptbxl: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_preparing_leaves_a_whole_copy_or_none(
+    fake_ptbxl: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     home = fake_ptbxl / "prepared"
     words = ("data", "prepare", "ptbxl", "--data", fake_ptbxl)
     with failing(Faults(fake_ptbxl)) as counted:
@@ -152,7 +180,8 @@ def test_preparing_leaves_a_whole_copy_or_none(fake_ptbxl: Path, capsys: pytest.
         else:
             assert counted.steps[at - 1].startswith("mkdir")  # of a folder that was there
         assert leftovers(fake_ptbxl) == []
-        assert len(contents(home)) in (0, 1, len(whole)), (at, kind)  # nothing, the lock, everything
+        # nothing, the lock, everything
+        assert len(contents(home)) in (0, 1, len(whole)), (at, kind)
         assert typed(*words) == 0
         assert contents(home) == whole, (at, kind)
         assert leftovers(fake_ptbxl) == []
@@ -160,7 +189,9 @@ def test_preparing_leaves_a_whole_copy_or_none(fake_ptbxl: Path, capsys: pytest.
 
 
 def test_a_copy_of_other_files_is_not_harmed(fake_ptbxl: Path) -> None:
-    """A fault while a changed download is prepared again leaves the copy of the former one whole."""
+    """A fault while a changed download is prepared again leaves the copy of the former one
+    whole.
+    """
     before = prepare("ptbxl", fake_ptbxl, None)
     was = contents(before.folder)
     os.utime(fake_ptbxl / "ptbxl" / "records500" / "00000" / "00003_hr.dat")
@@ -168,14 +199,19 @@ def test_a_copy_of_other_files_is_not_harmed(fake_ptbxl: Path) -> None:
         after = prepare("ptbxl", fake_ptbxl, None)
     for at, kind in chosen(counted.steps, 2, "prepare again"):
         shutil.rmtree(after.folder)
-        with failing(Faults(fake_ptbxl, at, kind)), suppress(WriteError, BadSetting, KeyboardInterrupt):
+        with (
+            failing(Faults(fake_ptbxl, at, kind)),
+            suppress(WriteError, BadSetting, KeyboardInterrupt),
+        ):
             prepare("ptbxl", fake_ptbxl, None)
         assert contents(before.folder) == was
         assert prepare("ptbxl", fake_ptbxl, None).digest == before.digest
         assert leftovers(fake_ptbxl) == []
 
 
-def test_a_record_that_cannot_be_read_is_not_a_copy_that_cannot_be_written(fake_ptbxl: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_record_that_cannot_be_read_is_not_a_copy_that_cannot_be_written(
+    fake_ptbxl: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     plain = ptbxl.read
 
     def read_or_fail(root: Path | None, row: dict[str, Any]) -> Recording:
@@ -185,7 +221,10 @@ def test_a_record_that_cannot_be_read_is_not_a_copy_that_cannot_be_written(fake_
 
     monkeypatch.setattr(ptbxl, "read", read_or_fail)
     copy = prepare("ptbxl", fake_ptbxl, None)
-    assert copy.quarantined.to_dict("list") == {"record": ["00007"], "reason": ["cannot be read (Input/output error)"]}
+    assert copy.quarantined.to_dict("list") == {
+        "record": ["00007"],
+        "reason": ["cannot be read (Input/output error)"],
+    }
     assert len(copy.index) == 29
 
 
@@ -205,8 +244,31 @@ class Place:
 
     def command(self) -> tuple[object, ...]:
         """The same run with a lead setting more."""
-        words = ("--models", TINY, "--tasks", "ptbxl_super", "--weights", "random", "--epochs", 2, "--leads", "12,I", "--limit", 30)
-        return "run", *words, *IN_PROCESS, "--data", self.data, "--prepared", self.folder / "prepared", "--out", self.run
+        words = (
+            "--models",
+            TINY,
+            "--tasks",
+            "ptbxl_super",
+            "--weights",
+            "random",
+            "--epochs",
+            2,
+            "--leads",
+            "12,I",
+            "--limit",
+            30,
+        )
+        return (
+            "run",
+            *words,
+            *IN_PROCESS,
+            "--data",
+            self.data,
+            "--prepared",
+            self.folder / "prepared",
+            "--out",
+            self.run,
+        )
 
 
 IN_PROCESS = ("--in-process",)
@@ -223,7 +285,9 @@ def base(_made_ptbxl: Path, tmp_path_factory: pytest.TempPathFactory) -> Place:
 
 def numbers(run: Path) -> tuple[bytes, dict[str, str]]:
     """The main table, and the hashes of all that cells hold but the time they took."""
-    kept = {str(p): h for p, h in contents(run / "cells").items() if p.suffix in (".parquet", ".npy")}
+    kept = {
+        str(p): h for p, h in contents(run / "cells").items() if p.suffix in (".parquet", ".npy")
+    }
     return read(run).main.to_csv(index=False).encode(), kept
 
 
@@ -234,8 +298,12 @@ def sound(run: Path) -> None:
         assert intact(done.parent)
 
 
-def test_a_run_loses_nothing_and_goes_on(base: Place, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A grid that grows by a cell: the cell that was there stays to the last byte, and the same command completes the table."""
+def test_a_run_loses_nothing_and_goes_on(
+    base: Place, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A grid that grows by a cell: the cell that was there stays to the last byte, and the same
+    command completes the table.
+    """
 
     def fresh(name: str) -> Place:
         shutil.rmtree(tmp_path / name, ignore_errors=True)
@@ -267,7 +335,9 @@ def test_a_run_loses_nothing_and_goes_on(base: Place, tmp_path: Path, capsys: py
         sound(place.run)
 
 
-def test_a_report_is_the_old_one_or_the_new_one(base: Place, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_report_is_the_old_one_or_the_new_one(
+    base: Place, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Drawn after the run grew, over the report of the smaller one."""
     place = Place(Path(shutil.copytree(base.folder, tmp_path / "place")), base.data)
     assert typed("report", place.run, "--to", tmp_path / "old") == 0

@@ -1,4 +1,6 @@
-"""Bad models through `--models path.py`, in processes as a person starts them: each costs its own cells and no others."""
+"""Bad models through `--models path.py`, in processes as a person starts them: each costs its own
+cells and no others.
+"""
 
 import json
 import os
@@ -47,31 +49,54 @@ def build(weights=None):
     return Twisted()
 """
 Kinds = dict[str, tuple[dict[str, str], str]]
-"""Name of a bad model -> its twist, and what the reason of its failure holds (either side of a bar)."""
+"""Name of a bad model -> its twist, and what the reason of its failure holds (either side of a
+bar).
+"""
 RAISING: Kinds = {
     "lacking": ({"at_import": "import no_such_package"}, "No module named 'no_such_package'"),
     "misspelt": ({"at_import": "def (:"}, "SyntaxError"),
     "leaving": ({"at_import": "sys.exit(0)"}, "SystemExit"),
-    "raising": ({"before": "raise RuntimeError('no kernel\\n\\x1b[31m' + 'x' * 10_000_000)"}, "RuntimeError: no kernel U+001B[31mxxx"),
+    "raising": (
+        {"before": "raise RuntimeError('no kernel\\n\\x1b[31m' + 'x' * 10_000_000)"},
+        "RuntimeError: no kernel U+001B[31mxxx",
+    ),
     "greedy": ({"before": "torch.empty(10**15)"}, "not enough memory|can't allocate memory"),
     "restless": ({"before": "self.norm.weight.data.mul_(1.001)"}, "the frozen encoder changed"),
-    "unsure": ({"after": "found = found._replace(pooled=found.pooled * torch.nan)"}, "are not finite"),
-    "flat": ({"after": "found = found._replace(pooled=found.pooled[0])"}, "the network gave (96,) float32 where Features.pooled is"),
-    "whole": ({"after": "found = found._replace(pooled=found.pooled.long())"}, "int64 where Features.pooled is"),
+    "unsure": (
+        {"after": "found = found._replace(pooled=found.pooled * torch.nan)"},
+        "are not finite",
+    ),
+    "flat": (
+        {"after": "found = found._replace(pooled=found.pooled[0])"},
+        "the network gave (96,) float32 where Features.pooled is",
+    ),
+    "whole": (
+        {"after": "found = found._replace(pooled=found.pooled.long())"},
+        "int64 where Features.pooled is",
+    ),
     "empty": ({"after": "found = None"}, "the network gave NoneType where Features.pooled is"),
 }
-FLOOD = "[os.write(fd, b'0123456789' * 10**5) for _ in range(50) for fd in (1, 2)]; raise ValueError('drowned')"
+FLOOD = (
+    "[os.write(fd, b'0123456789' * 10**5) for _ in range(50) for fd in (1, 2)]; raise "
+    "ValueError('drowned')"
+)
 CHILD = "subprocess.Popen(['sleep', '60']); input('a question')"
 BABBLE = (
-    "[os.write(fd, b'garbage\\n') for fd in range(3, 64) if os.path.exists(f'/proc/self/fd/{fd}') and 'pipe' in "
-    "os.readlink(f'/proc/self/fd/{fd}') and int(open(f'/proc/self/fdinfo/{fd}').read().split('flags:')[1].split()[0], 8) & 3 == 1]"
+    "[os.write(fd, b'garbage\\n') for fd in range(3, 64) if os.path.exists(f'/proc/self/fd/{fd}') "
+    "and 'pipe' in "
+    "os.readlink(f'/proc/self/fd/{fd}') and "
+    "int(open(f'/proc/self/fdinfo/{fd}').read().split('flags:')[1].split()[0], 8) & 3 == 1]"
 )
 ENDING: Kinds = {
     "aborting": ({"at_import": "os.abort()"}, "its process was killed by SIGABRT"),
-    "killed": ({"before": "os.kill(os.getpid(), 9)"}, "its process was killed by SIGKILL (memory may have run out)"),
+    "killed": (
+        {"before": "os.kill(os.getpid(), 9)"},
+        "its process was killed by SIGKILL (memory may have run out)",
+    ),
     "quitting": ({"before": "sys.exit(0)"}, "its process ended with exit code"),
     "endless": ({"before": "while True: time.sleep(0.01)"}, "no progress for 4 s"),
-    "gripping": ({"before": "10**10**8"}, "no progress for 4 s"),  # in C, with the interpreter's lock held
+    # in C, with the interpreter's lock held
+    "gripping": ({"before": "10**10**8"}, "no progress for 4 s"),
     "closing": ({"before": "os.closerange(3, 256)"}, "its process ended with exit code"),
     "babbling": ({"before": BABBLE}, "pipe of its events"),
     "flooding": ({"before": FLOOD}, "ValueError: drowned"),
@@ -79,9 +104,13 @@ ENDING: Kinds = {
 }
 
 
-def plug_in(folder: Path, name: str, at_import: str = "", before: str = "pass", after: str = "pass") -> Path:
+def plug_in(
+    folder: Path, name: str, at_import: str = "", before: str = "pass", after: str = "pass"
+) -> Path:
     path = folder / f"{name}.py"
-    path.write_text(PLUG_IN.format(name=name, tiny=str(TINY), at_import=at_import, before=before, after=after))
+    path.write_text(
+        PLUG_IN.format(name=name, tiny=str(TINY), at_import=at_import, before=before, after=after)
+    )
     return path
 
 
@@ -103,9 +132,13 @@ def copies(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("copies")
 
 
-def run(models: list[Path], out: Path, copies: Path, *words: str) -> "subprocess.CompletedProcess[str]":
+def run(
+    models: list[Path], out: Path, copies: Path, *words: str
+) -> "subprocess.CompletedProcess[str]":
     paths = ",".join(map(str, models))
-    return ecgbench("run", "--models", paths, *USUAL, "--prepared", str(copies), "--out", str(out), *words)
+    return ecgbench(
+        "run", "--models", paths, *USUAL, "--prepared", str(copies), "--out", str(out), *words
+    )
 
 
 def failures(done: "subprocess.CompletedProcess[str]") -> list[str]:
@@ -116,8 +149,12 @@ def reasons(out: Path) -> dict[str, dict[str, str]]:
     return {p.parts[-3]: json.loads(p.read_text()) for p in (out / "reasons").rglob("*.json")}
 
 
-def the_others_finished(done: "subprocess.CompletedProcess[str]", out: Path, expected: dict[str, str]) -> None:
-    """tiny, first and last of the run, has its numbers; each of `expected` has one line that says why, and a report names what lacks."""
+def the_others_finished(
+    done: "subprocess.CompletedProcess[str]", out: Path, expected: dict[str, str]
+) -> None:
+    """tiny, first and last of the run, has its numbers; each of `expected` has one line that says
+    why, and a report names what lacks.
+    """
     assert done.returncode == 1, done.stderr
     assert "Traceback" not in done.stdout + done.stderr
     assert len(done.stdout) + len(done.stderr) < 60_000
@@ -144,9 +181,13 @@ def the_others_finished(done: "subprocess.CompletedProcess[str]", out: Path, exp
 
 
 def zoo(kinds: Kinds, folder: Path, copies: Path, *words: str) -> Path:
-    """A run of tiny, each bad model, and another good one, whose outcome is checked; returns its folder."""
+    """A run of tiny, each bad model, and another good one, whose outcome is checked; returns its
+    folder.
+    """
     bad = [plug_in(folder, name, **twist) for name, (twist, _) in kinds.items()]
-    done = run([TINY, *bad, plug_in(folder, "later")], folder / "run", copies, "--leads", "12", *words)
+    done = run(
+        [TINY, *bad, plug_in(folder, "later")], folder / "run", copies, "--leads", "12", *words
+    )
     the_others_finished(done, folder / "run", {name: reason for name, (_, reason) in kinds.items()})
     return folder / "run"
 
@@ -157,8 +198,12 @@ def test_a_model_that_raises_costs_its_own_cells_only(tmp_path: Path, copies: Pa
     assert not (out / "logs").exists()
 
 
-def test_a_model_that_ends_or_hangs_its_process_costs_its_own_cells_only(tmp_path: Path, copies: Path) -> None:
-    """Also one whose 100 MB of output go to a log of one, and one whose child holds its streams open and who asks standard input."""
+def test_a_model_that_ends_or_hangs_its_process_costs_its_own_cells_only(
+    tmp_path: Path, copies: Path
+) -> None:
+    """Also one whose 100 MB of output go to a log of one, and one whose child holds its streams
+    open and who asks standard input.
+    """
     out = zoo(ENDING, tmp_path, copies, "--cell-timeout", "4")
     given = reasons(out)
     assert all(given[name]["log"] for name in ("aborting", "closing", "flooding", "parent"))
@@ -170,12 +215,17 @@ def test_a_model_that_ends_or_hangs_its_process_costs_its_own_cells_only(tmp_pat
 
 def test_what_fails_at_one_set_of_leads_costs_that_cell(tmp_path: Path, copies: Path) -> None:
     """Even where it takes the process with it while all sets of leads are computed together."""
-    picky = plug_in(tmp_path, "picky", before="signal[:, 1].any() or os.abort()")  # lead II, blank at lead I alone
+    # lead II, blank at lead I alone
+    picky = plug_in(tmp_path, "picky", before="signal[:, 1].any() or os.abort()")
     out = tmp_path / "run"
     done = run([picky], out, copies, "--leads", "I,II,I+II")
     assert done.returncode == 1
     study = read(out)
-    assert dict(zip(study.cells["setting"], study.cells["status"], strict=True)) == {"I": "failed", "II": "ok", "I+II": "ok"}
+    assert dict(zip(study.cells["setting"], study.cells["status"], strict=True)) == {
+        "I": "failed",
+        "II": "ok",
+        "I+II": "ok",
+    }
     (line,) = failures(done)
     assert "demo · picky · I" in line
     assert "its process was killed by SIGABRT" in line
@@ -196,15 +246,25 @@ def test_what_fails_at_one_set_of_leads_costs_that_cell(tmp_path: Path, copies: 
         (lambda f: f.pooled.long(), "(2, 4) int64"),
     ],
 )
-def test_features_are_checked_where_they_come_from(twist: Callable[[Features], object], came: str | None) -> None:
+def test_features_are_checked_where_they_come_from(
+    twist: Callable[[Features], object], came: str | None
+) -> None:
     class Odd(nn.Module):
         def forward(self, signal: torch.Tensor, measured: torch.Tensor) -> object:
             return twist(Features(signal, signal[:, :4].mean(2)))
 
     contract = InputContract(
-        name="paper", fs=100, seconds=1, leads=LEADS, unit="mV", filter=None, normalisation="none", fill="before",
-        policy="zero", absent="0 mV",
-    )  # fmt: skip
+        name="paper",
+        fs=100,
+        seconds=1,
+        leads=LEADS,
+        unit="mV",
+        filter=None,
+        normalisation="none",
+        fill="before",
+        policy="zero",
+        absent="0 mV",
+    )
     encoder = Encoder(Odd(), contract, Policy.of("zero", lambda: None), dim=4)  # type: ignore[arg-type, return-value]
     view, wanted = torch.ones(12, 200).numpy(), {(1 << 12) - 1: torch.arange(2).numpy()}
     if came is None:

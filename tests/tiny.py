@@ -1,6 +1,8 @@
-"""Tiny: two strided convolutions over twelve filled leads, small enough for tests. Enters as `--models tests/tiny.py`.
+"""Tiny: two strided convolutions over twelve filled leads, small enough for tests. Enters as
+`--models tests/tiny.py`.
 
-A whole plug-in: a docstring, a card, a network and `build`. It learns the demo a little and says nothing about hearts.
+A whole plug-in: a docstring, a card, a network and `build`. It learns the demo a little and says
+nothing about hearts.
 """
 
 from pathlib import Path
@@ -55,7 +57,9 @@ class Tiny(nn.Module):
             nn.init.kaiming_normal_(conv.weight, nonlinearity="relu")
 
     def forward(self, signal: Tensor, measured: Tensor) -> Features:
-        """signal (batch, 12, time) mV, measured (batch, 12), which a padded network does not read -> Features."""
+        """signal (batch, 12, time) mV, measured (batch, 12), which a padded network does not read
+        -> Features.
+        """
         x = F.gelu(self.second(F.gelu(self.first(signal)))).transpose(1, 2)
         tokens = torch.cat([x, (x - x.mean(1, keepdim=True)).abs()], 2)
         return Features(tokens, self.norm(tokens.mean(1)))

@@ -1,4 +1,6 @@
-"""ECG-CPC as one would first write it down: convolutions and S4 layers whose kernel is computed in every call, from the state dict."""
+"""ECG-CPC as one would first write it down: convolutions and S4 layers whose kernel is computed in
+every call, from the state dict.
+"""
 
 import torch
 import torch.nn.functional as F
@@ -6,12 +8,16 @@ from torch import Tensor
 
 
 def features(state: dict[str, Tensor], x: Tensor) -> Tensor:
-    """x (batch, 12, time) -> (batch, 512), with the weights of the state dict of `ecgbench.models.ecgcpc.Cpc`."""
+    """x (batch, 12, time) -> (batch, 512), with the weights of the state dict of
+    `ecgbench.models.ecgcpc.Cpc`.
+    """
     for layer in range(4):
         x = conv_layer(state, f"encoder.layers.{layer}", x, stride=2 if layer == 0 else 1)
     for layer in range(4):
         x = x + s4_layer(state, f"predictor.predictor.s4_layers.{layer}", x)
-        weight, bias = (state[f"predictor.predictor.norms.{layer}.{part}"] for part in ("weight", "bias"))
+        weight, bias = (
+            state[f"predictor.predictor.norms.{layer}.{part}"] for part in ("weight", "bias")
+        )
         x = F.layer_norm(x.transpose(1, 2), (512,), weight, bias, eps=1e-5).transpose(1, 2)
     return x.mean(dim=2)
 
@@ -20,19 +26,30 @@ def conv_layer(state: dict[str, Tensor], name: str, x: Tensor, stride: int) -> T
     weight = state[f"{name}.0.weight"]
     x = F.conv1d(x, weight, stride=stride, padding=(weight.shape[2] - 1) // 2)
     mean, var = state[f"{name}.1.running_mean"], state[f"{name}.1.running_var"]
-    x = F.batch_norm(x, mean, var, state[f"{name}.1.weight"], state[f"{name}.1.bias"], training=False, eps=1e-5)
+    x = F.batch_norm(
+        x, mean, var, state[f"{name}.1.weight"], state[f"{name}.1.bias"], training=False, eps=1e-5
+    )
     return F.relu(x)
 
 
 def s4_layer(state: dict[str, Tensor], name: str, u: Tensor) -> Tensor:
     """(batch, 512, token) -> the same shape."""
     length = u.shape[2]
-    taps = kernel({part: state[f"{name}.kernel.kernel.{part}"] for part in ("C", "log_dt", "B", "P", "Q", "w", "omega", "z")}, length)
+    taps = kernel(
+        {
+            part: state[f"{name}.kernel.kernel.{part}"]
+            for part in ("C", "log_dt", "B", "P", "Q", "w", "omega", "z")
+        },
+        length,
+    )
     product = torch.fft.rfft(u, n=2 * length) * torch.fft.rfft(taps, n=2 * length)
     y = torch.fft.irfft(product, n=2 * length)[:, :, :length]
     y = y + state[f"{name}.D"][0, :, None] * u
     y = F.gelu(y)
-    y = torch.matmul(state[f"{name}.output_linear.0.weight"], y) + state[f"{name}.output_linear.0.bias"]
+    y = (
+        torch.matmul(state[f"{name}.output_linear.0.weight"], y)
+        + state[f"{name}.output_linear.0.bias"]
+    )
     return y[:, :512] * torch.sigmoid(y[:, 512:])
 
 

@@ -1,4 +1,6 @@
-"""ECGFM-KED's encoder as one would first write it down: convolution, batch norm, ReLU, block by block, from the state dict."""
+"""ECGFM-KED's encoder as one would first write it down: convolution, batch norm, ReLU, block by
+block, from the state dict.
+"""
 
 import torch
 import torch.nn.functional as F
@@ -6,7 +8,9 @@ from torch import Tensor
 
 
 def features(state: dict[str, Tensor], x: Tensor) -> Tensor:
-    """x (batch, 12, time) -> (batch, 768), with the weights of the state dict of `ecgbench.models.ecgfmked.Ked`."""
+    """x (batch, 12, time) -> (batch, 768), with the weights of the state dict of
+    `ecgbench.models.ecgfmked.Ked`.
+    """
     x = F.relu(conv_norm(state, "0", x, stride=2))
     x = F.relu(conv_norm(state, "1", x))
     x = F.relu(conv_norm(state, "2", x))
@@ -19,7 +23,9 @@ def features(state: dict[str, Tensor], x: Tensor) -> Tensor:
 
 
 def bottleneck(state: dict[str, Tensor], name: str, x: Tensor, stride: int) -> Tensor:
-    """1x1, 5 with the stride, 1x1; the shortcut is pooled where there is a stride and convolved where the width changes."""
+    """1x1, 5 with the stride, 1x1; the shortcut is pooled where there is a stride and convolved
+    where the width changes.
+    """
     out = F.relu(conv_norm(state, f"{name}.convs.0", x))
     out = F.relu(conv_norm(state, f"{name}.convs.1", out, stride))
     out = conv_norm(state, f"{name}.convs.2", out)
@@ -34,7 +40,9 @@ def conv_norm(state: dict[str, Tensor], name: str, x: Tensor, stride: int = 1) -
     weight = state[f"{name}.0.weight"]
     x = F.conv1d(x, weight, stride=stride, padding=(weight.shape[2] - 1) // 2)
     mean, var = state[f"{name}.1.running_mean"], state[f"{name}.1.running_var"]
-    return F.batch_norm(x, mean, var, state[f"{name}.1.weight"], state[f"{name}.1.bias"], training=False, eps=1e-5)
+    return F.batch_norm(
+        x, mean, var, state[f"{name}.1.weight"], state[f"{name}.1.bias"], training=False, eps=1e-5
+    )
 
 
 def halved(x: Tensor) -> Tensor:

@@ -1,4 +1,6 @@
-"""ECG-JEPA read plainly from its tables of layers: torch's own functions, one after another, nothing kept between calls."""
+"""ECG-JEPA read plainly from its tables of layers: torch's own functions, one after another,
+nothing kept between calls.
+"""
 
 import math
 
@@ -21,7 +23,9 @@ def features(state: dict[str, Tensor], x: Tensor) -> Tensor:
 
 
 def allowed(leads: int) -> Tensor:
-    """(token, token) bool: whether the token of a row attends to that of a column, which shares its lead or its time."""
+    """(token, token) bool: whether the token of a row attends to that of a column, which shares its
+    lead or its time.
+    """
     mask = torch.zeros(leads * PATCHES, leads * PATCHES, dtype=torch.bool)
     for a in range(leads):
         for s in range(PATCHES):
@@ -39,7 +43,9 @@ def block(state: dict[str, Tensor], name: str, x: Tensor, mask: Tensor) -> Tenso
 
 def attention(state: dict[str, Tensor], name: str, x: Tensor, mask: Tensor) -> Tensor:
     """16 heads of 48 under the mask."""
-    q, k, v = F.linear(x, state[name + "qkv.weight"]).unflatten(-1, (3, HEADS, 48)).permute(2, 0, 3, 1, 4)
+    q, k, v = (
+        F.linear(x, state[name + "qkv.weight"]).unflatten(-1, (3, HEADS, 48)).permute(2, 0, 3, 1, 4)
+    )
     scores = q @ k.transpose(-1, -2) / math.sqrt(48)
     weights = torch.softmax(scores.masked_fill(~mask, -torch.inf), -1)
     return linear(state, name + "proj", (weights @ v).transpose(1, 2).flatten(2))

@@ -1,4 +1,6 @@
-"""The room of adapters: how missing leads are filled. `native` is no file: the network itself reads `measured`."""
+"""The room of adapters: how missing leads are filled. `native` is no file: the network itself reads
+`measured`.
+"""
 
 from ecgbench.room import Room
 

@@ -1,7 +1,8 @@
 """Copy: a missing lead copies the nearest measured one of its kind.
 
-A limb lead: the nearest in frontal angle, inverted where the angle between the two exceeds 90 degrees. A chest lead: the
-nearest by number. Ties go to the first in clinical order. None of its kind measured: 0 mV.
+A limb lead: the nearest in frontal angle, inverted where the angle between the two exceeds 90
+degrees. A chest lead: the nearest by number. Ties go to the first in clinical order. None of its
+kind measured: 0 mV.
 """
 
 import numpy as np

@@ -1,4 +1,6 @@
-"""Einthoven: what the measured limb leads determine exactly, the rest 0 mV (Einthoven 1912, Goldberger 1942)."""
+"""Einthoven: what the measured limb leads determine exactly, the rest 0 mV (Einthoven 1912,
+Goldberger 1942).
+"""
 
 import numpy as np
 

@@ -8,7 +8,9 @@ from ecgbench.adapt import State
 
 
 def fit(signals: Iterable[np.ndarray], leads: tuple[str, ...]) -> State:
-    """signals: (12, time) mV of every training record, rows in the order of `leads` -> {"mean": (12,) mV}."""
+    """signals: (12, time) mV of every training record, rows in the order of `leads` -> {"mean":
+    (12,) mV}.
+    """
     averages = np.array([signal.mean(axis=1, dtype=np.float64) for signal in signals])
     return {"mean": averages.mean(axis=0)}
 

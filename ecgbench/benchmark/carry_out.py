@@ -1,4 +1,6 @@
-"""Carries one job out in this process, whatever its kind. Engines call it, most of them in a process of its own."""
+"""Carries one job out in this process, whatever its kind. Engines call it, most of them in a
+process of its own.
+"""
 
 import traceback
 from typing import Any
@@ -15,7 +17,8 @@ from ecgbench.results.store import Store
 
 
 def carry_out(job: Job, emit: Emit, alone: bool = False) -> None:
-    """Do a job and emit its events. An error that stops the whole run is an event too; it is not raised.
+    """Do a job and emit its events. An error that stops the whole run is an event too; it is not
+    raised.
 
     `alone`: the job comes from no run, so it writes plan.json itself.
     """
@@ -42,10 +45,12 @@ def _answer(job: Job, reporter: Reporter) -> dict[str, Any]:
 
 
 def look(model: str, weights: str | None, contract: str) -> dict[str, Any]:
-    """Import a model and read its card; with `weights`, load them too, so that a mistake is found before hours of work.
+    """Import a model and read its card; with `weights`, load them too, so that a mistake is found
+    before hours of work.
 
-    Returns {"policy": that of `contract`}, or None in its place where the model cannot be imported: its cells will fail later.
-    EcgbenchError for a contract that the card does not have and weights that do not match.
+    Returns {"policy": that of `contract`}, or None in its place where the model cannot be imported:
+    its cells will fail later. EcgbenchError for a contract that the card does not have and weights
+    that do not match.
     """
     try:
         card = models.get(model).CARD

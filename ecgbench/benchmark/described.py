@@ -7,7 +7,17 @@ from ecgbench.cards import facts
 from ecgbench.cells import RELEASED
 from ecgbench.prepared.subset import Selection
 
-_CARD = ("title", "summary", "paper", "licence", "parameters", "origin", "objective", "corpora", "choices")
+_CARD = (
+    "title",
+    "summary",
+    "paper",
+    "licence",
+    "parameters",
+    "origin",
+    "objective",
+    "corpora",
+    "choices",
+)
 """Facts of a card that reports read."""
 
 
@@ -15,11 +25,14 @@ def network_facts(evaluation: Evaluation) -> dict[str, Any]:
     """Facts of a network, its weights and its contract."""
     network = evaluation.network
     described = {
-        "name": network.name, **{k: facts(network.card)[k] for k in _CARD},
-        "weights": network.weights, "weights_sha256": network.sha256,
-        "weights_source": dict(network.source), "contract": facts(evaluation.contract),
+        "name": network.name,
+        **{k: facts(network.card)[k] for k in _CARD},
+        "weights": network.weights,
+        "weights_sha256": network.sha256,
+        "weights_source": dict(network.source),
+        "contract": facts(evaluation.contract),
         "precision": network.precision,
-    }  # fmt: skip
+    }
     known = {RELEASED, *(w.name for w in network.card.weights)}
     if network.source.get("name") not in known:
         described["corpora"] = []  # a file of the user: what it was trained on is not known
@@ -32,16 +45,26 @@ def dataset_facts(selection: Selection) -> dict[str, Any]:
     card = facts(prepared.card)
     tasks = {
         task.name: {
-            "title": task.title, "dataset": prepared.name, "evaluation_only": task.parent is not None,
+            "title": task.title,
+            "dataset": prepared.name,
+            "evaluation_only": task.parent is not None,
             "n_labels": len(task.labels),
         }
         for task in prepared.card.tasks
-    }  # fmt: skip
+    }
     patients = sorted(set(test["patient"]))
     return {
-        "name": prepared.name, **{k: card[k] for k in ("title", "version", "doi", "licence", "synthetic")},
-        "records": len(index), "records_prepared": len(prepared.index), "records_release": prepared.card.records,
-        "limit": selection.limit, "digest": prepared.digest, "flat": int((index["flat"] != "").sum()),
-        "test_records": len(test), "test_patients": len(patients), "tasks": tasks,
-        "quarantined": prepared.quarantined[["record", "reason"]].to_dict("records"), "patients": patients,
-    }  # fmt: skip
+        "name": prepared.name,
+        **{k: card[k] for k in ("title", "version", "doi", "licence", "synthetic")},
+        "records": len(index),
+        "records_prepared": len(prepared.index),
+        "records_release": prepared.card.records,
+        "limit": selection.limit,
+        "digest": prepared.digest,
+        "flat": int((index["flat"] != "").sum()),
+        "test_records": len(test),
+        "test_patients": len(patients),
+        "tasks": tasks,
+        "quarantined": prepared.quarantined[["record", "reason"]].to_dict("records"),
+        "patients": patients,
+    }

@@ -1,4 +1,6 @@
-"""Which device a run computes on, without torch, which takes a second to import and is needed by the workers only."""
+"""Which device a run computes on, without torch, which takes a second to import and is needed by
+the workers only.
+"""
 
 import shutil
 import subprocess
@@ -7,7 +9,9 @@ from ecgbench.errors import BadSetting
 
 
 def choose(device: str) -> str:
-    """`auto` becomes "cuda" where an NVIDIA GPU answers, else "cpu"; BadSetting for anything else."""
+    """`auto` becomes "cuda" where an NVIDIA GPU answers, else "cpu"; BadSetting for anything
+    else.
+    """
     kind, colon, number = device.partition(":")
     if device == "auto":
         return "cuda" if gpus() else "cpu"

@@ -1,4 +1,6 @@
-"""Models whose numbers cannot be trusted: one file each in the run folder, for later jobs and for other runs in that folder."""
+"""Models whose numbers cannot be trusted: one file each in the run folder, for later jobs and for
+other runs in that folder.
+"""
 
 import json
 from pathlib import Path
@@ -12,12 +14,20 @@ from ecgbench.room import folder_name
 
 
 def identity(evaluation: Evaluation) -> str:
-    """Hash of the network, its weights, its contract and a plug-in's file: a changed model is tried again."""
+    """Hash of the network, its weights, its contract and a plug-in's file: a changed model is tried
+    again.
+    """
     network = evaluation.network
-    return key({
-        "model": network.name, "source": models.ROOM.source_hash(network.name), "features": FEATURES, "weights": network.sha256,
-        "precision": network.precision, "contract": facts(evaluation.contract),
-    })  # fmt: skip
+    return key(
+        {
+            "model": network.name,
+            "source": models.ROOM.source_hash(network.name),
+            "features": FEATURES,
+            "weights": network.sha256,
+            "precision": network.precision,
+            "contract": facts(evaluation.contract),
+        }
+    )
 
 
 def file(run: Path, model: str) -> Path:
@@ -27,11 +37,16 @@ def file(run: Path, model: str) -> Path:
 
 def disqualify(run: Path, model: str, model_identity: str, reason: str, trace: str) -> None:
     """Store why no number of a model can be trusted; `model_identity`: see `identity`."""
-    put(file(run, model), as_json({"model": model, "identity": model_identity, "reason": reason, "trace": trace}))
+    put(
+        file(run, model),
+        as_json({"model": model, "identity": model_identity, "reason": reason, "trace": trace}),
+    )
 
 
 def reason_against(run: Path, model: str, model_identity: str) -> str | None:
-    """Why a model is disqualified, None where it is not. The file of another model of that name is removed."""
+    """Why a model is disqualified, None where it is not. The file of another model of that name is
+    removed.
+    """
     path = file(run, model)
     try:
         document = json.loads(path.read_text())

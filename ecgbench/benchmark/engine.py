@@ -31,11 +31,15 @@ class Setup:
     patience: float
     """Seconds without an event after which a job counts as dead."""
     show: Callable[[Event], None]
-    """Takes events of `events.SHOWN` at once. For an engine whose jobs run in this process and would show them too late."""
+    """Takes events of `events.SHOWN` at once. For an engine whose jobs run in this process and
+    would show them too late.
+    """
 
 
 class Engine(Protocol):
-    """Carries jobs out, wherever that is. A job's events end with Over, Stopped or Died, exactly one of them."""
+    """Carries jobs out, wherever that is. A job's events end with Over, Stopped or Died, exactly
+    one of them.
+    """
 
     @property
     def slots(self) -> int:
@@ -45,14 +49,18 @@ class Engine(Protocol):
         """Take a job; called only while fewer than `slots` are in flight."""
 
     def events(self, timeout: float) -> Iterable[Event]:
-        """What happened since the last call; where nothing did, waits for `timeout` seconds at most."""
+        """What happened since the last call; where nothing did, waits for `timeout` seconds at
+        most.
+        """
 
     def close(self) -> None:
         """End all that it started, in any state."""
 
 
 def ask(engine: Engine, job: Job) -> dict[str, Any]:
-    """The answer of a look or a measurement; {"failed": reason} where its process died. EcgbenchError for what stops the run."""
+    """The answer of a look or a measurement; {"failed": reason} where its process died.
+    EcgbenchError for what stops the run.
+    """
     engine.submit(job)
     while True:
         for event in engine.events(POLL):

@@ -42,7 +42,9 @@ class Evaluation:
     store: Store
     watcher: Watcher
     before_tuning: "Evaluation | None" = None
-    """This evaluation with the weights from which its network was fine-tuned. Keys are made of those, which are known before training."""
+    """This evaluation with the weights from which its network was fine-tuned. Keys are made of
+    those, which are known before training.
+    """
     _caches: dict[str, FeatureCache] = field(default_factory=dict)
     _policies: dict[str, Policy] = field(default_factory=dict)
     _rows: dict[tuple[LeadSetting, Draw], np.ndarray] = field(default_factory=dict)
@@ -50,11 +52,15 @@ class Evaluation:
     _path: str = ""
 
     def recordings(self) -> View:
-        """The recordings as the contract's filter and rate make them; made at the first call, with progress."""
+        """The recordings as the contract's filter and rate make them; made at the first call, with
+        progress.
+        """
         if self._view is None:
             view = View(self.selection.prepared, self.contract)
             missing = view.missing(list(self.selection.index["record"]))
-            with self.watcher.stage(f"{self.name}: filter and resample", len(missing), "records") as advance:
+            with self.watcher.stage(
+                f"{self.name}: filter and resample", len(missing), "records"
+            ) as advance:
                 for start in range(0, len(missing), BATCH):
                     view.fill(missing[start : start + BATCH])
                     advance(len(missing[start : start + BATCH]))
@@ -78,10 +84,15 @@ class Evaluation:
         view = self.recordings()
         for split in SPLITS:
             named = self.table.loc[self.table["split"] == split, "record"].items()
-            counted = [(int(str(p)), str(r), self.contract.windows(view.length(r))) for p, r in named]
+            counted = [
+                (int(str(p)), str(r), self.contract.windows(view.length(r))) for p, r in named
+            ]
             by_split[split] = [r for r in counted if r[2] > 0]
             if not by_split[split]:
-                raise BadSetting(f"{self.name}: no {split} record is as long as one window of {self.contract.seconds} s")
+                raise BadSetting(
+                    f"{self.name}: no {split} record is as long as one window of "
+                    f"{self.contract.seconds} s"
+                )
         return by_split
 
     @property
@@ -103,21 +114,35 @@ class Evaluation:
     def _training(self) -> TrainingSplit:
         index = self.selection.prepared.index
         allowed = frozenset(index.loc[index["split"] == "train", "record"])
-        return TrainingSplit(allowed, lambda: ((r, self.recordings().get(r)) for _, r, _ in self.records["train"]))
+        return TrainingSplit(
+            allowed, lambda: ((r, self.recordings().get(r)) for _, r, _ in self.records["train"])
+        )
 
     def refusal(self, cell: Cell, scoring: Scoring) -> str | None:
         """A sentence when a cell cannot run, else None."""
         if cell.policy != NATIVE:
             return None
         if not self.network.card.native:
-            return f"{self.network.card.title} reads all of its leads at once; policy native is not for it"
+            return (
+                f"{self.network.card.title} reads all of its leads at once; policy native is "
+                f"not for it"
+            )
         if isinstance(cell.setting, Fixed):
             return self.contract.refuses(cell.setting.subset)
         blind = self.blind(cell, scoring)
-        return f"{self.network.card.title} sees nothing of {cell.setting} in {blind:.0%} of the records" if blind else None
+        return (
+            (
+                f"{self.network.card.title} sees nothing of {cell.setting} in {blind:.0%} of the "
+                f"records"
+            )
+            if blind
+            else None
+        )
 
     def blind(self, cell: Cell, scoring: Scoring) -> float:
-        """Share of test windows in which no measured sample reaches the network, directly or through the policy."""
+        """Share of test windows in which no measured sample reaches the network, directly or
+        through the policy.
+        """
         _, _, masks = rows.decode(self.rows(cell, scoring))
         kinds, counts = np.unique(masks, return_counts=True)
         seen = [self._sees(bits_to_mask(m), self.policy(cell.policy)) for m in kinds]
@@ -127,8 +152,15 @@ class Evaluation:
         own = rows_of(self.contract.leads)
         if policy.fill is None or measured[own].any():
             return bool(measured[own].any())
-        noise = [rng("blind", i).normal(size=(len(measured), 8)).astype(np.float32) for i in range(2)]
-        a, b = (policy.fill(np.where(measured[:, None], x, np.float32(np.nan)), measured, policy.state)[own] for x in noise)
+        noise = [
+            rng("blind", i).normal(size=(len(measured), 8)).astype(np.float32) for i in range(2)
+        ]
+        a, b = (
+            policy.fill(np.where(measured[:, None], x, np.float32(np.nan)), measured, policy.state)[
+                own
+            ]
+            for x in noise
+        )
         return not np.array_equal(a, b)
 
     def rows(self, cell: Cell, scoring: Scoring) -> np.ndarray:
@@ -141,7 +173,8 @@ class Evaluation:
     def choose_path(self) -> str:
         """Choose once how the network computes, and return it: "eager" or "compiled".
 
-        The choice depends on the records alone, never on the work that is left: the results of the two differ in the last bits.
+        The choice depends on the records alone, never on the work that is left: the results of the
+        two differ in the last bits.
         """
         if not self._path:
             windows = sum(w for records in self.records.values() for _, _, w in records)
@@ -154,12 +187,23 @@ class Evaluation:
         contract = {k: v for k, v in facts(self.contract).items() if k != "absent"}
         own = {} if policy == NATIVE else {"policy_source": adapters.ROOM.source_hash(policy)}
         return {
-            "source": models.ROOM.source_hash(self.network.name), **own, "features": FEATURES, "preprocess": preprocess.VERSION,
-            "dataset": self.selection.prepared.name, "data": self.selection.signals, "model": self.network.name,
-            "weights": self.network.sha256, "contract": contract, "precision": self.network.precision, "path": self.choose_path(),
+            "source": models.ROOM.source_hash(self.network.name),
+            **own,
+            "features": FEATURES,
+            "preprocess": preprocess.VERSION,
+            "dataset": self.selection.prepared.name,
+            "data": self.selection.signals,
+            "model": self.network.name,
+            "weights": self.network.sha256,
+            "contract": contract,
+            "precision": self.network.precision,
+            "path": self.choose_path(),
             "policy": policy,
-            "policy_state": {k: hashlib.sha256(np.ascontiguousarray(v).tobytes()).hexdigest() for k, v in sorted(state.items())},
-        }  # fmt: skip
+            "policy_state": {
+                k: hashlib.sha256(np.ascontiguousarray(v).tobytes()).hexdigest()
+                for k, v in sorted(state.items())
+            },
+        }
 
     @property
     def features_folder(self) -> Path:
@@ -176,13 +220,17 @@ class Evaluation:
     def compute(self, policy: str, wanted: np.ndarray, what: str, singly: bool = False) -> None:
         """Compute what is missing of `wanted`, with progress; `singly`: see Encoder."""
         cache = self.cache(policy)
-        encoder = Encoder(self.network.encoder, self.contract, self.policy(policy), singly, self.network.card.dim)
+        encoder = Encoder(
+            self.network.encoder, self.contract, self.policy(policy), singly, self.network.card.dim
+        )
         missing = cache.missing(wanted)
         with self.watcher.stage(f"{self.name}: {what}", len(missing), "windows") as advance:
             cache.compute(encoder, self.recordings(), missing, advance)
 
     def training_rows(self, fit: Fit, training: Training) -> dict[str, list[np.ndarray]]:
-        """Rows of work that a linear fit needs: of "train" one array per epoch, or one of everything; of "val" one array."""
+        """Rows of work that a linear fit needs: of "train" one array per epoch, or one of
+        everything; of "val" one array.
+        """
         learn, check = self.records["train"], self.records["val"]
         if training.leads == "all":
             return {"train": [rows.complete(learn)], "val": [rows.complete(check)]}
@@ -190,25 +238,50 @@ class Evaluation:
 
         def shown(position: int, record: str, windows: int, epoch: int) -> np.ndarray:
             window = rng("window", fit.seed, epoch, record).integers(windows, size=1)
-            return rows.encode(position, window, np.array([training_leads(seen, "train leads", fit.seed, epoch, record)]))
+            return rows.encode(
+                position,
+                window,
+                np.array([training_leads(seen, "train leads", fit.seed, epoch, record)]),
+            )
 
-        epochs = [np.concatenate([shown(p, r, w, epoch) for p, r, w in learn]) for epoch in range(training.epochs)]
-        fixed = [rows.encode(p, np.arange(w), np.full(w, training_leads(seen, "validation leads", r))) for p, r, w in check]
+        epochs = [
+            np.concatenate([shown(p, r, w, epoch) for p, r, w in learn])
+            for epoch in range(training.epochs)
+        ]
+        fixed = [
+            rows.encode(p, np.arange(w), np.full(w, training_leads(seen, "validation leads", r)))
+            for p, r, w in check
+        ]
         return {"train": epochs, "val": [np.concatenate(fixed)]}
 
     def splits(self, fit: Fit, columns: list[str], training: Training) -> tuple[Split, Split]:
-        """Features and targets that a linear fit is trained and validated on; the features must be there."""
-        needed, cache = self.training_rows(fit, training), self.cache(fit.policy or self.contract.policy)
+        """Features and targets that a linear fit is trained and validated on; the features must be
+        there.
+        """
+        needed, cache = (
+            self.training_rows(fit, training),
+            self.cache(fit.policy or self.contract.policy),
+        )
         learn = self._split("train", columns, cache.take(needed["train"][0]))
         if training.leads == "random":
             whole = np.unique(np.concatenate(needed["train"]))
             places = [np.searchsorted(whole, epoch) for epoch in needed["train"]]
-            learn = replace(learn, features=cache.take(whole), owner=np.zeros(0, np.int64), chosen=places.__getitem__)
+            learn = replace(
+                learn,
+                features=cache.take(whole),
+                owner=np.zeros(0, np.int64),
+                chosen=places.__getitem__,
+            )
         return learn, self._split("val", columns, cache.take(needed["val"][0]))
 
     def _split(self, name: str, columns: list[str], features: np.ndarray) -> Split:
         records = self.records[name]
-        return Split(records=[r for _, r, _ in records], features=features, owner=owners(records), target=self.target(name, columns))
+        return Split(
+            records=[r for _, r, _ in records],
+            features=features,
+            owner=owners(records),
+            target=self.target(name, columns),
+        )
 
     def target(self, split: str, columns: list[str]) -> np.ndarray:
         """(record, label) int8 of the records of a split."""
@@ -219,7 +292,9 @@ class Evaluation:
         return replace(self, network=network, before_tuning=self, _caches={}, _path="")
 
     def forget(self) -> None:
-        """Remove the features that were computed: those of a fine-tuned network serve no other fit."""
+        """Remove the features that were computed: those of a fine-tuned network serve no other
+        fit.
+        """
         for cache in self._caches.values():
             cache.remove()
         self._caches.clear()

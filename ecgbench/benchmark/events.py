@@ -1,4 +1,5 @@
-"""What happens in a job, as small typed values that travel as lines of JSON, over a pipe or in a file.
+"""What happens in a job, as small typed values that travel as lines of JSON, over a pipe or in a
+file.
 
 An event only says where to look: a cell is computed when its folder in the store holds DONE.
 """
@@ -41,7 +42,9 @@ class Note(Event):
 
 @dataclass(frozen=True)
 class Stage(Event):
-    """A stretch of work begins: `total` pieces, `unit` being their plural; `stage` numbers it within the job."""
+    """A stretch of work begins: `total` pieces, `unit` being their plural; `stage` numbers it
+    within the job.
+    """
 
     stage: int
     text: str
@@ -71,7 +74,9 @@ class InProgress(Event):
     cells: tuple[str, ...]
     """Their identities, here and below."""
     together: bool
-    """Whether they are computed at once: one of them may be at fault, so each is then tried alone."""
+    """Whether they are computed at once: one of them may be at fault, so each is then tried
+    alone.
+    """
 
 
 @dataclass(frozen=True)
@@ -93,7 +98,9 @@ class Skipped(Event):
 
 @dataclass(frozen=True)
 class Failed(Event):
-    """Cells that failed, why, and where (a traceback); `log`: the file with what the model printed, or ""."""
+    """Cells that failed, why, and where (a traceback); `log`: the file with what the model printed,
+    or "".
+    """
 
     cells: tuple[str, ...]
     reason: str
@@ -103,7 +110,9 @@ class Failed(Event):
 
 @dataclass(frozen=True)
 class Disqualified(Event):
-    """No number of the model can be trusted; what is left of it in this run fails. A file in the store says so too."""
+    """No number of the model can be trusted; what is left of it in this run fails. A file in the
+    store says so too.
+    """
 
     reason: str
     trace: str
@@ -119,7 +128,9 @@ class Over(Event):
 
 @dataclass(frozen=True)
 class Stopped(Event):
-    """What the user must correct before anything else is computed: an error of `ecgbench.errors` by its name."""
+    """What the user must correct before anything else is computed: an error of `ecgbench.errors` by
+    its name.
+    """
 
     error: str
     reason: str
@@ -127,7 +138,9 @@ class Stopped(Event):
 
 @dataclass(frozen=True)
 class Died(Event):
-    """From an engine: the process of the job ended, or made no progress, before the job was over."""
+    """From an engine: the process of the job ended, or made no progress, before the job was
+    over.
+    """
 
     reason: str
     log: str = ""
@@ -137,7 +150,19 @@ Emit = Callable[[Event], None]
 SHOWN = (Note, Stage, Advance, StageOver)
 """Events that only a person needs."""
 KINDS: dict[str, type[Event]] = {
-    kind.__name__: kind for kind in (*SHOWN, Started, InProgress, Finished, Skipped, Failed, Disqualified, Over, Stopped, Died)
+    kind.__name__: kind
+    for kind in (
+        *SHOWN,
+        Started,
+        InProgress,
+        Finished,
+        Skipped,
+        Failed,
+        Disqualified,
+        Over,
+        Stopped,
+        Died,
+    )
 }
 
 
@@ -194,14 +219,18 @@ class Lines:
 
 
 class EventFile:
-    """Events that another process appends to a file; a line that is not whole yet waits for its end."""
+    """Events that another process appends to a file; a line that is not whole yet waits for its
+    end.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._read, self._lines = 0, Lines()
 
     def events(self) -> Iterator[Event]:
-        """What was written since the last call, nothing while there is no file; BadEvent at a line that is none."""
+        """What was written since the last call, nothing while there is no file; BadEvent at a line
+        that is none.
+        """
         if not self.path.exists():
             return
         with self.path.open("rb") as file:

@@ -1,4 +1,6 @@
-"""One fit: trained now unless the store has it. `linear`: a head on features; `finetune`: the whole network."""
+"""One fit: trained now unless the store has it. `linear`: a head on features; `finetune`: the whole
+network.
+"""
 
 import copy
 import shutil
@@ -41,7 +43,9 @@ def features(evaluation: Evaluation, fit: Fit, training: Training) -> None:
 
 
 def head(evaluation: Evaluation, fit: Fit, task: Task, training: Training, store: Store) -> Head:
-    """The head of a fit. GateError when the frozen encoder of a linear one changed while its features were computed."""
+    """The head of a fit. GateError when the frozen encoder of a linear one changed while its
+    features were computed.
+    """
     key_facts = _facts(evaluation, fit, task, training)
     folder = store.fit_folder(fit, key(key_facts))
     if not finished(folder):
@@ -54,28 +58,53 @@ def _facts(evaluation: Evaluation, fit: Fit, task: Task, training: Training) -> 
     return keys.fit_facts(evaluation.before_tuning or evaluation, fit, task, training)
 
 
-def _probe(evaluation: Evaluation, fit: Fit, task: Task, training: Training, where: tuple[Path, dict[str, Any]]) -> None:
+def _probe(
+    evaluation: Evaluation,
+    fit: Fit,
+    task: Task,
+    training: Training,
+    where: tuple[Path, dict[str, Any]],
+) -> None:
     started, (folder, key_facts) = time.time(), where
     learn, check = evaluation.splits(fit, task.columns, training)
     trained = linear.fit(training, fit.seed, learn, check)
-    gates.unchanged(evaluation.network.card.title, evaluation.network.sha256, digest(evaluation.network.module))
+    gates.unchanged(
+        evaluation.network.card.title, evaluation.network.sha256, digest(evaluation.network.module)
+    )
     note = {
-        **_identity(fit, key_facts), "protocol": "linear", "batch": min(training.batch, len(learn.target)),
+        **_identity(fit, key_facts),
+        "protocol": "linear",
+        "batch": min(training.batch, len(learn.target)),
         "encoder_sha256": evaluation.network.sha256,
         **_outcome(trained.log, trained.best, len(learn.target), started),
-    }  # fmt: skip
+    }
     parts = {k: v.numpy() for k, v in trained.state.items()}
-    publish(folder, {
-        "head.safetensors": save(parts), "log.csv": _log(trained.log), "fit.json": as_json(note),
-        "validation.parquet": _validation(evaluation, fit, task, (parts["weight"], parts["bias"])),
-    })  # fmt: skip
+    publish(
+        folder,
+        {
+            "head.safetensors": save(parts),
+            "log.csv": _log(trained.log),
+            "fit.json": as_json(note),
+            "validation.parquet": _validation(
+                evaluation, fit, task, (parts["weight"], parts["bias"])
+            ),
+        },
+    )
     _note(evaluation, fit, trained.log[trained.best])
 
 
-def tuned(evaluation: Evaluation, fit: Fit, task: Task, training: Training, where: tuple[Store, Callable[[], None]]) -> Evaluation:
-    """The evaluation with the network that a fit has fine-tuned; trained now unless the store has it.
+def tuned(
+    evaluation: Evaluation,
+    fit: Fit,
+    task: Task,
+    training: Training,
+    where: tuple[Store, Callable[[], None]],
+) -> Evaluation:
+    """The evaluation with the network that a fit has fine-tuned; trained now unless the store has
+    it.
 
-    `where`: the store, and what is called before training begins, so that other processes do their share.
+    `where`: the store, and what is called before training begins, so that other processes do their
+    share.
     """
     store, call = where
     key_facts = _facts(evaluation, fit, task, training)
@@ -90,7 +119,9 @@ def tuned(evaluation: Evaluation, fit: Fit, task: Task, training: Training, wher
     tuned = _with(evaluation, weights, f"{folder}/encoder.safetensors")
     expected = read_json(folder, "fit.json")["encoder_sha256"]
     if tuned.network.sha256 != expected:
-        raise BadSetting(f"{folder}/encoder.safetensors is not the network that was trained; remove {folder}")
+        raise BadSetting(
+            f"{folder}/encoder.safetensors is not the network that was trained; remove {folder}"
+        )
     return tuned
 
 
@@ -101,17 +132,27 @@ def _with(evaluation: Evaluation, weights: bytes, where: str) -> Evaluation:
     return evaluation.tuned(replace(evaluation.network, module=module, sha256=digest(module)))
 
 
-def train(evaluation: Evaluation, fit: Fit, task: Task, training: Training, store: Store) -> finetune.Tuned:
+def train(
+    evaluation: Evaluation, fit: Fit, task: Task, training: Training, store: Store
+) -> finetune.Tuned:
     """Fine-tune; under torchrun every process calls this alike."""
     policy = evaluation.policy(_policy(evaluation, fit))
-    fed = finetune.Feeding(card=evaluation.network.card, contract=evaluation.contract, policy=policy)
+    fed = finetune.Feeding(
+        card=evaluation.network.card, contract=evaluation.contract, policy=policy
+    )
     learn, check = (_examples(evaluation, split, task) for split in ("train", "val"))
     seen = max(1, len(learn.records) // training.batch) * min(training.batch, len(learn.records))
     total = training.epochs * (seen + len(check.records))
     checkpoint = store.checkpoint_folder(key(_facts(evaluation, fit, task, training))) / CHECKPOINT
-    with evaluation.watcher.stage(f"{evaluation.name}: fine-tune {fit.task}, seed {fit.seed}", total, "records") as advance:
-        place = finetune.Place(checkpoint=checkpoint, device=evaluation.network.device, advance=advance)
-        return finetune.fit(copy.deepcopy(evaluation.network.module), fed, training, fit.seed, (learn, check), place)
+    with evaluation.watcher.stage(
+        f"{evaluation.name}: fine-tune {fit.task}, seed {fit.seed}", total, "records"
+    ) as advance:
+        place = finetune.Place(
+            checkpoint=checkpoint, device=evaluation.network.device, advance=advance
+        )
+        return finetune.fit(
+            copy.deepcopy(evaluation.network.module), fed, training, fit.seed, (learn, check), place
+        )
 
 
 def _keep(
@@ -126,19 +167,39 @@ def _keep(
         evaluation.watcher.note(f"{evaluation.name}: {text}")
     weights = save({k: v.numpy() for k, v in trained.encoder.items()})
     head = {k: v.numpy() for k, v in trained.head.items()}
-    tuned, records = _with(evaluation, weights, f"{folder}/encoder.safetensors"), len(evaluation.records["train"])
+    tuned, records = (
+        _with(evaluation, weights, f"{folder}/encoder.safetensors"),
+        len(evaluation.records["train"]),
+    )
     note: dict[str, Any] = {
-        **_identity(fit, key_facts), "protocol": "finetune", "batch": min(training.batch, records),
-        "micro_batch": trained.micro_batch, "devices": trained.devices, "device": evaluation.network.device,
-        "precision": training.precision, "groups": trained.groups, "frozen": trained.frozen, "notes": trained.notes,
-        "epoch_seconds": trained.seconds, "encoder_sha256": tuned.network.sha256,
-        "from_sha256": evaluation.network.sha256, **_outcome(trained.log, trained.best, records, started),
-    }  # fmt: skip
-    tuned.compute(_policy(evaluation, fit), rows.complete(tuned.records["val"]), "validation windows")
-    publish(folder, {
-        "encoder.safetensors": weights, "head.safetensors": save(head), "log.csv": _log(trained.log),
-        "fit.json": as_json(note), "validation.parquet": _validation(tuned, fit, task, (head["weight"], head["bias"])),
-    })  # fmt: skip
+        **_identity(fit, key_facts),
+        "protocol": "finetune",
+        "batch": min(training.batch, records),
+        "micro_batch": trained.micro_batch,
+        "devices": trained.devices,
+        "device": evaluation.network.device,
+        "precision": training.precision,
+        "groups": trained.groups,
+        "frozen": trained.frozen,
+        "notes": trained.notes,
+        "epoch_seconds": trained.seconds,
+        "encoder_sha256": tuned.network.sha256,
+        "from_sha256": evaluation.network.sha256,
+        **_outcome(trained.log, trained.best, records, started),
+    }
+    tuned.compute(
+        _policy(evaluation, fit), rows.complete(tuned.records["val"]), "validation windows"
+    )
+    publish(
+        folder,
+        {
+            "encoder.safetensors": weights,
+            "head.safetensors": save(head),
+            "log.csv": _log(trained.log),
+            "fit.json": as_json(note),
+            "validation.parquet": _validation(tuned, fit, task, (head["weight"], head["bias"])),
+        },
+    )
     tuned.forget()
     _note(evaluation, fit, trained.log[trained.best])
 
@@ -147,8 +208,14 @@ def _validation(evaluation: Evaluation, fit: Fit, task: Task, head: Head) -> byt
     """What a fit predicts for the validation records with all leads; their features are there."""
     records = evaluation.records["val"]
     features = evaluation.cache(_policy(evaluation, fit)).take(rows.complete(records))
-    probability, target = probabilities(features, owners(records), *head), evaluation.target("val", task.columns)
-    columns = {c: evaluation.table.loc[[p for p, _, _ in records], c].to_numpy() for c in ("record", "patient")}
+    probability, target = (
+        probabilities(features, owners(records), *head),
+        evaluation.target("val", task.columns),
+    )
+    columns = {
+        c: evaluation.table.loc[[p for p, _, _ in records], c].to_numpy()
+        for c in ("record", "patient")
+    }
     return as_parquet(prediction_table(columns, task.labels, probability, target))
 
 
@@ -173,9 +240,11 @@ def _examples(evaluation: Evaluation, split: str, task: Task) -> finetune.Exampl
 def _outcome(log: list[Epoch], best: int, records: int, started: float) -> dict[str, Any]:
     score = log[best].validation
     return {
-        "best_epoch": log[best].epoch, "validation": None if np.isnan(score) else score, "records": records,
+        "best_epoch": log[best].epoch,
+        "validation": None if np.isnan(score) else score,
+        "records": records,
         "seconds": round(time.time() - started, 2),
-    }  # fmt: skip
+    }
 
 
 def _log(log: list[Epoch]) -> str:
@@ -183,4 +252,7 @@ def _log(log: list[Epoch]) -> str:
 
 
 def _note(evaluation: Evaluation, fit: Fit, best: Epoch) -> None:
-    evaluation.watcher.note(f"fitted {fit.task} · {fit.model} · seed {fit.seed}: epoch {best.epoch}, val {best.validation:.4f}")
+    evaluation.watcher.note(
+        f"fitted {fit.task} · {fit.model} · seed {fit.seed}: epoch {best.epoch}, val "
+        f"{best.validation:.4f}"
+    )

@@ -1,4 +1,6 @@
-"""Jobs: what a run gives to an engine. Plain data; `carry_out` does them, `engines` decide where."""
+"""Jobs: what a run gives to an engine. Plain data; `carry_out` does them, `engines` decide
+where.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -19,7 +21,9 @@ class Job:
     id: str = ""
     """Different for every job of a run; its events carry it."""
     plugins: tuple[tuple[str, str], ...] = ()
-    """(room, path) of the plug-ins that the command named: ("models", "./mine.py"), ("adapters", ...)."""
+    """(room, path) of the plug-ins that the command named: ("models", "./mine.py"), ("adapters",
+    ...).
+    """
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON, read back by `from_json`."""
@@ -31,9 +35,15 @@ class Job:
         try:
             kind = {k.kind: k for k in (Look, Measure, Compute)}[data["kind"]]
             values = {name: value for name, value in data.items() if name != "kind"}
-            return kind(**kind._read({**values, "plugins": tuple((room, path) for room, path in data["plugins"])}))
+            return kind(
+                **kind._read(
+                    {**values, "plugins": tuple((room, path) for room, path in data["plugins"])}
+                )
+            )
         except (KeyError, TypeError, ValueError) as error:
-            raise BadSetting(f"this is no job that a run wrote: {type(error).__name__}: {error}") from error
+            raise BadSetting(
+                f"this is no job that a run wrote: {type(error).__name__}: {error}"
+            ) from error
 
     @classmethod
     def _read(cls, values: dict[str, Any]) -> dict[str, Any]:
@@ -52,7 +62,9 @@ class Look(Job):
 
 @dataclass(frozen=True, kw_only=True)
 class Compute(Job):
-    """Compute cells of one model, one set of weights, one contract and one dataset, or of one fine-tuned fit."""
+    """Compute cells of one model, one set of weights, one contract and one dataset, or of one
+    fine-tuned fit.
+    """
 
     kind = "compute"
     plan: Plan
@@ -70,7 +82,9 @@ class Compute(Job):
 
     @property
     def name(self) -> str:
-        """The same in two runs on one store: only one process at a time computes the job of a name."""
+        """The same in two runs on one store: only one process at a time computes the job of a
+        name.
+        """
         fits = self.plan.fits
         whole = [self.model, self.weights, fits[0].contract, self.dataset]
         if self.plan.training.protocol == "finetune":

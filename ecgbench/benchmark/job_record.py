@@ -1,4 +1,6 @@
-"""What a run knows of one job from its events: which cells are done, which are in progress, what failed and why."""
+"""What a run knows of one job from its events: which cells are done, which are in progress, what
+failed and why.
+"""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
@@ -41,7 +43,9 @@ class JobRecord:
         """One event of the job; cells that are not its own, or not left, are ignored."""
         match event:
             case InProgress():
-                self._in_progress = replace(event, cells=tuple(i for i in event.cells if i in self._own))
+                self._in_progress = replace(
+                    event, cells=tuple(i for i in event.cells if i in self._own)
+                )
             case Finished():
                 self._finished(event.cells, event.earlier)
             case Skipped():
@@ -65,7 +69,8 @@ class JobRecord:
         self.outcome.computed += len(stored) * (not earlier)
 
     def died(self, event: Died) -> list[list[Cell]]:
-        """Its process ended: what was in progress fails, unless several cells were computed together.
+        """Its process ended: what was in progress fails, unless several cells were computed
+        together.
 
         Returns what is to be tried again, in parts.
         """
@@ -93,10 +98,17 @@ class JobRecord:
             self.outcome.failed.setdefault((self.job.model, reason, log), []).append(cell.label)
         if failed:
             more = f" (log: {log})" if log else ""
-            self.progress.note(f"failed {len(failed)} cells of {self.job.model} on {self.job.dataset}: {reason}{more}")
+            self.progress.note(
+                f"failed {len(failed)} cells of {self.job.model} on {self.job.dataset}: "
+                f"{reason}{more}"
+            )
 
     def disqualified(self, reason: str, trace: str, log: str) -> None:
-        """The model is disqualified: what is left fails. Where nothing is left, the model itself counts as failed."""
+        """The model is disqualified: what is left fails. Where nothing is left, the model itself
+        counts as failed.
+        """
         if not self.left:
-            self.outcome.failed.setdefault((self.job.model, line(reason), ""), []).append(self.job.model)
+            self.outcome.failed.setdefault((self.job.model, line(reason), ""), []).append(
+                self.job.model
+            )
         self.fail(list(self.left), reason, trace, log)

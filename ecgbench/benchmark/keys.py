@@ -1,4 +1,6 @@
-"""What the keys of fits and cells are made of: everything that can change the number, nothing that cannot."""
+"""What the keys of fits and cells are made of: everything that can change the number, nothing that
+cannot.
+"""
 
 from typing import Any
 
@@ -8,22 +10,37 @@ from ecgbench.cells import FITS, SCORES, Cell, Fit, Scoring, Training
 
 
 def fit_facts(evaluation: Evaluation, fit: Fit, task: Task, training: Training) -> dict[str, Any]:
-    """Facts of a fit: features at the leads of its training, records, labels, training, its seed and fold."""
-    return {
-        "fits": FITS, "fit": task.name, "labels": list(task.labels), "fold": fit.fold,
-        "records": evaluation.selection.labelled(task.columns), "training": training.facts(),
-        "seed": fit.seed, **evaluation.facts(fit.policy or evaluation.contract.policy),
-    }  # fmt: skip
-
-
-def cell_facts(evaluation: Evaluation, cell: Cell, task: Task, fit_key: str, scoring: Scoring) -> dict[str, Any]:
-    """Facts of a cell: its fit, setting, policy, labels and which records are scored.
-
-    Not metrics, nor the draws of the bootstrap, their kind, or the family of comparisons: they change no prediction.
+    """Facts of a fit: features at the leads of its training, records, labels, training, its seed
+    and fold.
     """
     return {
-        "fits": FITS, "scores": SCORES, "cell": task.name, "labels": list(task.labels), "fit": fit_key,
-        "records": evaluation.selection.labelled(task.columns), "setting": str(cell.setting),
+        "fits": FITS,
+        "fit": task.name,
+        "labels": list(task.labels),
+        "fold": fit.fold,
+        "records": evaluation.selection.labelled(task.columns),
+        "training": training.facts(),
+        "seed": fit.seed,
+        **evaluation.facts(fit.policy or evaluation.contract.policy),
+    }
+
+
+def cell_facts(
+    evaluation: Evaluation, cell: Cell, task: Task, fit_key: str, scoring: Scoring
+) -> dict[str, Any]:
+    """Facts of a cell: its fit, setting, policy, labels and which records are scored.
+
+    Not metrics, nor the draws of the bootstrap, their kind, or the family of comparisons: they
+    change no prediction.
+    """
+    return {
+        "fits": FITS,
+        "scores": SCORES,
+        "cell": task.name,
+        "labels": list(task.labels),
+        "fit": fit_key,
+        "records": evaluation.selection.labelled(task.columns),
+        "setting": str(cell.setting),
         "scoring": scoring.of_predictions,
         **evaluation.facts(cell.policy),
-    }  # fmt: skip
+    }

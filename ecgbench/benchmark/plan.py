@@ -1,4 +1,6 @@
-"""From a request to a plan. Names are checked here, before anything heavy is loaded; no model is imported."""
+"""From a request to a plan. Names are checked here, before anything heavy is loaded; no model is
+imported.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -12,11 +14,14 @@ from ecgbench.errors import BadSetting, UnknownName
 from ecgbench.room import plain
 
 ALL = "all"
-"""Of `--models`: every registered one; of `--tasks`: every task of the datasets that hold patients."""
+"""Of `--models`: every registered one; of `--tasks`: every task of the datasets that hold
+patients.
+"""
 
 
 def all_tasks() -> dict[str, tuple[str, DatasetCard, Task]]:
-    """Every task of the room of datasets: name -> (dataset, its card, task), in the order of the cards.
+    """Every task of the room of datasets: name -> (dataset, its card, task), in the order of the
+    cards.
 
     BadSetting where two datasets have a task of one name.
     """
@@ -24,42 +29,68 @@ def all_tasks() -> dict[str, tuple[str, DatasetCard, Task]]:
     for dataset in datasets.names():
         try:
             card = datasets.get(dataset).CARD
-        except BadSetting:  # a plug-in that cannot be imported; `ecgbench tasks` and `ecgbench doctor` name it
+        # a plug-in that cannot be imported; `ecgbench tasks` and `ecgbench doctor` name it
+        except BadSetting:
             continue
         for task in card.tasks:
             if task.name in tasks:
                 other = tasks[task.name][0]
-                raise BadSetting(f"the datasets {other} and {dataset} both have a task {task.name!r}; rename one in its CARD")
+                raise BadSetting(
+                    f"the datasets {other} and {dataset} both have a task {task.name!r}; rename "
+                    f"one in its CARD"
+                )
             tasks[task.name] = dataset, card, task
     return tasks
 
 
 def resolve_tasks(names: Sequence[str]) -> list[str]:
-    """Proper spellings of task names, and all tasks of a dataset given by path; UnknownName with the nearest ones."""
-    given = {n: [task.name for task in datasets.get(n).CARD.tasks] for n in names if n.endswith(".py")}
+    """Proper spellings of task names, and all tasks of a dataset given by path; UnknownName with
+    the nearest ones.
+    """
+    given = {
+        n: [task.name for task in datasets.get(n).CARD.tasks] for n in names if n.endswith(".py")
+    }
     known = list(all_tasks())
     loose = {plain(n): [n] for n in known}
     for name in names:
         if name not in given and plain(name) not in loose:
-            raise UnknownName("task", name, known, "List them: ecgbench tasks; or give the path of a dataset's .py file")
+            raise UnknownName(
+                "task",
+                name,
+                known,
+                "List them: ecgbench tasks; or give the path of a dataset's .py file",
+            )
     return list(dict.fromkeys(task for n in names for task in given.get(n) or loose[plain(n)]))
 
 
 def check(request: Request) -> Request:
     """Resolve every name and refuse impossible numbers; imports no network."""
     least_of = {
-        "--seeds": (request.seeds, 1), "--limit": (3 if request.limit is None else request.limit, 3),
-        "--epochs": (request.training.epochs, 1), "--batch": (request.training.batch, 1), "--draws": (request.scoring.draws, 100),
-        "--micro-batch": (1 if request.training.micro_batch is None else request.training.micro_batch, 1),
-    }  # fmt: skip
+        "--seeds": (request.seeds, 1),
+        "--limit": (3 if request.limit is None else request.limit, 3),
+        "--epochs": (request.training.epochs, 1),
+        "--batch": (request.training.batch, 1),
+        "--draws": (request.scoring.draws, 100),
+        "--micro-batch": (
+            1 if request.training.micro_batch is None else request.training.micro_batch,
+            1,
+        ),
+    }
     for flag, (value, least) in least_of.items():
         if value < least:
             raise BadSetting(f"{flag} {value}: at least {least}")
     if not 0 < request.training.lr < float("inf"):
-        raise BadSetting(f"--lr {request.training.lr}: a learning rate is above 0; the default is --lr 0.001")
+        raise BadSetting(
+            f"--lr {request.training.lr}: a learning rate is above 0; the default is --lr 0.001"
+        )
     if request.training.protocol == "linear":
         _only_fine_tuning(request.training)
-    lists = {"--models": request.models, "--tasks": request.tasks, "--policy": request.policies, "--fit-seeds": request.fit_seeds}
+    lists = {
+        "--models": request.models,
+        "--tasks": request.tasks,
+        "--policy": request.policies,
+        "--fit-seeds": request.fit_seeds,
+    }
     for flag in (f for f, values in lists.items() if not values):
         raise BadSetting(f"{flag} names nothing; leave it out for the default")
     for policy in request.policies:
@@ -73,9 +104,15 @@ def check(request: Request) -> Request:
         names = tuple(models.names())
     weights_of(request.weights, names)
     real = [task for task, (_, card, _) in all_tasks().items() if not card.synthetic]
-    tasks = tuple(resolve_tasks([t for name in request.tasks for t in (real if plain(name) == ALL else [name])]))
+    tasks = tuple(
+        resolve_tasks(
+            [t for name in request.tasks for t in (real if plain(name) == ALL else [name])]
+        )
+    )
     chosen = tuple(dict.fromkeys(metrics.resolve(m) for m in request.scoring.metrics))
-    return replace(request, tasks=tasks, models=names, scoring=replace(request.scoring, metrics=chosen))
+    return replace(
+        request, tasks=tasks, models=names, scoring=replace(request.scoring, metrics=chosen)
+    )
 
 
 def _only_fine_tuning(training: Training) -> None:
@@ -97,31 +134,53 @@ def weights_of(text: str, names: Sequence[str]) -> dict[str, str]:
     stray = [k for k in chosen if k not in names]
     lacking = [n for n in names if not chosen.get(n)]
     if stray or lacking or len(pairs) != len(chosen):
-        raise BadSetting(f"--weights {text}: name each of {', '.join(names)} once, for example --weights {names[0]}=random")
+        raise BadSetting(
+            f"--weights {text}: name each of {', '.join(names)} once, for example --weights "
+            f"{names[0]}=random"
+        )
     return chosen
 
 
 Look = Callable[[str, str | None], str | None]
-"""(model, weights to load or None) -> the policy of the study's contract, None where the model cannot be imported."""
+"""(model, weights to load or None) -> the policy of the study's contract, None where the model
+cannot be imported.
+"""
 
 
 def plan(request: Request, look: Look) -> Plan:
-    """The cells of a checked study. `look` reads the models' cards; weights that are not random are loaded once, to find mistakes."""
+    """The cells of a checked study. `look` reads the models' cards; weights that are not random are
+    loaded once, to find mistakes.
+    """
     tasks = all_tasks()
     scored: dict[str, list[str]] = {}
     for task in request.tasks:
         scored.setdefault(tasks[task][2].parent or task, []).append(task)
     weights = weights_of(request.weights, request.models)
     # a model that cannot be imported fails later; until then the plan lists it with policy zero
-    usual = {m: look(m, None if weights[m] in (RANDOM, EITHER) else weights[m]) or "zero" for m in request.models}
+    usual = {
+        m: look(m, None if weights[m] in (RANDOM, EITHER) else weights[m]) or "zero"
+        for m in request.models
+    }
     cells: list[Cell] = []
     for fit_task in scored:
         for model in request.models:
             policies = [_policy(p, usual[model]) for p in request.policies]
-            # where training leaves leads out, each policy has fits of its own; else all share one fit
-            for trained, served in [(p, [p]) for p in policies] if request.training.leads == "random" else [("", policies)]:
+            # where training leaves leads out, each policy has fits of its own; else all share one
+            # fit
+            for trained, served in (
+                [(p, [p]) for p in policies]
+                if request.training.leads == "random"
+                else [("", policies)]
+            ):
                 fits = [
-                    Fit(task=fit_task, model=model, contract=request.contract, weights=weights[model], policy=trained, seed=seed)
+                    Fit(
+                        task=fit_task,
+                        model=model,
+                        contract=request.contract,
+                        weights=weights[model],
+                        policy=trained,
+                        seed=seed,
+                    )
                     for seed in request.fit_seeds
                 ]
                 cells += grid(fits, settings(request.leads, request.seeds), served, scored)

@@ -22,7 +22,9 @@ class Watcher(Protocol):
     def note(self, text: str) -> None:
         """One line about something that is done."""
 
-    def stage(self, text: str, total: int, unit: str) -> AbstractContextManager[Callable[[int], None]]:
+    def stage(
+        self, text: str, total: int, unit: str
+    ) -> AbstractContextManager[Callable[[int], None]]:
         """A stretch of work; the context gives a function to call with the units just done."""
 
 
@@ -46,7 +48,10 @@ class Lines:
             if now - last >= EVERY and done:
                 last = now
                 rate = done / (now - started)
-                self.note(f"  {text}: {done}/{total} {unit}, {rate:.1f} {unit}/s, {duration((total - done) / rate)} left")
+                self.note(
+                    f"  {text}: {done}/{total} {unit}, {rate:.1f} {unit}/s, "
+                    f"{duration((total - done) / rate)} left"
+                )
 
         if total:
             self.note(f"{text}: {total} {unit}")
@@ -56,7 +61,9 @@ class Lines:
 
 
 class Bars:
-    """Bars on a terminal, one for each stretch of work that is under way: what, how far, rate, time left."""
+    """Bars on a terminal, one for each stretch of work that is under way: what, how far, rate, time
+    left.
+    """
 
     def __init__(self) -> None:
         self.console = Console(stderr=True)
@@ -92,9 +99,13 @@ class Bars:
 
     def _begun(self) -> Progress:
         columns = (
-            TextColumn("{task.description}", markup=False), BarColumn(bar_width=14), MofNCompleteColumn(),
-            TextColumn("{task.fields[rate]}"), TimeRemainingColumn(compact=True), TextColumn("left"),
-        )  # fmt: skip
+            TextColumn("{task.description}", markup=False),
+            BarColumn(bar_width=14),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[rate]}"),
+            TimeRemainingColumn(compact=True),
+            TextColumn("left"),
+        )
         live = Progress(*columns, console=self.console, transient=True)
         live.start()
         return live
@@ -115,7 +126,9 @@ class EventDisplay:
             case Stage():
                 self._end(event.job, event.stage)
                 stack = ExitStack()
-                advance = stack.enter_context(self.progress.stage(line(event.text), event.total, line(event.unit)))
+                advance = stack.enter_context(
+                    self.progress.stage(line(event.text), event.total, line(event.unit))
+                )
                 self._stages[event.job, event.stage] = stack, advance
             case Advance() if (event.job, event.stage) in self._stages:
                 self._stages[event.job, event.stage][1](event.n)

@@ -32,7 +32,9 @@ WAIT = 1.0
 
 @dataclass(frozen=True)
 class Claim:
-    """Jobs that no other run may compute meanwhile, one after the other: one, or what is left of it after its process died."""
+    """Jobs that no other run may compute meanwhile, one after the other: one, or what is left of it
+    after its process died.
+    """
 
     jobs: list[Compute]
     lock: ExitStack
@@ -41,9 +43,16 @@ class Claim:
 class Run:
     """One run of a plan into a folder."""
 
-    def __init__(self, plan: Plan, folders: Folders, watcher: Watcher, engine: Engine, device: str = "cpu") -> None:
+    def __init__(
+        self, plan: Plan, folders: Folders, watcher: Watcher, engine: Engine, device: str = "cpu"
+    ) -> None:
         self.folders, self.watcher, self.engine, self.device = folders, watcher, engine, device
-        self.store, self.requested, self.tasks, self.outcome = Store(folders.out), plan, all_tasks(), Outcome()
+        self.store, self.requested, self.tasks, self.outcome = (
+            Store(folders.out),
+            plan,
+            all_tasks(),
+            Outcome(),
+        )
         self.display = EventDisplay(watcher)
         self.ready: set[str] = set()
         """Datasets that are prepared."""
@@ -56,9 +65,11 @@ class Run:
         self.submitted = 0
 
     def __call__(self, keep_features: bool = True) -> Outcome:
-        """Compute every cell that is not finished. EcgbenchError for what a user must correct first.
+        """Compute every cell that is not finished. EcgbenchError for what a user must correct
+        first.
 
-        Without `keep_features` cells refer to no features, and those of windows are removed at the end.
+        Without `keep_features` cells refer to no features, and those of windows are removed at the
+        end.
         """
         self.keep_features = keep_features
         sweep(self.store.path)
@@ -69,33 +80,54 @@ class Run:
         self._compute(self._jobs())
         if not keep_features:
             for model, dataset in {(c.fit.model, self.tasks[c.task][0]) for c in self.cells}:
-                shutil.rmtree(self.store.features_folder(model, dataset) / "windows", ignore_errors=True)
+                shutil.rmtree(
+                    self.store.features_folder(model, dataset) / "windows", ignore_errors=True
+                )
         command.end(self.outcome.computed)
         return self.outcome
 
     def _known(self, cell: Cell) -> bool:
-        """Whether the names of an earlier plan's cell are known to this process; those of a plug-in only where its path is given."""
-        known = cell.fit.model in models.names() and cell.policy in (*adapters.names(), NATIVE) and cell.task in self.tasks
+        """Whether the names of an earlier plan's cell are known to this process; those of a plug-in
+        only where its path is given.
+        """
+        known = (
+            cell.fit.model in models.names()
+            and cell.policy in (*adapters.names(), NATIVE)
+            and cell.task in self.tasks
+        )
         if not known:
-            self.watcher.note(f"left as it is, this command does not name the file of its plug-in: {cell.label}")
+            self.watcher.note(
+                f"left as it is, this command does not name the file of its plug-in: {cell.label}"
+            )
         return known
 
     def _jobs(self) -> list[Compute]:
-        """The cells, grouped as they are computed: per model and dataset, fine-tuned ones per fit; in the order of the plan."""
+        """The cells, grouped as they are computed: per model and dataset, fine-tuned ones per fit;
+        in the order of the plan.
+        """
         groups: dict[tuple[Any, ...], list[Cell]] = {}
         for cell in self.cells:
             fit, dataset = cell.fit, self.tasks[cell.task][0]
             linear = self.plan.training.protocol == "linear"
-            groups.setdefault((fit.model, fit.weights, fit.contract, dataset, linear or fit), []).append(cell)
+            groups.setdefault(
+                (fit.model, fit.weights, fit.contract, dataset, linear or fit), []
+            ).append(cell)
         names = list(dict.fromkeys(k[0] for k in groups))
         whole, registered = replace(self.plan, suite=None), plugins()
         return [
             Compute(
-                model=model, dataset=dataset, folders=self.folders, device=self.device, plugins=registered,
-                keep_features=self.keep_features, plan=replace(whole, cells=tuple(cells)),
+                model=model,
+                dataset=dataset,
+                folders=self.folders,
+                device=self.device,
+                plugins=registered,
+                keep_features=self.keep_features,
+                plan=replace(whole, cells=tuple(cells)),
             )
-            for (model, _, _, dataset, _), cells in sorted(groups.items(), key=lambda item: names.index(item[0][0]))
-        ]  # fmt: skip
+            for (model, _, _, dataset, _), cells in sorted(
+                groups.items(), key=lambda item: names.index(item[0][0])
+            )
+        ]
 
     def _compute(self, jobs: list[Compute]) -> None:
         """The loop: submit while the engine takes jobs, take events, until nothing is left."""
@@ -114,7 +146,9 @@ class Run:
                 claim.lock.close()
 
     def _submit(self) -> None:
-        """Claim jobs that no other run computes, and give the engine as many as it takes at once."""
+        """Claim jobs that no other run computes, and give the engine as many as it takes at
+        once.
+        """
         for job in list(self.waiting):
             if len(self.in_flight) + len(self.claimed) >= self.engine.slots:
                 break
@@ -164,6 +198,11 @@ class Run:
 
     def _prepare(self, name: str) -> None:
         if name not in self.ready:
-            prepared = prepare(name, self.folders.data, self.folders.prepared, paced(f"prepare {name}", self.watcher.note))
+            prepared = prepare(
+                name,
+                self.folders.data,
+                self.folders.prepared,
+                paced(f"prepare {name}", self.watcher.note),
+            )
             self.store.add_facts("datasets", dataset_facts(Selection(prepared, self.plan.limit)))
             self.ready.add(name)

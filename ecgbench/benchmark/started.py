@@ -1,4 +1,6 @@
-"""The engine of a run, started. What the code of a plug-in raises, and what it gives that is no event, is one line."""
+"""The engine of a run, started. What the code of a plug-in raises, and what it gives that is no
+event, is one line.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,7 +13,9 @@ from ecgbench.errors import BadSetting
 
 
 def start(name: str, setup: Setup) -> Engine:
-    """The engine called `name`; UnknownName. BadSetting, here and later, where the code of a plug-in fails."""
+    """The engine called `name`; UnknownName. BadSetting, here and later, where the code of a
+    plug-in fails.
+    """
     with engines.ROOM.calling(name):
         engine: Engine = engines.get(name).start(setup)
     return engine if engines.ROOM.built_in(name) else _Plugin(name, engine)
@@ -37,7 +41,10 @@ class _Plugin:
         with engines.ROOM.calling(self.name):
             for event in self.engine.events(timeout):
                 if not isinstance(event, Event):
-                    raise BadSetting(f"engine {self.name!r}: its events() gives a {type(event).__name__} where an Event belongs")
+                    raise BadSetting(
+                        f"engine {self.name!r}: its events() gives a {type(event).__name__} where "
+                        f"an Event belongs"
+                    )
                 yield event
 
     def close(self) -> None:

@@ -34,7 +34,9 @@ _LIMITED = (PolicyError, gates.FitError)
 
 
 def _is_fatal(error: Exception) -> bool:
-    """Whether an error stops the run or disqualifies the model, rather than failing the current cells only."""
+    """Whether an error stops the run or disqualifies the model, rather than failing the current
+    cells only.
+    """
     return isinstance(error, (*STOPS, *DISQUALIFIES)) and not isinstance(error, _LIMITED)
 
 
@@ -44,7 +46,9 @@ def work(job: Compute, reporter: Reporter) -> None:
 
 
 def take_part() -> None:
-    """In every process of torchrun but the first: do this process's share of each fine-tuning, until the first process has finished."""
+    """In every process of torchrun but the first: do this process's share of each fine-tuning,
+    until the first process has finished.
+    """
     while (message := ranks.hear()) is not None:
         job = Job.from_json(message["job"])
         assert isinstance(job, Compute)
@@ -76,13 +80,21 @@ class _CellComputation:
                 models.get(self.job.model)  # a plug-in's import may fail in any way
                 evaluation = self._evaluation()
                 identity = disqualified.identity(evaluation)
-                if (reason := disqualified.reason_against(self.store.path, self.job.model, identity)) is not None:
+                if (
+                    reason := disqualified.reason_against(self.store.path, self.job.model, identity)
+                ) is not None:
                     self.reporter.disqualified(reason, "")
                     return
                 self._identify(evaluation)
                 todo = [c for c in self.cells if not self._is_over(evaluation, c)]
-                (self._linear if self.plan.training.protocol == "linear" else self._finetune)(evaluation, todo)
-                gates.unchanged(evaluation.network.card.title, evaluation.network.sha256, digest(evaluation.network.module))
+                (self._linear if self.plan.training.protocol == "linear" else self._finetune)(
+                    evaluation, todo
+                )
+                gates.unchanged(
+                    evaluation.network.card.title,
+                    evaluation.network.sha256,
+                    digest(evaluation.network.module),
+                )
         except DISQUALIFIES as error:
             reason, trace = reason_of(error), trace_of(error)
             if identity:
@@ -98,7 +110,10 @@ class _CellComputation:
         for layout in (w for w in built.card.weights if w.name in used or w.file in used):
             released.show_terms(self.job.model, layout, self.reporter.note)
         if built.precision != precision:
-            self.reporter.note(f"{built.card.title}: features in {precision} are off by more than 1 %; it computes in {built.precision}")
+            self.reporter.note(
+                f"{built.card.title}: features in {precision} are off by more than 1 %; it "
+                f"computes in {built.precision}"
+            )
         prepared = prepare(self.job.dataset, self.job.folders.data, self.job.folders.prepared)
         selection = Selection(prepared, self.plan.limit)
         return Evaluation(built, contract, selection, self.store, self.reporter)
@@ -119,8 +134,21 @@ class _CellComputation:
             part = [c for c in todo if c.fit == fitted]
             with self._failing(part):
                 self.reporter.in_progress(part)
-                call = partial(ranks.call, {"job": self.job.of([c for c in self.job.plan.cells if c.fit == fitted]).to_json()})
-                tuned = fit.tuned(evaluation, fitted, self.tasks[fitted.task][2], self.plan.training, (self.store, call))
+                call = partial(
+                    ranks.call,
+                    {
+                        "job": self.job.of(
+                            [c for c in self.job.plan.cells if c.fit == fitted]
+                        ).to_json()
+                    },
+                )
+                tuned = fit.tuned(
+                    evaluation,
+                    fitted,
+                    self.tasks[fitted.task][2],
+                    self.plan.training,
+                    (self.store, call),
+                )
                 for policy in dict.fromkeys(c.policy for c in part):
                     self._policy(tuned, [c for c in part if c.policy == policy])
                 tuned.forget()
@@ -137,7 +165,9 @@ class _CellComputation:
             if _is_fatal(error):
                 raise
             # perhaps one lead setting is at fault: each cell computes again what it needs
-            self.reporter.note(f"{evaluation.name}: {what}: {reason_of(error)}; going on cell by cell")
+            self.reporter.note(
+                f"{evaluation.name}: {what}: {reason_of(error)}; going on cell by cell"
+            )
         for cell, needed in zip(cells, wanted, strict=True):
             self.reporter.in_progress([cell])
             with self._failing([cell]):
@@ -145,16 +175,22 @@ class _CellComputation:
                 task, fit_task = (self.tasks[name][2] for name in (cell.task, cell.fit.task))
                 head = fit.head(evaluation, cell.fit, fit_task, self.plan.training, self.store)
                 request = CellRequest(
-                    cell=cell, tasks=(task, fit_task), scoring=scoring, key_facts=self.key_facts[cell],
-                    references=self.references[cell], keep_features=self.job.keep_features,
-                )  # fmt: skip
+                    cell=cell,
+                    tasks=(task, fit_task),
+                    scoring=scoring,
+                    key_facts=self.key_facts[cell],
+                    references=self.references[cell],
+                    keep_features=self.job.keep_features,
+                )
                 macro = compute(evaluation, request, head, self.store)
                 self.reporter.finished(cell)
                 self.reporter.note(f"{cell.label}: macro {100 * macro:.1f}")
 
     @contextmanager
     def _failing(self, cells: list[Cell]) -> Iterator[None]:
-        """An error inside fails these cells and no others, unless it stops the run or disqualifies the model."""
+        """An error inside fails these cells and no others, unless it stops the run or disqualifies
+        the model.
+        """
         try:
             yield
         except Exception as error:
@@ -180,7 +216,9 @@ class _CellComputation:
                     fitted = key(keys.fit_facts(evaluation, cell.fit, fit_task, self.plan.training))
                     folder = self.store.fit_folder(cell.fit, fitted).relative_to(self.store.path)
                     self.references[cell] = {"fit": folder.as_posix(), **shared}
-                    self.key_facts[cell] = keys.cell_facts(evaluation, cell, task, fitted, self.plan.scoring)
+                    self.key_facts[cell] = keys.cell_facts(
+                        evaluation, cell, task, fitted, self.plan.scoring
+                    )
         self.cells = [c for c in self.cells if c in self.key_facts]
         self.store.add_keys({c.identity: key(self.key_facts[c]) for c in self.cells})
 

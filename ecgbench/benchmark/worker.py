@@ -1,10 +1,12 @@
 """A process that carries jobs out.
 
-`python -m ecgbench.benchmark.worker FD`: jobs come in as lines of JSON on standard input, events go out to the file descriptor FD. The
-process ends at once when its standard input closes: it does not outlive the run that started it.
+`python -m ecgbench.benchmark.worker FD`: jobs come in as lines of JSON on standard input, events go
+out to the file descriptor FD. The process ends at once when its standard input closes: it does not
+outlive the run that started it.
 
-`python -m ecgbench.benchmark.worker JOB.json EVENTS.jsonl`: one job, its events appended to a file; for machines that share a disk only.
-`ecgbench report` finds its results, although no run gave the job.
+`python -m ecgbench.benchmark.worker JOB.json EVENTS.jsonl`: one job, its events appended to a file;
+for machines that share a disk only. `ecgbench report` finds its results, although no run gave the
+job.
 
 The model may write to standard output and error.
 """
@@ -40,7 +42,8 @@ def main() -> None:
     os.set_inheritable(pipe := int(sys.argv[1]), False)
     jobs: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
     threading.Thread(target=_listen, args=(os.dup(0), jobs), daemon=True).start()
-    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)  # standard input is empty for a model that reads it
+    # standard input is empty for a model that reads it
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     with os.fdopen(pipe, "wb", buffering=0) as out:
         try:
             while True:
@@ -53,7 +56,8 @@ def main() -> None:
 
 def _carry_out(data: dict[str, Any], out: BinaryIO, alone: bool = False) -> Event:
     """Carry a job out and write its events; returns the last."""
-    from ecgbench.benchmark.carry_out import carry_out  # seconds of imports; the run may die meanwhile
+    # seconds of imports; the run may die meanwhile
+    from ecgbench.benchmark.carry_out import carry_out
     from ecgbench.benchmark.job import Job
 
     file, last = os.fstat(out.fileno()), Event("")
@@ -61,7 +65,8 @@ def _carry_out(data: dict[str, Any], out: BinaryIO, alone: bool = False) -> Even
     def emit(event: Event) -> None:
         nonlocal last
         last = event
-        if not os.path.samestat(file, os.fstat(out.fileno())):  # the model closed it, and its number now belongs to another file
+        # the model closed it, and its number now belongs to another file
+        if not os.path.samestat(file, os.fstat(out.fileno())):
             raise OSError("the file of events was closed")
         if isinstance(event, Failed | Disqualified):
             with contextlib.suppress(OSError, ValueError):  # closed by the model
@@ -85,10 +90,13 @@ def _listen(source: int, jobs: "queue.SimpleQueue[dict[str, Any]]") -> None:
 
 
 def _bind_to_the_run() -> None:
-    """The process dies with the run even when it is stuck, ignores an interrupt, and is killed first where memory runs out."""
+    """The process dies with the run even when it is stuck, ignores an interrupt, and is killed
+    first where memory runs out.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     goes_first()
-    with contextlib.suppress(OSError, AttributeError):  # Linux only; elsewhere the end of standard input ends it
+    # Linux only; elsewhere the end of standard input ends it
+    with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 

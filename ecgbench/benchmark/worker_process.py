@@ -1,4 +1,6 @@
-"""A worker process, as the run that started it sees it: jobs go in, events come out, and what the models print goes to a log."""
+"""A worker process, as the run that started it sees it: jobs go in, events come out, and what the
+models print goes to a log.
+"""
 
 import contextlib
 import json
@@ -14,7 +16,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import IO
 
-from ecgbench.benchmark.events import BadEvent, Died, Disqualified, Event, Failed, Lines, Over, Started, Stopped
+from ecgbench.benchmark.events import (
+    BadEvent,
+    Died,
+    Disqualified,
+    Event,
+    Failed,
+    Lines,
+    Over,
+    Started,
+    Stopped,
+)
 from ecgbench.benchmark.job import Job
 from ecgbench.processes import end_group, ended_in_words
 from ecgbench.room import folder_name
@@ -22,7 +34,9 @@ from ecgbench.room import folder_name
 HEAD, TAIL = 1 << 20, 1 << 16
 """Bytes of a model's output that its log keeps: of the beginning and of the end."""
 START = 120.0
-"""Seconds that a new process may take to import what every job needs, before patience with the model begins."""
+"""Seconds that a new process may take to import what every job needs, before patience with the
+model begins.
+"""
 POLL = 0.25
 """Seconds between two checks whether a silent process still lives."""
 GARBAGE = "its process was ended: the model wrote into the pipe of its events"
@@ -38,9 +52,14 @@ class WorkerProcess:
         self._pipe, write_end = os.pipe()
         command = [sys.executable, "-m", "ecgbench.benchmark.worker", str(write_end)]
         self._process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, pass_fds=(write_end,), bufsize=0,
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            pass_fds=(write_end,),
+            bufsize=0,
             start_new_session=True,
-        )  # fmt: skip
+        )
         os.close(write_end)
         assert self._process.stdout is not None
         self._drain = threading.Thread(target=_drain, args=(self._process.stdout, log), daemon=True)
@@ -64,7 +83,9 @@ class WorkerProcess:
             self._process.stdin.write((json.dumps(job.to_json()) + "\n").encode())
 
     def events(self, timeout: float) -> Iterator[Event]:
-        """Events of the job in flight; waits for the first. After Over, Stopped or Died there is no job; after Died the process is gone."""
+        """Events of the job in flight; waits for the first. After Over, Stopped or Died there is no
+        job; after Died the process is gone.
+        """
         if self.job is None:
             return
         until = time.monotonic() + timeout
@@ -92,24 +113,36 @@ class WorkerProcess:
         data = os.read(self._pipe, 1 << 16)
         self._closed = not data  # an end is readable for ever
         if self._closed and self.alive:
-            time.sleep(POLL)  # it closed its end: it is about to exit, or it stays silent until patience ends
+            # it closed its end: it is about to exit, or it stays silent until patience ends
+            time.sleep(POLL)
         return data
 
     def _readable(self, seconds: float) -> bool:
         return bool(select.select([self._pipe], [], [], seconds)[0])
 
     def _checked(self, event: Event) -> Event:
-        """An event of the job in flight; BadEvent for one of another job and for those that only an engine may send."""
+        """An event of the job in flight; BadEvent for one of another job and for those that only an
+        engine may send.
+        """
         if self.job is None or event.job != self.job.id or isinstance(event, Died):
             raise BadEvent(f"{event} is not of the job in flight")
-        self._last_event, self._loaded = time.monotonic(), self._loaded or isinstance(event, Started)
+        self._last_event, self._loaded = (
+            time.monotonic(),
+            self._loaded or isinstance(event, Started),
+        )
         if isinstance(event, Over | Stopped):
             self.job = None
-        return replace(event, log=self.printed()) if isinstance(event, Failed | Disqualified) else event
+        return (
+            replace(event, log=self.printed())
+            if isinstance(event, Failed | Disqualified)
+            else event
+        )
 
     def _why_lost(self) -> str:
         """Why no further event will come, or ""."""
-        if time.monotonic() - self._last_event > (self.patience if self._loaded else max(self.patience, START)):
+        if time.monotonic() - self._last_event > (
+            self.patience if self._loaded else max(self.patience, START)
+        ):
             return f"no progress for {self.patience:g} s, so it was ended (--cell-timeout)"
         if not self.alive and (self._closed or not self._readable(0)):
             return ended_in_words(self._process.returncode)
@@ -151,7 +184,8 @@ def log_file(folder: Path, name: str) -> Path:
 
 
 def _drain(source: IO[bytes], log: Path) -> None:
-    """Write the beginning and the end of a process's output to its log; a log that cannot be written is no reason to stop.
+    """Write the beginning and the end of a process's output to its log; a log that cannot be
+    written is no reason to stop.
 
     A log that earlier processes have filled takes the ends of this one's only.
     """

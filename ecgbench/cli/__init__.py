@@ -1,4 +1,6 @@
-"""The command line: one file per group of commands; this one only adds them and turns errors into one line."""
+"""The command line: one file per group of commands; this one only adds them and turns errors into
+one line.
+"""
 
 import sys
 
@@ -32,7 +34,9 @@ def _version(
 
 
 def main() -> None:
-    """The program: exit codes 0 done, 1 some cells or a check failed, 2 bad input, 130 interrupted."""
+    """The program: exit codes 0 done, 1 some cells or a check failed, 2 bad input, 130
+    interrupted.
+    """
     try:
         code = app(standalone_mode=False) or 0
         if code == 130:  # typer caught the interrupt and printed nothing
@@ -42,11 +46,15 @@ def main() -> None:
         _complain(str(error))
     except OSError as error:  # no space, no permission, a file where a folder should be
         place = f": {error.filename}" if error.filename else ""
-        _complain(f"{error.strerror or error}{place}; choose another folder, or mend this one and run the command again")
+        _complain(
+            f"{error.strerror or error}{place}; choose another folder, or mend this one and run "
+            f"the command again"
+        )
     except KeyboardInterrupt:
         _stop()
     except Exception as error:
-        # some versions of typer have their own copy of click, so its errors are known by their methods
+        # some versions of typer have their own copy of click, so its errors are known by their
+        # methods
         if type(error).__name__ == "Abort":
             _stop()
         if not hasattr(error, "format_message"):
@@ -59,10 +67,14 @@ def main() -> None:
 
 
 def _complain(message: str) -> None:
-    print(f"ecgbench: {line(message)}", file=sys.stderr)  # names in a file may hold control characters
+    # names in a file may hold control characters
+    print(f"ecgbench: {line(message)}", file=sys.stderr)
     sys.exit(2)
 
 
 def _stop() -> None:
-    print("ecgbench: interrupted; what is finished is stored, the same command goes on from there", file=sys.stderr)
+    print(
+        "ecgbench: interrupted; what is finished is stored, the same command goes on from there",
+        file=sys.stderr,
+    )
     sys.exit(130)

@@ -12,7 +12,10 @@ from ecgbench.cli.run import DATA, PREPARED
 
 def add(app: typer.Typer) -> None:
     """Add the group to the program."""
-    group = typer.Typer(help="Check that a plug-in does what it must, and that a model is the authors' network.", no_args_is_help=True)
+    group = typer.Typer(
+        help="Check that a plug-in does what it must, and that a model is the authors' network.",
+        no_args_is_help=True,
+    )
     group.command("model")(model)
     group.command("adapter")(adapter)
     group.command("dataset")(dataset)
@@ -21,17 +24,24 @@ def add(app: typer.Typer) -> None:
     app.add_typer(group, name="check")
 
 
-def model(name: str = typer.Argument(..., help="A model's name, or the path of your own: ./mine.py"), as_json: bool = JSON) -> None:
+def model(
+    name: str = typer.Argument(..., help="A model's name, or the path of your own: ./mine.py"),
+    as_json: bool = JSON,
+) -> None:
     """Run the conformance properties on one model, with random weights. Exit 1 when one is broken.
 
-    The one that matters most: changing the hidden leads of a raw recording, in millivolts, leaves the features bit-identical.
+    The one that matters most: changing the hidden leads of a raw recording, in millivolts, leaves
+    the features bit-identical.
     """
     from ecgbench.conformance.models import check
 
     _show(check(name), as_json)
 
 
-def adapter(name: str = typer.Argument(..., help="A policy's name, or the path of your own."), as_json: bool = JSON) -> None:
+def adapter(
+    name: str = typer.Argument(..., help="A policy's name, or the path of your own."),
+    as_json: bool = JSON,
+) -> None:
     """Run the conformance properties on one policy for missing leads. Exit 1 when one is broken."""
     from ecgbench.conformance.adapters import check
 
@@ -50,7 +60,10 @@ def dataset(
     _show(check(name, data, prepared), as_json)
 
 
-def metric(name: str = typer.Argument(..., help="A metric's name, or the path of your own."), as_json: bool = JSON) -> None:
+def metric(
+    name: str = typer.Argument(..., help="A metric's name, or the path of your own."),
+    as_json: bool = JSON,
+) -> None:
     """Run the conformance properties on one metric. Exit 1 when one is broken."""
     from ecgbench.conformance.metrics import check
 
@@ -75,8 +88,8 @@ def parity(
 ) -> None:
     """Fill a network by the parity rule and recompute every feature array of a pack.
 
-    Exit 0 only if every array was compared and lies within 1e-5 * max(1, max|pack|); 1 on a difference or an array that cannot be
-    computed; 2 on bad arguments.
+    Exit 0 only if every array was compared and lies within 1e-5 * max(1, max|pack|); 1 on a
+    difference or an array that cannot be computed; 2 on bad arguments.
     """
     from ecgbench.conformance import parity as parities
 
@@ -84,7 +97,11 @@ def parity(
     if as_json:
         typer.echo(json.dumps(report.to_json(), indent=1))
     for row in () if as_json else report.rows:
-        figures = "" if row.difference is None else f"largest difference {row.difference:.2e}, limit {row.limit:.2e}"
+        figures = (
+            ""
+            if row.difference is None
+            else f"largest difference {row.difference:.2e}, limit {row.limit:.2e}"
+        )
         typer.echo(f"{row.array:40} {row.status:24} {figures}{row.reason}")
     if report.exit_code:
         raise typer.Exit(report.exit_code)

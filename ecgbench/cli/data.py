@@ -12,28 +12,35 @@ DATASET = typer.Argument(..., help="Dataset: ptbxl, demo, or the path of your ow
 
 def add(app: typer.Typer) -> None:
     """Add the group to the program."""
-    group = typer.Typer(help="Prepare downloaded datasets and verify prepared copies.", no_args_is_help=True)
+    group = typer.Typer(
+        help="Prepare downloaded datasets and verify prepared copies.", no_args_is_help=True
+    )
     group.command("prepare")(prepare)
     group.command("verify")(verify)
     app.add_typer(group, name="data")
 
 
 def prepare(dataset: str = DATASET, data: Path = DATA, prepared: Path = PREPARED) -> None:
-    """Read and check every recording once and store it for fast reading. `ecgbench run` does this by itself when it must."""
+    """Read and check every recording once and store it for fast reading. `ecgbench run` does this
+    by itself when it must.
+    """
     from ecgbench.benchmark.progress import paced, watcher
     from ecgbench.prepared import prepare
 
     name = _name(dataset)
     copy = prepare.prepare(name, data, prepared, paced(f"prepare {name}", watcher().note))
     typer.echo(
-        f"{name}: {len(copy.index)} records of {copy.card.records:,} in the release, {len(copy.quarantined)} quarantined: {copy.folder}"
+        f"{name}: {len(copy.index)} records of {copy.card.records:,} in the release, "
+        f"{len(copy.quarantined)} quarantined: {copy.folder}"
     )
     for record, reason in copy.quarantined[["record", "reason"]].itertuples(index=False):
         typer.echo(f"  quarantined {record}: {reason}")
 
 
 def verify(dataset: str = DATASET, data: Path = DATA, prepared: Path = PREPARED) -> None:
-    """Read the published files again and compare them with the prepared copy, sample for sample. Exit 1 on a difference."""
+    """Read the published files again and compare them with the prepared copy, sample for sample.
+    Exit 1 on a difference.
+    """
     from ecgbench.benchmark.progress import paced, watcher
     from ecgbench.prepared import verify
 

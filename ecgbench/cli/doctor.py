@@ -24,16 +24,26 @@ def add(app: typer.Typer) -> None:
 
 def doctor(
     models: str = typer.Option(
-        None, "--models", "-m", help="Models to try, comma-separated; paths alone are tried beside all others.  (default: all)"
+        None,
+        "--models",
+        "-m",
+        help=(
+            "Models to try, comma-separated; paths alone are tried beside all others.  (default: "
+            "all)"
+        ),
     ),
     data: Path = DATA,
     prepared: Path = PREPARED,
-    timeout: float = typer.Option(120, "--timeout", help="Seconds after which a model that gives no answer is ended."),
+    timeout: float = typer.Option(
+        120, "--timeout", help="Seconds after which a model that gives no answer is ended."
+    ),
     as_json: bool = typer.Option(False, "--json", help="One JSON object and nothing else."),
 ) -> None:
-    """Look at versions, device, threads, memory, disk, data and weights, and try one forward pass of every model.
+    """Look at versions, device, threads, memory, disk, data and weights, and try one forward pass
+    of every model.
 
-    Exit 0 when all that is needed works, 1 when something is broken; what to do about it stands in the last lines.
+    Exit 0 when all that is needed works, 1 when something is broken; what to do about it stands in
+    the last lines.
     """
     from ecgbench import models as room
     from ecgbench.doctor.examine import examine
@@ -42,8 +52,12 @@ def doctor(
         raise BadSetting(f"--timeout {timeout:g}: seconds, 1 to 3600; the default is 120")
     typed = [word.strip() for word in (models or "").split(",") if word.strip()]
     named = [room.resolve(word) for word in typed]
-    tried = room.names() if all(word.endswith(".py") for word in typed) else list(dict.fromkeys(named))
-    report = examine(tried, data, prepared, timeout, lambda text: typer.echo(f"{line(text)} ...", err=True))
+    tried = (
+        room.names() if all(word.endswith(".py") for word in typed) else list(dict.fromkeys(named))
+    )
+    report = examine(
+        tried, data, prepared, timeout, lambda text: typer.echo(f"{line(text)} ...", err=True)
+    )
     typer.echo(json.dumps(report, indent=1) if as_json else "\n".join(_page(report)))
     if not report["ok"]:
         raise typer.Exit(1)
@@ -52,8 +66,15 @@ def doctor(
 def _page(report: Report) -> Iterator[str]:
     v, t = report["versions"], report["threads"]
     marks = {True: "", False: " (!)"}
-    yield from _lines("Versions", f"ecgbench {v['ecgbench']}, Python {v['python']}, {v['platform']}")
-    yield from _lines("", ", ".join(f"{p['name']} {p['version'] or 'missing'}{marks[p['ok']]}" for p in v["packages"]))
+    yield from _lines(
+        "Versions", f"ecgbench {v['ecgbench']}, Python {v['python']}, {v['platform']}"
+    )
+    yield from _lines(
+        "",
+        ", ".join(
+            f"{p['name']} {p['version'] or 'missing'}{marks[p['ok']]}" for p in v["packages"]
+        ),
+    )
     yield from _lines("Device", _device(report["device"]))
     variables = ", ".join(f"{name} {t[name] or 'not set'}" for name in t if name != "torch")
     yield from _lines("Threads", f"torch {t['torch'] or '?'}; {variables}")
@@ -65,7 +86,9 @@ def _page(report: Report) -> Iterator[str]:
         yield from _row("Disk" if not i else "", f"{d['what']:10} {state:14}", d["path"])
     for i, d in enumerate(report["data"]):
         records = f" ({d['records']:,} records)" if d["records"] else ""
-        yield from _row("Data" if not i else "", f"{d['name'][:16]:10} {d['state']}{records}", d["folder"] or "")
+        yield from _row(
+            "Data" if not i else "", f"{d['name'][:16]:10} {d['state']}{records}", d["folder"] or ""
+        )
     yield from _models(report["models"])
     yield from _end(report)
 
@@ -73,7 +96,10 @@ def _page(report: Report) -> Iterator[str]:
 def _device(d: Report) -> str:
     cpu = f"{d['cpu']}, {d['cores']} cores, {d['usable']} usable"
     cpu += "" if d["limit"] is None else f", cgroup limit {d['limit']:g}"
-    graphics = "; ".join(f"{g['name']}, {size(g['memory'])}, {size(g['free'])} free" for g in d["gpus"]) or "no CUDA device"
+    graphics = (
+        "; ".join(f"{g['name']}, {size(g['memory'])}, {size(g['free'])} free" for g in d["gpus"])
+        or "no CUDA device"
+    )
     return f"{cpu}; {graphics}; compiler {d['compiler'] or 'none'}"
 
 
@@ -111,20 +137,29 @@ def _end(report: Report) -> Iterator[str]:
                 yield from _lines("", f"Weights of {r['name']}: {_fetched(r['name'], w)}", 0)
     for d in report["data"]:
         if d["state"] in ("absent", "downloaded"):
-            todo = d["next"] if d["state"] == "absent" else f"{d['name']} is not prepared yet; `ecgbench run` does it, or: {d['next']}"
+            todo = (
+                d["next"]
+                if d["state"] == "absent"
+                else f"{d['name']} is not prepared yet; `ecgbench run` does it, or: {d['next']}"
+            )
             yield from _lines("", f"Data: {todo}", 0)
     for text in report["remarks"]:
         yield from _lines("", f"Remark: {text}", 0)
     for text in report["problems"]:
         yield from _lines("", f"BROKEN: {text}", 0)
     broken = counted(len(report["problems"]), "thing")
-    yield f"{broken} to mend; then: ecgbench doctor" if report["problems"] else "All that is needed works. Next: ecgbench run"
+    yield (
+        f"{broken} to mend; then: ecgbench doctor"
+        if report["problems"]
+        else "All that is needed works. Next: ecgbench run"
+    )
 
 
 def _lines(head: str, text: str, margin: int = MARGIN) -> Iterator[str]:
     """Text beside a heading, in lines of at most WIDTH."""
     fill = textwrap.TextWrapper(WIDTH, f"{head:{margin}}", " " * (margin or 2))
-    fill.break_long_words = fill.break_on_hyphens = False  # an address or a path must stay whole, to be copied
+    # an address or a path must stay whole, to be copied
+    fill.break_long_words = fill.break_on_hyphens = False
     yield from fill.wrap(line(text))
 
 

@@ -1,5 +1,6 @@
-"""`ecgbench tasks | adapters | metrics | reports | engines`: what is available, as a table or as JSON; `ecgbench models` shows
-its table with these."""
+"""`ecgbench tasks | adapters | metrics | reports | engines`: what is available, as a table or as
+JSON; `ecgbench models` shows its table with these.
+"""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -38,11 +39,17 @@ def tasks(as_json: bool = JSON, data: Path = DATA, prepared: Path = PREPARED) ->
             _complain(f"dataset {dataset!r}: {type(error).__name__}: {error}")
         rows += [
             {
-                "name": task.name, "title": task.title, "dataset": dataset, "targets": len(task.labels),
-                "evaluation_only": task.parent is not None, "prepared": where == "ready", "data": where, "synthetic": card.synthetic,
+                "name": task.name,
+                "title": task.title,
+                "dataset": dataset,
+                "targets": len(task.labels),
+                "evaluation_only": task.parent is not None,
+                "prepared": where == "ready",
+                "data": where,
+                "synthetic": card.synthetic,
             }
             for task in card.tasks
-        ]  # fmt: skip
+        ]
     show(rows, as_json, ("name", "title", "dataset", "targets", "evaluation_only", "data"))
 
 
@@ -51,8 +58,17 @@ def adapters(as_json: bool = JSON) -> None:
     from ecgbench import adapters as room
     from ecgbench.adapt import NATIVE
 
-    rows = [{"name": n, "summary": _summary(module), "learns": hasattr(module, "fit")} for n, module in _modules(room.ROOM)]
-    rows.append({"name": NATIVE, "summary": "Native: the network reads the measured leads only; models that can.", "learns": False})
+    rows = [
+        {"name": n, "summary": _summary(module), "learns": hasattr(module, "fit")}
+        for n, module in _modules(room.ROOM)
+    ]
+    rows.append(
+        {
+            "name": NATIVE,
+            "summary": "Native: the network reads the measured leads only; models that can.",
+            "learns": False,
+        }
+    )
     show(rows, as_json, ("name", "summary"))
 
 
@@ -71,7 +87,10 @@ def reports(as_json: bool = JSON) -> None:
     from ecgbench import reports as room
 
     known = cards(room.ROOM, room.ReportCard)
-    rows = [{"name": name, "title": card.title, "reads": card.reads, "summary": card.summary} for name, card in known]
+    rows = [
+        {"name": name, "title": card.title, "reads": card.reads, "summary": card.summary}
+        for name, card in known
+    ]
     show(rows, as_json, ("name", "reads", "summary"))
 
 
@@ -79,7 +98,11 @@ def engines(as_json: bool = JSON) -> None:
     """Engines: where `ecgbench run --engine` has models run."""
     from ecgbench.benchmark import engines as room
 
-    show([{"name": n, "summary": module.CARD.summary} for n, module in _modules(room.ROOM)], as_json, ("name", "summary"))
+    show(
+        [{"name": n, "summary": module.CARD.summary} for n, module in _modules(room.ROOM)],
+        as_json,
+        ("name", "summary"),
+    )
 
 
 def _summary(module: ModuleType) -> str:
@@ -87,16 +110,23 @@ def _summary(module: ModuleType) -> str:
 
 
 def cards(room: Room, kind: type) -> Iterator[tuple[str, Any]]:
-    """Names and cards; a plug-in whose card is of another kind is left out, with a line on standard error."""
+    """Names and cards; a plug-in whose card is of another kind is left out, with a line on standard
+    error.
+    """
     for name, module in _modules(room):
         if isinstance(module.CARD, kind):
             yield name, module.CARD
         else:
-            _complain(f"{room.kind} {name!r}: its CARD is a {type(module.CARD).__name__}, not a {kind.__name__}")
+            _complain(
+                f"{room.kind} {name!r}: its CARD is a {type(module.CARD).__name__}, not a "
+                f"{kind.__name__}"
+            )
 
 
 def _modules(room: Room) -> Iterator[tuple[str, ModuleType]]:
-    """Names and modules; a plug-in that cannot be imported is left out, with a line on standard error."""
+    """Names and modules; a plug-in that cannot be imported is left out, with a line on standard
+    error.
+    """
     for name in room.names():
         try:
             module = room.get(name)

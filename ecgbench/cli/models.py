@@ -1,4 +1,6 @@
-"""`ecgbench models`: which there are; `ecgbench models fetch`: the authors' weights into this machine's cache; `pack`: our own to ship."""
+"""`ecgbench models`: which there are; `ecgbench models fetch`: the authors' weights into this
+machine's cache; `pack`: our own to ship.
+"""
 
 import gc
 from contextlib import ExitStack
@@ -23,7 +25,8 @@ def add(app: typer.Typer) -> None:
 
 
 def models(context: typer.Context, as_json: bool = JSON) -> None:
-    """List the models: how they are fed, whether they read any subset of leads, whether their weights are here.
+    """List the models: how they are fed, whether they read any subset of leads, whether their
+    weights are here.
 
     `ecgbench models fetch NAME` gets the weights that a model's authors have published.
     """
@@ -34,31 +37,68 @@ def models(context: typer.Context, as_json: bool = JSON) -> None:
     from ecgbench.weights import released
 
     rows = []
-    gc.disable()  # while torch and the networks are imported: a sixth of the time, and nothing of them is garbage
+    # while torch and the networks are imported: a sixth of the time, and nothing of them is garbage
+    gc.disable()
     known = dict(cards(room.ROOM, ModelCard))
     gc.enable()
     for name, card in known.items():
         c = card.contracts[0]
         here = [w.name for w in card.weights if released.is_here(name, w)]
-        rows.append({
-            "name": name, "title": card.title, "parameters": card.parameters, "fs": c.fs, "seconds": c.seconds, "leads": len(c.leads),
-            "policy": c.policy, "native": card.native, "weights": _where(bool(card.weights), here),
-            "released": [w.name for w in card.weights], "here": here, "licence": card.licence,
-        })  # fmt: skip
-    show(rows, as_json, ("name", "title", "parameters", "fs", "seconds", "leads", "policy", "native", "weights"))
+        rows.append(
+            {
+                "name": name,
+                "title": card.title,
+                "parameters": card.parameters,
+                "fs": c.fs,
+                "seconds": c.seconds,
+                "leads": len(c.leads),
+                "policy": c.policy,
+                "native": card.native,
+                "weights": _where(bool(card.weights), here),
+                "released": [w.name for w in card.weights],
+                "here": here,
+                "licence": card.licence,
+            }
+        )
+    show(
+        rows,
+        as_json,
+        ("name", "title", "parameters", "fs", "seconds", "leads", "policy", "native", "weights"),
+    )
 
 
 def fetch(
-    names: list[str] = typer.Argument(..., metavar="NAME...", help="Models, or the word all: every model whose authors publish weights."),
-    weights: str = typer.Option("released", "--weights", "-w", help="Which file, where the authors publish several (see models --json)."),
-    given: Path = typer.Option(None, "--from", metavar="FILE", help="The authors' file that you have already; nothing is downloaded."),
+    names: list[str] = typer.Argument(
+        ...,
+        metavar="NAME...",
+        help="Models, or the word all: every model whose authors publish weights.",
+    ),
+    weights: str = typer.Option(
+        "released",
+        "--weights",
+        "-w",
+        help="Which file, where the authors publish several (see models --json).",
+    ),
+    given: Path = typer.Option(
+        None,
+        "--from",
+        metavar="FILE",
+        help="The authors' file that you have already; nothing is downloaded.",
+    ),
     lock: Path = typer.Option(
-        None, "--lock", metavar="FILE", envvar="ECGBENCH_LOCK",
-        help="Where hashes that no card knows are pinned on first use.  (default: ecgbench.lock in this folder)",
+        None,
+        "--lock",
+        metavar="FILE",
+        envvar="ECGBENCH_LOCK",
+        help=(
+            "Where hashes that no card knows are pinned on first use.  (default: ecgbench.lock "
+            "in this folder)"
+        ),
     ),
     force: bool = typer.Option(False, "--force", help="Convert anew what is here already."),
-) -> None:  # fmt: skip
-    """Get authors' weights: download, check the hash, read without running anything, convert to safetensors in your cache.
+) -> None:
+    """Get authors' weights: download, check the hash, read without running anything, convert to
+    safetensors in your cache.
 
     Every tensor of the network must be in the file, under its name and in
     its shape, or nothing is stored. Then `--weights released` of the other
@@ -78,10 +118,14 @@ def fetch(
 
     chosen = _chosen(names, weights)
     if given is not None and len(chosen) != 1:
-        raise BadSetting(f"--from {given}: one file is the weights of one model, not of {len(chosen)}; name one")
+        raise BadSetting(
+            f"--from {given}: one file is the weights of one model, not of {len(chosen)}; name one"
+        )
     for name in chosen:
         if not room.ROOM.card(name).weights:
-            raise BadSetting(f"no weights of {room.ROOM.card(name).title} are released; leave out {name}")
+            raise BadSetting(
+                f"no weights of {room.ROOM.card(name).title} are released; leave out {name}"
+            )
     from ecgbench.weights import convert
 
     failed = 0
@@ -100,8 +144,15 @@ def fetch(
 
 
 def pack(
-    run: Path = typer.Argument(..., metavar="RUN", help="Folder of a finished pre-training (ecgbench pretrain --out)."),
-    to: Path = typer.Option(..., "--to", metavar="DIR", help="Folder that receives the files; of the repository: models/laef."),
+    run: Path = typer.Argument(
+        ..., metavar="RUN", help="Folder of a finished pre-training (ecgbench pretrain --out)."
+    ),
+    to: Path = typer.Option(
+        ...,
+        "--to",
+        metavar="DIR",
+        help="Folder that receives the files; of the repository: models/laef.",
+    ),
 ) -> None:
     """Make the files that ship of a pre-training: weights in float16, pretraining.json, curves.
 
@@ -124,9 +175,15 @@ def _chosen(names: list[str], weights: str) -> list[str]:
         return list(dict.fromkeys(room.resolve(name) for name in names))
     if len(names) > 1:
         raise BadSetting(f"models fetch {' '.join(names)}: all stands alone")
-    published = [name for name in room.names() if room.ROOM.built_in(name) and any(w.name == weights for w in room.ROOM.card(name).weights)]
+    published = [
+        name
+        for name in room.names()
+        if room.ROOM.built_in(name) and any(w.name == weights for w in room.ROOM.card(name).weights)
+    ]
     if not published:
-        raise BadSetting(f"--weights {weights}: no model has weights of that name; see ecgbench models --json")
+        raise BadSetting(
+            f"--weights {weights}: no model has weights of that name; see ecgbench models --json"
+        )
     return published
 
 
@@ -157,12 +214,16 @@ class _Progress:
         self._watcher.note(text)
 
     def progress(self, done: int, total: int | None) -> None:
-        """Bytes that are here: a bar or lines of megabytes, where the server says how many there will be."""
+        """Bytes that are here: a bar or lines of megabytes, where the server says how many there
+        will be.
+        """
         if not total:
             return
         if not self._shown:
             whole = max(1, total // MEGABYTE)
-            self._advance = self._stage.enter_context(self._watcher.stage(f"download {self._name}", whole, "MB"))
+            self._advance = self._stage.enter_context(
+                self._watcher.stage(f"download {self._name}", whole, "MB")
+            )
             self._shown = 1
         more = done // MEGABYTE - (self._shown - 1)
         if more > 0:

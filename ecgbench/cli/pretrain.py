@@ -24,67 +24,148 @@ def add(app: typer.Typer) -> None:
 
 
 def pretrain(
-    recipe: str = typer.Option(..., "--recipe", help="paper, small (one GPU), small-cpu, smoke (the synthetic demo)."),
-    model: str = typer.Option(None, "--model", help="Whose network: a name, or a path as ./mine.py.  (default: the recipe's, laef)"),
+    recipe: str = typer.Option(
+        ..., "--recipe", help="paper, small (one GPU), small-cpu, smoke (the synthetic demo)."
+    ),
+    model: str = typer.Option(
+        None,
+        "--model",
+        help="Whose network: a name, or a path as ./mine.py.  (default: the recipe's, laef)",
+    ),
     data: Path = DATA,
     prepared: Path = PREPARED,
-    out: Path = typer.Option(None, "--out", "-o", help="Folder; an interrupted pre-training in it goes on.  (default: runs/pretrain-NAME)"),
-    device: str = typer.Option("auto", "--device", help="auto (a GPU where there is one), cpu, cuda, cuda:1; several by torchrun."),
-    descriptor: str = typer.Option(
-        None, "--descriptor", help="Of segments in stage 1: mfcc-paper, mfcc-ecg, time-frequency, mixed, mixed-ecg."
+    out: Path = typer.Option(
+        None,
+        "--out",
+        "-o",
+        help="Folder; an interrupted pre-training in it goes on.  (default: runs/pretrain-NAME)",
     ),
-    codes: str = typer.Option(None, "--codes", metavar="C,...", help="Codes of stage 1; several codebooks are predicted at once: 50,100."),
-    refined: str = typer.Option(None, "--refined", metavar="C,...", help="Codes of stage 2, clustered from nodes of stage 1."),
-    init: str = typer.Option(None, "--init", help="Where stage 2 starts: previous (the checkpoint selected in stage 1) or scratch."),
-    steps: str = typer.Option(None, "--steps", metavar="N,M", help="Steps of both stages; more than before prolong stage 2."),
-    batch: int = typer.Option(None, "--batch", help="Recordings per step; all, where there are fewer."),
-    micro_batch: int = typer.Option(None, "--micro-batch", help="Recordings per pass where a batch does not fit the memory."),
-    masked: float = typer.Option(None, "--masked", help="Share of the nodes of each lead that is hidden."),
-    edge_drop: float = typer.Option(None, "--edge-drop", help="Probability with which stage 2 leaves out an edge within a lead."),
+    device: str = typer.Option(
+        "auto",
+        "--device",
+        help="auto (a GPU where there is one), cpu, cuda, cuda:1; several by torchrun.",
+    ),
+    descriptor: str = typer.Option(
+        None,
+        "--descriptor",
+        help="Of segments in stage 1: mfcc-paper, mfcc-ecg, time-frequency, mixed, mixed-ecg.",
+    ),
+    codes: str = typer.Option(
+        None,
+        "--codes",
+        metavar="C,...",
+        help="Codes of stage 1; several codebooks are predicted at once: 50,100.",
+    ),
+    refined: str = typer.Option(
+        None,
+        "--refined",
+        metavar="C,...",
+        help="Codes of stage 2, clustered from nodes of stage 1.",
+    ),
+    init: str = typer.Option(
+        None,
+        "--init",
+        help="Where stage 2 starts: previous (the checkpoint selected in stage 1) or scratch.",
+    ),
+    steps: str = typer.Option(
+        None,
+        "--steps",
+        metavar="N,M",
+        help="Steps of both stages; more than before prolong stage 2.",
+    ),
+    batch: int = typer.Option(
+        None, "--batch", help="Recordings per step; all, where there are fewer."
+    ),
+    micro_batch: int = typer.Option(
+        None, "--micro-batch", help="Recordings per pass where a batch does not fit the memory."
+    ),
+    masked: float = typer.Option(
+        None, "--masked", help="Share of the nodes of each lead that is hidden."
+    ),
+    edge_drop: float = typer.Option(
+        None, "--edge-drop", help="Probability with which stage 2 leaves out an edge within a lead."
+    ),
     lr: float = typer.Option(None, "--lr", help="Learning rate, constant."),
-    weight_decay: float = typer.Option(None, "--weight-decay", help="Added to the gradient (Adam); with --adamw decoupled."),
+    weight_decay: float = typer.Option(
+        None, "--weight-decay", help="Added to the gradient (Adam); with --adamw decoupled."
+    ),
     adamw: bool = typer.Option(None, "--adamw", help="AdamW instead of the paper's Adam."),
-    precision: str = typer.Option(None, "--precision", help="bf16 or float32, of the forward pass of training."),
-    checkpoint_every: int = typer.Option(None, "--checkpoint-every", help="Steps between two checkpoints: at most these are lost."),
-    probe_every: int = typer.Option(None, "--probe-every", help="Steps between two encoders that are kept and measured."),
+    precision: str = typer.Option(
+        None, "--precision", help="bf16 or float32, of the forward pass of training."
+    ),
+    checkpoint_every: int = typer.Option(
+        None, "--checkpoint-every", help="Steps between two checkpoints: at most these are lost."
+    ),
+    probe_every: int = typer.Option(
+        None, "--probe-every", help="Steps between two encoders that are kept and measured."
+    ),
     seed: int = typer.Option(None, "--seed", help="Of weights, codebooks, masks and windows."),
-    wandb: str = typer.Option(None, "--wandb", metavar="PROJECT", help="Log to Weights & Biases too (pip install wandb)."),
-    dry_run: bool = typer.Option(False, "--dry-run", help="Only say what the recipe is; nothing is read."),
-) -> None:  # fmt: skip
-    """Pre-train LAEF: codebook of signal descriptors, masked node modelling, codebook of its own nodes, masked node modelling again.
+    wandb: str = typer.Option(
+        None, "--wandb", metavar="PROJECT", help="Log to Weights & Biases too (pip install wandb)."
+    ),
+    dry_run: bool = typer.Option(
+        False, "--dry-run", help="Only say what the recipe is; nothing is read."
+    ),
+) -> None:
+    """Pre-train LAEF: codebook of signal descriptors, masked node modelling, codebook of its own
+    nodes, masked node modelling again.
 
-    Recordings of validation and test splits never enter training: PTB-XL's folds 9 and 10 raise an error, under their own or
-    their Challenge names. In each stage encoders are kept every so many steps, and the earliest one that is within 0.001 of the
-    best on the development task (linear probe, validation split) is used.
+    Recordings of validation and test splits never enter training: PTB-XL's folds 9 and 10 raise an
+    error, under their own or their Challenge names. In each stage encoders are kept every so many
+    steps, and the earliest one that is within 0.001 of the best on the development task (linear
+    probe, validation split) is used.
 
-    Any phase may be interrupted: the same command goes on and ends with the same codebooks and curves. Several GPUs:
-    torchrun --nproc-per-node 4 -m ecgbench pretrain ...
+    Any phase may be interrupted: the same command goes on and ends with the same codebooks and
+    curves. Several GPUs: torchrun --nproc-per-node 4 -m ecgbench pretrain ...
 
     Examples:
 
-      ecgbench pretrain --recipe smoke                               (shows that everything runs; its weights mean nothing)
+      ecgbench pretrain --recipe smoke                               (shows that everything runs;
+      its weights mean nothing)
 
       ecgbench pretrain --recipe small --data DIR --out runs/laef    (DIR/ptbxl as published)
 
-      ecgbench run --models laef --weights laef=runs/laef/encoder.safetensors --tasks ptbxl_super --data DIR
+      ecgbench run --models laef --weights laef=runs/laef/encoder.safetensors --tasks ptbxl_super
+      --data DIR
     """
     from ecgbench import models
     from ecgbench.pretraining import recipe as recipes
 
     changes: dict[str, Any] = {
-        "model": None if model is None else models.resolve(model), "descriptor": descriptor,
-        "codes": _sizes("--codes", codes), "refined": _sizes("--refined", refined), "init": init,
-        "steps": _sizes("--steps", steps), "batch": batch, "micro": micro_batch, "ratio": masked, "edge_drop": edge_drop, "lr": lr,
-        "weight_decay": weight_decay, "adamw": adamw, "precision": precision, "checkpoint_every": checkpoint_every,
-        "probe_every": probe_every, "seed": seed,
-    }  # fmt: skip
+        "model": None if model is None else models.resolve(model),
+        "descriptor": descriptor,
+        "codes": _sizes("--codes", codes),
+        "refined": _sizes("--refined", refined),
+        "init": init,
+        "steps": _sizes("--steps", steps),
+        "batch": batch,
+        "micro": micro_batch,
+        "ratio": masked,
+        "edge_drop": edge_drop,
+        "lr": lr,
+        "weight_decay": weight_decay,
+        "adamw": adamw,
+        "precision": precision,
+        "checkpoint_every": checkpoint_every,
+        "probe_every": probe_every,
+        "seed": seed,
+    }
     if changes["steps"] is not None and len(changes["steps"]) != 2:
         raise BadSetting(f"--steps {steps}: one number for each stage, for example --steps 800,800")
     chosen = recipes.get(recipe).changed({k: v for k, v in changes.items() if v is not None})
     if dry_run:
         typer.echo("\n".join(chosen.lines()))
         return
-    _make(chosen, Folders(data=data, prepared=prepared, out=out or Path("runs") / folder_name(f"pretrain-{recipe}")), device, wandb)
+    _make(
+        chosen,
+        Folders(
+            data=data,
+            prepared=prepared,
+            out=out or Path("runs") / folder_name(f"pretrain-{recipe}"),
+        ),
+        device,
+        wandb,
+    )
 
 
 def _make(recipe: Any, folders: Folders, device: str, project: str | None) -> None:
@@ -104,13 +185,19 @@ def _make(recipe: Any, folders: Folders, device: str, project: str | None) -> No
     with ExitStack() as stack:
         data = assemble(recipe, folders, progress)
         of_all = key({**pretrain.facts(recipe, data), "out": str(folders.out)})
-        board = stack.enter_context(curve.wandb(project, recipe.name, of_all)) if project and first else None
+        board = (
+            stack.enter_context(curve.wandb(project, recipe.name, of_all))
+            if project and first
+            else None
+        )
 
         def listener(stage: str) -> "Listener":
             shown = _shown(stage, progress.note)
             return shown if board is None else curve.both(shown, board(stage))
 
-        session = pretrain.Session(out=folders.out, device=device, name=name, watcher=progress, listener=listener)
+        session = pretrain.Session(
+            out=folders.out, device=device, name=name, watcher=progress, listener=listener
+        )
         stack.callback(ranks.leave)
         finished = pretrain.run(recipe, data, session)
     if not first:
@@ -119,7 +206,8 @@ def _make(recipe: Any, folders: Folders, device: str, project: str | None) -> No
     drawn = reports.write(reports.read(folders.out), folders.out / "report")
     typer.echo("\n".join(str(path) for path in [folders.out / pretrain.ENCODER, *drawn]))
     typer.echo(
-        f"next: ecgbench run --models {models.ROOM.argument(recipe.model)} --weights {recipe.model}={folders.out / pretrain.ENCODER} ..."
+        f"next: ecgbench run --models {models.ROOM.argument(recipe.model)} --weights "
+        f"{recipe.model}={folders.out / pretrain.ENCODER} ..."
     )
 
 
@@ -146,4 +234,6 @@ def _sizes(flag: str, text: str | None) -> tuple[int, ...] | None:
     try:
         return None if text is None else tuple(int(word) for word in text.split(","))
     except ValueError:
-        raise BadSetting(f"{flag} {text}: whole numbers, comma-separated, for example 50,100") from None
+        raise BadSetting(
+            f"{flag} {text}: whole numbers, comma-separated, for example 50,100"
+        ) from None

@@ -25,22 +25,42 @@ def add(app: typer.Typer) -> None:
 
 
 def profile(
-    models: str = typer.Option(None, "--models", "-m", help="Models, comma-separated; a path adds your own.  (default: all)"),
-    leads: str = typer.Option(None, "--leads", "-l", help=f"Numbers of measured leads: 1,2,12 or 1-12.  (default: {LEADS})"),
-    device: str = typer.Option("auto", "--device", help="auto (a GPU where there is one), cpu, cuda, cuda:1."),
-    batch: int = typer.Option(None, "--batch", help="Windows of a timed pass.  (default: 64 on a GPU, 4 on a CPU)"),
-    no_timing: bool = typer.Option(False, "--no-timing", help="Only count operations and parameters: a matter of seconds."),
-    complexity: bool = typer.Option(False, "--complexity", help="Of LAEF's graph instead: nodes, edges, formulas, time."),
+    models: str = typer.Option(
+        None,
+        "--models",
+        "-m",
+        help="Models, comma-separated; a path adds your own.  (default: all)",
+    ),
+    leads: str = typer.Option(
+        None,
+        "--leads",
+        "-l",
+        help=f"Numbers of measured leads: 1,2,12 or 1-12.  (default: {LEADS})",
+    ),
+    device: str = typer.Option(
+        "auto", "--device", help="auto (a GPU where there is one), cpu, cuda, cuda:1."
+    ),
+    batch: int = typer.Option(
+        None, "--batch", help="Windows of a timed pass.  (default: 64 on a GPU, 4 on a CPU)"
+    ),
+    no_timing: bool = typer.Option(
+        False, "--no-timing", help="Only count operations and parameters: a matter of seconds."
+    ),
+    complexity: bool = typer.Option(
+        False, "--complexity", help="Of LAEF's graph instead: nodes, edges, formulas, time."
+    ),
     to: str = typer.Option("profile", "--to", metavar="PATH", help="Folder for the files."),
 ) -> None:
     """Count operations and measure memory and time of models against the number of measured leads.
 
-    Writes cost.csv (unrounded), cost.md, cost.tex, cost_paper.csv (the paper's figures beside ours), throughput.png and
-    .svg, a page (index.html), and cost.json, of which `ecgbench report` makes them again.
+    Writes cost.csv (unrounded), cost.md, cost.tex, cost_paper.csv (the paper's figures beside
+    ours), throughput.png and .svg, a page (index.html), and cost.json, of which `ecgbench report`
+    makes them again.
 
-    gflop_forward and gflop_backward count all that our networks execute, gflop_forward_paper what the paper's column counts. Weights are
-    random, for no cost depends on them. A network that needs all of its leads is measured once; one that reads any number of them (LAEF)
-    at each, with the median over 1 to 12 in the tables.
+    gflop_forward and gflop_backward count all that our networks execute, gflop_forward_paper what
+    the paper's column counts. Weights are random, for no cost depends on them. A network that needs
+    all of its leads is measured once; one that reads any number of them (LAEF) at each, with the
+    median over 1 to 12 in the tables.
 
     With --complexity: the same of complexity, for L = 1 to 12 leads and windows of 2.5, 5 and 10 s.
 
@@ -58,7 +78,10 @@ def profile(
     if batch is not None and batch < 1:
         raise BadSetting(f"--batch {batch}: at least one window")
     if complexity and (models is not None or leads is not None):
-        raise BadSetting(f"--complexity is of LAEF at 1 to 12 leads: leave out {'--leads' if models is None else '--models'}")
+        raise BadSetting(
+            f"--complexity is of LAEF at 1 to 12 leads: leave out "
+            f"{'--leads' if models is None else '--models'}"
+        )
     if not to.strip():
         raise BadSetting("--to '': name a folder, for example --to costs")
     numbers, names = _numbers(LEADS if leads is None else leads), _names(models)
@@ -70,13 +93,21 @@ def profile(
             else:
                 _cost(names, numbers, setup, folder)
     except KeyboardInterrupt:
-        typer.echo("ecgbench: interrupted; profile writes its files when all is measured, so the same command starts anew", err=True)
+        typer.echo(
+            (
+                "ecgbench: interrupted; profile writes its files when all is measured, so the same "
+                "command starts anew"
+            ),
+            err=True,
+        )
         sys.exit(130)
 
 
 @contextmanager
 def _folder(to: Path) -> Iterator[Path]:
-    """A folder that can be written to, which is tested before anything is measured; it is removed again if it stays empty."""
+    """A folder that can be written to, which is tested before anything is measured; it is removed
+    again if it stays empty.
+    """
     from ecgbench.files import writing
 
     with writing(to):
@@ -102,7 +133,10 @@ def _cost(names: list[str], leads: list[int], setup: "Setup", to: Path) -> None:
     for name, reason in costs.failed.items():
         typer.echo(f"failed: {name}: {reason}", err=True)
     for name, operators in costs.unknown.items():
-        typer.echo(f"{name}: no rule counts {', '.join(sorted(operators))}: its totals stay empty", err=True)
+        typer.echo(
+            f"{name}: no rule counts {', '.join(sorted(operators))}: its totals stay empty",
+            err=True,
+        )
     for name, reason in costs.uncounted.items():
         typer.echo(f"{name}: no gflop_forward_paper: {reason}", err=True)
     if costs.rows:
@@ -116,7 +150,9 @@ def _complexity(setup: "Setup", to: Path) -> None:
     from ecgbench.results.profile import Complexity
 
     typer.echo("measuring LAEF's graph layers at 12 numbers of leads and 3 windows ...", err=True)
-    answer = ask("complexity", {"device": setup.device, "batch": setup.windows, "timed": setup.timed})
+    answer = ask(
+        "complexity", {"device": setup.device, "batch": setup.windows, "timed": setup.timed}
+    )
     if "error" in answer:
         typer.echo(f"failed: {answer['error']}: {answer['reason']}", err=True)
         raise typer.Exit(1)
@@ -137,7 +173,9 @@ def _names(models: str | None) -> list[str]:
 
     typed = [word.strip() for word in (models or "").split(",") if word.strip()]
     if models is not None and not typed:
-        raise BadSetting(f"--models {models!r}: no model is named; known: {', '.join(room.names())}")
+        raise BadSetting(
+            f"--models {models!r}: no model is named; known: {', '.join(room.names())}"
+        )
     return list(dict.fromkeys(room.resolve(word) for word in typed)) or room.names()
 
 
@@ -147,5 +185,8 @@ def _numbers(text: str) -> list[int]:
     items = parse_leads(text)
     named = [str(item) for item in items if not isinstance(item, int)]
     if named:
-        raise BadSetting(f"--leads {text}: {named[0]} names leads, and the cost depends on their number only; for example --leads 1,2,12")
+        raise BadSetting(
+            f"--leads {text}: {named[0]} names leads, and the cost depends on their number only; "
+            f"for example --leads 1,2,12"
+        )
     return sorted(item for item in items if isinstance(item, int))

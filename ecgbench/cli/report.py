@@ -1,4 +1,6 @@
-"""`ecgbench report`: tables, figures and a page from the folder of a run, a profile or a pre-training."""
+"""`ecgbench report`: tables, figures and a page from the folder of a run, a profile or a
+pre-training.
+"""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,19 +24,30 @@ def add(app: typer.Typer) -> None:
 
 def report(
     folder: Path = typer.Argument(
-        None, metavar="[FOLDER]", help="Of a run, a profile or a pre-training.  (default: the newest run under runs/)"
+        None,
+        metavar="[FOLDER]",
+        help="Of a run, a profile or a pre-training.  (default: the newest run under runs/)",
     ),
     to: Path = typer.Option(None, "--to", help="Folder for the report.  (default: FOLDER/report)"),
     metrics: str = typer.Option(
-        None, "--metrics", help="Of a run: metrics, the first leads: auroc,./mine.py.  (default: those of the run)"
+        None,
+        "--metrics",
+        help="Of a run: metrics, the first leads: auroc,./mine.py.  (default: those of the run)",
     ),
-    only: str = typer.Option(None, "--only", help="Reports on the page, comma-separated, a path adds your own; see `ecgbench reports`."),
-    also: str = typer.Option(None, "--reports", help="Reports of your own besides, by path, comma-separated."),
+    only: str = typer.Option(
+        None,
+        "--only",
+        help="Reports on the page, comma-separated, a path adds your own; see `ecgbench reports`.",
+    ),
+    also: str = typer.Option(
+        None, "--reports", help="Reports of your own besides, by path, comma-separated."
+    ),
 ) -> None:
     """Write index.html and the tables and figures on it, as CSV, Markdown, LaTeX, PNG and SVG.
 
-    Reads the folder only: no model, no dataset, no network. Every number stands in a row of a CSV beside the page.
-    Of a run: main_table.{csv,md,tex}, lead_curve.{png,svg,csv}, comparisons.csv, cells.csv and labels.csv.
+    Reads the folder only: no model, no dataset, no network. Every number stands in a row of a CSV
+    beside the page. Of a run: main_table.{csv,md,tex}, lead_curve.{png,svg,csv}, comparisons.csv,
+    cells.csv and labels.csv.
     """
     from ecgbench import reports
     from ecgbench.results.study import Study
@@ -54,10 +67,16 @@ def report(
 
 
 def _without_number(cells: "pd.DataFrame") -> Iterator[str]:
-    """Names of the cells that have no number, those of one model and reason together; they are in no mean and no test."""
-    for (status, model, reason), part in cells[cells["status"] != "ok"].groupby(["status", "model", "reason"], sort=False):
+    """Names of the cells that have no number, those of one model and reason together; they are in
+    no mean and no test.
+    """
+    for (status, model, reason), part in cells[cells["status"] != "ok"].groupby(
+        ["status", "model", "reason"], sort=False
+    ):
         columns = (part["task"], part["setting"], part["policy"])
-        named = [f"{task} {setting} {policy}" for task, setting, policy in zip(*columns, strict=True)]
+        named = [
+            f"{task} {setting} {policy}" for task, setting, policy in zip(*columns, strict=True)
+        ]
         more = f" and {len(named) - NAMED} more (all are on the page)" if len(named) > NAMED else ""
         yield f"{status}: {model}: {', '.join(named[:NAMED])}{more}: {reason}"
 
@@ -66,7 +85,9 @@ def newest(folder: Path) -> Path:
     """The run on which a command worked last; MissingData when there is none."""
     plans = sorted(folder.glob("*/plan.json"), key=_worked)
     if not plans:
-        raise MissingData(f"no run under {folder}/; run: ecgbench run, or name the folder: ecgbench report FOLDER")
+        raise MissingData(
+            f"no run under {folder}/; run: ecgbench run, or name the folder: ecgbench report FOLDER"
+        )
     return plans[-1].parent
 
 

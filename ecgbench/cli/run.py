@@ -65,7 +65,10 @@ def run(
         _option(
             WHAT,
             "--suite",
-            help="A named study to start from: demo, ptbxl, paper. Without --suite and --tasks: demo.",
+            help=(
+                "A named study to start from: demo, ptbxl, paper. Without --suite and --tasks: "
+                "demo."
+            ),
         ),
     ] = None,
     models: Annotated[
@@ -92,7 +95,10 @@ def run(
             WHAT,
             "--weights",
             "-w",
-            help="released, random, released_or_random, a path, or NAME=... per model.  (default: released; suites: released_or_random)",
+            help=(
+                "released, random, released_or_random, a path, or NAME=... per model.  (default: "
+                "released; suites: released_or_random)"
+            ),
         ),
     ] = None,
     contract: Annotated[
@@ -108,7 +114,10 @@ def run(
         _option(
             WHAT,
             "--metrics",
-            help="Metrics, the first leads the tables; a path adds your own: auroc,./mine.py.  (default: auroc)",
+            help=(
+                "Metrics, the first leads the tables; a path adds your own: auroc,./mine.py.  "
+                "(default: auroc)"
+            ),
         ),
     ] = None,
     rows: Annotated[
@@ -148,13 +157,18 @@ def run(
             help="Draws of random leads, seeds 0..N-1, on one fit.  (default: 5; demo: 2)",
         ),
     ] = None,
-    draw: Annotated[str, _option(LEADS, "--draw", help="Random leads per record, or anew in each window.")] = "record",
+    draw: Annotated[
+        str, _option(LEADS, "--draw", help="Random leads per record, or anew in each window.")
+    ] = "record",
     policy: Annotated[
         str | None,
         _option(
             LEADS,
             "--policy",
-            help="How missing leads are filled: paper (each model's own way), native, or names of `ecgbench adapters`.",
+            help=(
+                "How missing leads are filled: paper (each model's own way), native, or names of "
+                "`ecgbench adapters`."
+            ),
         ),
     ] = None,
     protocol: Annotated[
@@ -162,7 +176,10 @@ def run(
         _option(
             TRAINING,
             "--protocol",
-            help="linear: a linear probe on the frozen encoder. finetune: the whole network is trained.  (default: linear)",
+            help=(
+                "linear: a linear probe on the frozen encoder. finetune: the whole network is "
+                "trained.  (default: linear)"
+            ),
         ),
     ] = None,
     train_leads: Annotated[
@@ -170,7 +187,10 @@ def run(
         _option(
             TRAINING,
             "--train-leads",
-            help="all: training sees twelve leads. random: 1 to 12 of them, drawn per record and epoch.  (default: all)",
+            help=(
+                "all: training sees twelve leads. random: 1 to 12 of them, drawn per record and "
+                "epoch.  (default: all)"
+            ),
         ),
     ] = None,
     fit_seeds: Annotated[
@@ -181,18 +201,25 @@ def run(
             help="Seeds of the training, comma-separated.  (default: 0)",
         ),
     ] = None,
-    epochs: Annotated[int | None, _option(TRAINING, "--epochs", help="Training epochs.  (default: 100)")] = None,
+    epochs: Annotated[
+        int | None, _option(TRAINING, "--epochs", help="Training epochs.  (default: 100)")
+    ] = None,
     lr: Annotated[
         float | None,
         _option(
             TRAINING,
             "--lr",
-            help="Learning rate of the head; fine-tuning: late layers a tenth, early ones a hundredth.  (default: 0.001)",
+            help=(
+                "Learning rate of the head; fine-tuning: late layers a tenth, early ones a "
+                "hundredth.  (default: 0.001)"
+            ),
         ),
     ] = None,
     lr_groups: Annotated[
         str | None,
-        _option(TRAINING, "--lr-groups", help="on, or off: one rate for all layers.  (default: on)"),
+        _option(
+            TRAINING, "--lr-groups", help="on, or off: one rate for all layers.  (default: on)"
+        ),
     ] = None,
     batch: Annotated[
         int | None,
@@ -211,7 +238,10 @@ def run(
         _option(
             TRAINING,
             "--precision",
-            help="bf16: of fine-tuning's training step, or of the frozen encoder where that moves no feature by over 1 %.",
+            help=(
+                "bf16: of fine-tuning's training step, or of the frozen encoder where that moves "
+                "no feature by over 1 %."
+            ),
         ),
     ] = None,
     data: Path | None = DATA,
@@ -234,7 +264,10 @@ def run(
         _option(
             MACHINE,
             "--engine",
-            help="Where models run: a name of `ecgbench engines`, or the path of your own.  (default: isolated)",
+            help=(
+                "Where models run: a name of `ecgbench engines`, or the path of your own.  "
+                "(default: isolated)"
+            ),
         ),
     ] = None,
     in_process: Annotated[
@@ -242,7 +275,10 @@ def run(
         _option(
             MACHINE,
             "--in-process",
-            help="--engine inline: in this process, for a debugger; what a model does to its process then ends the run.",
+            help=(
+                "--engine inline: in this process, for a debugger; what a model does to its "
+                "process then ends the run."
+            ),
         ),
     ] = False,
     cell_timeout: Annotated[
@@ -250,7 +286,10 @@ def run(
         _option(
             MACHINE,
             "--cell-timeout",
-            help="Seconds without progress (a record, a training step, a score) after which a cell has failed.",
+            help=(
+                "Seconds without progress (a record, a training step, a score) after which a "
+                "cell has failed."
+            ),
         ),
     ] = 900,
     keep_features: Annotated[
@@ -258,7 +297,10 @@ def run(
         _option(
             MACHINE,
             "--keep-features",
-            help="yes, or no: features of the test records are removed when the run ends; reports may need them.",
+            help=(
+                "yes, or no: features of the test records are removed when the run ends; reports "
+                "may need them."
+            ),
         ),
     ] = "yes",
     dry_run: Annotated[
@@ -266,7 +308,10 @@ def run(
         _option(
             MACHINE,
             "--dry-run",
-            help="Only list what would be computed, with disk and time as a short probe estimates them.",
+            help=(
+                "Only list what would be computed, with disk and time as a short probe estimates "
+                "them."
+            ),
         ),
     ] = False,
     yes: Annotated[
@@ -328,7 +373,9 @@ def run(
         scoring=scoring,
     )
     if not cell_timeout > 0:
-        raise BadSetting(f"--cell-timeout {cell_timeout:g}: seconds, more than 0; the default is 900")
+        raise BadSetting(
+            f"--cell-timeout {cell_timeout:g}: seconds, more than 0; the default is 900"
+        )
     checked = planning.check(request)
     execution = _Execution(
         device=device,
@@ -374,13 +421,17 @@ def _switch(flag: str, given: str | None, yes: str, no: str, usual: bool) -> boo
 
 
 def _engine_name(named: str | None, in_process: bool) -> str:
-    """The engine that the options name; under torchrun models run in the processes that it has started."""
+    """The engine that the options name; under torchrun models run in the processes that it has
+    started.
+    """
     from ecgbench.benchmark import engines
 
     inline = in_process or ranks.world() > 1
     if named and inline:
         why = "--in-process" if in_process else "torchrun"
-        raise BadSetting(f"--engine {named}: {why} runs models in its own processes; leave one of the two out")
+        raise BadSetting(
+            f"--engine {named}: {why} runs models in its own processes; leave one of the two out"
+        )
     return engines.resolve(named or (INLINE if inline else DEFAULT))
 
 
@@ -405,7 +456,9 @@ def _compute(request: Request, folders: Folders, execution: _Execution) -> None:
             logs = (Path(passing) if execution.dry_run else folders.out) / "logs"
             setup = Setup(logs=logs, patience=execution.patience, show=EventDisplay(progress))
             with closing(start(execution.engine, setup)) as engine:
-                planned = _planned(request, folders, execution, engine, device if ranks.world() == 1 else "")
+                planned = _planned(
+                    request, folders, execution, engine, device if ranks.world() == 1 else ""
+                )
                 if execution.dry_run:
                     return
                 done = Run(planned, folders, progress, engine, device)(execution.keep_features)
@@ -414,7 +467,8 @@ def _compute(request: Request, folders: Folders, execution: _Execution) -> None:
 
 def _print_outcome(done: "Outcome", out: Path) -> None:
     typer.echo(
-        f"{done.computed} cells computed, {done.reused} were there already, {len(done.skipped)} skipped, {done.failures} failed: {out}"
+        f"{done.computed} cells computed, {done.reused} were there already, {len(done.skipped)} "
+        f"skipped, {done.failures} failed: {out}"
     )
     for (model, reason, log), cells in done.failed.items():
         which = cells[0] if len(cells) == 1 else f"{len(cells)} cells of {model}"
@@ -424,8 +478,12 @@ def _print_outcome(done: "Outcome", out: Path) -> None:
         raise typer.Exit(1)
 
 
-def _planned(request: Request, folders: Folders, execution: _Execution, engine: "Engine", device: str) -> Plan:
-    """The plan. Prints its time first for a dry run and for a long fine-tuning; `device` is "" where nothing can be measured."""
+def _planned(
+    request: Request, folders: Folders, execution: _Execution, engine: "Engine", device: str
+) -> Plan:
+    """The plan. Prints its time first for a dry run and for a long fine-tuning; `device` is ""
+    where nothing can be measured.
+    """
     from ecgbench.benchmark import plan as planning
     from ecgbench.benchmark.engine import ask
     from ecgbench.benchmark.job import Look, Measure, plugins
@@ -434,21 +492,34 @@ def _planned(request: Request, folders: Folders, execution: _Execution, engine: 
     started = time.monotonic()
 
     def policy(model: str, weights: str | None) -> str | None:
-        look = Look(id=f"look {model}", model=model, weights=weights, contract=request.contract, plugins=plugins())
+        look = Look(
+            id=f"look {model}",
+            model=model,
+            weights=weights,
+            contract=request.contract,
+            plugins=plugins(),
+        )
         answer: str | None = ask(engine, look).get("policy")
         return answer
 
     def measure(part: Plan, dataset: str) -> dict[str, Any]:
         model = part.cells[0].fit.model
         job = Measure(
-            id=f"measure {model} on {dataset}", model=model, plan=part, dataset=dataset, folders=folders, device=device,
+            id=f"measure {model} on {dataset}",
+            model=model,
+            plan=part,
+            dataset=dataset,
+            folders=folders,
+            device=device,
             plugins=plugins(),
-        )  # fmt: skip
+        )
         return ask(engine, job)
 
     planned = planning.plan(request, policy)
     begun = time.monotonic() - started
-    slow = planned.training.protocol == "finetune" and device == "cpu" and not study.trifling(planned)
+    slow = (
+        planned.training.protocol == "finetune" and device == "cpu" and not study.trifling(planned)
+    )
     if execution.dry_run or slow:
         whole = replace(study.estimate(planned, folders.out, measure, device), begun=begun)
         if execution.dry_run:
@@ -468,11 +539,17 @@ def _base(suite: str | None, tasks: str | None) -> Request:
 
 
 def _split(text: str | None) -> tuple[str, ...] | None:
-    return None if text is None else tuple(dict.fromkeys(p.strip() for p in text.split(",") if p.strip()))
+    return (
+        None
+        if text is None
+        else tuple(dict.fromkeys(p.strip() for p in text.split(",") if p.strip()))
+    )
 
 
 def _integers(text: str | None) -> tuple[int, ...] | None:
     try:
         return None if text is None else tuple(int(p) for p in text.split(","))
     except ValueError:
-        raise BadSetting(f"--fit-seeds {text}: whole numbers, comma-separated, for example 0,1,2") from None
+        raise BadSetting(
+            f"--fit-seeds {text}: whole numbers, comma-separated, for example 0,1,2"
+        ) from None

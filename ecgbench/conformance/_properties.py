@@ -9,13 +9,18 @@ class Broken(AssertionError):
 
 
 def tried(properties: Iterable[tuple[str, Callable[[], str]]]) -> list[dict[str, Any]]:
-    """Try each (name, function): rows of name, ok, detail. Whatever a plug-in raises is a broken promise."""
+    """Try each (name, function): rows of name, ok, detail. Whatever a plug-in raises is a broken
+    promise.
+    """
     rows = []
     for name, attempt in properties:
         try:
             ok, detail = True, attempt()
         except Exception as error:  # a plug-in's code may raise anything
-            ok, detail = False, str(error) if isinstance(error, Broken) else f"{type(error).__name__}: {error}"
+            ok, detail = (
+                False,
+                str(error) if isinstance(error, Broken) else f"{type(error).__name__}: {error}",
+            )
         rows.append({"name": name, "ok": ok, "detail": detail})
     return rows
 

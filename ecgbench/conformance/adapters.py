@@ -1,4 +1,6 @@
-"""What every policy for missing leads keeps, tried through `adapt`, the one way from a record to a network's input."""
+"""What every policy for missing leads keeps, tried through `adapt`, the one way from a record to a
+network's input.
+"""
 
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -13,7 +15,12 @@ from ecgbench.datasets import demo
 from ecgbench.ecg.leads import ALL, LEADS, LeadSubset
 from ecgbench.seeds import rng
 
-SUBSETS = (LeadSubset.of("I"), LeadSubset.of("V4"), LeadSubset.of("II", "aVF"), LeadSubset.of("I", "III", "V1", "V2", "V6"))
+SUBSETS = (
+    LeadSubset.of("I"),
+    LeadSubset.of("V4"),
+    LeadSubset.of("II", "aVF"),
+    LeadSubset.of("I", "III", "V1", "V2", "V6"),
+)
 
 
 def check(name: str) -> list[dict[str, Any]]:
@@ -36,8 +43,14 @@ def fills(name: str) -> str:
     policy, x = _policy(name), _signal(1)
     for subset in SUBSETS:
         filled = _fill(policy, x, subset)
-        demand(bool(np.isfinite(filled).all()), f"at {subset} {int((~np.isfinite(filled)).any(axis=1).sum())} leads are not filled")
-        demand(np.array_equal(filled[subset.mask], x[subset.mask]), f"at {subset} a measured lead was altered")
+        demand(
+            bool(np.isfinite(filled).all()),
+            f"at {subset} {int((~np.isfinite(filled)).any(axis=1).sum())} leads are not filled",
+        )
+        demand(
+            np.array_equal(filled[subset.mask], x[subset.mask]),
+            f"at {subset} a measured lead was altered",
+        )
     return f"at {', '.join(map(str, SUBSETS))}"
 
 
@@ -45,42 +58,65 @@ def blind(name: str) -> str:
     """Two records that agree in the measured leads are filled alike."""
     policy, x = _policy(name), _signal(1)
     for subset in SUBSETS:
-        other = np.where(subset.mask[:, None], x, rng("conformance", name).normal(size=x.shape)).astype(np.float32)
-        demand(np.array_equal(_fill(policy, x, subset), _fill(policy, other, subset)), f"at {subset} a hidden lead shows through")
+        other = np.where(
+            subset.mask[:, None], x, rng("conformance", name).normal(size=x.shape)
+        ).astype(np.float32)
+        demand(
+            np.array_equal(_fill(policy, x, subset), _fill(policy, other, subset)),
+            f"at {subset} a hidden lead shows through",
+        )
     return "bit-identical"
 
 
 def deterministic(name: str) -> str:
     """The same input is filled alike twice."""
     policy, x = _policy(name), _signal(1)
-    demand(np.array_equal(_fill(policy, x, SUBSETS[3]), _fill(policy, x, SUBSETS[3])), "two fills differ")
+    demand(
+        np.array_equal(_fill(policy, x, SUBSETS[3]), _fill(policy, x, SUBSETS[3])),
+        "two fills differ",
+    )
     return "bit-identical"
 
 
 def identity(name: str) -> str:
     """With all twelve leads measured the record passes unchanged."""
-    demand(np.array_equal(_fill(_policy(name), _signal(1), ALL), _signal(1)), "a complete record was altered")
+    demand(
+        np.array_equal(_fill(_policy(name), _signal(1), ALL), _signal(1)),
+        "a complete record was altered",
+    )
     return "bit-identical"
 
 
 def learns(name: str) -> str:
-    """A policy with `fit` gives finite arrays, and others for other training records; one without keeps no state."""
+    """A policy with `fit` gives finite arrays, and others for other training records; one without
+    keeps no state.
+    """
     module = adapters.get(name)
     if not hasattr(module, "fit"):
         return "it does not learn"
     first, second = (module.fit([_signal(i), _signal(i + 1)], LEADS) for i in (2, 4))
     demand(all(np.isfinite(v).all() for v in first.values()), "its state is not finite")
-    demand(any(not np.array_equal(first[k], second[k]) for k in first), "other training records make no difference")
+    demand(
+        any(not np.array_equal(first[k], second[k]) for k in first),
+        "other training records make no difference",
+    )
     return f"state: {', '.join(f'{k} {np.shape(v)}' for k, v in first.items())}"
 
 
 def _policy(name: str) -> Policy:
-    return Policy.of(name, lambda: TrainingSplit(frozenset({"D002", "D003"}), lambda: [("D002", _signal(2)), ("D003", _signal(3))]))
+    return Policy.of(
+        name,
+        lambda: TrainingSplit(
+            frozenset({"D002", "D003"}), lambda: [("D002", _signal(2)), ("D003", _signal(3))]
+        ),
+    )
 
 
 def _fill(policy: Policy, x: np.ndarray, subset: LeadSubset) -> np.ndarray:
     assert policy.fill is not None
-    return policy.fill(np.where(subset.mask[:, None], x, np.float32(np.nan)), subset.mask, policy.state)
+    return policy.fill(
+        np.where(subset.mask[:, None], x, np.float32(np.nan)), subset.mask, policy.state
+    )
 
 
 def _signal(number: int) -> np.ndarray:

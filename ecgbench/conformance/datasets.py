@@ -17,13 +17,19 @@ SAMPLE = 20
 """Records read for the properties of signals."""
 
 
-def check(name: str, data: Path | None = None, prepared: Path | None = None) -> list[dict[str, Any]]:
-    """Prepare the dataset called `name` if it must be, and try every property: rows of name, ok, detail."""
+def check(
+    name: str, data: Path | None = None, prepared: Path | None = None
+) -> list[dict[str, Any]]:
+    """Prepare the dataset called `name` if it must be, and try every property: rows of name, ok,
+    detail.
+    """
     name = datasets.resolve(name)
     store = prepare(name, data, prepared)
     root = root_of(name, store.card, data)
     attempts = [(what, partial(attempt, store)) for what, attempt in properties()]
-    return tried([*attempts, ("the prepared copy is what the reader reads", partial(faithful, store, root))])
+    return tried(
+        [*attempts, ("the prepared copy is what the reader reads", partial(faithful, store, root))]
+    )
 
 
 def properties() -> Iterator[tuple[str, Callable[[Prepared], str]]]:
@@ -39,14 +45,18 @@ def records(store: Prepared) -> str:
     """Record ids are unique; train, val and test are there."""
     index = store.index
     demand(index["record"].is_unique, "a record is there twice")
-    demand(set(index["split"]) == {"train", "val", "test"}, f"splits are {sorted(set(index['split']))}")
+    demand(
+        set(index["split"]) == {"train", "val", "test"}, f"splits are {sorted(set(index['split']))}"
+    )
     return ", ".join(f"{n} {s}" for s, n in index["split"].value_counts().items())
 
 
 def patients(store: Prepared) -> str:
     """Splits are disjoint in patients."""
     shared = store.index.groupby("patient")["split"].nunique()
-    demand(int((shared > 1).sum()) == 0, f"{int((shared > 1).sum())} patients are in several splits")
+    demand(
+        int((shared > 1).sum()) == 0, f"{int((shared > 1).sum())} patients are in several splits"
+    )
     return f"{len(shared)} patients"
 
 
@@ -55,7 +65,10 @@ def labels(store: Prepared) -> str:
     for task in store.card.tasks:
         lacking = [c for c in task.columns if c not in store.index]
         demand(not lacking, f"{task.name}: no column {', '.join(lacking[:3])}")
-        demand(bool(store.index[task.columns].isin([0, 1]).all().all()), f"{task.name}: a label is neither 0 nor 1")
+        demand(
+            bool(store.index[task.columns].isin([0, 1]).all().all()),
+            f"{task.name}: a label is neither 0 nor 1",
+        )
     return ", ".join(f"{t.name} {len(t.labels)}" for t in store.card.tasks)
 
 
@@ -63,7 +76,10 @@ def parents(store: Prepared) -> str:
     """Labels of an evaluation-only task are among its parent's."""
     children = [t for t in store.card.tasks if t.parent]
     for task in children:
-        demand(set(task.labels) <= set(store.card.task(task.parent or "").labels), f"{task.name} has a label its parent lacks")
+        demand(
+            set(task.labels) <= set(store.card.task(task.parent or "").labels),
+            f"{task.name} has a label its parent lacks",
+        )
     return ", ".join(t.name for t in children) or "none"
 
 
@@ -72,20 +88,38 @@ def recordings(store: Prepared) -> str:
     for row in _sample(store):
         recording = store.recording(row["record"])
         demand(recording.leads == LEADS, f"{row['record']}: leads {recording.leads}")
-        demand(recording.flat() == tuple(n for n in row["flat"].split("+") if n), f"{row['record']}: flat leads")
+        demand(
+            recording.flat() == tuple(n for n in row["flat"].split("+") if n),
+            f"{row['record']}: flat leads",
+        )
     return f"{len(_sample(store))} read"
 
 
 def faithful(store: Prepared, root: Path | None) -> str:
-    """The store restores what the dataset's reader gives: exactly where steps of 1 uV do, else to 1/65534 of a lead's largest value."""
+    """The store restores what the dataset's reader gives: exactly where steps of 1 uV do, else to
+    1/65534 of a lead's largest value.
+    """
     worst = 0.0
     for row in _sample(store):
-        original, stored = datasets.get(store.name).read(root, row).clinical(), store.recording(row["record"])
-        same = (original.record, original.patient, original.fs) == (stored.record, stored.patient, stored.fs)
+        original, stored = (
+            datasets.get(store.name).read(root, row).clinical(),
+            store.recording(row["record"]),
+        )
+        same = (original.record, original.patient, original.fs) == (
+            stored.record,
+            stored.patient,
+            stored.fs,
+        )
         demand(same, f"{row['record']}: record, patient or rate differ")
-        difference, largest = np.abs(original.signal - stored.signal).max(axis=1), np.abs(original.signal).max(axis=1, initial=1e-9)
+        difference, largest = (
+            np.abs(original.signal - stored.signal).max(axis=1),
+            np.abs(original.signal).max(axis=1, initial=1e-9),
+        )
         worst = max(worst, float((difference / largest).max()))
-    demand(worst <= 1 / 65534 + float(np.finfo(np.float32).eps), f"samples differ by {worst:.2g} of a lead's largest value")
+    demand(
+        worst <= 1 / 65534 + float(np.finfo(np.float32).eps),
+        f"samples differ by {worst:.2g} of a lead's largest value",
+    )
     return f"largest difference {worst:.1e} of a lead's largest value"
 
 

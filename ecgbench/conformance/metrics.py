@@ -1,4 +1,6 @@
-"""What every metric keeps: its range, its direction, and numbers that depend on records and not on their order."""
+"""What every metric keeps: its range, its direction, and numbers that depend on records and not on
+their order.
+"""
 
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -52,9 +54,17 @@ def in_range(metric: ModuleType) -> str:
     low, high = metric.CARD.range
     for shown in (score, np.full_like(score, 0.5), target.astype(float), 1.0 - target):
         values = metric.value(target, shown)
-        demand(values.dtype == np.float64 and values.shape == (LABELS,), f"it gives {values.dtype} {values.shape}")
-        demand(bool(np.isfinite(values).all()), f"it gives {values} where every label has both values")
-        demand(bool(((values >= low) & (values <= high)).all()), f"{values} is not within {low:g} to {high:g}")
+        demand(
+            values.dtype == np.float64 and values.shape == (LABELS,),
+            f"it gives {values.dtype} {values.shape}",
+        )
+        demand(
+            bool(np.isfinite(values).all()), f"it gives {values} where every label has both values"
+        )
+        demand(
+            bool(((values >= low) & (values <= high)).all()),
+            f"{values} is not within {low:g} to {high:g}",
+        )
     return f"of {RECORDS} records and {LABELS} labels"
 
 
@@ -63,7 +73,10 @@ def undefined(metric: ModuleType) -> str:
     target, score = _predictions(1.0)
     target[:, 1], target[:, 2] = 0, 1
     values = metric.value(target, score)
-    demand(np.isnan(values).tolist() == [False, True, True, False], f"it gives {values} for labels: both values, none, all, both")
+    demand(
+        np.isnan(values).tolist() == [False, True, True, False],
+        f"it gives {values} for labels: both values, none, all, both",
+    )
     return "nan"
 
 
@@ -71,7 +84,11 @@ def unordered(metric: ModuleType) -> str:
     """Records in another order give the same values and, each, the same influence."""
     target, score = _predictions(1.0)
     order = rng("conformance", "order").permutation(RECORDS)
-    _same(metric.value(target, score), metric.value(target[order], score[order]), "another order of the records gives other values")
+    _same(
+        metric.value(target, score),
+        metric.value(target[order], score[order]),
+        "another order of the records gives other values",
+    )
     influence = metric.influence(target, score)
     if influence is not None:
         again = metric.influence(target[order], score[order])
@@ -89,22 +106,32 @@ def apart(metric: ModuleType) -> str:
 
 def directed(metric: ModuleType) -> str:
     """Skill helps, on average over the labels, in the direction of the card."""
-    poor, good, perfect = (float(np.mean(metric.value(*_predictions(skill)))) for skill in (0.5, 2.0, 8.0))
+    poor, good, perfect = (
+        float(np.mean(metric.value(*_predictions(skill)))) for skill in (0.5, 2.0, 8.0)
+    )
     ordered = metric.CARD.sign * np.diff([poor, good, perfect])
     demand(
         bool((ordered > 0).all()),
-        f"of little, more and much skill: {poor:.3f}, {good:.3f}, {perfect:.3f}; {metric.CARD.direction} is better",
+        (
+            f"of little, more and much skill: {poor:.3f}, {good:.3f}, {perfect:.3f}; "
+            f"{metric.CARD.direction} is better"
+        ),
     )
     return f"{poor:.3f}, {good:.3f}, {perfect:.3f}"
 
 
 def influences(metric: ModuleType) -> str:
-    """They are the slope of the value in each record's weight; a record that is there twice weighs 2."""
+    """They are the slope of the value in each record's weight; a record that is there twice weighs
+    2.
+    """
     target, score = _predictions(1.0)
     influence = metric.influence(target, score)
     if influence is None:
         return "it has none: intervals draw patients with replacement"
-    demand(influence.shape == target.shape, f"influence {influence.shape} for predictions {target.shape}")
+    demand(
+        influence.shape == target.shape,
+        f"influence {influence.shape} for predictions {target.shape}",
+    )
     total, scale = np.abs(influence.sum(axis=0)), np.abs(influence).sum(axis=0)
     demand(bool((total <= 1e-6 * scale).all()), f"they sum to {influence.sum(axis=0)}")
     twice = rng("conformance", "twice").integers(RECORDS, size=RECORDS // 10)
@@ -113,7 +140,10 @@ def influences(metric: ModuleType) -> str:
     expected = influence[twice].sum(axis=0) / len(more)
     near = bool((np.abs(moved - expected) <= 0.25 * np.abs(expected) + 2e-3).all())
     demand(near, f"{len(twice)} records twice move it by {moved}, not by {expected}")
-    return f"{len(twice)} records twice move it by {moved.round(4).tolist()}, expected {expected.round(4).tolist()}"
+    return (
+        f"{len(twice)} records twice move it by {moved.round(4).tolist()}, expected "
+        f"{expected.round(4).tolist()}"
+    )
 
 
 def replicated(metric: ModuleType) -> str:
@@ -125,16 +155,25 @@ def replicated(metric: ModuleType) -> str:
     counts[0] = 1
     given = metric.replicates(target, score, counts)
     rows = [np.repeat(np.arange(RECORDS), times) for times in counts]
-    _same(np.stack([metric.value(target[r], score[r]) for r in rows]), given, "weights are not repeated records")
+    _same(
+        np.stack([metric.value(target[r], score[r]) for r in rows]),
+        given,
+        "weights are not repeated records",
+    )
     return f"to {CLOSE:g}"
 
 
 def _same(one: np.ndarray, other: np.ndarray, complaint: str) -> None:
-    demand(np.allclose(one, other, rtol=0, atol=CLOSE, equal_nan=True), f"{complaint}, by up to {np.nanmax(np.abs(one - other)):.1e}")
+    demand(
+        np.allclose(one, other, rtol=0, atol=CLOSE, equal_nan=True),
+        f"{complaint}, by up to {np.nanmax(np.abs(one - other)):.1e}",
+    )
 
 
 def _predictions(skill: float) -> tuple[np.ndarray, np.ndarray]:
-    """Targets (record, label) int8 and probabilities with a few ties; the noise is the same at every skill."""
+    """Targets (record, label) int8 and probabilities with a few ties; the noise is the same at
+    every skill.
+    """
     drawn = rng("conformance", "metrics")
     target = (drawn.random((RECORDS, LABELS)) < [0.1, 0.3, 0.5, 0.7]).astype(np.int8)
     logit = skill * (2 * target - 1) + drawn.standard_normal(target.shape)

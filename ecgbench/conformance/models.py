@@ -1,4 +1,6 @@
-"""What every model keeps, tried through the whole path: recording in mV, view, hiding, policy, normalisation, network."""
+"""What every model keeps, tried through the whole path: recording in mV, view, hiding, policy,
+normalisation, network.
+"""
 
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -25,7 +27,9 @@ TOLERANCE = 1e-5
 
 
 def check(name: str) -> list[dict[str, Any]]:
-    """Try every property on the model called `name` with random weights: rows of name, ok, detail."""
+    """Try every property on the model called `name` with random weights: rows of name, ok,
+    detail.
+    """
     network = build(models.resolve(name), "random")
     return tried(properties(network))
 
@@ -36,26 +40,50 @@ def properties(network: Network) -> Iterator[tuple[str, Callable[[], str]]]:
     yield "card", partial(card_is_true, network)
     for contract in card.contracts:
         for policy in [*adapters.names(), *([NATIVE] if card.native else [])]:
-            encoder = Encoder(network.module, contract, Policy.of(policy, partial(_training, contract)))
+            encoder = Encoder(
+                network.module, contract, Policy.of(policy, partial(_training, contract))
+            )
             where = f"contract {contract.name}, policy {policy}"
-            yield f"hidden leads do not matter ({where})", partial(hidden_leads_do_not_matter, encoder)
-            yield f"file order of leads does not matter ({where})", partial(file_order_does_not_matter, encoder)
-        encoder = Encoder(network.module, contract, Policy.of(contract.policy, partial(_training, contract)))
+            yield (
+                f"hidden leads do not matter ({where})",
+                partial(hidden_leads_do_not_matter, encoder),
+            )
+            yield (
+                f"file order of leads does not matter ({where})",
+                partial(file_order_does_not_matter, encoder),
+            )
+        encoder = Encoder(
+            network.module, contract, Policy.of(contract.policy, partial(_training, contract))
+        )
         yield f"the same twice (contract {contract.name})", partial(deterministic, encoder)
-        yield f"a batch of one equals a batch of n (contract {contract.name})", partial(batch_of_one, encoder)
+        yield (
+            f"a batch of one equals a batch of n (contract {contract.name})",
+            partial(batch_of_one, encoder),
+        )
         if card.native:
-            yield f"rows not measured are not read (contract {contract.name})", partial(hidden_rows_are_not_read, encoder)
+            yield (
+                f"rows not measured are not read (contract {contract.name})",
+                partial(hidden_rows_are_not_read, encoder),
+            )
 
 
 def card_is_true(network: Network) -> str:
     """The card's counts are the network's, and every parameter is in exactly one group."""
     card: ModelCard = network.card
     count = sum(p.numel() for p in network.module.parameters())
-    demand(count == card.parameters, f"the card says {card.parameters:,} parameters, the network has {count:,}")
+    demand(
+        count == card.parameters,
+        f"the card says {card.parameters:,} parameters, the network has {count:,}",
+    )
     for name, _ in network.module.named_parameters():
         groups = [g for g, prefixes in card.groups.items() if name.startswith(tuple(prefixes))]
-        demand(len(groups) == 1, f"parameter {name} is in {len(groups)} of the groups {', '.join(card.groups)}")
-    encoder = Encoder(network.module, card.contracts[0], Policy.of("zero", partial(_training, card.contracts[0])))
+        demand(
+            len(groups) == 1,
+            f"parameter {name} is in {len(groups)} of the groups {', '.join(card.groups)}",
+        )
+    encoder = Encoder(
+        network.module, card.contracts[0], Policy.of("zero", partial(_training, card.contracts[0]))
+    )
     width = _features(encoder, _recording(1, card.contracts[0]), ALL).shape[1]
     demand(width == card.dim, f"the card says {card.dim} features, the network gives {width}")
     return f"{count:,} parameters, {width} features"
@@ -70,7 +98,10 @@ def hidden_leads_do_not_matter(encoder: Encoder) -> str:
             after = _features(encoder, _with(recording, signal, LEADS), subset)
             demand(
                 np.array_equal(before, after),
-                f"{kind} in the leads hidden from {subset} moves a feature by {np.abs(before - after).max():.2g}",
+                (
+                    f"{kind} in the leads hidden from {subset} moves a feature by "
+                    f"{np.abs(before - after).max():.2g}"
+                ),
             )
     return f"bit-identical at {', '.join(map(str, SUBSETS))}"
 
@@ -80,22 +111,34 @@ def file_order_does_not_matter(encoder: Encoder) -> str:
     recording = _recording(1, encoder.contract)
     order = rng("conformance", "order").permutation(len(LEADS))
     shuffled = _with(recording, recording.signal[order], tuple(LEADS[i] for i in order))
-    demand(np.array_equal(_features(encoder, recording, SUBSETS[1]), _features(encoder, shuffled, SUBSETS[1])), "they differ")
+    demand(
+        np.array_equal(
+            _features(encoder, recording, SUBSETS[1]), _features(encoder, shuffled, SUBSETS[1])
+        ),
+        "they differ",
+    )
     return "bit-identical"
 
 
 def deterministic(encoder: Encoder) -> str:
     """Two forward passes agree bit for bit."""
     recording = _recording(1, encoder.contract)
-    demand(np.array_equal(_features(encoder, recording, ALL), _features(encoder, recording, ALL)), "two passes differ")
+    demand(
+        np.array_equal(_features(encoder, recording, ALL), _features(encoder, recording, ALL)),
+        "two passes differ",
+    )
     return "bit-identical"
 
 
 @torch.inference_mode()
 def batch_of_one(encoder: Encoder) -> str:
-    """A window's features do not depend on its neighbours in the batch, mixed sets of leads included."""
+    """A window's features do not depend on its neighbours in the batch, mixed sets of leads
+    included.
+    """
     c, generator = encoder.contract, rng("conformance", "batch")
-    x = torch.from_numpy((0.3 * generator.standard_normal((3, len(c.leads), c.received))).astype(np.float32))
+    x = torch.from_numpy(
+        (0.3 * generator.standard_normal((3, len(c.leads), c.received))).astype(np.float32)
+    )
     measured = torch.ones(3, len(c.leads), dtype=torch.bool)
     if encoder.policy.name == NATIVE:
         measured[1, 1:], measured[2, ::2] = False, False
@@ -111,15 +154,27 @@ def batch_of_one(encoder: Encoder) -> str:
 def hidden_rows_are_not_read(encoder: Encoder) -> str:
     """NaN, zeros and noise in rows that are not measured give the same features, bit for bit."""
     c, generator = encoder.contract, rng("conformance", "door")
-    x = torch.from_numpy(generator.standard_normal((2, len(c.leads), c.received)).astype(np.float32))
+    x = torch.from_numpy(
+        generator.standard_normal((2, len(c.leads), c.received)).astype(np.float32)
+    )
     measured = torch.zeros(2, len(c.leads), dtype=torch.bool)
     measured[0, :3], measured[1, -1] = True, True
     outcomes = []
-    for filler in (torch.nan, 0.0, 7.0 * torch.randn(x.shape, generator=torch.Generator().manual_seed(1))):
+    for filler in (
+        torch.nan,
+        0.0,
+        7.0 * torch.randn(x.shape, generator=torch.Generator().manual_seed(1)),
+    ):
         row = torch.where(measured[:, :, None], x, filler)
         outcomes.append(encoder.network(row, measured))
-    same = all(torch.equal(outcomes[0].pooled, o.pooled) and torch.equal(outcomes[0].sequence, o.sequence) for o in outcomes[1:])
-    demand(same and bool(torch.isfinite(outcomes[0].pooled).all()), "a row that was not measured was read")
+    same = all(
+        torch.equal(outcomes[0].pooled, o.pooled) and torch.equal(outcomes[0].sequence, o.sequence)
+        for o in outcomes[1:]
+    )
+    demand(
+        same and bool(torch.isfinite(outcomes[0].pooled).all()),
+        "a row that was not measured was read",
+    )
     return "bit-identical with NaN, zeros and noise"
 
 
@@ -129,7 +184,9 @@ def view(recording: Recording, contract: InputContract) -> np.ndarray:
 
 
 def _training(contract: InputContract) -> TrainingSplit:
-    signals = [(f"D{number:03d}", view(_recording(number, contract), contract)) for number in (2, 3)]
+    signals = [
+        (f"D{number:03d}", view(_recording(number, contract), contract)) for number in (2, 3)
+    ]
     return TrainingSplit(frozenset(record for record, _ in signals), lambda: signals)
 
 
@@ -144,7 +201,14 @@ def _recording(number: int, contract: InputContract) -> Recording:
 
 
 def _with(recording: Recording, signal: np.ndarray, leads: tuple[str, ...]) -> Recording:
-    return Recording(signal=signal, unit=recording.unit, leads=leads, fs=recording.fs, record=recording.record, patient=recording.patient)
+    return Recording(
+        signal=signal,
+        unit=recording.unit,
+        leads=leads,
+        fs=recording.fs,
+        record=recording.record,
+        patient=recording.patient,
+    )
 
 
 def _disturbed(recording: Recording, subset: LeadSubset) -> Iterator[tuple[str, np.ndarray]]:

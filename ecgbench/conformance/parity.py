@@ -1,13 +1,17 @@
-"""Parity: a network of ours against arrays that its authors' code produced from the same pseudo-weights and input.
+"""Parity: a network of ours against arrays that its authors' code produced from the same
+pseudo-weights and input.
 
-A *pack* is an npz of arrays, its *keys* a JSON of the authors' state-dict entries. Every array whose name begins with `feat` is
-computed again: `feat_T600_subset_I_II` is the pooled feature of 600 samples when the network reads only leads I and II.
+A *pack* is an npz of arrays, its *keys* a JSON of the authors' state-dict entries. Every array
+whose name begins with `feat` is computed again: `feat_T600_subset_I_II` is the pooled feature of
+600 samples when the network reads only leads I and II.
 
-A model's module may say how its names differ from the file's, in functions of its own that are all optional:
+A model's module may say how its names differ from the file's, in functions of its own that are all
+optional:
 
-    parity_key(key: str) -> str | None             the file's key in our state dict; None: not a part of our network
-    parity_value(key: str, shape, seed) -> array   values of an entry that has a rule of its own; None: the common rule
-    parity_network(keys: dict) -> torch.nn.Module  the variant that the keys describe; without it, build()
+    parity_key(key: str) -> str | None             the file's key in our state dict; None: not a
+    part of our network parity_value(key: str, shape, seed) -> array   values of an entry that has a
+    rule of its own; None: the common rule parity_network(keys: dict) -> torch.nn.Module  the
+    variant that the keys describe; without it, build()
 """
 
 import json
@@ -31,10 +35,18 @@ from ecgbench.ecg.leads import LEADS, LIMB, canonical
 from ecgbench.errors import BadSetting, UnknownName
 
 BY_INTENT = {
-    ("stmem", "feat_T600_upstream_onelead_II"): "upstream copies one lead into all twelve slots by broadcasting",
-    ("hubertecg", "feat_attention_mask"): "upstream reduces the mask to its number of ones, which cuts off the last leads",
+    (
+        "stmem",
+        "feat_T600_upstream_onelead_II",
+    ): "upstream copies one lead into all twelve slots by broadcasting",
+    (
+        "hubertecg",
+        "feat_attention_mask",
+    ): "upstream reduces the mask to its number of ones, which cuts off the last leads",
 }
-"""(model, array): arrays that document a fault of upstream code, which our network does not have."""
+"""(model, array): arrays that document a fault of upstream code, which our network does not
+have.
+"""
 
 TOLERANCE = 1e-5
 """Largest difference allowed, times max(1, largest value of the array)."""
@@ -72,7 +84,11 @@ class ParityReport:
     @property
     def ok(self) -> bool:
         """Every array was compared and is within its limit, those left out by intent excepted."""
-        return not self.problem and all(row.good for row in self.rows) and any(row.status == "ok" for row in self.rows)
+        return (
+            not self.problem
+            and all(row.good for row in self.rows)
+            and any(row.status == "ok" for row in self.rows)
+        )
 
     @property
     def exit_code(self) -> int:
@@ -95,21 +111,29 @@ class Request:
 
 
 def check(name: str, pack: Path, keys: Path, seed: str) -> ParityReport:
-    """Compare the model called `name` with every `feat` array of the npz `pack`, with pseudo-weights from `keys` and `seed`.
+    """Compare the model called `name` with every `feat` array of the npz `pack`, with
+    pseudo-weights from `keys` and `seed`.
 
-    A file that is missing or not what it should be, or a model that does not exist, is an EcgbenchError; entries that are not those of
-    the network are a failed check.
+    A file that is missing or not what it should be, or a model that does not exist, is an
+    EcgbenchError; entries that are not those of the network are a failed check.
     """
     name = models.resolve(name)
     module = models.get(name)
     layout = _layout(keys)
     arrays = _arrays(pack)
-    network: nn.Module = module.parity_network(layout) if hasattr(module, "parity_network") else module.build()
+    network: nn.Module = (
+        module.parity_network(layout) if hasattr(module, "parity_network") else module.build()
+    )
     problem = rule.fill(network, layout, seed, module)
     if problem:
-        return ParityReport(name, seed, tuple(Row(a, "cannot compute", reason=problem) for a in arrays), problem)
-    computed = _Computer(network.eval().requires_grad_(False), module, layout, seed)  # frozen: the path that a run takes
-    return ParityReport(name, seed, tuple(_row(name, a, values, computed) for a, values in arrays.items()))
+        return ParityReport(
+            name, seed, tuple(Row(a, "cannot compute", reason=problem) for a in arrays), problem
+        )
+    # frozen: the path that a run takes
+    computed = _Computer(network.eval().requires_grad_(False), module, layout, seed)
+    return ParityReport(
+        name, seed, tuple(_row(name, a, values, computed) for a, values in arrays.items())
+    )
 
 
 def parse(array: str) -> Request:
@@ -136,7 +160,9 @@ def parse(array: str) -> Request:
             raise BadSetting(f"array {array!r}: {modifier!r} is not a suffix of the rule")
     if len(times) > 1 or any(not leads for _, leads in steps):
         raise BadSetting(f"array {array!r} gives two lengths, or a suffix without leads")
-    return Request(times.pop() if times else None, tuple((kind, tuple(leads)) for kind, leads in steps))
+    return Request(
+        times.pop() if times else None, tuple((kind, tuple(leads)) for kind, leads in steps)
+    )
 
 
 def _leads(word: str) -> tuple[str, ...]:
@@ -152,18 +178,34 @@ def _layout(path: Path) -> dict[str, Any]:
     try:
         layout = json.loads(Path(path).read_text(encoding="utf-8"))
     except OSError:
-        raise BadSetting(f"cannot read {path} (given with --keys); give the keys.json of the pack") from None
+        raise BadSetting(
+            f"cannot read {path} (given with --keys); give the keys.json of the pack"
+        ) from None
     except ValueError:
-        raise BadSetting(f"{path} (given with --keys) is not JSON; give the keys.json of the pack") from None
-    if not isinstance(layout, dict) or not any(isinstance(layout.get(kind), list) for kind in rule.LAYOUTS):
-        raise BadSetting(f"{path} (given with --keys) has none of the layouts {', '.join(rule.LAYOUTS)}; give the keys.json of the pack")
+        raise BadSetting(
+            f"{path} (given with --keys) is not JSON; give the keys.json of the pack"
+        ) from None
+    if not isinstance(layout, dict) or not any(
+        isinstance(layout.get(kind), list) for kind in rule.LAYOUTS
+    ):
+        raise BadSetting(
+            f"{path} (given with --keys) has none of the layouts {', '.join(rule.LAYOUTS)}; give "
+            f"the keys.json of the pack"
+        )
     if not all(_is_entry(entry) for entry in rule.entries(layout)) or not _input_name(layout):
-        raise BadSetting(f"{path} (given with --keys) has entries without key and shape, or no input name; give the keys.json of the pack")
+        raise BadSetting(
+            f"{path} (given with --keys) has entries without key and shape, or no input name; "
+            f"give the keys.json of the pack"
+        )
     return layout
 
 
 def _is_entry(entry: object) -> bool:
-    return isinstance(entry, dict) and isinstance(entry.get("key"), str) and isinstance(entry.get("shape"), list)
+    return (
+        isinstance(entry, dict)
+        and isinstance(entry.get("key"), str)
+        and isinstance(entry.get("shape"), list)
+    )
 
 
 def _described(layout: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -180,26 +222,40 @@ def _arrays(path: Path) -> dict[str, np.ndarray]:
         with np.load(path, allow_pickle=False) as pack:
             arrays = {a: pack[a] for a in pack.files if a.startswith("feat")}
     except FileNotFoundError:
-        raise BadSetting(f"no file {path} (given with --pack); give the npz of the parity pack") from None
+        raise BadSetting(
+            f"no file {path} (given with --pack); give the npz of the parity pack"
+        ) from None
     except (OSError, ValueError, EOFError, TypeError, RuntimeError, zipfile.BadZipFile, zlib.error):
-        raise BadSetting(f"{path} (given with --pack) is not an npz of plain arrays; give the npz of the parity pack") from None
+        raise BadSetting(
+            f"{path} (given with --pack) is not an npz of plain arrays; give the npz of the "
+            f"parity pack"
+        ) from None
     if not arrays:
-        raise BadSetting(f"{path} (given with --pack) has no array whose name begins with feat; give the npz of the parity pack")
+        raise BadSetting(
+            f"{path} (given with --pack) has no array whose name begins with feat; give the npz "
+            f"of the parity pack"
+        )
     return arrays
 
 
 class _Computer:
     """Computes the arrays of one filled network; equal lengths share one draw of the input."""
 
-    def __init__(self, network: nn.Module, module: ModuleType, layout: Mapping[str, Any], seed: str) -> None:
+    def __init__(
+        self, network: nn.Module, module: ModuleType, layout: Mapping[str, Any], seed: str
+    ) -> None:
         self.network, self.seed = network, seed
         self.card = module.CARD
         self.leads = list(module.CARD.contracts[0].leads)
         self.length = _described(layout).get("T")
-        whole = len(LEADS) if "(x[:," in _input_name(layout) else len(self.leads)  # of which a network of fewer leads reads some
+        # of which a network of fewer leads reads some
+        whole = len(LEADS) if "(x[:," in _input_name(layout) else len(self.leads)
         self.rows = _described(layout).get("n_leads", whole)
         if not isinstance(self.rows, int):
-            raise BadSetting(f"input.n_leads of the keys is {self.rows!r}, not a number of leads; give the keys.json of the pack")
+            raise BadSetting(
+                f"input.n_leads of the keys is {self.rows!r}, not a number of leads; give the "
+                f"keys.json of the pack"
+            )
         self.input = _input_name(layout)
         self.windows = cache(self._windows)
 
@@ -211,12 +267,17 @@ class _Computer:
         for kind, leads in request.steps:
             x, measured = self._keep(kind, leads, x, measured)
         with torch.inference_mode():
-            pooled: np.ndarray = self.network(torch.from_numpy(x), torch.from_numpy(measured)).pooled.numpy()
+            pooled: np.ndarray = self.network(
+                torch.from_numpy(x), torch.from_numpy(measured)
+            ).pooled.numpy()
         return pooled
 
     def _windows(self, time: int) -> np.ndarray:
-        # a name like "ecgfounder (x[:,0:1,:])": a network of fewer leads reads rows of the input of the full one
-        name, rows = re.fullmatch(r"(.+?)\s*(?:\(x\[:,(\d+:\d+),:\]\))?", self.input, re.DOTALL).groups()  # type: ignore[union-attr]
+        # a name like "ecgfounder (x[:,0:1,:])": a network of fewer leads reads rows of the input of
+        # the full one
+        name, rows = re.fullmatch(
+            r"(.+?)\s*(?:\(x\[:,(\d+:\d+),:\]\))?", self.input, re.DOTALL
+        ).groups()  # type: ignore[union-attr]
         x = rule.windows(name, self.seed, self.rows, time)
         return np.ascontiguousarray(x[:, slice(*map(int, rows.split(":")))]) if rows else x
 
@@ -225,7 +286,9 @@ class _Computer:
             raise BadSetting("neither the array's name nor the keys give one length of the input")
         return self.length
 
-    def _keep(self, kind: str, leads: tuple[str, ...], x: np.ndarray, measured: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _keep(
+        self, kind: str, leads: tuple[str, ...], x: np.ndarray, measured: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
         foreign = [n for n in leads if n not in self.leads[: x.shape[1]]]
         if foreign:
             raise BadSetting(f"the network has no input {', '.join(foreign)}")
@@ -248,8 +311,18 @@ def _row(model: str, array: str, pack: np.ndarray, computed: _Computer) -> Row:
     except (BadSetting, ValueError, RuntimeError) as error:
         return Row(array, "cannot compute", reason=str(error).split("\n")[0])
     if ours.shape != pack.shape:
-        return Row(array, "cannot compute", reason=f"the network gives shape {ours.shape}, the pack has {pack.shape}")
+        return Row(
+            array,
+            "cannot compute",
+            reason=f"the network gives shape {ours.shape}, the pack has {pack.shape}",
+        )
     limit = TOLERANCE * max(1.0, float(np.abs(pack).max()))
     difference = float(np.abs(ours.astype(np.float64) - pack).max())
     finite = bool(np.isfinite(difference))
-    return Row(array, "ok" if difference <= limit else "differs", difference if finite else None, limit, "" if finite else "not finite")
+    return Row(
+        array,
+        "ok" if difference <= limit else "differs",
+        difference if finite else None,
+        limit,
+        "" if finite else "not finite",
+    )

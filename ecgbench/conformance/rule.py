@@ -1,6 +1,8 @@
-"""Deterministic pseudo-weights and inputs from a seed string: the rule by which two implementations of a network are compared.
+"""Deterministic pseudo-weights and inputs from a seed string: the rule by which two implementations
+of a network are compared.
 
-Every entry of a state dict takes its values from its name, so neither implementation needs the other's random numbers, nor real weights.
+Every entry of a state dict takes its values from its name, so neither implementation needs the
+other's random numbers, nor real weights.
 """
 
 import math
@@ -14,17 +16,24 @@ import torch
 from torch import nn
 
 LAYOUTS = ("entries", "encoder_checkpoint", "checkpoint")
-"""Where a keys file lists its entries; a `full_checkpoint` beside `encoder_checkpoint` adds a decoder that no feature needs."""
+"""Where a keys file lists its entries; a `full_checkpoint` beside `encoder_checkpoint` adds a
+decoder that no feature needs.
+"""
 
 
 def normal(text: str, shape: tuple[int, ...]) -> np.ndarray:
-    """float32 standard normal values of `shape`, drawn by numpy's RandomState from the CRC of `text`."""
-    draw: np.ndarray = np.random.RandomState(zlib.crc32(text.encode()) & 0xFFFFFFFF).standard_normal(shape)
+    """float32 standard normal values of `shape`, drawn by numpy's RandomState from the CRC of
+    `text`.
+    """
+    draw: np.ndarray = np.random.RandomState(
+        zlib.crc32(text.encode()) & 0xFFFFFFFF
+    ).standard_normal(shape)
     return draw.astype(np.float32)
 
 
 def weight(key: str, shape: tuple[int, ...], seed: str) -> np.ndarray:
-    """float32 values of the state-dict entry `key` of one dimension or more. The first rule that applies counts.
+    """float32 values of the state-dict entry `key` of one dimension or more. The first rule that
+    applies counts.
 
     >>> weight("norm.weight", (2,), "public-0").round(2)
     array([1.11, 1.01], dtype=float32)
@@ -45,20 +54,27 @@ def weight(key: str, shape: tuple[int, ...], seed: str) -> np.ndarray:
 
 
 def windows(name: str, seed: str, leads: int, time: int) -> np.ndarray:
-    """(2, leads, time) float32 input of the model called `name`, as the network receives it after its own normalisation."""
+    """(2, leads, time) float32 input of the model called `name`, as the network receives it after
+    its own normalisation.
+    """
     return np.float32(0.3) * normal(f"input|{name}|{seed}", (2, leads, time))
 
 
 def entries(keys: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """The entries of a keys file: each has `key`, `shape` and perhaps `left` (as the network computes it) and `same_tensor_as`."""
+    """The entries of a keys file: each has `key`, `shape` and perhaps `left` (as the network
+    computes it) and `same_tensor_as`.
+    """
     return next(keys[layout] for layout in LAYOUTS if isinstance(keys.get(layout), list))
 
 
-def fill(network: nn.Module, keys: Mapping[str, Any], seed: str, module: ModuleType | None = None) -> str:
-    """Give every floating entry of `network` its values; the answer is a complaint, or "" when the entries are the network's.
+def fill(
+    network: nn.Module, keys: Mapping[str, Any], seed: str, module: ModuleType | None = None
+) -> str:
+    """Give every floating entry of `network` its values; the answer is a complaint, or "" when the
+    entries are the network's.
 
-    `module` may define `parity_key` and `parity_value` (see parity.py). Of entries that share one tensor the last in the file decides.
-    A network whose names or shapes differ is left as it is.
+    `module` may define `parity_key` and `parity_value` (see parity.py). Of entries that share one
+    tensor the last in the file decides. A network whose names or shapes differ is left as it is.
     """
     state = network.state_dict()
     given: dict[str, Mapping[str, Any]] = {}
@@ -70,7 +86,9 @@ def fill(network: nn.Module, keys: Mapping[str, Any], seed: str, module: ModuleT
         elif ours is not None and entry["key"] not in keys.get("not_needed_for_features", ()):
             surplus.append(ours)
     missing = [name for name in state if name not in given]
-    wrong = [name for name, entry in given.items() if tuple(entry["shape"]) != tuple(state[name].shape)]
+    wrong = [
+        name for name, entry in given.items() if tuple(entry["shape"]) != tuple(state[name].shape)
+    ]
     for name, entry in given.items():
         if missing or surplus or wrong:
             break
@@ -83,12 +101,20 @@ def fill(network: nn.Module, keys: Mapping[str, Any], seed: str, module: ModuleT
 def _complaint(missing: list[str], surplus: list[str], wrong: list[str]) -> str:
     kinds = {"only in the network": missing, "only in the file": surplus, "of another shape": wrong}
     differences = [
-        f"{len(names)} {kind} ({', '.join(names[:3])}{', ...' if len(names) > 3 else ''})" for kind, names in kinds.items() if names
+        f"{len(names)} {kind} ({', '.join(names[:3])}{', ...' if len(names) > 3 else ''})"
+        for kind, names in kinds.items()
+        if names
     ]
-    return "the entries of the file are not those of the network: " + "; ".join(differences) if differences else ""
+    return (
+        "the entries of the file are not those of the network: " + "; ".join(differences)
+        if differences
+        else ""
+    )
 
 
-def _our_name(entry: Mapping[str, Any], state: Mapping[str, Any], module: ModuleType | None) -> str | None:
+def _our_name(
+    entry: Mapping[str, Any], state: Mapping[str, Any], module: ModuleType | None
+) -> str | None:
     translate = getattr(module, "parity_key", None)
     ours: str | None = translate(entry["key"]) if translate else entry["key"]
     twin: str | None = entry.get("same_tensor_as")

@@ -1,8 +1,10 @@
-"""The demo: 180 synthetic twelve-lead ECGs, generated as they are read, so that everything runs without a download.
+"""The demo: 180 synthetic twelve-lead ECGs, generated as they are read, so that everything runs
+without a download.
 
-Each of some 130 patients has a heart drawn from their name, each record of a patient a rate, an electrode placement and a noise of
-its own. Nothing here says anything about patients: scores on the demo show that the machinery works, and how leads matter
-where the truth is known (anterior infarction lives in V1-V4 and hardly reaches the limb leads).
+Each of some 130 patients has a heart drawn from their name, each record of a patient a rate, an
+electrode placement and a noise of its own. Nothing here says anything about patients: scores on the
+demo show that the machinery works, and how leads matter where the truth is known (anterior
+infarction lives in V1-V4 and hardly reaches the limb leads).
 """
 
 from collections.abc import Mapping
@@ -21,8 +23,9 @@ from ecgbench.errors import BadRecord
 from ecgbench.seeds import rng
 
 LABELS = ("NORM", "AFIB", "IMI", "AMI", "LBBB", "RBBB", "LVH", "1AVB")
-"""Normal, atrial fibrillation, inferior and anterior myocardial infarction, left and right bundle branch block, left
-ventricular hypertrophy with strain, first-degree atrioventricular block."""
+"""Normal, atrial fibrillation, inferior and anterior myocardial infarction, left and right bundle
+branch block, left ventricular hypertrophy with strain, first-degree atrioventricular block.
+"""
 
 SPLITS = {"train": 120, "val": 20, "test": 40}
 """Records of each split; patients have one to four records and never cross."""
@@ -70,8 +73,15 @@ CARD = DatasetCard(
 
 
 def index(root: Path | None) -> pd.DataFrame:
-    """One row per record: record, patient, split and an int8 column per label; `root` is not used."""
-    rows = [(split, combination) for combination, counts in PATIENTS.items() for split, n in zip(SPLITS, counts) for _ in range(n)]
+    """One row per record: record, patient, split and an int8 column per label; `root` is not
+    used.
+    """
+    rows = [
+        (split, combination)
+        for combination, counts in PATIENTS.items()
+        for split, n in zip(SPLITS, counts)
+        for _ in range(n)
+    ]
     order = rng("demo", "patients").permutation(len(rows))
     people = pd.DataFrame([rows[i] for i in order], columns=["split", "combination"])
     people["patient"] = [f"P{i:03d}" for i in range(1, len(people) + 1)]
@@ -84,15 +94,23 @@ def index(root: Path | None) -> pd.DataFrame:
 
 
 def read(root: Path | None, row: Mapping[str, Any]) -> Recording:
-    """The record of one row of the index, generated anew: the same bytes whenever it is asked for; `root` is not used."""
-    labels = frozenset(label for label, column in zip(LABELS, CARD.task("demo").columns) if row[column])
+    """The record of one row of the index, generated anew: the same bytes whenever it is asked for;
+    `root` is not used.
+    """
+    labels = frozenset(
+        label for label, column in zip(LABELS, CARD.task("demo").columns) if row[column]
+    )
     beating = heart(labels, rng("demo", "patient", row["patient"]))
     signal = simulate(beating, rng("demo", "record", row["record"]))
-    return Recording(signal=signal, unit="mV", leads=LEADS, fs=FS, record=row["record"], patient=row["patient"])
+    return Recording(
+        signal=signal, unit="mV", leads=LEADS, fs=FS, record=row["record"], patient=row["patient"]
+    )
 
 
 def recording(number: int) -> Recording:
-    """One record by its number, 1 for D001: for examples and checks. BadRecord when the demo has no such record."""
+    """One record by its number, 1 for D001: for examples and checks. BadRecord when the demo has no
+    such record.
+    """
     table = index(None)
     if not 1 <= number <= len(table):
         raise BadRecord(f"the demo has no record {number}; its records are 1 to {len(table)}")
@@ -100,10 +118,14 @@ def recording(number: int) -> Recording:
 
 
 def _records_of(split: pd.Series) -> np.ndarray:
-    """(patient,) int: one record each, and what the split still lacks given away at random, at most three more each."""
+    """(patient,) int: one record each, and what the split still lacks given away at random, at most
+    three more each.
+    """
     counts = np.ones(len(split), int)
     for name, records in SPLITS.items():
         members = np.flatnonzero(split == name)
-        extra = rng("demo", "extra", name).permutation(np.repeat(members, 3))[: records - len(members)]
+        extra = rng("demo", "extra", name).permutation(np.repeat(members, 3))[
+            : records - len(members)
+        ]
         np.add.at(counts, extra, 1)
     return counts

@@ -1,12 +1,14 @@
-"""PTB-XL: 21,799 clinical 12-lead ECGs of 18,869 patients, 10 s at 500 Hz, labelled with 71 SCP-ECG statements.
+"""PTB-XL: 21,799 clinical 12-lead ECGs of 18,869 patients, 10 s at 500 Hz, labelled with 71 SCP-ECG
+statements.
 
-P. Wagner et al., Sci Data 7:154 (2020), doi 10.1038/s41597-020-0495-6. Layout as published on PhysioNet:
+P. Wagner et al., Sci Data 7:154 (2020), doi 10.1038/s41597-020-0495-6. Layout as published on
+PhysioNet:
 
     ptbxl/ptbxl_database.csv
     ptbxl/records500/00000/00001_hr.{hea,dat}   WFDB format 16, 1000 steps per mV
 
-A statement counts as present when it is a key of `scp_codes`, whatever its likelihood (0 means unknown, not absent).
-Records without any label of a task stay in it as rows of zeros.
+A statement counts as present when it is a key of `scp_codes`, whatever its likelihood (0 means
+unknown, not absent). Records without any label of a task stay in it as rows of zeros.
 """
 
 import ast
@@ -43,9 +45,18 @@ CARD = DatasetCard(
     index_files=(TABLE,),
     tasks=(
         Task(name="ptbxl_all", title="PTB-XL All", labels=codes("ptbxl_all")),
-        Task(name="ptbxl_diag", title="PTB-XL Diag", labels=codes("ptbxl_diag"), parent="ptbxl_all"),
-        Task(name="ptbxl_form", title="PTB-XL Form", labels=codes("ptbxl_form"), parent="ptbxl_all"),
-        Task(name="ptbxl_rhythm", title="PTB-XL Rhythm", labels=codes("ptbxl_rhythm"), parent="ptbxl_all"),
+        Task(
+            name="ptbxl_diag", title="PTB-XL Diag", labels=codes("ptbxl_diag"), parent="ptbxl_all"
+        ),
+        Task(
+            name="ptbxl_form", title="PTB-XL Form", labels=codes("ptbxl_form"), parent="ptbxl_all"
+        ),
+        Task(
+            name="ptbxl_rhythm",
+            title="PTB-XL Rhythm",
+            labels=codes("ptbxl_rhythm"),
+            parent="ptbxl_all",
+        ),
         Task(name="ptbxl_sub", title="PTB-XL Sub", labels=codes("ptbxl_sub")),
         Task(name="ptbxl_super", title="PTB-XL Super", labels=codes("ptbxl_super")),
     ),
@@ -56,51 +67,74 @@ COLUMNS = ("ecg_id", "patient_id", "scp_codes", "strat_fold", "filename_hr")
 
 
 def index(root: Path | None) -> pd.DataFrame:
-    """One row per record of the copy at `root`: record, patient, split, fold, path, and a column per label.
+    """One row per record of the copy at `root`: record, patient, split, fold, path, and a column
+    per label.
 
-    MissingData when the table lacks a column or cannot be parsed; BadRecord for a row that cannot be trusted.
+    MissingData when the table lacks a column or cannot be parsed; BadRecord for a row that cannot
+    be trusted.
     """
     rows = _rows(root)
     frame = rows[["record", "patient", "split", "fold", "path"]]
     classes = {r["scp_code"]: r for r in table("ptbxl_scp")}
-    diagnostic = [[classes[c] for c in present if classes[c]["diagnostic"] == "1"] for present in rows["codes"]]
+    diagnostic = [
+        [classes[c] for c in present if classes[c]["diagnostic"] == "1"]
+        for present in rows["codes"]
+    ]
     return pd.concat(
         [
             frame,
             multi_hot(rows["codes"].tolist(), "ptbxl_all"),
             multi_hot([{c["subclass"] for c in present} for present in diagnostic], "ptbxl_sub"),
-            multi_hot([{c["superclass"] for c in present} for present in diagnostic], "ptbxl_super"),
+            multi_hot(
+                [{c["superclass"] for c in present} for present in diagnostic], "ptbxl_super"
+            ),
         ],
         axis=1,
     )
 
 
 def read(root: Path, row: Mapping[str, Any]) -> Recording:
-    """The record of one row of the index at 500 Hz in mV, leads in clinical order; BadRecord if it cannot be trusted."""
-    recording = wfdb.read(root / row["path"], row["record"], row["patient"], expected_fs=CARD.fs, expected_gain=GAIN)
+    """The record of one row of the index at 500 Hz in mV, leads in clinical order; BadRecord if it
+    cannot be trusted.
+    """
+    recording = wfdb.read(
+        root / row["path"], row["record"], row["patient"], expected_fs=CARD.fs, expected_gain=GAIN
+    )
     return recording.clinical()
 
 
 def _rows(root: Path | None) -> pd.DataFrame:
     if root is None or not (root / TABLE).is_file():
-        raise MissingData(f"ptbxl: no {TABLE} in {root}; download PTB-XL from {CARD.url} and name its parent folder with --data")
+        raise MissingData(
+            f"ptbxl: no {TABLE} in {root}; download PTB-XL from {CARD.url} and name its parent "
+            f"folder with --data"
+        )
     file = root / TABLE
     try:
         raw = pd.read_csv(file, dtype=str, keep_default_na=False, encoding="utf-8")
     except (ValueError, UnicodeError) as error:  # pandas' parser errors are ValueErrors
-        raise MissingData(f"{file} is not a table of comma-separated values ({error}); download it again from {CARD.url}") from error
+        raise MissingData(
+            f"{file} is not a table of comma-separated values ({error}); download it again from "
+            f"{CARD.url}"
+        ) from error
     lacking = [c for c in COLUMNS if c not in raw.columns]
     if lacking or raw.empty:
         what = f"lacks the column {', '.join(lacking)}" if lacking else "has no rows"
         raise MissingData(f"{file} {what}; download it again from {CARD.url}")
-    rows = pd.DataFrame([_row(file, *values) for values in raw[list(COLUMNS)].itertuples(index=False)])
+    rows = pd.DataFrame(
+        [_row(file, *values) for values in raw[list(COLUMNS)].itertuples(index=False)]
+    )
     doubled = rows.loc[rows["record"].duplicated(), "record"]
     if len(doubled):
-        raise BadRecord(f"{file}: ecg_id {int(doubled.iloc[0])} is there twice; PTB-XL 1.0.3 has no duplicates")
+        raise BadRecord(
+            f"{file}: ecg_id {int(doubled.iloc[0])} is there twice; PTB-XL 1.0.3 has no duplicates"
+        )
     return rows
 
 
-def _row(file: Path, ecg_id: str, patient_id: str, scp_codes: str, strat_fold: str, filename_hr: str) -> dict[str, object]:
+def _row(
+    file: Path, ecg_id: str, patient_id: str, scp_codes: str, strat_fold: str, filename_hr: str
+) -> dict[str, object]:
     """One checked row; BadRecord names the file, the record and the value."""
     try:
         record, fold = f"{int(ecg_id):05d}", int(float(strat_fold))
@@ -109,9 +143,22 @@ def _row(file: Path, ecg_id: str, patient_id: str, scp_codes: str, strat_fold: s
     except (ValueError, SyntaxError, OverflowError) as error:
         raise BadRecord(f"{file}: the row of ecg_id {ecg_id!r} is malformed ({error})") from error
     if not isinstance(present, dict) or not 1 <= fold <= 10 or not filename_hr:
-        raise BadRecord(f"{file}: ecg_id {ecg_id}: scp_codes {scp_codes[:60]!r}, strat_fold {strat_fold!r}, filename_hr {filename_hr!r}")
+        raise BadRecord(
+            f"{file}: ecg_id {ecg_id}: scp_codes {scp_codes[:60]!r}, strat_fold {strat_fold!r}, "
+            f"filename_hr {filename_hr!r}"
+        )
     unknown = sorted({str(c) for c in present} - set(codes("ptbxl_all")))
     if unknown:
-        raise BadRecord(f"{file}: ecg_id {ecg_id} carries {', '.join(unknown)}, not among the 71 SCP statements of PTB-XL 1.0.3")
+        raise BadRecord(
+            f"{file}: ecg_id {ecg_id} carries {', '.join(unknown)}, not among the 71 SCP "
+            f"statements of PTB-XL 1.0.3"
+        )
     split = {9: "val", 10: "test"}.get(fold, "train")
-    return {"record": record, "patient": patient, "split": split, "fold": fold, "path": filename_hr, "codes": tuple(present)}
+    return {
+        "record": record,
+        "patient": patient,
+        "split": split,
+        "fold": fold,
+        "path": filename_hr,
+        "codes": tuple(present),
+    }

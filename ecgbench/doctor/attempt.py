@@ -1,4 +1,5 @@
-"""One attempt of a model, in a process of its own (`processes.ask`): does it build, and how long does a window take?
+"""One attempt of a model, in a process of its own (`processes.ask`): does it build, and how long
+does a window take?
 
 Arguments: DEVICE [MODEL [PATH]]; without MODEL the answer is what torch finds on this machine.
 """
@@ -25,14 +26,21 @@ def torch_facts() -> dict[str, Any]:
     for i in range(torch.cuda.device_count() if torch.cuda.is_available() else 0):
         free, total = torch.cuda.mem_get_info(i)
         gpus.append({"name": torch.cuda.get_device_name(i), "memory": total, "free": free})
-    return {"version": str(torch.__version__), "threads": torch.get_num_threads(), "cuda": torch.version.cuda, "gpus": gpus}
+    return {
+        "version": str(torch.__version__),
+        "threads": torch.get_num_threads(),
+        "cuda": torch.version.cuda,
+        "gpus": gpus,
+    }
 
 
 def forward(name: str, device: str) -> dict[str, Any]:
-    """One 12-lead window through the model called `name` with random weights, on `device`; a first pass warms up.
+    """One 12-lead window through the model called `name` with random weights, on `device`; a first
+    pass warms up.
 
-    title, parameters, ms (of one window), dim, contract, leads, seconds, and `weights`: what is published and whether it is
-    on this machine. EcgbenchError when what comes out is not one finite vector as long as the card says.
+    title, parameters, ms (of one window), dim, contract, leads, seconds, and `weights`: what is
+    published and whether it is on this machine. EcgbenchError when what comes out is not one finite
+    vector as long as the card says.
     """
     import numpy as np
 
@@ -44,8 +52,11 @@ def forward(name: str, device: str) -> dict[str, Any]:
 
     built, started = build(name, "random", device), 0.0
     card, contract = built.card, built.card.contracts[0]
-    encoder = Encoder(built.encoder, contract, Policy(NATIVE, None), dim=card.dim)  # with all leads there is nothing to fill
-    signal = 0.3 * rng("doctor", contract.samples).standard_normal((len(LEADS), contract.samples), np.float32)
+    # with all leads there is nothing to fill
+    encoder = Encoder(built.encoder, contract, Policy(NATIVE, None), dim=card.dim)
+    signal = 0.3 * rng("doctor", contract.samples).standard_normal(
+        (len(LEADS), contract.samples), np.float32
+    )
     for _ in range(2):
         started = time.perf_counter()
         encoder(signal, {ALL.bits: np.arange(1)})
@@ -62,7 +73,9 @@ def forward(name: str, device: str) -> dict[str, Any]:
 
 
 def _weights(name: str) -> list[dict[str, Any]]:
-    """Published files of weights: name, file, url, here (whether it can be loaded on this machine), problem."""
+    """Published files of weights: name, file, url, here (whether it can be loaded on this machine),
+    problem.
+    """
     from ecgbench import models
     from ecgbench.errors import BadSetting, EcgbenchError
 
@@ -75,7 +88,15 @@ def _weights(name: str) -> list[dict[str, Any]]:
             here = False
         except EcgbenchError as error:
             here, problem = False, str(error)
-        rows.append({"name": published.name, "file": published.file, "url": published.url, "here": here, "problem": problem})
+        rows.append(
+            {
+                "name": published.name,
+                "file": published.file,
+                "url": published.url,
+                "here": here,
+                "problem": problem,
+            }
+        )
     return rows
 
 

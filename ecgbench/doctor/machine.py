@@ -24,7 +24,12 @@ NO_LIMIT = 2**50
 def versions() -> dict[str, Any]:
     """ecgbench, python, platform and `packages`."""
     system = f"{platform.system()} {platform.release()} {platform.machine()}"
-    return {"ecgbench": __version__, "python": platform.python_version(), "platform": system, "packages": packages()}
+    return {
+        "ecgbench": __version__,
+        "python": platform.python_version(),
+        "platform": system,
+        "packages": packages(),
+    }
 
 
 def packages() -> list[dict[str, Any]]:
@@ -45,11 +50,22 @@ def _package(needed: Requirement) -> dict[str, Any]:
 
 
 def processor(system: Path = Path("/")) -> dict[str, Any]:
-    """cpu (its name), cores, usable (after affinity), limit (processors that the cgroup allows, None: all), the C++ compiler."""
-    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else psutil.cpu_count()
-    compilers = (shutil.which(name) for name in (os.environ.get("CXX"), "g++", "clang++") if name)  # as torch.compile looks
+    """cpu (its name), cores, usable (after affinity), limit (processors that the cgroup allows,
+    None: all), the C++ compiler.
+    """
+    usable = (
+        len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else psutil.cpu_count()
+    )
+    # as torch.compile looks
+    compilers = (shutil.which(name) for name in (os.environ.get("CXX"), "g++", "clang++") if name)
     cores, compiler = psutil.cpu_count(), next(filter(None, compilers), None)
-    return {"cpu": cpu(), "cores": cores, "usable": usable, "limit": cpu_limit(system), "compiler": compiler}
+    return {
+        "cpu": cpu(),
+        "cores": cores,
+        "usable": usable,
+        "limit": cpu_limit(system),
+        "compiler": compiler,
+    }
 
 
 def cpu() -> str:
@@ -60,7 +76,11 @@ def cpu() -> str:
 
 def memory(system: Path = Path("/")) -> dict[str, int | None]:
     """total, available and the cgroup's limit (None where there is none), in bytes."""
-    limits = [int(n) for n in _cgroup(system, "memory", "memory.limit_in_bytes", "memory.max") if n.isdigit()]
+    limits = [
+        int(n)
+        for n in _cgroup(system, "memory", "memory.limit_in_bytes", "memory.max")
+        if n.isdigit()
+    ]
     machine = psutil.virtual_memory()
     limit = min((n for n in limits if n < NO_LIMIT), default=None)
     return {"total": machine.total, "available": machine.available, "limit": limit}
@@ -69,17 +89,28 @@ def memory(system: Path = Path("/")) -> dict[str, int | None]:
 def cpu_limit(system: Path = Path("/")) -> float | None:
     """How many processors' worth of time the cgroup allows; None: no limit."""
     pairs = [text.split() for text in _cgroup(system, "cpu", "", "cpu.max")]
-    pairs += map(list, zip(*(_cgroup(system, "cpu", f"cpu.cfs_{word}_us", "") for word in ("quota", "period"))))
-    return min((int(quota) / int(period) for quota, period in pairs if quota.isdigit()), default=None)
+    pairs += map(
+        list,
+        zip(*(_cgroup(system, "cpu", f"cpu.cfs_{word}_us", "") for word in ("quota", "period"))),
+    )
+    return min(
+        (int(quota) / int(period) for quota, period in pairs if quota.isdigit()), default=None
+    )
 
 
 def _cgroup(system: Path, controller: str, first: str, second: str) -> Iterator[str]:
-    """The text of a limit in this process's cgroup and in those around it; `first`, `second`: file names of versions 1 and 2."""
+    """The text of a limit in this process's cgroup and in those around it; `first`, `second`: file
+    names of versions 1 and 2.
+    """
     for line in _read(system / "proc/self/cgroup").splitlines():
         _, controllers, path = line.split(":", 2)
         if controllers and controller not in controllers.split(","):
             continue
-        base, file = (system / "sys/fs/cgroup" / controller, first) if controllers else (system / "sys/fs/cgroup", second)
+        base, file = (
+            (system / "sys/fs/cgroup" / controller, first)
+            if controllers
+            else (system / "sys/fs/cgroup", second)
+        )
         here = base / path.lstrip("/")
         for folder in [here, *here.parents] if file else []:
             if folder.is_relative_to(base) and (text := _read(folder / file).strip()):
@@ -97,12 +128,22 @@ def disk(what: str, path: Path) -> dict[str, Any]:
     """what, path, free (bytes), writable and the reason where it is not; nothing is left behind."""
     path = Path(os.path.abspath(path.expanduser()))
     near = next(p for p in (path, *path.parents) if os.path.lexists(p))
-    row: dict[str, Any] = {"what": what, "path": str(path), "free": None, "writable": False, "reason": ""}
+    row: dict[str, Any] = {
+        "what": what,
+        "path": str(path),
+        "free": None,
+        "writable": False,
+        "reason": "",
+    }
     try:
         row["free"] = psutil.disk_usage(str(near)).free
         with tempfile.TemporaryFile(dir=near) as attempt:
             attempt.write(bytes(4096))
             attempt.flush()
     except OSError as error:
-        return row | {"reason": f"{near} is a file" if near.is_file() else f"{error.strerror or error} ({near})"}
+        return row | {
+            "reason": f"{near} is a file"
+            if near.is_file()
+            else f"{error.strerror or error} ({near})"
+        }
     return row | {"writable": True}

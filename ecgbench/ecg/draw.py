@@ -1,7 +1,8 @@
 """Which leads of a recording are measured: `--leads` parsed, and the draw that every model shares.
 
-The sampler never sees the model. Subsets nest: the twelve leads are permuted once per (seed, record) and the first
-`count` are taken, so the one lead of seed 3 is among the two leads of seed 3 (ARCHITECTURE, "random leads").
+The sampler never sees the model. Subsets nest: the twelve leads are permuted once per (seed,
+record) and the first `count` are taken, so the one lead of seed 3 is among the two leads of seed 3
+(ARCHITECTURE, "random leads").
 """
 
 from dataclasses import dataclass
@@ -14,7 +15,9 @@ from ecgbench.errors import BadSetting
 from ecgbench.seeds import rng
 
 Draw = Literal["record", "window"]
-"""`record`: one subset per (seed, record), the same in all its windows. `window`: drawn anew in each window."""
+"""`record`: one subset per (seed, record), the same in all its windows. `window`: drawn anew in
+each window.
+"""
 
 
 @dataclass(frozen=True)
@@ -63,7 +66,9 @@ def draw(count: int, seed: int, record: str, window: int | None = None) -> LeadS
     >>> draw(12, 0, "00001") == draw(12, 7, "00002")
     True
     """
-    words: tuple[str | int, ...] = ("leads", seed, record) if window is None else ("leads", seed, record, window)
+    words: tuple[str | int, ...] = (
+        ("leads", seed, record) if window is None else ("leads", seed, record, window)
+    )
     order = rng(*words).permutation(len(LEADS))
     return LeadSubset(tuple(LEADS[i] for i in sorted(order[:count])))
 
@@ -76,7 +81,9 @@ def bits(setting: LeadSetting, record: str, windows: int, how: Draw = "record") 
         return np.full(windows, ALL.bits, np.int16)
     if how == "record":
         return np.full(windows, draw(setting.k, setting.seed, record).bits, np.int16)
-    return np.array([draw(setting.k, setting.seed, record, w).bits for w in range(windows)], np.int16)
+    return np.array(
+        [draw(setting.k, setting.seed, record, w).bits for w in range(windows)], np.int16
+    )
 
 
 def parse_leads(text: str) -> tuple[int | LeadSubset, ...]:
@@ -90,8 +97,14 @@ def parse_leads(text: str) -> tuple[int | LeadSubset, ...]:
     settings: list[int | LeadSubset] = []
     for part in (p.strip() for p in text.split(",")):
         if not part:
-            raise BadSetting(f"--leads {text}: an entry is empty; for example --leads 1,2,12,I,II,I+V2")
-        settings += _counts(part) if part[0].isdigit() or part[0] == "-" else [LeadSubset.of(*(canonical(n) for n in part.split("+")))]
+            raise BadSetting(
+                f"--leads {text}: an entry is empty; for example --leads 1,2,12,I,II,I+V2"
+            )
+        settings += (
+            _counts(part)
+            if part[0].isdigit() or part[0] == "-"
+            else [LeadSubset.of(*(canonical(n) for n in part.split("+")))]
+        )
     return tuple(dict.fromkeys(settings))
 
 
@@ -109,9 +122,13 @@ def _counts(part: str) -> list[int]:
 
 
 def settings(asked: tuple[int | LeadSubset, ...], seeds: int) -> list[LeadSetting]:
-    """Every lead setting asked for: counts once per seed 0..seeds-1 (12 once, all seeds agree), named sets once."""
+    """Every lead setting asked for: counts once per seed 0..seeds-1 (12 once, all seeds agree),
+    named sets once.
+    """
     if seeds < 1:
-        raise BadSetting(f"--seeds {seeds}: at least one seed draws the leads; the default is --seeds 5")
+        raise BadSetting(
+            f"--seeds {seeds}: at least one seed draws the leads; the default is --seeds 5"
+        )
     lead_settings: list[LeadSetting] = []
     for item in asked:
         if isinstance(item, LeadSubset):
@@ -122,12 +139,13 @@ def settings(asked: tuple[int | LeadSubset, ...], seeds: int) -> list[LeadSettin
 
 
 def training_leads(among: tuple[str, ...], *words: str | int) -> int:
-    """Bit mask of the leads that one training record shows: L uniform on 1..12, then L leads at random, named by `words`.
+    """Bit mask of the leads that one training record shows: L uniform on 1..12, then L leads at
+    random, named by `words`.
 
     Drawn again as long as none of them is `among` the leads that the network reads.
 
-    >>> training_leads(LEADS, "train leads", 0, 3, "00001") == training_leads(LEADS, "train leads", 0, 3, "00001")
-    True
+    >>> training_leads(LEADS, "train leads", 0, 3, "00001") == training_leads(LEADS, "train leads",
+    0, 3, "00001") True
     """
     generator = rng(*words)
     while True:

@@ -1,6 +1,7 @@
 """Leads, sets of leads, and the algebra of the limb leads.
 
-The limb leads are projections of one plane (Einthoven 1912, Goldberger 1942), so any two determine all six:
+The limb leads are projections of one plane (Einthoven 1912, Goldberger 1942), so any two determine
+all six:
 
     III = II - I      aVR = -(I + II)/2      aVL = I - II/2      aVF = II - I/2
 """
@@ -21,7 +22,9 @@ LIMB_FROM_I_II = np.array([[1, 0], [0, 1], [-1, 1], [-0.5, -0.5], [1, -0.5], [-0
 """(6, 2): each limb lead as a combination of I and II."""
 
 ANGLE = {"I": 0.0, "II": 60.0, "III": 120.0, "aVR": -150.0, "aVL": -30.0, "aVF": 90.0}
-"""Direction of each limb lead in the frontal plane, degrees, clockwise from the left arm (hexaxial system)."""
+"""Direction of each limb lead in the frontal plane, degrees, clockwise from the left arm (hexaxial
+system).
+"""
 
 _LOOSE = {name.lower(): name for name in LEADS}
 
@@ -54,9 +57,13 @@ class LeadSubset:
 
     def __post_init__(self) -> None:
         if not self.leads:
-            raise BadSetting("a set of leads cannot be empty; name at least one of " + ", ".join(LEADS))
+            raise BadSetting(
+                "a set of leads cannot be empty; name at least one of " + ", ".join(LEADS)
+            )
         if list(self.leads) != [n for n in LEADS if n in self.leads]:
-            raise BadSetting(f"leads {self.leads} are not unique and in clinical order; use LeadSubset.of(...)")
+            raise BadSetting(
+                f"leads {self.leads} are not unique and in clinical order; use LeadSubset.of(...)"
+            )
 
     @classmethod
     def of(cls, *names: str) -> "LeadSubset":
@@ -64,7 +71,9 @@ class LeadSubset:
         chosen = [canonical(n) for n in names]
         doubled = {n for n in chosen if chosen.count(n) > 1}
         if doubled:
-            raise BadSetting(f"lead {', '.join(sorted(doubled))} is named twice in {'+'.join(names)}")
+            raise BadSetting(
+                f"lead {', '.join(sorted(doubled))} is named twice in {'+'.join(names)}"
+            )
         return cls(tuple(n for n in LEADS if n in chosen))
 
     @classmethod
@@ -76,7 +85,9 @@ class LeadSubset:
     def from_bits(cls, bits: int) -> "LeadSubset":
         """The subset whose bit mask is `bits` (bit i is LEADS[i]), 1 to 4095."""
         if not 0 < bits < 1 << len(LEADS):
-            raise BadSetting(f"{bits} is no bit mask of the twelve leads; it is 1 to {(1 << len(LEADS)) - 1}")
+            raise BadSetting(
+                f"{bits} is no bit mask of the twelve leads; it is 1 to {(1 << len(LEADS)) - 1}"
+            )
         return cls(tuple(n for i, n in enumerate(LEADS) if bits >> i & 1))
 
     @property
@@ -111,7 +122,8 @@ def bits_to_mask(bits: np.ndarray) -> np.ndarray:
 
 
 def derivable(subset: LeadSubset) -> tuple[str, ...]:
-    """The leads that `subset` determines exactly: itself, and all limb leads once it holds two of them.
+    """The leads that `subset` determines exactly: itself, and all limb leads once it holds two of
+    them.
 
     >>> derivable(LeadSubset.of("I", "aVF"))
     ('I', 'II', 'III', 'aVR', 'aVL', 'aVF')
@@ -126,8 +138,9 @@ def derivable(subset: LeadSubset) -> tuple[str, ...]:
 def derive_limb(signal: np.ndarray, measured: np.ndarray) -> np.ndarray:
     """The six limb leads from two or more measured ones, by least squares on the plane they share.
 
-    signal (12, time), rows in clinical order; measured (12,) bool. Returns (6, time). Two leads give the exact
-    solution; more than two that disagree are averaged in the least-squares sense. Fewer than two: BadSetting.
+    signal (12, time), rows in clinical order; measured (12,) bool. Returns (6, time). Two leads
+    give the exact solution; more than two that disagree are averaged in the least-squares sense.
+    Fewer than two: BadSetting.
 
     >>> x = np.zeros((12, 1)); x[0], x[5] = 0.4, 0.8          # I and aVF, mV
     >>> m = LeadSubset.of("I", "aVF").mask

@@ -1,7 +1,8 @@
 """What is done to a lead before a network sees it: filter, resampling, scaling.
 
-`view` works lead by lead: what one lead becomes never depends on another, so hiding a lead before or after it is the
-same. `normalise` may look at several leads and is therefore computed after hiding, on the rows that are there (not NaN).
+`view` works lead by lead: what one lead becomes never depends on another, so hiding a lead before
+or after it is the same. `normalise` may look at several leads and is therefore computed after
+hiding, on the rows that are there (not NaN).
 """
 
 from dataclasses import dataclass
@@ -15,11 +16,15 @@ from ecgbench.ecg.filters import Filter
 from ecgbench.errors import BadSetting
 
 VERSION = 1
-"""Raised by hand whenever `view` gives other numbers than before; cached views carry it in their key."""
+"""Raised by hand whenever `view` gives other numbers than before; cached views carry it in their
+key.
+"""
 
 Resampler = Literal["polyphase", "fft"]
-"""`polyphase`: scipy.signal.resample_poly, anti-aliased, continued along the line through its ends. `fft`: scipy.signal.resample
-over the whole record, as several authors do; it takes the record for one period of an endless signal."""
+"""`polyphase`: scipy.signal.resample_poly, anti-aliased, continued along the line through its ends.
+`fft`: scipy.signal.resample over the whole record, as several authors do; it takes the record for
+one period of an endless signal.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,7 +39,9 @@ class Preparation:
     """Largest magnitude afterwards, mV."""
 
     def length(self, samples: int, fs: float) -> int:
-        """Samples of a view of a record of `samples` at `fs` Hz: samples self.fs / fs, rounded up (polyphase) or down (fft)."""
+        """Samples of a view of a record of `samples` at `fs` Hz: samples self.fs / fs, rounded up
+        (polyphase) or down (fft).
+        """
         exact = samples * _ratio(fs, self.fs)
         return ceil(exact) if self.resampler == "polyphase" else int(exact)
 
@@ -42,8 +49,8 @@ class Preparation:
 def view(signal: np.ndarray, fs: float, prepared: Preparation) -> np.ndarray:
     """Each lead filtered, resampled and clipped over the whole record.
 
-    signal (lead, time) at `fs` Hz -> (lead, `Preparation.length`) float32, same unit. Computed in float64. A lead without
-    variation stays exactly constant.
+    signal (lead, time) at `fs` Hz -> (lead, `Preparation.length`) float32, same unit. Computed in
+    float64. A lead without variation stays exactly constant.
     """
     exact = np.asarray(signal, np.float64)
     chosen = prepared.filter
@@ -61,14 +68,16 @@ def _resampled(x: np.ndarray, fs: float, prepared: Preparation) -> np.ndarray:
     rate = _ratio(fs, prepared.fs)
     if rate == 1:
         return x
-    from scipy.signal import resample, resample_poly  # half a second to import; names are checked without it
+    # half a second to import; names are checked without it
+    from scipy.signal import resample, resample_poly
 
     if not (length := prepared.length(x.shape[-1], fs)):
         return x[..., :0]
     if prepared.resampler == "fft":
         out = resample(x, length, axis=-1)
     else:
-        # padtype "line": the record goes on along the line through its ends, so an offset does not ring at the edges
+        # padtype "line": the record goes on along the line through its ends, so an offset does not
+        # ring at the edges
         out = resample_poly(x, rate.numerator, rate.denominator, axis=-1, padtype="line")
     still = np.ptp(x, axis=-1) == 0
     out[still] = x[still, :1]
@@ -82,8 +91,9 @@ def _ratio(fs: float, to_fs: float) -> Fraction:
 def normalise(signal: np.ndarray, how: str) -> np.ndarray:
     """Scale (lead, time) as a contract says (see cards.Normalisation), over all of `time`.
 
-    Returns float32. Rows that are NaN throughout (hidden leads) stay NaN and influence nothing. A constant lead becomes
-    exactly -1 under minmax-per-lead; a record without variation becomes 0 under the two others. Unknown `how`: BadSetting.
+    Returns float32. Rows that are NaN throughout (hidden leads) stay NaN and influence nothing. A
+    constant lead becomes exactly -1 under minmax-per-lead; a record without variation becomes 0
+    under the two others. Unknown `how`: BadSetting.
     """
     if how == "none":
         return np.asarray(signal, np.float32)
@@ -95,19 +105,25 @@ def normalise(signal: np.ndarray, how: str) -> np.ndarray:
     elif how == "minmax-record":
         x = (x - x.min()) / (x.max() - x.min() + 1e-8) if x.size else x
     elif how == "standardise-record":
-        # a constant's mean is rounded, so its own deviation is not exactly 0: ask the extremes instead
+        # a constant's mean is rounded, so its own deviation is not exactly 0: ask the extremes
+        # instead
         x = (x - x.mean()) / x.std() if x.size and np.ptp(x) else np.zeros_like(x)
     else:
-        raise BadSetting(f"normalisation {how!r} is none of: none, minmax-per-lead, minmax-record, standardise-record")
+        raise BadSetting(
+            f"normalisation {how!r} is none of: none, minmax-per-lead, minmax-record, "
+            f"standardise-record"
+        )
     out = np.full(signal.shape, np.nan, np.float32)
     out[there] = x
     return out
 
 
 def decimate(window: np.ndarray, factor: int) -> np.ndarray:
-    """(lead, time) -> (lead, time / factor) float32, low-passed and thinned out as one signal, lead behind lead.
+    """(lead, time) -> (lead, time / factor) float32, low-passed and thinned out as one signal, lead
+    behind lead.
 
-    So HuBERT-ECG's data set does it (order-8 Chebyshev, zero phase): a few samples on either side of the seam between two leads mix.
+    So HuBERT-ECG's data set does it (order-8 Chebyshev, zero phase): a few samples on either side
+    of the seam between two leads mix.
     """
     from scipy.signal import decimate as thinned
 

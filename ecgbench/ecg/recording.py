@@ -12,7 +12,9 @@ UNITS = ("mV", "standardised")
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Recording:
-    """An ECG as read: refuses unknown or double leads, a wrong shape and samples that are not finite."""
+    """An ECG as read: refuses unknown or double leads, a wrong shape and samples that are not
+    finite.
+    """
 
     signal: np.ndarray
     """(lead, time) float32, in `unit`; rows in the order of `leads`."""
@@ -34,7 +36,9 @@ class Recording:
         if len(set(self.leads)) != len(self.leads):
             raise BadRecord(f"{self.record}: a lead is there twice among {', '.join(self.leads)}")
         if signal.ndim != 2 or signal.shape[0] != len(self.leads) or not signal.size:
-            raise BadRecord(f"{self.record}: signal of shape {signal.shape} for {len(self.leads)} leads")
+            raise BadRecord(
+                f"{self.record}: signal of shape {signal.shape} for {len(self.leads)} leads"
+            )
         if self.unit not in UNITS:
             raise BadRecord(f"{self.record}: unit {self.unit!r} is neither of {', '.join(UNITS)}")
         if not 0 < self.fs < float("inf"):
@@ -46,7 +50,8 @@ class Recording:
     def _canonical(self) -> tuple[str, ...]:
         try:
             return tuple(canonical(n) for n in self.leads)
-        except UnknownName as error:  # of a file, not of a setting: the record is at fault and the others go on
+        # of a file, not of a setting: the record is at fault and the others go on
+        except UnknownName as error:
             raise BadRecord(f"{self.record}: {error}") from None
 
     @property
@@ -55,14 +60,25 @@ class Recording:
         return float(self.signal.shape[1] / self.fs)
 
     def clinical(self) -> "Recording":
-        """The same recording with all twelve leads in clinical order; BadRecord if one is missing."""
+        """The same recording with all twelve leads in clinical order; BadRecord if one is
+        missing.
+        """
         lacking = [n for n in LEADS if n not in self.leads]
         if lacking:
             raise BadRecord(f"{self.record}: lead {', '.join(lacking)} is missing")
         rows = [self.leads.index(n) for n in LEADS]
-        return Recording(signal=self.signal[rows], unit=self.unit, leads=LEADS, fs=self.fs, record=self.record, patient=self.patient)
+        return Recording(
+            signal=self.signal[rows],
+            unit=self.unit,
+            leads=LEADS,
+            fs=self.fs,
+            record=self.record,
+            patient=self.patient,
+        )
 
     def flat(self) -> tuple[str, ...]:
-        """Leads without any variation (a detached electrode); kept and flagged, never quarantined."""
+        """Leads without any variation (a detached electrode); kept and flagged, never
+        quarantined.
+        """
         still = np.ptp(self.signal, axis=1) == 0
         return tuple(n for n, s in zip(self.leads, still, strict=True) if s)

@@ -1,4 +1,5 @@
-"""What a job will take: counts, times the seconds of one short probe of its model, or of what earlier runs have stored.
+"""What a job will take: counts, times the seconds of one short probe of its model, or of what
+earlier runs have stored.
 
 Called in the process of the job, because a model may do anything to it.
 """
@@ -53,27 +54,40 @@ KNOWN = 20
 def measure(job: "Measure") -> dict[str, Any]:
     """Every cell of the job counts as not computed yet. Nothing is written.
 
-    {"source", "records": {split: n}, "seconds": {"preparing", "training", "evaluation"}, "disk": {"run", "prepared"} (bytes),
-    "skipped": cells}, or {"failed": reason} where the model fails. BadWeights and WriteError are raised.
+    {"source", "records": {split: n}, "seconds": {"preparing", "training", "evaluation"}, "disk":
+    {"run", "prepared"} (bytes), "skipped": cells}, or {"failed": reason} where the model fails.
+    BadWeights and WriteError are raised.
     """
     try:
         return _Probe(job)()
     except (BadWeights, WriteError):
         raise
-    except Exception as error:  # a plug-in's network may raise anything; the run will say which cells fail
+    # a plug-in's network may raise anything; the run will say which cells fail
+    except Exception as error:
         traceback.print_exc()
-        return {"failed": str(error) if isinstance(error, EcgbenchError) else f"{type(error).__name__}: {error}"}
+        return {
+            "failed": str(error)
+            if isinstance(error, EcgbenchError)
+            else f"{type(error).__name__}: {error}"
+        }
 
 
 def count(dataset: str, folders: Folders, limit: int | None) -> tuple[str, dict[str, int]]:
-    """("prepared", "downloaded" or "absent": whether records were counted, or the card's figure taken; records of each split)."""
+    """("prepared", "downloaded" or "absent": whether records were counted, or the card's figure
+    taken; records of each split).
+    """
     with suppress(MissingData, BadRecord):
         index = Selection(find(dataset, folders.data, folders.prepared), limit).index
         return "prepared", _sizes(index["split"])
-    source, sizes = "absent", {s: round(share * datasets.get(dataset).CARD.records) for s, share in PUBLISHED.items()}
+    source, sizes = (
+        "absent",
+        {s: round(share * datasets.get(dataset).CARD.records) for s, share in PUBLISHED.items()},
+    )
     with suppress(MissingData, BadRecord):
         source, sizes = "downloaded", _sizes(Source.of(dataset, folders.data).index["split"])
-    return source, sizes if limit is None or limit >= sum(sizes.values()) else quotas_of(sizes, limit)
+    return source, sizes if limit is None or limit >= sum(sizes.values()) else quotas_of(
+        sizes, limit
+    )
 
 
 def _sizes(split: Any) -> dict[str, int]:
@@ -94,23 +108,43 @@ class _Probe:
         self.net = built.in_precision(self.training.of_the_encoder, self.contract)
         raw = _noise(round(self.card.fs * self.card.seconds))
         self.view = preprocess.view(raw, self.card.fs, self.contract.preparation)
-        self.viewed = _seconds(lambda: preprocess.view(raw, self.card.fs, self.contract.preparation))
+        self.viewed = _seconds(
+            lambda: preprocess.view(raw, self.card.fs, self.contract.preparation)
+        )
         self.windows = self.contract.windows(self.view.shape[1])
         self.cells = [c for c in self.plan.cells if not self._skipped(c)]
         self.fits = list(dict.fromkeys(c.fit for c in self.cells))
         self.begun = time.perf_counter() - begun
 
     def __call__(self) -> dict[str, Any]:
-        answer: dict[str, Any] = {"source": self.source, "records": self.records, "skipped": len(self.plan.cells) - len(self.cells)}
-        seconds, disk = {"preparing": 0.0, "training": 0.0, "evaluation": 0.0}, {"run": 0, "prepared": 0}
+        answer: dict[str, Any] = {
+            "source": self.source,
+            "records": self.records,
+            "skipped": len(self.plan.cells) - len(self.cells),
+        }
+        seconds, disk = (
+            {"preparing": 0.0, "training": 0.0, "evaluation": 0.0},
+            {"run": 0, "prepared": 0},
+        )
         if self.cells and self.windows and all(self.records.get(s) for s in SPLITS):
             linear = self.training.protocol == "linear"
             training = self._linear() if linear else self._finetuning()
-            turns = [self.cells] if linear else [[c for c in self.cells if c.fit == f] for f in self.fits]
+            turns = (
+                [self.cells]
+                if linear
+                else [[c for c in self.cells if c.fit == f] for f in self.fits]
+            )
             encoding = sum(self._encoding(cells) for cells in turns)
-            cell = _stored(self.job, "cells/*/{}/*/*/cell.json", lambda note: note["seconds"]) or CELL_SECONDS
+            cell = (
+                _stored(self.job, "cells/*/{}/*/*/cell.json", lambda note: note["seconds"])
+                or CELL_SECONDS
+            )
             evaluation = encoding * self.records["test"] + cell * len(self.cells)
-            seconds = {"preparing": self.begun + self._preparing(), "training": training, "evaluation": evaluation}
+            seconds = {
+                "preparing": self.begun + self._preparing(),
+                "training": training,
+                "evaluation": evaluation,
+            }
             disk = {"run": self._run_bytes(), "prepared": self._prepared_bytes()}
         return answer | {"seconds": seconds, "disk": disk}
 
@@ -121,33 +155,59 @@ class _Probe:
             return True
         if isinstance(cell.setting, Fixed):
             return self.contract.refuses(cell.setting.subset) is not None
-        return cell.setting.k <= len(LEADS) - len(self.contract.leads)  # of many records some draw none that the network reads
+        # of many records some draw none that the network reads
+        return cell.setting.k <= len(LEADS) - len(self.contract.leads)
 
     def _preparing(self) -> float:
-        """Reading and checking where there is no prepared copy, and the contract's filter and rate."""
+        """Reading and checking where there is no prepared copy, and the contract's filter and
+        rate.
+        """
         unread = 0 if self.source == "prepared" else self.card.records
         return sum(self.records.values()) * self.viewed + unread * READING * self.card.seconds / 10
 
     def _rows(self, cells: Iterable[Cell]) -> np.ndarray:
         """Distinct windows and leads of one record that cells of one policy ask for."""
         settings = {str(c.setting): c.setting for c in cells}.values()
-        measured = [rows.measured(s, [(0, "record", self.windows)], self.plan.scoring.draw) for s in settings]
+        measured = [
+            rows.measured(s, [(0, "record", self.windows)], self.plan.scoring.draw)
+            for s in settings
+        ]
         return np.unique(np.concatenate(measured))
 
     def _encoding(self, cells: Sequence[Cell]) -> float:
         """Seconds of one record under all leads that cells ask for."""
         policies = dict.fromkeys(c.policy for c in cells)
-        return sum(self._timed(policy, *self._rows(c for c in cells if c.policy == policy)) for policy in policies)
+        return sum(
+            self._timed(policy, *self._rows(c for c in cells if c.policy == policy))
+            for policy in policies
+        )
 
     @cache  # noqa: B019  (lives as long as the probe)
     def _timed(self, name: str, *work: int) -> float:
-        """Seconds of one record's rows under one policy, by those of its first few sets of leads."""
+        """Seconds of one record's rows under one policy, by those of its first few sets of
+        leads.
+        """
         _, window, mask = rows.decode(np.array(work))
         wanted = {int(m): window[mask == m] for m in np.unique(mask)}
-        policy = Policy.of(name, lambda: TrainingSplit(frozenset({"record"}), lambda: {"record": self.view}.items()))
-        encoder = Encoder(self.net.encoder, self.contract, policy, self.plan.scoring.draw == "window", self.net.card.dim)
-        part = wanted if encoder.shares_embeddings else dict(itertools.islice(wanted.items(), TRIED))
-        return _seconds(lambda: encoder(self.view, part)) * len(work) / sum(len(w) for w in part.values())
+        policy = Policy.of(
+            name,
+            lambda: TrainingSplit(frozenset({"record"}), lambda: {"record": self.view}.items()),
+        )
+        encoder = Encoder(
+            self.net.encoder,
+            self.contract,
+            policy,
+            self.plan.scoring.draw == "window",
+            self.net.card.dim,
+        )
+        part = (
+            wanted if encoder.shares_embeddings else dict(itertools.islice(wanted.items(), TRIED))
+        )
+        return (
+            _seconds(lambda: encoder(self.view, part))
+            * len(work)
+            / sum(len(w) for w in part.values())
+        )
 
     def _complete(self, policy: str) -> float:
         """Seconds of all windows of one record with all leads."""
@@ -157,14 +217,20 @@ class _Probe:
         """Features of the training and validation split, once or for each fit, and the heads."""
         learn, check, epochs = self.records["train"], self.records["val"], self.training.epochs
         heads = len(self.fits) * epochs * (learn + check) * HEAD
-        passes = {(f.policy or self.contract.policy, None if self.training.leads == "all" else f.seed) for f in self.fits}
-        shown = 1 if self.training.leads == "all" else epochs / self.windows  # one window a record and epoch, in other leads each time
+        passes = {
+            (f.policy or self.contract.policy, None if self.training.leads == "all" else f.seed)
+            for f in self.fits
+        }
+        # one window a record and epoch, in other leads each time
+        shown = 1 if self.training.leads == "all" else epochs / self.windows
         return heads + sum(self._complete(policy) for policy, _ in passes) * (learn * shown + check)
 
     def _finetuning(self) -> float:
         """All fits, as earlier ones with the same model took, or by one training step."""
         learn, check = self.records["train"], self.records["val"]
-        known = _stored(self.job, "fits/*/{}/*/fit.json", lambda note: note["seconds"] / note["records"])
+        known = _stored(
+            self.job, "fits/*/{}/*/fit.json", lambda note: note["seconds"] / note["records"]
+        )
         if known is not None:
             return len(self.fits) * learn * known
         record, step = self._step()
@@ -177,7 +243,11 @@ class _Probe:
         """Seconds of one record forward and backward, and of the optimiser, on a copy."""
         module, device = copy.deepcopy(self.net.module), self.net.device
         size = BATCH if device == "cpu" else self.training.micro_batch or self.training.batch
-        x = torch.from_numpy(_noise(self.contract.received, len(self.contract.leads))).expand(size, -1, -1).to(device)
+        x = (
+            torch.from_numpy(_noise(self.contract.received, len(self.contract.leads)))
+            .expand(size, -1, -1)
+            .to(device)
+        )
         leads = torch.ones(x.shape[:2], dtype=torch.bool, device=device)
         for name, parameter in module.named_parameters():
             parameter.requires_grad_(not name.startswith(self.net.card.fixed))
@@ -192,21 +262,38 @@ class _Probe:
         return record, _seconds(torch.optim.AdamW(module.parameters(), lr=0.0).step)
 
     def _run_bytes(self) -> int:
-        """Fits, cells and features of a linear run; those of a fine-tuned network are removed after use."""
+        """Fits, cells and features of a linear run; those of a fine-tuned network are removed after
+        use.
+        """
         dim, test = self.net.card.dim, self.records["test"]
         labels = {name: len(task.labels) for name, (_, _, task) in self.tasks.items()}
         heads = sum(4 * (dim + 1) * labels[f.task] for f in self.fits)
         cells = sum(test * (9 * labels[c.task] + 4 * dim) + CELL_BYTES for c in self.cells)
         if self.training.protocol == "finetune":
-            weights = sum(t.numel() * t.element_size() for t in self.net.module.state_dict().values())
+            weights = sum(
+                t.numel() * t.element_size() for t in self.net.module.state_dict().values()
+            )
             return heads + cells + len(self.fits) * weights
-        encoded = sum(len(self._rows(c for c in self.cells if c.policy == p)) for p in {c.policy for c in self.cells})
-        learn = self.records["train"] * (self.windows if self.training.leads == "all" else self.training.epochs)
-        return heads + cells + (test * encoded + learn + self.records["val"] * self.windows) * (4 * dim + 8)
+        encoded = sum(
+            len(self._rows(c for c in self.cells if c.policy == p))
+            for p in {c.policy for c in self.cells}
+        )
+        learn = self.records["train"] * (
+            self.windows if self.training.leads == "all" else self.training.epochs
+        )
+        return (
+            heads
+            + cells
+            + (test * encoded + learn + self.records["val"] * self.windows) * (4 * dim + 8)
+        )
 
     def _prepared_bytes(self) -> int:
         """Views of the contract, and the prepared copy where there is none."""
-        whole = 0 if self.source == "prepared" else 2 * len(LEADS) * round(self.card.records * self.card.fs * self.card.seconds)
+        whole = (
+            0
+            if self.source == "prepared"
+            else 2 * len(LEADS) * round(self.card.records * self.card.fs * self.card.seconds)
+        )
         return whole + self.view.nbytes * sum(self.records.values())
 
 
@@ -224,8 +311,12 @@ def _seconds(work: Callable[[], object]) -> float:
 
 
 def _stored(job: "Measure", pattern: str, value: Callable[[dict[str, Any]], float]) -> float | None:
-    """Mean over what the run folder holds of this model from this device; None where there is nothing."""
-    files = sorted(itertools.islice(Path(job.folders.out).glob(pattern.format(folder_name(job.model))), KNOWN))
+    """Mean over what the run folder holds of this model from this device; None where there is
+    nothing.
+    """
+    files = sorted(
+        itertools.islice(Path(job.folders.out).glob(pattern.format(folder_name(job.model))), KNOWN)
+    )
     notes = [json.loads(file.read_text()) for file in files]
     known = [value(note) for note in notes if note.get("device", job.device) == job.device]
     return float(np.mean(known)) if known else None

@@ -1,4 +1,6 @@
-"""What a whole study will take: the answers of `probe.measure` for every model on every dataset, added up and printed."""
+"""What a whole study will take: the answers of `probe.measure` for every model on every dataset,
+added up and printed.
+"""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -14,11 +16,17 @@ from ecgbench.text import counted, duration, size
 HOUR = 3600.0
 """Seconds of fine-tuning without a GPU above which --yes is needed."""
 SURELY, TRIFLE = 3.0, 600.0
-"""Seconds per record and epoch that no model exceeds, and those below which a fine-tuning is not worth a probe."""
+"""Seconds per record and epoch that no model exceeds, and those below which a fine-tuning is not
+worth a probe.
+"""
 
 Measure = Callable[[Plan, str], dict[str, Any]]
 """(cells of one model as a plan, dataset) -> the answer of `probe.measure`, wherever it runs."""
-SOURCES = {"prepared": "", "downloaded": "not prepared yet; ", "absent": "not on this machine, counted from its card; "}
+SOURCES = {
+    "prepared": "",
+    "downloaded": "not prepared yet; ",
+    "absent": "not on this machine, counted from its card; ",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,7 +74,9 @@ class Estimate:
 
 
 def estimate(plan: Plan, out: Path, measure: Measure, device: str) -> Estimate:
-    """Ask `measure` about every model on every dataset of a plan that goes to the run folder `out`. Nothing is written."""
+    """Ask `measure` about every model on every dataset of a plan that goes to the run folder `out`.
+    Nothing is written.
+    """
     tasks, groups, finished = all_tasks(), dict[tuple[str, str], list[Cell]](), _finished(out)
     for cell in plan.cells:
         groups.setdefault((cell.fit.model, tasks[cell.task][0]), []).append(cell)
@@ -74,7 +84,15 @@ def estimate(plan: Plan, out: Path, measure: Measure, device: str) -> Estimate:
     for (model, dataset), cells in groups.items():
         left = replace(plan, cells=tuple(c for c in cells if not finished(c)))
         answer = measure(left, dataset) if left.cells else {}
-        parts.append(Part(model=model, dataset=dataset, plan=left, done=len(cells) - len(left.cells), answer=answer))
+        parts.append(
+            Part(
+                model=model,
+                dataset=dataset,
+                plan=left,
+                done=len(cells) - len(left.cells),
+                answer=answer,
+            )
+        )
     return Estimate(plan=plan, parts=tuple(parts), device=device)
 
 
@@ -87,20 +105,30 @@ def _finished(out: Path) -> Callable[[Cell], bool]:
 def trifling(plan: Plan) -> bool:
     """Whether fine-tuning ends soon however slow its models are."""
     tasks = all_tasks()
-    records = [min(plan.limit or card.records, card.records) for _, card, _ in (tasks[f.task] for f in plan.fits)]
+    records = [
+        min(plan.limit or card.records, card.records)
+        for _, card, _ in (tasks[f.task] for f in plan.fits)
+    ]
     return plan.training.epochs * sum(records) * SURELY < TRIFLE
 
 
 def agreed(whole: Estimate, yes: bool) -> str:
-    """The time of a fine-tuning without a GPU in a sentence; BadSetting where it exceeds an hour and `yes` is not set."""
+    """The time of a fine-tuning without a GPU in a sentence; BadSetting where it exceeds an hour
+    and `yes` is not set.
+    """
     spent: dict[str, float] = {}
     for part in whole.parts:
         spent[part.model] = spent.get(part.model, 0.0) + part.seconds()
     each = ", ".join(f"{model} {duration(seconds)}" for model, seconds in spent.items())
     sentence = f"fine-tuning without a GPU takes about {duration(whole.seconds)} ({each})"
-    sentence += f", not counting {', '.join(whole.failed)}, whose probe failed" if whole.failed else ""
+    sentence += (
+        f", not counting {', '.join(whole.failed)}, whose probe failed" if whole.failed else ""
+    )
     if whole.seconds > HOUR and not yes:
-        raise BadSetting(f"{sentence}; start it with --yes, shorten it with --limit N or --epochs N, or use a machine with a GPU")
+        raise BadSetting(
+            f"{sentence}; start it with --yes, shorten it with --limit N or --epochs N, or use a "
+            f"machine with a GPU"
+        )
     return sentence
 
 
@@ -108,25 +136,50 @@ def table(whole: Estimate, out: Path) -> Iterator[str]:
     """Lines of at most 80 columns: the study, its datasets, its models, the whole."""
     plan, parts = whole.plan, whole.parts
     fits = counted(len(plan.fits), "fit")
-    yield f"{len(plan.cells)} cells of {fits} ({plan.training.protocol}), {sum(p.done for p in parts)} of them finished in {out}"
+    yield (
+        f"{len(plan.cells)} cells of {fits} ({plan.training.protocol}), "
+        f"{sum(p.done for p in parts)} of them finished in {out}"
+    )
     yield from _datasets(parts)
     width = min(16, max(5, *(len(name) for p in parts for name in (p.model, p.dataset))))
-    yield f"{'model':{width}} {'data':{width}} cells fits {'training':>13} {'evaluation':>13} {'disk':>8}"
+    yield (
+        f"{'model':{width}} {'data':{width}} cells fits {'training':>13} {'evaluation':>13} "
+        f"{'disk':>8}"
+    )
     for p in parts:
         head = f"{p.model[:width]:{width}} {p.dataset[:width]:{width}} {len(p.plan.cells):5}"
         times = f"{duration(p.seconds('training')):>13} {duration(p.seconds('evaluation')):>13}"
         failed = p.answer.get("failed")
-        yield f"{head} its probe failed: {failed}" if failed else f"{head} {len(p.plan.fits):4} {times} {size(p.disk()):>8}"
+        yield (
+            f"{head} its probe failed: {failed}"
+            if failed
+            else f"{head} {len(p.plan.fits):4} {times} {size(p.disk()):>8}"
+        )
     if skipped := sum(p.answer.get("skipped", 0) for p in parts):
-        yield f"{counted(skipped, 'cell')} will be skipped: the model cannot read these leads under this policy"
-    views = sum(max(p.disk("prepared") for p in parts if p.dataset == name) for name in {p.dataset for p in parts})
-    yield f"disk: {size(sum(p.disk() for p in parts))} in {out}, up to {size(views)} beside the recordings for prepared signals"
+        yield (
+            f"{counted(skipped, 'cell')} will be skipped: the model cannot read these leads "
+            f"under this policy"
+        )
+    views = sum(
+        max(p.disk("prepared") for p in parts if p.dataset == name)
+        for name in {p.dataset for p in parts}
+    )
+    yield (
+        f"disk: {size(sum(p.disk() for p in parts))} in {out}, up to {size(views)} beside the "
+        f"recordings for prepared signals"
+    )
     less = " without what failed" if whole.failed else ""
-    yield f"time: about {duration(whole.seconds)} on {whole.device}{less}, by a short probe or earlier fits; nothing was computed"
+    yield (
+        f"time: about {duration(whole.seconds)} on {whole.device}{less}, by a short probe or "
+        f"earlier fits; nothing was computed"
+    )
 
 
 def _datasets(parts: Sequence[Part]) -> Iterator[str]:
     for part in {p.dataset: p for p in reversed(parts) if "records" in p.answer}.values():
         split = part.answer["records"]
         counts = ", ".join(f"{name} {n:,}" for name, n in split.items())
-        yield f"{part.dataset}: {SOURCES[part.answer['source']]}{sum(split.values()):,} records ({counts})"
+        yield (
+            f"{part.dataset}: {SOURCES[part.answer['source']]}{sum(split.values()):,} records "
+            f"({counts})"
+        )

@@ -1,8 +1,9 @@
-"""From one record's view to the features of its windows: hide, fill or gather, normalise, cut, run the network.
+"""From one record's view to the features of its windows: hide, fill or gather, normalise, cut, run
+the network.
 
-What is computed for a record and a set of leads depends on nothing else: batches never mix records and hold either all its
-windows or one, or each lead of one window alone (the last bits of a matrix product depend on the batch), so a resumed,
-extended or repeated run gives the same numbers.
+What is computed for a record and a set of leads depends on nothing else: batches never mix records
+and hold either all its windows or one, or each lead of one window alone (the last bits of a matrix
+product depend on the batch), so a resumed, extended or repeated run gives the same numbers.
 """
 
 from collections.abc import Mapping
@@ -19,7 +20,9 @@ from ecgbench.ecg.leads import ALL, bits_to_mask
 from ecgbench.errors import EcgbenchError, LeakError
 
 LEAD_BY_LEAD = ("none", "minmax-per-lead")
-"""Normalisations that commute with hiding, so that leads may be embedded before it is known which are measured."""
+"""Normalisations that commute with hiding, so that leads may be embedded before it is known which
+are measured.
+"""
 
 
 @dataclass(frozen=True)
@@ -30,11 +33,17 @@ class Encoder:
     contract: InputContract
     policy: Policy
     singly: bool = False
-    """Each window is a batch of its own: needed where the windows of a record have different leads."""
+    """Each window is a batch of its own: needed where the windows of a record have different
+    leads.
+    """
     dim: int | None = None
     """Numbers of a feature, as the model's card says; None: any."""
-    _singles: list[torch.Tensor] = field(default_factory=list, init=False, repr=False, compare=False)
-    """Memory of `_alone`, NaN but for the diagonal, which is written anew each time: fresh memory costs more than its work."""
+    _singles: list[torch.Tensor] = field(
+        default_factory=list, init=False, repr=False, compare=False
+    )
+    """Memory of `_alone`, NaN but for the diagonal, which is written anew each time: fresh memory
+    costs more than its work.
+    """
 
     @property
     def shares_embeddings(self) -> bool:
@@ -45,16 +54,21 @@ class Encoder:
 
     @torch.inference_mode()
     def __call__(self, view: np.ndarray, wanted: Mapping[int, np.ndarray]) -> dict[int, np.ndarray]:
-        """view (12, time) mV at the contract's rate; wanted: bit mask -> window indices. Returns bit mask -> (window, dim).
+        """view (12, time) mV at the contract's rate; wanted: bit mask -> window indices. Returns
+        bit mask -> (window, dim).
 
-        LeakError when a feature is not finite: NaN stands in every hidden lead. EcgbenchError when it is no (window, dim) of floats.
+        LeakError when a feature is not finite: NaN stands in every hidden lead. EcgbenchError when
+        it is no (window, dim) of floats.
         """
         run = self._shared if self.shares_embeddings else self._each
         features = run(view, wanted)
         for mask, values in features.items():
             if not np.isfinite(values).all():
                 leads = bits_to_mask(np.array(mask)).astype(int)
-                raise LeakError(f"features of leads {leads} are not finite: a hidden lead was read, or the network gives NaN")
+                raise LeakError(
+                    f"features of leads {leads} are not finite: a hidden lead was read, or the "
+                    f"network gives NaN"
+                )
         return features
 
     def _pooled(self, output: Any, windows: int) -> torch.Tensor:
@@ -63,12 +77,18 @@ class Encoder:
         if not isinstance(pooled, torch.Tensor):
             came = type(pooled).__name__
         elif (
-            pooled.ndim != 2 or len(pooled) != windows or not pooled.is_floating_point() or pooled.shape[1] != (self.dim or pooled.shape[1])
+            pooled.ndim != 2
+            or len(pooled) != windows
+            or not pooled.is_floating_point()
+            or pooled.shape[1] != (self.dim or pooled.shape[1])
         ):
             came = f"{tuple(pooled.shape)} {str(pooled.dtype).removeprefix('torch.')}"
         else:
             return pooled.float()
-        raise EcgbenchError(f"the network gave {came} where Features.pooled is ({windows}, {self.dim or 'dim'}) of floats: window, feature")
+        raise EcgbenchError(
+            f"the network gave {came} where Features.pooled is ({windows}, {self.dim or 'dim'}) "
+            f"of floats: window, feature"
+        )
 
     def _each(self, view: np.ndarray, wanted: Mapping[int, np.ndarray]) -> dict[int, np.ndarray]:
         features = {}
@@ -77,14 +97,20 @@ class Encoder:
             windows = cut(signal, measured, self.contract, chosen * self.contract.step)
             batch, rows = torch.from_numpy(windows), torch.from_numpy(measured)
             parts = batch.split(1 if self.singly else len(batch))
-            features[mask] = torch.cat([self._pooled(self.network(p, rows.expand(len(p), -1)), len(p)) for p in parts]).numpy()
+            features[mask] = torch.cat(
+                [self._pooled(self.network(p, rows.expand(len(p), -1)), len(p)) for p in parts]
+            ).numpy()
         return features
 
     def _shared(self, view: np.ndarray, wanted: Mapping[int, np.ndarray]) -> dict[int, np.ndarray]:
         signal, measured = adapt(view, ALL.mask, self.contract, self.policy)
         network: Any = self.network  # `shares_embeddings` has seen both methods
         count = self.contract.windows(view.shape[1])
-        tokens = network.embed_leads(torch.from_numpy(cut(signal, measured, self.contract, np.arange(count) * self.contract.step)))
+        tokens = network.embed_leads(
+            torch.from_numpy(
+                cut(signal, measured, self.contract, np.arange(count) * self.contract.step)
+            )
+        )
         if hasattr(network, "per_lead"):
             tokens = network.per_lead(tokens)
         leads = {mask: torch.from_numpy(_rows(mask, self.contract).nonzero()[0]) for mask in wanted}
@@ -96,11 +122,16 @@ class Encoder:
             if mask in alone:
                 features[mask] = torch.stack([single[int(w)][alone[mask]] for w in chosen]).numpy()
             else:
-                features[mask] = self._together(tokens[torch.from_numpy(chosen)[:, None], leads[mask]], leads[mask], stage)
+                features[mask] = self._together(
+                    tokens[torch.from_numpy(chosen)[:, None], leads[mask]], leads[mask], stage
+                )
         return features
 
-    def _together(self, tokens: torch.Tensor, leads: torch.Tensor, stage: torch.Tensor) -> np.ndarray:
-        """tokens (window, measured lead, ...) -> (window, dim), from `stage`, where NaN stands before and afterwards.
+    def _together(
+        self, tokens: torch.Tensor, leads: torch.Tensor, stage: torch.Tensor
+    ) -> np.ndarray:
+        """tokens (window, measured lead, ...) -> (window, dim), from `stage`, where NaN stands
+        before and afterwards.
 
         A network that reads a hidden lead all the same is found out.
         """
@@ -114,10 +145,11 @@ class Encoder:
         return pooled.numpy()
 
     def _alone(self, tokens: torch.Tensor, chosen: list[int]) -> dict[int, torch.Tensor]:
-        """tokens (window, lead, ...) -> for each chosen window (lead, dim), what each lead gives alone; NaN hides the others.
+        """tokens (window, lead, ...) -> for each chosen window (lead, dim), what each lead gives
+        alone; NaN hides the others.
 
-        Always all leads of a window at once, asked for or not: one pass costs less than a few small ones, and what a lead
-        gives depends on its window alone.
+        Always all leads of a window at once, asked for or not: one pass costs less than a few small
+        ones, and what a lead gives depends on its window alone.
         """
         if not chosen:
             return {}

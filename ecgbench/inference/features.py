@@ -1,4 +1,6 @@
-"""Features of windows, kept in the run folder: computed once for all tasks, settings and seeds, and across kills."""
+"""Features of windows, kept in the run folder: computed once for all tasks, settings and seeds, and
+across kills.
+"""
 
 import shutil
 import time
@@ -29,7 +31,9 @@ class FeatureCache:
         self._rows, self._features = np.zeros(0, np.int64), np.zeros((0, 0), np.float32)
         self._new: list[tuple[np.ndarray, np.ndarray]] = []
         self._flushed = time.monotonic()
-        self._merge([shard for p in sorted(folder.glob("*.safetensors")) if (shard := _read(p)) is not None])
+        self._merge(
+            [shard for p in sorted(folder.glob("*.safetensors")) if (shard := _read(p)) is not None]
+        )
 
     def missing(self, rows: np.ndarray) -> np.ndarray:
         """Those of `rows` that have no features yet, each once, in order."""
@@ -41,11 +45,13 @@ class FeatureCache:
             raise KeyError(f"{len(lost)} of {len(rows)} rows have no features yet")
         return np.asarray(self._features[np.searchsorted(self._rows, rows)])
 
-    def compute(self, encoder: Encoder, view: View, rows: np.ndarray, advance: Callable[[int], None]) -> None:
+    def compute(
+        self, encoder: Encoder, view: View, rows: np.ndarray, advance: Callable[[int], None]
+    ) -> None:
         """Compute what is missing of `rows`; `advance` is called with the number of rows done.
 
-        GateError when encoding changed the network: what it computed since the last shard is dropped, or the next run would
-        find it and see nothing wrong.
+        GateError when encoding changed the network: what it computed since the last shard is
+        dropped, or the next run would find it and see nothing wrong.
         """
         if not len(missing := self.missing(rows)):
             return
@@ -75,7 +81,9 @@ class FeatureCache:
         self._merge(new)
         self._flushed = time.monotonic()
 
-    def _encode(self, encoder: Encoder, view: View, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _encode(
+        self, encoder: Encoder, view: View, rows: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
         position, window, mask = decode(rows)
         signal = view.get(self.records[int(position[0])])
         features = encoder(signal, {int(m): window[mask == m] for m in np.unique(mask)})

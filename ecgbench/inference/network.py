@@ -1,4 +1,6 @@
-"""A network ready to be measured: built, its weights loaded in full or seeded, frozen, and hashed."""
+"""A network ready to be measured: built, its weights loaded in full or seeded, frozen, and
+hashed.
+"""
 
 import warnings
 from collections.abc import Mapping
@@ -51,13 +53,16 @@ class Network:
     def encoder(self) -> nn.Module:
         """The module for float32 arrays that are on the CPU."""
         here = self.device == "cpu" and self.precision == "float32"
-        return self.module if here else Placed(self.module, torch.device(self.device), self.precision)
+        return (
+            self.module if here else Placed(self.module, torch.device(self.device), self.precision)
+        )
 
     def in_precision(self, precision: Precision, contract: InputContract) -> "Network":
-        """The network that computes in `asked` where that moves no feature by more than `NEAR` of its window's largest, else as it is.
+        """The network that computes in `asked` where that moves no feature by more than `NEAR` of
+        its window's largest, else as it is.
 
-        Tried on the windows of a few synthetic recordings with all leads and with one, the others being 0 mV; a network whose
-        windows are longer than those stays as it is.
+        Tried on the windows of a few synthetic recordings with all leads and with one, the others
+        being 0 mV; a network whose windows are longer than those stays as it is.
         """
         if precision == self.precision:
             return self
@@ -68,7 +73,9 @@ class Network:
             if not contract.windows(seen.shape[1]):
                 return self
             alone = LeadSubset.of(contract.leads[number % len(contract.leads)])
-            wanted = {leads.bits: np.arange(contract.windows(seen.shape[1])) for leads in (ALL, alone)}
+            wanted = {
+                leads.bits: np.arange(contract.windows(seen.shape[1])) for leads in (ALL, alone)
+            }
             exact, near = (Encoder(n.encoder, contract, zero)(seen, wanted) for n in (self, rough))
             for leads, features in exact.items():
                 moved = np.abs(near[leads] - features).max(axis=1)
@@ -87,7 +94,9 @@ class Placed(nn.Module):
     It offers no `embed_leads`: every set of leads is a pass.
     """
 
-    def __init__(self, encoder: nn.Module, device: torch.device, precision: Precision = "float32") -> None:
+    def __init__(
+        self, encoder: nn.Module, device: torch.device, precision: Precision = "float32"
+    ) -> None:
         super().__init__()
         self.encoder, self.device, self.rough = encoder, device, precision == "bf16"
 
@@ -99,15 +108,18 @@ class Placed(nn.Module):
 
 
 def build(name: str, weights: str, device: str = "cpu") -> Network:
-    """The model called `name` with `weights`: random, released, released_or_random, a name on its card, or a path; on `device`.
+    """The model called `name` with `weights`: random, released, released_or_random, a name on its
+    card, or a path; on `device`.
 
-    Random weights come from a seed of their own and are the same in every run. Weights that do not match raise BadWeights. A model
-    without a parameter has none, whichever of these words is asked for.
+    Random weights come from a seed of their own and are the same in every run. Weights that do not
+    match raise BadWeights. A model without a parameter has none, whichever of these words is asked
+    for.
     """
     module = models.get(name)
     if not module.CARD.parameters and weights in (RELEASED, EITHER):
         weights = RANDOM
-    if device != "cpu":  # float32 means float32: by default torch lets convolutions round to 10 bits there
+    # float32 means float32: by default torch lets convolutions round to 10 bits there
+    if device != "cpu":
         torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
     if weights == EITHER:
         weights = RELEASED if _has_released(name) else RANDOM
@@ -115,25 +127,44 @@ def build(name: str, weights: str, device: str = "cpu") -> Network:
         torch.manual_seed(seed_of("weights", name) % 2**63)
         network = module.build() if weights == RANDOM else module.build(weights=weights)
     network.eval().requires_grad_(False).to(device)
-    source, called = origin(module.CARD, weights), Path(weights).name if module.CARD.parameters else NONE
-    return Network(name, module.CARD, network, called, digest(network), device, source={**source, "name": source["name"] and called})
+    source, called = (
+        origin(module.CARD, weights),
+        Path(weights).name if module.CARD.parameters else NONE,
+    )
+    return Network(
+        name,
+        module.CARD,
+        network,
+        called,
+        digest(network),
+        device,
+        source={**source, "name": source["name"] and called},
+    )
 
 
 def choose_path(name: str, network: nn.Module, windows: int) -> str:
-    """Let the model called `name` choose how `network` computes, by its file's `choose_path(network, windows)`.
+    """Let the model called `name` choose how `network` computes, by its file's
+    `choose_path(network, windows)`.
 
-    Returns its word, which enters the key of every result; "eager" where the file offers no choice. windows: those of
-    all records of a study, never of the work that is left, for ways of computing differ in the last bits.
+    Returns its word, which enters the key of every result; "eager" where the file offers no choice.
+    windows: those of all records of a study, never of the work that is left, for ways of computing
+    differ in the last bits.
     """
     module = models.get(name)
     choose = getattr(module, "choose_path", None)
     if choose is None and (choose := getattr(module, "hasten", None)):
-        warnings.warn(f"model {name}: its function hasten is called choose_path now", DeprecationWarning, stacklevel=2)
+        warnings.warn(
+            f"model {name}: its function hasten is called choose_path now",
+            DeprecationWarning,
+            stacklevel=2,
+        )
     return str(choose(network, windows)) if choose else "eager"
 
 
 def _has_released(name: str) -> bool:
-    """Whether released weights are on this machine; files that are there but cannot be read or do not match still stop the run."""
+    """Whether released weights are on this machine; files that are there but cannot be read or do
+    not match still stop the run.
+    """
     module = models.get(name)
     layout = next((w for w in module.CARD.weights if w.name == RELEASED), None)
     if layout is not None:

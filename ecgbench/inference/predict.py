@@ -1,10 +1,15 @@
-"""From features to predictions: the head on every window, probabilities averaged over the windows of a record."""
+"""From features to predictions: the head on every window, probabilities averaged over the windows
+of a record.
+"""
 
 import numpy as np
 
 
-def probabilities(features: np.ndarray, owner: np.ndarray, weight: np.ndarray, bias: np.ndarray) -> np.ndarray:
-    """features (window, dim), owner (window,) 0..n-1 ascending, head weight (label, dim) and bias (label,) -> (n, label) float64.
+def probabilities(
+    features: np.ndarray, owner: np.ndarray, weight: np.ndarray, bias: np.ndarray
+) -> np.ndarray:
+    """features (window, dim), owner (window,) 0..n-1 ascending, head weight (label, dim) and bias
+    (label,) -> (n, label) float64.
 
     Sigmoid per window, arithmetic mean per record (reference benchmark).
     """
@@ -13,7 +18,9 @@ def probabilities(features: np.ndarray, owner: np.ndarray, weight: np.ndarray, b
 
 
 def averaged(values: np.ndarray, owner: np.ndarray) -> np.ndarray:
-    """Mean of (window, k) values per owner -> (n, k) float64; every owner has at least one window."""
+    """Mean of (window, k) values per owner -> (n, k) float64; every owner has at least one
+    window.
+    """
     starts = np.flatnonzero(np.diff(owner, prepend=-1))
     counts = np.diff(starts, append=len(owner))
     return np.asarray(np.add.reduceat(values.astype(np.float64), starts, axis=0) / counts[:, None])

@@ -1,6 +1,8 @@
-"""Rows of work: which windows of which records under which leads. Equal rows are computed once, whoever asks.
+"""Rows of work: which windows of which records under which leads. Equal rows are computed once,
+whoever asks.
 
-A row is one integer: position of the record in the prepared index, window, bit mask of the measured leads.
+A row is one integer: position of the record in the prepared index, window, bit mask of the measured
+leads.
 """
 
 from collections.abc import Iterable
@@ -18,8 +20,15 @@ _WINDOW, _BITS = 12, 12
 def encode(position: int, windows: np.ndarray, masks: np.ndarray) -> np.ndarray:
     """(n,) int64 row codes of one record; BadSetting beyond 4096 windows."""
     if len(windows) and windows.max() >= 1 << _WINDOW:
-        raise BadSetting(f"a record of {int(windows.max()) + 1} windows: at most {1 << _WINDOW} are read; cut it into shorter records")
-    return (np.int64(position) << (_WINDOW + _BITS)) | (windows.astype(np.int64) << _BITS) | masks.astype(np.int64)
+        raise BadSetting(
+            f"a record of {int(windows.max()) + 1} windows: at most {1 << _WINDOW} are read; cut "
+            f"it into shorter records"
+        )
+    return (
+        (np.int64(position) << (_WINDOW + _BITS))
+        | (windows.astype(np.int64) << _BITS)
+        | masks.astype(np.int64)
+    )
 
 
 def decode(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -31,7 +40,9 @@ def decode(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return rows >> (_WINDOW + _BITS), rows >> _BITS & (1 << _WINDOW) - 1, rows & (1 << _BITS) - 1
 
 
-def measured(setting: LeadSetting, records: Iterable[tuple[int, str, int]], how: Draw) -> np.ndarray:
+def measured(
+    setting: LeadSetting, records: Iterable[tuple[int, str, int]], how: Draw
+) -> np.ndarray:
     """Rows of a lead setting: all windows of each (position, record, windows), in order."""
     parts = [encode(p, np.arange(w), bits(setting, record, w, how)) for p, record, w in records]
     return np.concatenate(parts) if parts else np.zeros(0, np.int64)
@@ -46,7 +57,8 @@ def complete(records: Iterable[tuple[int, str, int]]) -> np.ndarray:
 def described(rows: np.ndarray) -> tuple[list[int], list[str]]:
     """Position of each record, in order of its rows, and the leads measured in it in words.
 
-    >>> one = encode(7, np.arange(2), np.array([2, 2])); two = encode(9, np.arange(2), np.array([1, 64]))
+    >>> one = encode(7, np.arange(2), np.array([2, 2]))
+    >>> two = encode(9, np.arange(2), np.array([1, 64]))
     >>> described(np.concatenate([one, two]))
     ([7, 9], ['II', 'I|V1'])
     """
@@ -54,4 +66,7 @@ def described(rows: np.ndarray) -> tuple[list[int], list[str]]:
     for position, _, mask in zip(*(part.tolist() for part in decode(rows))):
         seen.setdefault(position, []).append(mask)
     spelled = {m: str(LeadSubset.from_bits(m)) for masks in seen.values() for m in masks}
-    return list(seen), ["|".join(spelled[m] for m in (masks if len(set(masks)) > 1 else masks[:1])) for masks in seen.values()]
+    return list(seen), [
+        "|".join(spelled[m] for m in (masks if len(set(masks)) > 1 else masks[:1]))
+        for masks in seen.values()
+    ]

@@ -5,24 +5,31 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 FEW_ROWS = 200
-"""Rows below which a product with the weight on the left is faster (MKL, one thread: 13 % at 93 rows, 5 % at 186; slower at 250)."""
+"""Rows below which a product with the weight on the left is faster (MKL, one thread: 13 % at 93
+rows, 5 % at 186; slower at 250).
+"""
 
 
 def gelu(x: Tensor) -> Tensor:
-    """Exact GELU of an array that nobody else holds: in its own memory where no gradient needs it."""
+    """Exact GELU of an array that nobody else holds: in its own memory where no gradient needs
+    it.
+    """
     written: Tensor = F.gelu(x) if torch.is_grad_enabled() else torch.ops.aten.gelu_(x)
     return written
 
 
 def linear(layer: nn.Linear, x: Tensor) -> Tensor:
-    """`layer` of x (batch, token, in); without gradients, with few rows and on a CPU the result's memory runs over the tokens first.
+    """`layer` of x (batch, token, in); without gradients, with few rows and on a CPU the result's
+    memory runs over the tokens first.
 
     Then the weight is the left factor as it lies in memory, and need not be copied for the product.
     """
     if torch.is_grad_enabled() or x.device.type != "cpu" or x.shape[:2].numel() >= FEW_ROWS:
         out: Tensor = layer(x)
         return out
-    return torch.addmm(layer.bias.unsqueeze(1), layer.weight, x.flatten(0, 1).T).T.unflatten(0, x.shape[:2])
+    return torch.addmm(layer.bias.unsqueeze(1), layer.weight, x.flatten(0, 1).T).T.unflatten(
+        0, x.shape[:2]
+    )
 
 
 class Attention(nn.Module):
@@ -69,7 +76,9 @@ class PreNorm(nn.Module):
 
 
 class Block(nn.Module):
-    """One pre-norm block of ST-MEM and of MERL's ViT, under their checkpoints' names: (batch, token, width) -> the same shape."""
+    """One pre-norm block of ST-MEM and of MERL's ViT, under their checkpoints' names: (batch,
+    token, width) -> the same shape.
+    """
 
     def __init__(self, width: int, heads: int, hidden: int) -> None:
         super().__init__()

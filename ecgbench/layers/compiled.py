@@ -1,8 +1,9 @@
-"""The pairwise scores of GATv2 as one compiled loop: the maximum of two nodes is weighed and summed without being stored.
+"""The pairwise scores of GATv2 as one compiled loop: the maximum of two nodes is weighed and summed
+without being stored.
 
-One compilation per process and device serves every batch and any number of leads or time steps. It has to be asked for
-(`models.laef.choose_path`): its sums run in another order than the eager ones, so which of the two computes must never depend
-on how much of a run is left.
+One compilation per process and device serves every batch and any number of leads or time steps. It
+has to be asked for (`models.laef.choose_path`): its sums run in another order than the eager ones,
+so which of the two computes must never depend on how much of a run is left.
 """
 
 import functools
@@ -16,27 +17,35 @@ Kernel = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 
 def _pairs(column: Tensor, row: Tensor, vector: Tensor) -> Tensor:
-    highest = torch.maximum(column.unflatten(-1, vector.shape).unsqueeze(1), row.unflatten(-1, vector.shape).unsqueeze(2))
+    highest = torch.maximum(
+        column.unflatten(-1, vector.shape).unsqueeze(1),
+        row.unflatten(-1, vector.shape).unsqueeze(2),
+    )
     return (highest * vector).sum(-1).permute(0, 3, 1, 2)
 
 
 @functools.cache
 def kernel(heads: int, channels: int, device: str) -> Kernel | None:
-    """column, row (group, n, heads * channels), vector (heads, channels) -> (group, heads, n, n) as `_gatv2` defines them.
+    """column, row (group, n, heads * channels), vector (heads, channels) -> (group, heads, n, n) as
+    `_gatv2` defines them.
 
-    For float32 in inference mode, two groups and two nodes or more. None, with a warning that says why, where nothing can
-    be compiled: no C++ compiler, or none that works.
+    For float32 in inference mode, two groups and two nodes or more. None, with a warning that says
+    why, where nothing can be compiled: no C++ compiler, or none that works.
     """
     try:
         compiled: Kernel = torch.compile(_pairs, fullgraph=True)
         with torch.inference_mode():
-            # one example for every process: what is generated must not depend on which record comes first
+            # one example for every process: what is generated must not depend on which record comes
+            # first
             column, row = (torch.zeros(24, 20, heads * channels, device=device) for _ in range(2))
             for x in (column, row):
                 torch._dynamo.mark_dynamic(x, (0, 1))
             compiled(column, row, torch.zeros(heads, channels, device=device))
     except Exception as error:  # a compiler fails in many ways, none of which should end a run
         reason = str(error).strip().splitlines()[0] if str(error).strip() else ""
-        warnings.warn(f"LAEF runs uncompiled, about a tenth slower: {type(error).__name__}: {reason}", stacklevel=2)
+        warnings.warn(
+            f"LAEF runs uncompiled, about a tenth slower: {type(error).__name__}: {reason}",
+            stacklevel=2,
+        )
         return None
     return compiled

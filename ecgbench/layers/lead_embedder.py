@@ -1,4 +1,6 @@
-"""One lead at a time to nodes: convolutions, each with LayerNorm over the channels of a time step and exact GELU."""
+"""One lead at a time to nodes: convolutions, each with LayerNorm over the channels of a time step
+and exact GELU.
+"""
 
 from collections.abc import Sequence
 
@@ -16,8 +18,8 @@ _LEADS_AT_ONCE = 16
 class LeadEmbedder(nn.Module):
     """Convolutions of `kernels` and `strides` to `width` channels, spelled as matrix products.
 
-    Their layout is (lead, time, channel), which LayerNorm wants too. A kernel behind the first is as
-    long as its stride or up to twice that.
+    Their layout is (lead, time, channel), which LayerNorm wants too. A kernel behind the first is
+    as long as its stride or up to twice that.
     """
 
     def __init__(self, width: int, kernels: Sequence[int], strides: Sequence[int]) -> None:
@@ -49,17 +51,23 @@ class LeadEmbedder(nn.Module):
             kernel, stride, bias = self.kernels[i], self.strides[i], conv.bias
             assert isinstance(bias, Tensor)
             given, weight = x, weights[i]
-            x = _strided(given, times, stride, weight, bias) if i else F.linear(given, weight, bias).unflatten(0, (leads, -1))
+            x = (
+                _strided(given, times, stride, weight, bias)
+                if i
+                else F.linear(given, weight, bias).unflatten(0, (leads, -1))
+            )
             x, times = gelu(norm(x)), (times - kernel) // stride + 1
         return x[:, :times]
 
 
 def _strided(x: Tensor, times: int, stride: int, weight: Tensor, bias: Tensor) -> Tensor:
-    """A convolution whose kernel is as long as its stride or up to twice that, without copying overlapping windows.
+    """A convolution whose kernel is as long as its stride or up to twice that, without copying
+    overlapping windows.
 
-    x (lead, row, channel), of which the first `times` rows count; weight (out, kernel * channel). Time is cut into frames of
-    `stride` rows: a window is one frame and the head of the next, hence two products over all frames of all leads. The last
-    frame of a lead meets the first of the next lead; what it gives lies behind the rows that count.
+    x (lead, row, channel), of which the first `times` rows count; weight (out, kernel * channel).
+    Time is cut into frames of `stride` rows: a window is one frame and the head of the next, hence
+    two products over all frames of all leads. The last frame of a lead meets the first of the next
+    lead; what it gives lies behind the rows that count.
     """
     leads, rows, channels = x.shape
     kernel = weight.shape[1] // channels

@@ -3,9 +3,9 @@
 The paper's column is what torch's FlopCounterMode shows for the authors' code, 2 FLOP per
 multiply-add: linear maps and convolutions, plus attention products where the authors spell them as
 matrix products (ST-MEM, ECG-JEPA) and not where a fused operator hides them from that counter
-(HuBERT-ECG); no FFT, kernel, norm, activation, bias or message passing (LAEF, ECG-CPC). A layer with
-a weight of n numbers that yields p results costs 2 n p, so what a network's `paper_layers` declares
-is how many results each weight yields. `profiling/layers.py` adds them up.
+(HuBERT-ECG); no FFT, kernel, norm, activation, bias or message passing (LAEF, ECG-CPC). A layer
+with a weight of n numbers that yields p results costs 2 n p, so what a network's `paper_layers`
+declares is how many results each weight yields. `profiling/layers.py` adds them up.
 """
 
 import math
@@ -34,7 +34,9 @@ class Layout:
     products: int = 0
     """FLOP of attention products that the paper's counter sees."""
     other: str = "(?!)"
-    """Regular expression of arrays that are parameters but no layer: embeddings, position tables."""
+    """Regular expression of arrays that are parameters but no layer: embeddings, position
+    tables.
+    """
 
 
 def product(rows: int, columns: int, depth: int) -> int:

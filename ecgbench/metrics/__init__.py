@@ -1,11 +1,12 @@
 """The room of metrics: how good predictions are, one number per label.
 
-`value(target, score)` takes what is true, (record, label) int8, and what is predicted, (record, label)
-probabilities, and gives (label,) float64: NaN where a label has no value, for example because nobody
-has it. `influence(target, score)` gives (record, label): how much each record moves the value, as
-`value(weights) ~ value + mean(weights * influence)` for weights of mean 1; or None, and intervals
-come from drawing patients with replacement. A metric may also define `replicates(target, score,
-weights)` -> (draw, label): its values under each row of weights (draw, record).
+`value(target, score)` takes what is true, (record, label) int8, and what is predicted, (record,
+label) probabilities, and gives (label,) float64: NaN where a label has no value, for example
+because nobody has it. `influence(target, score)` gives (record, label): how much each record moves
+the value, as `value(weights) ~ value + mean(weights * influence)` for weights of mean 1; or None,
+and intervals come from drawing patients with replacement. A metric may also define
+`replicates(target, score, weights)` -> (draw, label): its values under each row of weights (draw,
+record).
 """
 
 from ecgbench.room import Room

@@ -1,4 +1,6 @@
-"""The room of models: one file per network. `models.get("laef").build()` gives a torch module with random weights."""
+"""The room of models: one file per network. `models.get("laef").build()` gives a torch module with
+random weights.
+"""
 
 from typing import Any
 
@@ -9,7 +11,9 @@ names, get, resolve = ROOM.names, ROOM.get, ROOM.resolve
 
 
 def __getattr__(name: str) -> Any:
-    """`ecgbench.models.Features`, which every network returns; imported on demand, for it needs torch."""
+    """`ecgbench.models.Features`, which every network returns; imported on demand, for it needs
+    torch.
+    """
     if name == "Features":
         from ecgbench.layers.features import Features
 
@@ -19,6 +23,10 @@ def __getattr__(name: str) -> Any:
 
         from ecgbench.weights import load
 
-        warnings.warn("ecgbench.models._weights is ecgbench.weights.load now", DeprecationWarning, stacklevel=2)
+        warnings.warn(
+            "ecgbench.models._weights is ecgbench.weights.load now",
+            DeprecationWarning,
+            stacklevel=2,
+        )
         return load
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

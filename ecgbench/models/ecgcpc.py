@@ -1,9 +1,11 @@
-"""ECG-CPC: four convolutions and four causal state-space (S4) layers, trained to predict what comes (Al-Masud et al., ICLR 2026).
+"""ECG-CPC: four convolutions and four causal state-space (S4) layers, trained to predict what comes
+(Al-Masud et al., ICLR 2026).
 
-Our own code. One token of 512 channels stands for two samples; each S4 layer is a causal convolution over all earlier tokens, its
-kernel made from a few numbers per channel (Gu, Goel and Re, Efficiently Modeling Long Sequences with Structured State Spaces, ICLR
-2022). The feature is the mean over tokens. State-dict keys are those of the authors' checkpoint behind `ts_encoder.`; the head of the
-pre-training is not part of the network.
+Our own code. One token of 512 channels stands for two samples; each S4 layer is a causal
+convolution over all earlier tokens, its kernel made from a few numbers per channel (Gu, Goel and
+Re, Efficiently Modeling Long Sequences with Structured State Spaces, ICLR 2022). The feature is the
+mean over tokens. State-dict keys are those of the authors' checkpoint behind `ts_encoder.`; the
+head of the pre-training is not part of the network.
 """
 
 import math
@@ -39,16 +41,23 @@ _PAPER = reference_feeding(fs=240, seconds=2.5, leads=LEADS)
 
 CARD = ModelCard(
     title="ECG-CPC",
-    summary="four convolutions and four causal state-space (S4) layers of width 512, pre-trained by contrastive prediction",
+    summary=(
+        "four convolutions and four causal state-space (S4) layers of width 512, pre-trained "
+        "by contrastive prediction"
+    ),
     paper=(
-        "Al-Masud, Lopez Alcaraz and Strodthoff, Benchmarking ECG Foundational Models: A Reality Check Across Clinical Tasks, "
+        "Al-Masud, Lopez Alcaraz and Strodthoff, Benchmarking ECG Foundational Models: A Reality "
+        "Check Across Clinical Tasks, "
         "arXiv:2509.25095"
     ),
     origin="github.com/AI4HealthUOL/ecg-fm-benchmarking at 6367295",
     licence=_LICENCE,
     parameters=2_932_736,
     dim=WIDTH,
-    contracts=(_PAPER, replace(_PAPER, name="upstream", seconds=10, clip=3.0, fill="after", short="edge")),
+    contracts=(
+        _PAPER,
+        replace(_PAPER, name="upstream", seconds=10, clip=3.0, fill="after", short="edge"),
+    ),
     native=False,
     groups={"early": ("encoder.",), "late": ("predictor.",)},
     objective="the encoder's token 14 steps (117 ms) ahead told from 128 others of the same window",
@@ -59,7 +68,8 @@ CARD = ModelCard(
             name="released",
             url="https://figshare.com/ndownloader/files/58173919",
             file="ECG-CPC Checkpoint.zip",
-            sha256="bc253edc6ac279ce2caec86d3c3a21b740e43735ca03be1dc7c50e630b0ad4cf",  # of the member, as a third party states it
+            # of the member, as a third party states it
+            sha256="bc253edc6ac279ce2caec86d3c3a21b740e43735ca03be1dc7c50e630b0ad4cf",
             licence="CC BY 4.0",
             container=("state_dict",),
             prefix=_PREFIX,
@@ -68,29 +78,52 @@ CARD = ModelCard(
         ),
     ),
     choices={
-        "resampling": "paper: polyphase over the record; it and the reference benchmark's (resampy on each crop) differ by 0.9 % of the "
+        "resampling": "paper: polyphase over the record; it and the reference benchmark's "
+        "(resampy on each crop) differ by 0.9 % of the "
         "signal's rms on 200 PTB-XL records (95th percentile 2.9 %)",
         "initialisation": (
-            "HiPPO-LegS states with log-uniform steps from 0.001 to 0.1, phases chosen so that P is real (any other choice is the same "
+            "HiPPO-LegS states with log-uniform steps from 0.001 to 0.1, phases chosen so that P "
+            "is real (any other choice is the same "
             "network); normal C and D, uniform maps; torch's default for the convolutions"
         ),
-        "sequence": "tokens after the last LayerNorm, one for two samples; the pooled feature is their mean",
-        "groups": "early: convolutions; late: state-space layers and their norms (the reference benchmark's groups are not documented)",
-        "kernel": "built for 1200 tokens whatever the window's length, then cut; longer windows are refused",
-        "trained": "C, D, maps and norms; steps, states, B, P and Q are constants, as in the authors' code",
+        "sequence": (
+            "tokens after the last LayerNorm, one for two samples; the pooled feature is their mean"
+        ),
+        "groups": (
+            "early: convolutions; late: state-space layers and their norms (the reference "
+            "benchmark's groups are not documented)"
+        ),
+        "kernel": (
+            "built for 1200 tokens whatever the window's length, then cut; longer windows "
+            "are refused"
+        ),
+        "trained": (
+            "C, D, maps and norms; steps, states, B, P and Q are constants, as in the authors' code"
+        ),
         "resampler": "polyphase; the authors resample by a windowed sinc (resampy)",
-        "windows": "upstream: 10 s clipped to 3 mV as in pre-training; paper: 2.5 s without a limit, as the reference benchmark feeds it",
-        "precision": "kernels and Fourier transforms in float32 under autocast too: complex numbers do not survive 16 bits",
+        "windows": (
+            "upstream: 10 s clipped to 3 mV as in pre-training; paper: 2.5 s without a "
+            "limit, as the reference benchmark feeds it"
+        ),
+        "precision": (
+            "kernels and Fourier transforms in float32 under autocast too: complex "
+            "numbers do not survive 16 bits"
+        ),
     },
 )
 
 
 class ConvLayer(nn.Module):
-    """Convolution without bias, batch norm, ReLU, spelled as a product over windows: (batch, time, in) -> (batch, time / stride, 512)."""
+    """Convolution without bias, batch norm, ReLU, spelled as a product over windows: (batch, time,
+    in) -> (batch, time / stride, 512).
+    """
 
     def __init__(self, entering: int, kernel: int, stride: int) -> None:
         super().__init__()
-        conv, norm = nn.Conv1d(entering, WIDTH, kernel, stride, padding=kernel // 2, bias=False), nn.BatchNorm1d(WIDTH)
+        conv, norm = (
+            nn.Conv1d(entering, WIDTH, kernel, stride, padding=kernel // 2, bias=False),
+            nn.BatchNorm1d(WIDTH),
+        )
         self.add_module("0", conv)
         self.add_module("1", norm)
         self._parts, self._kernel, self._stride = (conv, norm), kernel, stride
@@ -100,7 +133,11 @@ class ConvLayer(nn.Module):
         """In evaluation the batch norm is a scale and a shift, which the convolution takes over."""
         conv, norm = self._parts
         if self._kernel > 1:
-            x = F.pad(x, (0, 0, self._kernel // 2, self._kernel // 2)).unfold(1, self._kernel, self._stride).flatten(2)
+            x = (
+                F.pad(x, (0, 0, self._kernel // 2, self._kernel // 2))
+                .unfold(1, self._kernel, self._stride)
+                .flatten(2)
+            )
         if norm.training:
             x = F.linear(x, conv.weight.flatten(1))
             return norm(x.flatten(0, 1)).unflatten(0, x.shape[:2]).relu_()
@@ -123,11 +160,13 @@ class ConvLayer(nn.Module):
 
 
 class Kernel(nn.Module):
-    """The impulse responses of 512 channels, each a linear state-space system of 4 complex states and their conjugates.
+    """The impulse responses of 512 channels, each a linear state-space system of 4 complex states
+    and their conjugates.
 
-    On the 8-vector [v, conj v] the system is diag(w) - P Q^T, discretised bilinearly by the step exp(log_dt). `C` is stored as
-    C (1 - A^1200): with it the first 1200 taps have a transfer function at the 1200th roots of unity that needs no power of A.
-    Those roots (`omega`) and their bilinear images (`z`) are in the authors' file, rounded; only their number is read here.
+    On the 8-vector [v, conj v] the system is diag(w) - P Q^T, discretised bilinearly by the step
+    exp(log_dt). `C` is stored as C (1 - A^1200): with it the first 1200 taps have a transfer
+    function at the 1200th roots of unity that needs no power of A. Those roots (`omega`) and their
+    bilinear images (`z`) are in the authors' file, rounded; only their number is read here.
     """
 
     omega: Tensor
@@ -140,9 +179,16 @@ class Kernel(nn.Module):
         self.C = nn.Parameter(torch.empty(*per_channel, 2))
         self.log_dt = nn.Buffer(torch.empty(WIDTH).uniform_(math.log(0.001), math.log(0.1)))
         self.w = nn.Buffer(_pairs(w.expand(per_channel[1:])))
-        self.B, self.P, self.Q = (nn.Buffer(_pairs(v.expand(per_channel))) for v in (b, p, p.conj()))
-        roots = torch.polar(torch.ones(LONGEST // 2 + 1, dtype=torch.float64), -2 * _half_angles(LONGEST))
-        self.omega, self.z = nn.Buffer(_pairs(roots)), nn.Buffer(_pairs(2 * (1 - roots) / (1 + roots)))
+        self.B, self.P, self.Q = (
+            nn.Buffer(_pairs(v.expand(per_channel))) for v in (b, p, p.conj())
+        )
+        roots = torch.polar(
+            torch.ones(LONGEST // 2 + 1, dtype=torch.float64), -2 * _half_angles(LONGEST)
+        )
+        self.omega, self.z = (
+            nn.Buffer(_pairs(roots)),
+            nn.Buffer(_pairs(2 * (1 - roots) / (1 + roots))),
+        )
         self._basis = CachedTensors()
         with torch.no_grad():
             self.C.copy_(self._shortened(torch.randn(WIDTH, STATES, dtype=torch.complex128)))
@@ -153,24 +199,33 @@ class Kernel(nn.Module):
         return 2 * (self.omega.shape[0] - 1)
 
     def forward(self, length: int) -> Tensor:
-        """(512, length): the first taps of each channel, length at most `longest`. Gradients reach C."""
+        """(512, length): the first taps of each channel, length at most `longest`. Gradients reach
+        C.
+        """
         if self.C.requires_grad:
             with torch.no_grad():
-                (basis,) = self._basis([self.log_dt, self.w, self.B, self.P, self.Q], self.responses)
+                (basis,) = self._basis(
+                    [self.log_dt, self.w, self.B, self.P, self.Q], self.responses
+                )
         else:  # asked for once, by a layer that keeps what it makes of it
             (basis,) = self.responses()
         return torch.einsum("hnt,hn->ht", basis[..., :length], self.C.flatten(2)[0])
 
     def responses(self) -> list[Tensor]:
-        """(512, 8, longest): the kernel is linear in C, and these are its responses to the real and imaginary part of each entry.
+        """(512, 8, longest): the kernel is linear in C, and these are its responses to the real and
+        imaginary part of each entry.
 
-        With half-angles t, roots exp(-2it) and z = 2i tan t, both sides of each fraction are multiplied by cos t, so that the last
-        root, where 1 + omega is 0 and z is infinite, is a node like the others.
+        With half-angles t, roots exp(-2it) and z = 2i tan t, both sides of each fraction are
+        multiplied by cos t, so that the last root, where 1 + omega is 0 and z is infinite, is a
+        node like the others.
         """
         half = _half_angles(self.longest).to(self.log_dt)
         cos, sin = half.cos(), half.sin()
         dt = self.log_dt.exp()[:, None, None]
-        w, b, p, q = (torch.view_as_complex(v.reshape(WIDTH, STATES, 1, 2)) for v in (self.w, self.B, self.P, self.Q))
+        w, b, p, q = (
+            torch.view_as_complex(v.reshape(WIDTH, STATES, 1, 2))
+            for v in (self.w, self.B, self.P, self.Q)
+        )
         plain, mirrored = (dt / (2j * sin - dt * v * cos) for v in (w, w.conj()))
 
         def transfer(a: Tensor, c: Tensor) -> Tensor:
@@ -178,22 +233,33 @@ class Kernel(nn.Module):
 
         feedback = cos * transfer(b, q) / (1 + cos * transfer(p, q))
         direct, conjugate = (b - feedback * p) * plain, (b.conj() - feedback * p.conj()) * mirrored
-        spectra = torch.stack([direct + conjugate, 1j * (direct - conjugate)], 2) * torch.polar(torch.ones_like(half), half)
+        spectra = torch.stack([direct + conjugate, 1j * (direct - conjugate)], 2) * torch.polar(
+            torch.ones_like(half), half
+        )
         return [torch.fft.irfft(spectra, n=self.longest).flatten(1, 2)]
 
     def _shortened(self, c: Tensor) -> Tensor:
         """(1, 512, 4, 2): C (1 - A^longest) of c (512, 4), which is how C is stored."""
-        both = [torch.view_as_complex(v.double()).view(WIDTH, STATES) for v in (self.w, self.P, self.Q)]
+        both = [
+            torch.view_as_complex(v.double()).view(WIDTH, STATES) for v in (self.w, self.P, self.Q)
+        ]
         w, p, q = (torch.cat([v, v.conj()], 1) for v in both)
         a = torch.diag_embed(w) - p[:, :, None] * q[:, None, :]
-        step, one = self.log_dt.double().exp()[:, None, None] / 2 * a, torch.eye(2 * STATES, dtype=a.dtype)
-        left = one - torch.linalg.matrix_power(torch.linalg.solve(one - step, one + step), self.longest)
+        step, one = (
+            self.log_dt.double().exp()[:, None, None] / 2 * a,
+            torch.eye(2 * STATES, dtype=a.dtype),
+        )
+        left = one - torch.linalg.matrix_power(
+            torch.linalg.solve(one - step, one + step), self.longest
+        )
         row: Tensor = torch.cat([c, c.conj()], 1)[:, None] @ left
         return _pairs(row[None, :, 0, :STATES])
 
 
 class Position(nn.Module):
-    """One linear map for all tokens, with the bias as a column: (batch, token, 512) -> (batch, token, 1024)."""
+    """One linear map for all tokens, with the bias as a column: (batch, token, 512) -> (batch,
+    token, 1024).
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -207,7 +273,9 @@ class Position(nn.Module):
 
 
 class S4(nn.Module):
-    """Causal convolution, exact GELU, linear map and gate: (batch, token, 512) -> the same shape, before the skip connection."""
+    """Causal convolution, exact GELU, linear map and gate: (batch, token, 512) -> the same shape,
+    before the skip connection.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -222,7 +290,9 @@ class S4(nn.Module):
         return F.glu(self.output_linear["0"](y), dim=-1)
 
     def convolve(self, x: Tensor) -> Tensor:
-        """(batch, token, 512) -> the same shape: y[t] = sum over j <= t of K[j] x[t - j], plus D x[t]. Not in half precision."""
+        """(batch, token, 512) -> the same shape: y[t] = sum over j <= t of K[j] x[t - j], plus D
+        x[t]. Not in half precision.
+        """
         length = x.shape[1]
         if length != self._length:
             self._length, self._spectrum = length, CachedTensors()
@@ -244,7 +314,9 @@ class S4(nn.Module):
 
 
 class Predictor(nn.Module):
-    """Four S4 layers, each added to its input and normalised afterwards: (batch, token, 512) -> the same shape."""
+    """Four S4 layers, each added to its input and normalised afterwards: (batch, token, 512) -> the
+    same shape.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -263,33 +335,48 @@ class Cpc(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.encoder = nn.ModuleDict({"layers": nn.Sequential(ConvLayer(12, 3, 2), *(ConvLayer(WIDTH, 1, 1) for _ in range(3)))})
+        self.encoder = nn.ModuleDict(
+            {
+                "layers": nn.Sequential(
+                    ConvLayer(12, 3, 2), *(ConvLayer(WIDTH, 1, 1) for _ in range(3))
+                )
+            }
+        )
         self.predictor = nn.ModuleDict({"predictor": Predictor()})
 
     def forward(self, signal: Tensor, measured: Tensor) -> Features:
         """Features of a batch of windows.
 
-        signal (batch, 12, time) float32, mV at 240 Hz, at most 2400 samples; measured (batch, 12) bool, all True: the network reads
-        every row. Another shape, a longer window, or a lead that is not measured, is a ValueError.
+        signal (batch, 12, time) float32, mV at 240 Hz, at most 2400 samples; measured (batch, 12)
+        bool, all True: the network reads every row. Another shape, a longer window, or a lead that
+        is not measured, is a ValueError.
         """
         demand_windows("ECG-CPC", signal, measured, len(LEADS))
         if signal.shape[2] > 2 * LONGEST:
-            raise ValueError(f"ECG-CPC reads at most {2 * LONGEST} samples, for which its kernels were made, not {signal.shape[2]}")
+            raise ValueError(
+                f"ECG-CPC reads at most {2 * LONGEST} samples, for which its kernels were made, "
+                f"not {signal.shape[2]}"
+            )
         demand_all("ECG-CPC", measured)
         # never where the batch norms look at the whole batch
         whole = any(isinstance(layer, ConvLayer) and layer.learning for layer in self.modules())
         small = signal.device.type == "cpu" and not (whole or torch.is_grad_enabled())
         windows = max(1, 2 * _TOKENS_AT_ONCE // signal.shape[2]) if small else len(signal)
-        parts = [self.predictor["predictor"](self.encoder["layers"](part)) for part in signal.transpose(1, 2).split(windows)]
+        parts = [
+            self.predictor["predictor"](self.encoder["layers"](part))
+            for part in signal.transpose(1, 2).split(windows)
+        ]
         sequence = parts[0] if len(parts) == 1 else torch.cat(parts)
         return Features(sequence, sequence.mean(1))
 
 
 def legs() -> tuple[Tensor, Tensor, Tensor]:
-    """w, B and P, each (4,) complex128: HiPPO-LegS of size 8 as a normal matrix less P P^H, one of each pair of conjugates.
+    """w, B and P, each (4,) complex128: HiPPO-LegS of size 8 as a normal matrix less P P^H, one of
+    each pair of conjugates.
 
-    The normal matrix is -1/2 + a skew-symmetric part, whose eigenvectors are those of a Hermitian one. Their phases are chosen so
-    that P is real and positive; left to themselves they differ from one LAPACK to the next.
+    The normal matrix is -1/2 + a skew-symmetric part, whose eigenvectors are those of a Hermitian
+    one. Their phases are chosen so that P is real and positive; left to themselves they differ from
+    one LAPACK to the next.
     """
     odd = 2 * torch.arange(2 * STATES, dtype=torch.float64) + 1
     skew = -0.5 * torch.outer(odd, odd).sqrt()
@@ -312,12 +399,16 @@ def _pairs(x: Tensor) -> Tensor:
 
 
 def _dropped(x: Tensor, training: bool) -> Tensor:
-    """Dropout that leaves out a channel at all tokens of a window: (batch, token, 512) -> the same shape."""
+    """Dropout that leaves out a channel at all tokens of a window: (batch, token, 512) -> the same
+    shape.
+    """
     return x * F.dropout(torch.ones_like(x[:, :1]), DROPOUT) if training else x
 
 
 def build(weights: str | Path | None = None) -> Cpc:
-    """The encoder in torch's training mode, with random weights or those of a file or name (see `load.load`)."""
+    """The encoder in torch's training mode, with random weights or those of a file or name (see
+    `load.load`).
+    """
     return loaded(Cpc(), weights, CARD)
 
 
@@ -358,7 +449,9 @@ def _step(key: str, shape: tuple[int, ...], seed: str) -> np.ndarray:
 
 def _diagonal(key: str, shape: tuple[int, ...], seed: str) -> np.ndarray:
     z, n = _normal(key, shape, seed), np.arange(shape[-2])
-    return np.stack([-0.5 * (1 + 0.1 * np.abs(z[..., 0])), np.pi * (n + 0.5) * (1 + 0.05 * z[..., 1])], -1)
+    return np.stack(
+        [-0.5 * (1 + 0.1 * np.abs(z[..., 0])), np.pi * (n + 0.5) * (1 + 0.05 * z[..., 1])], -1
+    )
 
 
 def _q(key: str, shape: tuple[int, ...], seed: str) -> np.ndarray:

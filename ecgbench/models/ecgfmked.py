@@ -1,8 +1,11 @@
-"""ECGFM-KED: the ECG encoder of KED, an xresnet1d101 with narrow stages (Tian et al., Cell Reports Medicine 2024). Our own code.
+"""ECGFM-KED: the ECG encoder of KED, an xresnet1d101 with narrow stages (Tian et al., Cell Reports
+Medicine 2024). Our own code.
 
-Three convolutions, a max-pool and 33 bottlenecks turn twelve leads into a map of 768 channels at a 32nd of the rate; the feature is
-its mean over time. KED pre-trains it beside a language model at 100 Hz, which is not part of this network. State-dict keys are those
-of the authors' `ecg_model`, where the conv path of a block is listed under two names: we keep `convs.`, and `convpath.0.` is its alias.
+Three convolutions, a max-pool and 33 bottlenecks turn twelve leads into a map of 768 channels at a
+32nd of the rate; the feature is its mean over time. KED pre-trains it beside a language model at
+100 Hz, which is not part of this network. State-dict keys are those of the authors' `ecg_model`,
+where the conv path of a block is listed under two names: we keep `convs.`, and `convpath.0.` is its
+alias.
 """
 
 from dataclasses import replace
@@ -25,15 +28,22 @@ STAGES = ((3, 64, 1), (4, 128, 2), (23, 128, 2), (3, 192, 2))
 MIMIC_LEADS = (*LEADS[:4], "aVF", "aVL", *LEADS[6:])
 """Order of the leads in the files of MIMIC-IV-ECG."""
 
-_LICENCE = "none stated: the repository has no LICENSE file; the Zenodo record of the weights states its own"
+_LICENCE = (
+    "none stated: the repository has no LICENSE file; the Zenodo record of the weights "
+    "states its own"
+)
 
 _PAPER = reference_feeding(fs=500, seconds=10, leads=LEADS)
 
 CARD = ModelCard(
     title="ECGFM-KED",
-    summary="xresnet1d101 with narrow stages over twelve leads, pre-trained against the words of reports",
+    summary=(
+        "xresnet1d101 with narrow stages over twelve leads, pre-trained against the words of "
+        "reports"
+    ),
     paper=(
-        "Tian, Li, Jin, Wang, Wei, Zhao, Liu, Liu and Liu, Foundation model of ECG diagnosis: Diagnostics and explanations of any form and "
+        "Tian, Li, Jin, Wang, Wei, Zhao, Liu, Liu and Liu, Foundation model of ECG diagnosis: "
+        "Diagnostics and explanations of any form and "
         "rhythm on ECG, Cell Reports Medicine 2024, doi 10.1016/j.xcrm.2024.101875"
     ),
     origin="github.com/control-spiderman/ECGFM-KED at e42f1de",
@@ -42,11 +52,22 @@ CARD = ModelCard(
     dim=WIDTH,
     contracts=(
         _PAPER,
-        replace(_PAPER, name="upstream", fs=100, leads=MIMIC_LEADS, fill="after", resampler="fft", short="edge"),
+        replace(
+            _PAPER,
+            name="upstream",
+            fs=100,
+            leads=MIMIC_LEADS,
+            fill="after",
+            resampler="fft",
+            short="edge",
+        ),
     ),
     native=False,
     groups={"early": ("0.", "1.", "2."), "late": ("4.", "5.", "6.", "7.")},
-    objective="signals matched with report texts enriched by a language model, and labels queried from the signal",
+    objective=(
+        "signals matched with report texts enriched by a language model, and labels queried "
+        "from the signal"
+    ),
     corpora=("MIMIC-IV-ECG",),
     weights=(
         Weights(
@@ -57,26 +78,40 @@ CARD = ModelCard(
             licence=_LICENCE,
             container=("ecg_model",),
             aliases=(("convpath.0.", "convs."),),
-            terms="its authors state no licence in the repository: ask them before any use beyond reading",
+            terms=(
+                "its authors state no licence in the repository: ask them before any use beyond "
+                "reading"
+            ),
         ),
     ),
     choices={
         "initialisation": (
-            "Kaiming-normal convolutions (fan-in, ReLU); the last batch norm of each block's conv path starts at weight 0, so that an "
+            "Kaiming-normal convolutions (fan-in, ReLU); the last batch norm of each block's conv "
+            "path starts at weight 0, so that an "
             "untrained encoder is close to a pooled stem"
         ),
-        "sequence": "the last map over time, 157 tokens of 5000 samples; the pooled feature is its mean",
-        "groups": "early: the three convolutions of the stem; late: the bottlenecks (modules 4 to 7)",
-        "rate": "paper: 500 Hz as the reference benchmark feeds it, five times the rate of pre-training; upstream: 100 Hz",
+        "sequence": (
+            "the last map over time, 157 tokens of 5000 samples; the pooled feature is its mean"
+        ),
+        "groups": (
+            "early: the three convolutions of the stem; late: the bottlenecks (modules 4 to 7)"
+        ),
+        "rate": (
+            "paper: 500 Hz as the reference benchmark feeds it, five times the rate of "
+            "pre-training; upstream: 100 Hz"
+        ),
         "leads": (
-            "upstream: aVF before aVL, as in the files of MIMIC-IV-ECG and so in pre-training; the authors fed their downstream sets in "
+            "upstream: aVF before aVL, as in the files of MIMIC-IV-ECG and so in pre-training; "
+            "the authors fed their downstream sets in "
             "the standard order"
         ),
         "normalisation": (
-            "upstream: none, as in pre-training; for PTB-XL the authors standardised by one mean and deviation of the training split"
+            "upstream: none, as in pre-training; for PTB-XL the authors standardised by one mean "
+            "and deviation of the training split"
         ),
         "windows": (
-            "upstream: windows of 10 s follow one another and a shorter record is continued by its last samples; the authors cut to the "
+            "upstream: windows of 10 s follow one another and a shorter record is continued by "
+            "its last samples; the authors cut to the "
             "first 10 s and pad with zeros on both sides"
         ),
     },
@@ -84,13 +119,16 @@ CARD = ModelCard(
 
 
 class ConvUnit(nn.Module):
-    """Convolution without bias, batch norm and, where asked for, ReLU: (batch, channel, 1, time) -> the same, time / stride.
+    """Convolution without bias, batch norm and, where asked for, ReLU: (batch, channel, 1, time) ->
+    the same, time / stride.
 
-    The axis of 1 is for the CPU's convolutions, which are fastest where channels lie side by side; torch knows that layout in
-    two dimensions only.
+    The axis of 1 is for the CPU's convolutions, which are fastest where channels lie side by side;
+    torch knows that layout in two dimensions only.
     """
 
-    def __init__(self, entering: int, leaving: int, kernel: int, stride: int = 1, relu: bool = True) -> None:
+    def __init__(
+        self, entering: int, leaving: int, kernel: int, stride: int = 1, relu: bool = True
+    ) -> None:
         super().__init__()
         conv = nn.Conv1d(entering, leaving, kernel, stride, padding=kernel // 2, bias=False)
         norm = nn.BatchNorm1d(leaving)
@@ -122,17 +160,23 @@ class ConvUnit(nn.Module):
 
 
 class Bottleneck(nn.Module):
-    """Convolutions of kernel 1, 5 and 1 beside a shortcut: (batch, channel, 1, time) -> (batch, 4 inside, 1, time / stride)."""
+    """Convolutions of kernel 1, 5 and 1 beside a shortcut: (batch, channel, 1, time) -> (batch, 4
+    inside, 1, time / stride).
+    """
 
     def __init__(self, entering: int, inside: int, stride: int) -> None:
         super().__init__()
         leaving = 4 * inside
         self.convs = nn.Sequential(
-            ConvUnit(entering, inside, 1), ConvUnit(inside, inside, 5, stride), ConvUnit(inside, leaving, 1, relu=False)
+            ConvUnit(entering, inside, 1),
+            ConvUnit(inside, inside, 5, stride),
+            ConvUnit(inside, leaving, 1, relu=False),
         )
         # a last window of one sample (odd lengths) is that sample, not half of it
         pool = [nn.AvgPool2d((1, 2), ceil_mode=True)] if stride == 2 else []
-        self.idpath = nn.Sequential(*pool, *([ConvUnit(entering, leaving, 1, relu=False)] if entering != leaving else []))
+        self.idpath = nn.Sequential(
+            *pool, *([ConvUnit(entering, leaving, 1, relu=False)] if entering != leaving else [])
+        )
 
     def forward(self, x: Tensor) -> Tensor:
         """ReLU of the sum of both paths."""
@@ -141,15 +185,24 @@ class Bottleneck(nn.Module):
 
 
 class Ked(nn.Module):
-    """The encoder: twelve leads in, 768 features out. Its modules are numbered as in the authors' file."""
+    """The encoder: twelve leads in, 768 features out. Its modules are numbered as in the authors'
+    file.
+    """
 
     def __init__(self) -> None:
         super().__init__()
         width = 64
-        modules: list[nn.Module] = [ConvUnit(12, 32, 5, stride=2), ConvUnit(32, 32, 5), ConvUnit(32, width, 5)]
+        modules: list[nn.Module] = [
+            ConvUnit(12, 32, 5, stride=2),
+            ConvUnit(32, 32, 5),
+            ConvUnit(32, width, 5),
+        ]
         modules.append(nn.MaxPool2d((1, 3), (1, 2), (0, 1)))
         for blocks, inside, stride in STAGES:
-            stage = [Bottleneck(width if i == 0 else 4 * inside, inside, stride if i == 0 else 1) for i in range(blocks)]
+            stage = [
+                Bottleneck(width if i == 0 else 4 * inside, inside, stride if i == 0 else 1)
+                for i in range(blocks)
+            ]
             modules.append(nn.Sequential(*stage))
             width = 4 * inside
         for number, module in enumerate(modules):
@@ -159,8 +212,9 @@ class Ked(nn.Module):
     def forward(self, signal: Tensor, measured: Tensor) -> Features:
         """Features of a batch of windows.
 
-        signal (batch, 12, time) float32, mV, leads in the order of the contract; measured (batch, 12) bool, all True: the network
-        reads every row. Another shape, or a lead that is not measured, is a ValueError.
+        signal (batch, 12, time) float32, mV, leads in the order of the contract; measured (batch,
+        12) bool, all True: the network reads every row. Another shape, or a lead that is not
+        measured, is a ValueError.
         """
         demand_windows("ECGFM-KED", signal, measured, len(LEADS))
         demand_all("ECGFM-KED", measured)
@@ -180,12 +234,16 @@ class Ked(nn.Module):
 
 
 def _laid_out(x: Tensor) -> Tensor:
-    """(a, channel, 1, b) with its channels side by side in memory on a CPU, where that is a tenth faster, else as it is."""
+    """(a, channel, 1, b) with its channels side by side in memory on a CPU, where that is a tenth
+    faster, else as it is.
+    """
     return x.contiguous(memory_format=torch.channels_last) if x.device.type == "cpu" else x
 
 
 def build(weights: str | Path | None = None) -> Ked:
-    """The encoder in torch's training mode, with random weights or those of a file or name (see `load.load`)."""
+    """The encoder in torch's training mode, with random weights or those of a file or name (see
+    `load.load`).
+    """
     return loaded(Ked(), weights, CARD)
 
 

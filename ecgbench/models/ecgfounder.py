@@ -1,11 +1,15 @@
-"""ECGFounder: a 1-D RegNet-like network of grouped convolutions, trained on 150 labels of 10.7 million ECGs (Li et al., NEJM AI 2025).
+"""ECGFounder: a 1-D RegNet-like network of grouped convolutions, trained on 150 labels of 10.7
+million ECGs (Li et al., NEJM AI 2025).
 
-A strided stem, then seven stages of bottlenecks: 1x1, a convolution of 16 samples in groups of 16 channels, 1x1, squeeze and excitation.
-The authors switch batch norm and dropout off; the norms' parameters are in their file, so they are here, and nothing reads them.
-State-dict keys are those of the authors' file without `dense.*`, the layer of 150 labels. `ecgfounder1lead` is the same network for lead I.
+A strided stem, then seven stages of bottlenecks: 1x1, a convolution of 16 samples in groups of 16
+channels, 1x1, squeeze and excitation. The authors switch batch norm and dropout off; the norms'
+parameters are in their file, so they are here, and nothing reads them. State-dict keys are those of
+the authors' file without `dense.*`, the layer of 150 labels. `ecgfounder1lead` is the same network
+for lead I.
 
-Arrays inside the network lie as (channel, batch, time): the 1x1 convolutions and the excitation, 110 of 122 MB of weights, are then one
-matrix product each for the whole batch, and their weights are read once for all its windows.
+Arrays inside the network lie as (channel, batch, time): the 1x1 convolutions and the excitation,
+110 of 122 MB of weights, are then one matrix product each for the whole batch, and their weights
+are read once for all its windows.
 """
 
 from collections.abc import Mapping
@@ -28,7 +32,8 @@ STAGES = ((64, 2), (160, 2), (160, 2), (400, 3), (400, 3), (1024, 4), (1024, 4))
 STEM, KERNEL, PER_GROUP = 64, 16, 16
 
 PAPER = (
-    "Li, Aguirre, Moura Junior et al., An Electrocardiogram Foundation Model Built on over 10 Million Recordings, NEJM AI 2025, "
+    "Li, Aguirre, Moura Junior et al., An Electrocardiogram Foundation Model Built on over 10 "
+    "Million Recordings, NEJM AI 2025, "
     "arXiv:2410.04133"
 )
 ORIGIN = "github.com/PKUDigitalHealth/ECGFounder at 04edac7"
@@ -42,16 +47,23 @@ GROUPS = {
 FILTER = Filter(kind="notch-butterworth-median", low=0.67, high=40, where="record")
 """The filter of the authors' data set, over the whole record at 500 Hz."""
 CHOICES = {
-    "filter": "upstream: as in the authors' data set; their script for 150 labels on PTB-XL does not filter, and their paper names a third "
+    "filter": "upstream: as in the authors' data set; their script for 150 labels on PTB-XL does "
+    "not filter, and their paper names a third "
     "pipeline. paper: none, as in the reference benchmark",
-    "standardisation": "upstream: one mean and one population deviation for all samples of the leads that are there. The authors do not "
+    "standardisation": "upstream: one mean and one population deviation for all samples of the "
+    "leads that are there. The authors do not "
     "say what an absent lead is; filled in afterwards, it does not shift the scale of the others",
-    "resampling": "anti-aliased polyphase filter; the authors interpolate linearly where they resample at all",
+    "resampling": (
+        "anti-aliased polyphase filter; the authors interpolate linearly where they resample at all"
+    ),
     "missing samples": "an error, where the authors and the reference benchmark put 0",
     "length": "the network takes windows of any length",
     "initialisation": "torch's defaults for convolutions and linear maps",
     "sequence": "output of the last block; the pooled feature is its mean over time",
-    "groups": "early: stem, stages 0-2; late: stages 3-6. Batch norms count in them, but no gradient reaches them",
+    "groups": (
+        "early: stem, stages 0-2; late: stages 3-6. Batch norms count in them, but no "
+        "gradient reaches them"
+    ),
 }
 
 CARD = ModelCard(
@@ -104,7 +116,9 @@ class SameConv(nn.Module):
     Zeros are added as TensorFlow's SAME does: of an odd number the extra one stands on the right.
     """
 
-    def __init__(self, channels: int, out: int, kernel: int, stride: int = 1, groups: int = 1) -> None:
+    def __init__(
+        self, channels: int, out: int, kernel: int, stride: int = 1, groups: int = 1
+    ) -> None:
         super().__init__()
         self.conv = nn.Conv1d(channels, out, kernel, stride, groups=groups)
 
@@ -116,19 +130,26 @@ class SameConv(nn.Module):
         left, right = zeros // 2, zeros - zeros // 2
         x = x.transpose(0, 1)
         if left != right or conv.groups == 1:
-            # the stem always: what conv1d pads itself comes out wrong there under bfloat16 on CPUs with AMX (torch 2.13: 12 inputs,
-            # 16 samples, off by more than the signal)
+            # the stem always: what conv1d pads itself comes out wrong there under bfloat16 on CPUs
+            # with AMX (torch 2.13: 12 inputs, 16 samples, off by more than the signal)
             x, left = F.pad(x, (left, right)), 0
         return F.conv1d(x, conv.weight, conv.bias, stride, left, groups=conv.groups).transpose(0, 1)
 
 
 class Bottleneck(nn.Module):
-    """Swish, 1x1, Swish, grouped convolution, Swish, 1x1, squeeze and excitation; added to the shortcut without an activation."""
+    """Swish, 1x1, Swish, grouped convolution, Swish, 1x1, squeeze and excitation; added to the
+    shortcut without an activation.
+    """
 
     def __init__(self, channels: int, out: int, stride: int, first: bool) -> None:
         super().__init__()
         self.stride, self.first = stride, first
-        self.bn1, self.bn2, self.bn3 = nn.BatchNorm1d(channels), nn.BatchNorm1d(out), nn.BatchNorm1d(out)  # in the file, never called
+        # in the file, never called
+        self.bn1, self.bn2, self.bn3 = (
+            nn.BatchNorm1d(channels),
+            nn.BatchNorm1d(out),
+            nn.BatchNorm1d(out),
+        )
         self.conv1 = SameConv(channels, out, 1)
         self.conv2 = SameConv(out, out, KERNEL, stride, groups=out // PER_GROUP)
         self.conv3 = SameConv(out, out, 1)
@@ -136,7 +157,8 @@ class Bottleneck(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """(channel, batch, time) -> (out, batch, ceil(time / stride))."""
-        h = x if self.first else F.silu(x)  # the stem's Swish has just been applied to what the first block reads
+        # the stem's Swish has just been applied to what the first block reads
+        h = x if self.first else F.silu(x)
         h = _swish(self.conv2(_swish(_mapped(h, self.conv1.conv))))
         h = _mapped(h, self.conv3.conv)
         gate = _mapped(_swish(_mapped(h.mean(2), self.se_fc1)), self.se_fc2).sigmoid()[:, :, None]
@@ -156,7 +178,8 @@ class Stage(nn.Module):
     def __init__(self, channels: int, out: int, blocks: int, first: bool) -> None:
         super().__init__()
         self.block_list = nn.ModuleList(
-            Bottleneck(out if i else channels, out, stride=1 if i else 2, first=first and i == 0) for i in range(blocks)
+            Bottleneck(out if i else channels, out, stride=1 if i else 2, first=first and i == 0)
+            for i in range(blocks)
         )
 
     def forward(self, x: Tensor) -> Tensor:
@@ -176,14 +199,16 @@ class Net1D(nn.Module):
         self.first_bn = nn.BatchNorm1d(STEM)  # in the file, never called
         widths = (STEM, *(width for width, _ in STAGES))
         self.stage_list = nn.ModuleList(
-            Stage(channels, out, blocks, first=i == 0) for i, (channels, (out, blocks)) in enumerate(zip(widths, STAGES))
+            Stage(channels, out, blocks, first=i == 0)
+            for i, (channels, (out, blocks)) in enumerate(zip(widths, STAGES))
         )
 
     def forward(self, signal: Tensor, measured: Tensor) -> Features:
         """Features of a batch of windows: a token for every 256 samples begun.
 
-        signal (batch, lead, time) float32 at 500 Hz, scaled as the contract says, of any length. Every row is read, so
-        `measured` (batch, lead) bool must be all True: ValueError otherwise, and for any other number of leads.
+        signal (batch, lead, time) float32 at 500 Hz, scaled as the contract says, of any length.
+        Every row is read, so `measured` (batch, lead) bool must be all True: ValueError otherwise,
+        and for any other number of leads.
         """
         demand_windows("ECGFounder", signal, measured, self.leads)
         demand_all("ECGFounder", measured)
@@ -194,7 +219,9 @@ class Net1D(nn.Module):
 
 
 def halved(x: Tensor) -> Tensor:
-    """The larger of every two samples along the last axis; an odd last one is compared with 0, which the authors pad with."""
+    """The larger of every two samples along the last axis; an odd last one is compared with 0,
+    which the authors pad with.
+    """
     time = x.shape[-1]
     pairs = torch.maximum(x[..., 0 : time - 1 : 2], x[..., 1::2])
     return torch.cat([pairs, x[..., -1:].clamp_min(0)], -1) if time % 2 else pairs
@@ -203,19 +230,24 @@ def halved(x: Tensor) -> Tensor:
 def _mapped(x: Tensor, layer: nn.Conv1d | nn.Linear) -> Tensor:
     """(channel, ...) -> (out, ...) by a linear layer or a convolution of one sample.
 
-    The weight is the product's left side: for few columns, which are what there is, that is faster than `F.linear`.
+    The weight is the product's left side: for few columns, which are what there is, that is faster
+    than `F.linear`.
     """
     bias: Tensor = layer.bias  # type: ignore[assignment]  # every layer here has one
     return torch.addmm(bias[:, None], layer.weight.flatten(1), x.flatten(1)).view(-1, *x.shape[1:])
 
 
 def _swish(x: Tensor) -> Tensor:
-    """x sigmoid(x) of an array that nobody else holds: in its own memory where no gradient needs it."""
+    """x sigmoid(x) of an array that nobody else holds: in its own memory where no gradient needs
+    it.
+    """
     return F.silu(x, inplace=not torch.is_grad_enabled())
 
 
 def build(weights: str | Path | None = None) -> Net1D:
-    """The encoder of 12 leads in torch's training mode, with random weights or those of a file or name (see `load.load`)."""
+    """The encoder of 12 leads in torch's training mode, with random weights or those of a file or
+    name (see `load.load`).
+    """
     return loaded(Net1D(len(LEADS)), weights, CARD)
 
 
@@ -239,11 +271,15 @@ def paper_layers(network: nn.Module, samples: int, leads: int) -> paper_flop.Lay
 
 
 def parity_key(key: str) -> str | None:
-    """The entry of a parity pack under our name; the layer of 150 labels is no part of the encoder."""
+    """The entry of a parity pack under our name; the layer of 150 labels is no part of the
+    encoder.
+    """
     return None if key.startswith("dense.") else key
 
 
 def parity_network(keys: Mapping[str, Any]) -> Net1D:
     """The encoder for as many leads as the stem of a parity pack reads."""
-    stem = next(entry["shape"] for entry in keys["entries"] if entry["key"] == "first_conv.conv.weight")
+    stem = next(
+        entry["shape"] for entry in keys["entries"] if entry["key"] == "first_conv.conv.weight"
+    )
     return Net1D(stem[1])

@@ -1,8 +1,10 @@
-"""ECG-JEPA: a ViT-B over 0.2 s patches of eight leads, whose tokens see their lead and their time (Kim, 2024). Encoder only, our own code.
+"""ECG-JEPA: a ViT-B over 0.2 s patches of eight leads, whose tokens see their lead and their time
+(Kim, 2024). Encoder only, our own code.
 
-A token attends to the 50 tokens of its lead and to the tokens of the same time in the other leads, and is told its time and
-its lead anew before every block. A lead that was not measured may arrive as zeros (`measured` all True) or not at all: then
-it has no tokens, which is how the authors' code reads subsets. State-dict keys are those of the authors' encoder checkpoint.
+A token attends to the 50 tokens of its lead and to the tokens of the same time in the other leads,
+and is told its time and its lead anew before every block. A lead that was not measured may arrive
+as zeros (`measured` all True) or not at all: then it has no tokens, which is how the authors' code
+reads subsets. State-dict keys are those of the authors' encoder checkpoint.
 """
 
 import math
@@ -29,19 +31,29 @@ _MANY_LEADS = 6
 
 _LICENCE = "MIT"
 
-_PAPER = replace(reference_feeding(fs=250, seconds=10, leads=LEADS), absent="0 mV; III, aVR, aVL and aVF are never read")
+_PAPER = replace(
+    reference_feeding(fs=250, seconds=10, leads=LEADS),
+    absent="0 mV; III, aVR, aVL and aVF are never read",
+)
 
 CARD = ModelCard(
     title="ECG-JEPA",
-    summary="ViT-B over the 0.2 s patches of 8 leads, attention within a lead and within a time, pre-trained by predicting latents",
+    summary=(
+        "ViT-B over the 0.2 s patches of 8 leads, attention within a lead and within a time, "
+        "pre-trained by predicting latents"
+    ),
     paper=(
-        "Kim, Learning General Representation of 12-Lead Electrocardiogram with a Joint-Embedding Predictive Architecture, arXiv:2410.08559"
+        "Kim, Learning General Representation of 12-Lead Electrocardiogram with a Joint-Embedding "
+        "Predictive Architecture, arXiv:2410.08559"
     ),
     origin="github.com/sehunfromdaegu/ECG_JEPA at d937ad2",
     licence=_LICENCE,
     parameters=85_374_720,
     dim=WIDTH,
-    contracts=(_PAPER, replace(_PAPER, name="upstream", resampler="fft", fill="after", short="edge")),
+    contracts=(
+        _PAPER,
+        replace(_PAPER, name="upstream", resampler="fft", fill="after", short="edge"),
+    ),
     native=True,
     objective="predicting the latents of masked stretches of time from the rest",
     corpora=("Chapman-Shaoxing", "Ningbo", "CODE-15"),
@@ -70,14 +82,25 @@ CARD = ModelCard(
     ),
     choices={
         "initialisation": (
-            "random weights: normal of standard deviation 0.02 cut at 2, zero biases; the last map of either branch of block i "
+            "random weights: normal of standard deviation 0.02 cut at 2, zero biases; the last "
+            "map of either branch of block i "
             "(from 1) divided by sqrt(2 i)"
         ),
-        "sequence": "the tokens after the final LayerNorm, lead after lead; the pooled feature is their mean",
-        "groups": "early: patch projection, blocks 0-2 (and the position table, which is never trained); late: the rest",
+        "sequence": (
+            "the tokens after the final LayerNorm, lead after lead; the pooled feature is "
+            "their mean"
+        ),
+        "groups": (
+            "early: patch projection, blocks 0-2 (and the position table, which is never "
+            "trained); late: the rest"
+        ),
         "drop path": "none: its authors use 0.1 in pre-training only",
-        "policy": "zero under both contracts, as the reference benchmark; `--policy native` reads the measured ones of the 8 leads alone",
-        "resampling": "paper: polyphase over the record; it and the reference benchmark's (resampy on each crop) differ by 0.7 % of the "
+        "policy": (
+            "zero under both contracts, as the reference benchmark; `--policy native` reads "
+            "the measured ones of the 8 leads alone"
+        ),
+        "resampling": "paper: polyphase over the record; it and the reference benchmark's "
+        "(resampy on each crop) differ by 0.7 % of the "
         "signal's rms on 200 PTB-XL records (95th percentile 1.7 %); upstream: FFT over the record",
         "windows": "consecutive windows of 10 s; the authors read the first 10 s of a record alone",
         "sha256": "of `released`: stated by a third party",
@@ -86,7 +109,9 @@ CARD = ModelCard(
 
 
 class Attention(nn.Module):
-    """Self-attention of 16 heads of 48 between the tokens of a lead and those of a time: (batch, lead, 50, 768) -> the same shape."""
+    """Self-attention of 16 heads of 48 between the tokens of a lead and those of a time: (batch,
+    lead, 50, 768) -> the same shape.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -102,18 +127,24 @@ class Attention(nn.Module):
 
 
 def by_mask(qkv: Tensor) -> Tensor:
-    """qkv (batch, lead, time, 3, head, channel) -> (batch, lead, time, head, channel): all pairs of tokens are scored, few count."""
+    """qkv (batch, lead, time, 3, head, channel) -> (batch, lead, time, head, channel): all pairs of
+    tokens are scored, few count.
+    """
     leads, times = qkv.shape[1:3]
     q, k, v = qkv.flatten(1, 2).permute(2, 0, 3, 1, 4)
     mask = None if leads == 1 else allowed(leads, times, qkv.device)
-    return F.scaled_dot_product_attention(q, k, v, attn_mask=mask).transpose(1, 2).unflatten(1, (leads, times))
+    return (
+        F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+        .transpose(1, 2)
+        .unflatten(1, (leads, times))
+    )
 
 
 def by_blocks(qkv: Tensor) -> Tensor:
     """The same from the pairs that count alone: with 8 leads 57 of the 400 keys of a token.
 
-    The scores of a token are its row of a (time, time) block of its lead and its row of a (lead, lead) block of its time, joined by
-    one softmax; the token itself counts in the first.
+    The scores of a token are its row of a (time, time) block of its lead and its row of a (lead,
+    lead) block of its time, joined by one softmax; the token itself counts in the first.
     """
     leads, times = qkv.shape[1:3]
     q, k, v = qkv.unbind(3)
@@ -123,12 +154,15 @@ def by_blocks(qkv: Tensor) -> Tensor:
     others = torch.einsum("blthc,bmthc->blhtm", q, k).masked_fill(itself[:, None, None], -torch.inf)
     share = torch.cat([own, others], -1).softmax(-1).to(v.dtype)
     within, across = share.split([times, leads], -1)
-    return torch.einsum("blhts,blshc->blthc", within, v) + torch.einsum("blhtm,bmthc->blthc", across, v)
+    return torch.einsum("blhts,blshc->blthc", within, v) + torch.einsum(
+        "blhtm,bmthc->blthc", across, v
+    )
 
 
 @lru_cache(maxsize=32)
 def allowed(leads: int, times: int, device: torch.device) -> Tensor:
-    """(token, token) bool: whether two tokens share their lead or their time; tokens run over the times of one lead first.
+    """(token, token) bool: whether two tokens share their lead or their time; tokens run over the
+    times of one lead first.
 
     >>> allowed(2, 2, torch.device("cpu")).int().tolist()
     [[1, 1, 1, 0], [1, 1, 0, 1], [1, 0, 1, 1], [0, 1, 1, 1]]
@@ -178,7 +212,9 @@ class Blocks(nn.Module):
         self.blocks = nn.ModuleList(Block() for _ in range(DEPTH))
 
     def forward(self, x: Tensor, places: Tensor) -> Tensor:
-        """The tokens after the last block; `places`, which broadcasts to x, is added to the residual stream itself, twelve times."""
+        """The tokens after the last block; `places`, which broadcasts to x, is added to the
+        residual stream itself, twelve times.
+        """
         for block in self.blocks:
             x = block(x + places)
         return x
@@ -198,8 +234,9 @@ class EcgJepa(nn.Module):
     def forward(self, signal: Tensor, measured: Tensor) -> Features:
         """Features of a batch of windows.
 
-        signal (batch, 8, 2500) float32, mV at 250 Hz, leads I, II, V1 to V6; rows that `measured` (batch, 8) bool leaves out are never
-        read and may hold NaN. Another shape, or a window without a measured lead, is a ValueError.
+        signal (batch, 8, 2500) float32, mV at 250 Hz, leads I, II, V1 to V6; rows that `measured`
+        (batch, 8) bool leaves out are never read and may hold NaN. Another shape, or a window
+        without a measured lead, is a ValueError.
         """
         demand_windows("ECG-JEPA", signal, measured, len(LEADS), PATCH * PATCHES)
         demand_some("ECG-JEPA", measured)
@@ -217,12 +254,16 @@ class EcgJepa(nn.Module):
             # a gather, never a product with the mask: 0 x NaN is NaN
             groups[k] = self._encode(signal[rows[:, None], leads], places[leads])
         longest = max(groups) * PATCHES
-        sequence = torch.cat([F.pad(g.sequence, (0, 0, 0, longest - g.sequence.shape[1])) for g in groups.values()])
+        sequence = torch.cat(
+            [F.pad(g.sequence, (0, 0, 0, longest - g.sequence.shape[1])) for g in groups.values()]
+        )
         back = count.argsort(stable=True).argsort()
         return Features(sequence[back], torch.cat([g.pooled for g in groups.values()])[back])
 
     def _encode(self, signal: Tensor, places: Tensor) -> Features:
-        """signal (batch, k, 2500) of measured leads only, places (batch or 1, k, 50, 768) their rows of the position table."""
+        """signal (batch, k, 2500) of measured leads only, places (batch or 1, k, 50, 768) their
+        rows of the position table.
+        """
         x = self.encoder_blocks(self.W_P(signal.unflatten(2, (PATCHES, PATCH))), places)
         sequence = self.norm(x).flatten(1, 2)
         return Features(sequence, sequence.mean(1))
@@ -253,7 +294,9 @@ def position_table() -> Tensor:
 
 
 def build(weights: str | Path | None = None) -> EcgJepa:
-    """The encoder in torch's training mode, with random weights or those of a file or name (see `load.load`)."""
+    """The encoder in torch's training mode, with random weights or those of a file or name (see
+    `load.load`).
+    """
     return loaded(EcgJepa(), weights, CARD)
 
 
@@ -261,7 +304,10 @@ def paper_layers(network: nn.Module, samples: int, leads: int) -> paper_flop.Lay
     """The layers by the paper's FLOP count; all eight leads are read whatever is measured."""
     tokens = len(LEADS) * (samples // PATCH)
     linear = r"encoder_blocks\.blocks\.\d+\.(attn\.(qkv|proj)|mlp\.fc[12])\.weight"
-    layers = (paper_flop.Layer(r"W_P\.weight", tokens, first=True), paper_flop.Layer(linear, tokens))
+    layers = (
+        paper_flop.Layer(r"W_P\.weight", tokens, first=True),
+        paper_flop.Layer(linear, tokens),
+    )
     # dense: the authors mask the scores of all pairs of tokens, of which 57 in 400 survive
     products = DEPTH * 2 * paper_flop.product(tokens, tokens, WIDTH)
     return paper_flop.Layout(layers, products, other="pos_embed")

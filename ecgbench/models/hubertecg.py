@@ -1,8 +1,10 @@
-"""HuBERT-ECG BASE: a speech model's network over the twelve leads laid end to end (Coppola et al., 2024). Encoder only, our own code.
+"""HuBERT-ECG BASE: a speech model's network over the twelve leads laid end to end (Coppola et al.,
+2024). Encoder only, our own code.
 
-The leads of a window become one signal of 6000 samples. Five convolutions cut it into 93 tokens of 0.64 s, some of which
-straddle two leads; a convolution over the tokens tells them their places, and twelve post-norm transformer layers follow.
-The network always reads twelve rows, and knows a lead by its place among them. State-dict keys are those of the released file.
+The leads of a window become one signal of 6000 samples. Five convolutions cut it into 93 tokens of
+0.64 s, some of which straddle two leads; a convolution over the tokens tells them their places, and
+twelve post-norm transformer layers follow. The network always reads twelve rows, and knows a lead
+by its place among them. State-dict keys are those of the released file.
 """
 
 import math
@@ -40,9 +42,13 @@ _SPELLINGS = (
 
 CARD = ModelCard(
     title="HuBERT-ECG",
-    summary="HuBERT-BASE (transformer over convolutional tokens) on the twelve leads laid end to end at 100 Hz",
+    summary=(
+        "HuBERT-BASE (transformer over convolutional tokens) on the twelve leads laid end to "
+        "end at 100 Hz"
+    ),
     paper=(
-        "Coppola, Savardi, Massussi, Adamo, Metra and Signoroni, HuBERT-ECG as a self-supervised foundation model for broad and "
+        "Coppola, Savardi, Massussi, Adamo, Metra and Signoroni, HuBERT-ECG as a self-supervised "
+        "foundation model for broad and "
         "scalable cardiac applications, medRxiv 2024, doi 10.1101/2024.11.14.24317328"
     ),
     origin="github.com/Edoar-do/HuBERT-ECG at affe1f9",
@@ -76,7 +82,10 @@ CARD = ModelCard(
             decimate=5,
             fill="after",
             policy="zero",
-            absent="0 after the scaling, but for a few samples at its ends that mix with the next leads (all are decimated as one signal)",
+            absent=(
+                "0 after the scaling, but for a few samples at its ends that mix with the next "
+                "leads (all are decimated as one signal)"
+            ),
             short="edge",
         ),
     ),
@@ -132,30 +141,56 @@ CARD = ModelCard(
     ),
     choices={
         "initialisation": (
-            "random weights: normal of standard deviation 0.02 for linear maps (the released configuration), Kaiming normal for the "
-            "front end, normal of sqrt(4 / (128 x 768)) for the convolution over tokens, zero biases, the unused mask vector uniform"
+            "random weights: normal of standard deviation 0.02 for linear maps (the released "
+            "configuration), Kaiming normal for the "
+            "front end, normal of sqrt(4 / (128 x 768)) for the convolution over tokens, zero "
+            "biases, the unused mask vector uniform"
         ),
         "sequence": "the 93 tokens after the last layer; the pooled feature is their mean",
-        "groups": "the reference benchmark's: late are layers 6-11, early all before; its authors freeze the front end and use one rate",
-        "dropout": "0.1 on hidden states, activations and attention, and LayerDrop 0.1, in training mode: the released configuration",
-        "masking": "none: fine-tuning sets the probability of masked tokens to 0, as its authors do, so the mask vector is never used",
-        "head": "one linear map on the mean, without the dropout of 0.1 that its authors put before it",
-        "resampling": "paper: polyphase over the record; it and the reference benchmark's (resampy on each crop) differ by 2.5 % of the "
+        "groups": (
+            "the reference benchmark's: late are layers 6-11, early all before; its authors "
+            "freeze the front end and use one rate"
+        ),
+        "dropout": (
+            "0.1 on hidden states, activations and attention, and LayerDrop 0.1, in "
+            "training mode: the released configuration"
+        ),
+        "masking": (
+            "none: fine-tuning sets the probability of masked tokens to 0, as its authors "
+            "do, so the mask vector is never used"
+        ),
+        "head": (
+            "one linear map on the mean, without the dropout of 0.1 that its authors put before it"
+        ),
+        "resampling": "paper: polyphase over the record; it and the reference benchmark's "
+        "(resampy on each crop) differ by 2.5 % of the "
         "signal's rms on 200 PTB-XL records (95th percentile 5.1 %)",
-        "feeding, paper": "filter and scaling see each window at 100 Hz, as in the reference benchmark",
-        "feeding, upstream": "filter first, then resampling: the order of the code since 2025-12-26; the weights are older",
-        "windows": "consecutive ones of 5 s, probabilities averaged; authors: the first 5 s, or the largest over random crops",
+        "feeding, paper": (
+            "filter and scaling see each window at 100 Hz, as in the reference benchmark"
+        ),
+        "feeding, upstream": (
+            "filter first, then resampling: the order of the code since "
+            "2025-12-26; the weights are older"
+        ),
+        "windows": (
+            "consecutive ones of 5 s, probabilities averaged; authors: the first 5 s, or "
+            "the largest over random crops"
+        ),
         "records": "CODE-15 is named among the corpora as a part of CODE",
     },
 )
 
 
 class ConvLayer(nn.Module):
-    """Convolution without bias, exact GELU; the first has a norm per channel over the whole signal between them."""
+    """Convolution without bias, exact GELU; the first has a norm per channel over the whole signal
+    between them.
+    """
 
     def __init__(self, number: int) -> None:
         super().__init__()
-        self.conv = nn.Conv1d(CHANNELS if number else 1, CHANNELS, KERNELS[number], STRIDES[number], bias=False)
+        self.conv = nn.Conv1d(
+            CHANNELS if number else 1, CHANNELS, KERNELS[number], STRIDES[number], bias=False
+        )
         self.layer_norm = None if number else nn.GroupNorm(CHANNELS, CHANNELS)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -193,10 +228,12 @@ class Projection(nn.Module):
 
 
 class PositionalConv(nn.Module):
-    """What places the tokens: a convolution over them in 16 groups, its weight normalised per tap, then exact GELU.
+    """What places the tokens: a convolution over them in 16 groups, its weight normalised per tap,
+    then exact GELU.
 
-    The kernel is longer than the sequence, so the convolution is computed from the Fourier transforms of both, which are
-    matrix products here: a fifth of the time on one thread, and the kernel's is kept while the weights are frozen.
+    The kernel is longer than the sequence, so the convolution is computed from the Fourier
+    transforms of both, which are matrix products here: a fifth of the time on one thread, and the
+    kernel's is kept while the weights are frozen.
     """
 
     def __init__(self) -> None:
@@ -208,28 +245,43 @@ class PositionalConv(nn.Module):
         self._kernel = CachedTensors()
 
     def forward(self, x: Tensor) -> Tensor:
-        """(batch, token, 768) -> the same shape, to be added; the convolution's last output of token + 1 is left out."""
-        with torch.autocast(x.device.type, enabled=False):  # half precision would be rounded on the way there and back
+        """(batch, token, 768) -> the same shape, to be added; the convolution's last output of
+        token + 1 is left out.
+        """
+        # half precision would be rounded on the way there and back
+        with torch.autocast(x.device.type, enabled=False):
             return gelu(self._convolved(x if x.dtype == torch.float64 else x.float()))
 
     def _convolved(self, x: Tensor) -> Tensor:
         batch, tokens, width = x.shape
         there, taps, back = transforms(tokens, x.device, x.dtype)
-        size, direction = (self.conv.get_parameter(f"parametrizations.weight.original{i}") for i in range(2))
-        real, imaginary = self._kernel([taps, size, direction], lambda: _spectrum(taps, size, direction))
+        size, direction = (
+            self.conv.get_parameter(f"parametrizations.weight.original{i}") for i in range(2)
+        )
+        real, imaginary = self._kernel(
+            [taps, size, direction], lambda: _spectrum(taps, size, direction)
+        )
         frequencies = len(there) // 2
-        spectrum = (there @ x).view(batch, 2, frequencies, GROUPS, -1).permute(2, 3, 1, 0, 4)  # (frequency, group, part, batch, 48)
+        # (frequency, group, part, batch, 48)
+        spectrum = (there @ x).view(batch, 2, frequencies, GROUPS, -1).permute(2, 3, 1, 0, 4)
         rows = spectrum.reshape(frequencies * GROUPS, 2 * batch, -1)
-        by_real, by_imaginary = ((rows @ part).view(frequencies, GROUPS, 2, batch, -1) for part in (real, imaginary))
-        product = torch.stack([by_real[:, :, 0] - by_imaginary[:, :, 1], by_imaginary[:, :, 0] + by_real[:, :, 1]])
-        out: Tensor = back @ product.permute(3, 0, 1, 2, 4).reshape(batch, -1, width) + self.conv.bias
+        by_real, by_imaginary = (
+            (rows @ part).view(frequencies, GROUPS, 2, batch, -1) for part in (real, imaginary)
+        )
+        product = torch.stack(
+            [by_real[:, :, 0] - by_imaginary[:, :, 1], by_imaginary[:, :, 0] + by_real[:, :, 1]]
+        )
+        out: Tensor = (
+            back @ product.permute(3, 0, 1, 2, 4).reshape(batch, -1, width) + self.conv.bias
+        )
         return out
 
 
 def _spectrum(taps: Tensor, size: Tensor, direction: Tensor) -> list[Tensor]:
     """Real and imaginary part of the kernel's transform, each (frequency * group, 48 in, 48 out).
 
-    The norm of each tap (over all channels) is divided out inside the transform's matrix instead of in the kernel.
+    The norm of each tap (over all channels) is divided out inside the transform's matrix instead of
+    in the kernel.
     """
     flat = direction.flatten(0, 1)  # (out * in, tap)
     scaled = taps * (size.view(-1) * flat.square().sum(0).rsqrt())
@@ -238,17 +290,24 @@ def _spectrum(taps: Tensor, size: Tensor, direction: Tensor) -> list[Tensor]:
 
 
 @lru_cache(maxsize=8)
-def transforms(tokens: int, device: torch.device, exactness: torch.dtype) -> tuple[Tensor, Tensor, Tensor]:
-    """Real matrices of the discrete Fourier transform that turns the convolution over `tokens` into products per frequency.
+def transforms(
+    tokens: int, device: torch.device, exactness: torch.dtype
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Real matrices of the discrete Fourier transform that turns the convolution over `tokens` into
+    products per frequency.
 
-    there (2 F, tokens) of the tokens, taps (2 F, 128) of a kernel (real parts, then imaginary), back (tokens, 2 F) of their
-    product. A period of tokens + 64 is the shortest in which no tap that counts meets a token of the next period.
+    there (2 F, tokens) of the tokens, taps (2 F, 128) of a kernel (real parts, then imaginary),
+    back (tokens, 2 F) of their product. A period of tokens + 64 is the shortest in which no tap
+    that counts meets a token of the next period.
     """
     period = tokens + TAPS // 2
     with torch.inference_mode(False):
-        frequency = 2 * math.pi / period * torch.arange(period // 2 + 1, dtype=torch.float64)[:, None]
+        frequency = (
+            2 * math.pi / period * torch.arange(period // 2 + 1, dtype=torch.float64)[:, None]
+        )
         at, tap = frequency * torch.arange(tokens), frequency * (torch.arange(TAPS) - TAPS // 2)
-        share = torch.full_like(frequency, 2 / period)  # a frequency stands for its negative too, but for 0 and half the rate
+        # a frequency stands for its negative too, but for 0 and half the rate
+        share = torch.full_like(frequency, 2 / period)
         share[0] /= 2
         if period % 2 == 0:
             share[-1] /= 2
@@ -269,8 +328,11 @@ class Attention(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """The attended tokens, before the skip connection."""
-        maps = (linear(p, x).unflatten(-1, (HEADS, -1)) for p in (self.q_proj, self.k_proj, self.v_proj))
-        q, k, v = (m.transpose(1, 2).contiguous() for m in maps)  # fused attention wants the channels of a head side by side
+        maps = (
+            linear(p, x).unflatten(-1, (HEADS, -1)) for p in (self.q_proj, self.k_proj, self.v_proj)
+        )
+        # fused attention wants the channels of a head side by side
+        q, k, v = (m.transpose(1, 2).contiguous() for m in maps)
         heads = F.scaled_dot_product_attention(q, k, v, dropout_p=DROPOUT if self.training else 0.0)
         return linear(self.out_proj, heads.transpose(1, 2).flatten(2))
 
@@ -302,7 +364,9 @@ class Layer(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Attention, then feed-forward, each added to its input and normed."""
         x = self.layer_norm(x + F.dropout(self.attention(x), DROPOUT, self.training))
-        out: Tensor = self.final_layer_norm(x + F.dropout(self.feed_forward(x), DROPOUT, self.training))
+        out: Tensor = self.final_layer_norm(
+            x + F.dropout(self.feed_forward(x), DROPOUT, self.training)
+        )
         return out
 
 
@@ -316,7 +380,9 @@ class Encoder(nn.Module):
         self.layers = nn.ModuleList(Layer() for _ in range(DEPTH))
 
     def forward(self, x: Tensor) -> Tensor:
-        """The tokens after the last layer; in training each layer is left out of a pass with probability 0.1."""
+        """The tokens after the last layer; in training each layer is left out of a pass with
+        probability 0.1.
+        """
         x = F.dropout(self.layer_norm(x + self.pos_conv_embed(x)), DROPOUT, self.training)
         for layer in self.layers:
             if not self.training or float(torch.rand(())) >= LAYERDROP:
@@ -329,7 +395,8 @@ class HubertEcg(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.masked_spec_embed = nn.Parameter(torch.rand(WIDTH))  # stands for masked tokens in pre-training only
+        # stands for masked tokens in pre-training only
+        self.masked_spec_embed = nn.Parameter(torch.rand(WIDTH))
         self.feature_extractor = FrontEnd()
         self.feature_projection = Projection()
         self.encoder = Encoder()
@@ -338,8 +405,9 @@ class HubertEcg(nn.Module):
     def forward(self, signal: Tensor, measured: Tensor) -> Features:
         """Features of a batch of windows.
 
-        signal (batch, 12, time) float32 at 100 Hz, each lead scaled to [-1, 1], 500 samples for its authors; measured (batch, 12)
-        all True, since the network reads all its rows. Anything else is a ValueError.
+        signal (batch, 12, time) float32 at 100 Hz, each lead scaled to [-1, 1], 500 samples for its
+        authors; measured (batch, 12) all True, since the network reads all its rows. Anything else
+        is a ValueError.
         """
         _refuse(signal, measured)
         tokens = self.feature_extractor(signal.reshape(len(signal), 1, -1))
@@ -356,7 +424,9 @@ class HubertEcg(nn.Module):
 
 
 def build(weights: str | Path | None = None) -> HubertEcg:
-    """The encoder in torch's training mode, with random weights or those of a file or name (see `load.load`)."""
+    """The encoder in torch's training mode, with random weights or those of a file or name (see
+    `load.load`).
+    """
     return loaded(HubertEcg(), weights, CARD)
 
 
@@ -382,5 +452,8 @@ def paper_layers(network: nn.Module, samples: int, leads: int) -> paper_flop.Lay
 def _refuse(signal: Tensor, measured: Tensor) -> None:
     demand_windows("HuBERT-ECG", signal, measured, len(LEADS))
     if signal.shape[1] * signal.shape[2] < SHORTEST:
-        raise ValueError(f"HuBERT-ECG reads windows of {SHORTEST} samples over all leads or more, not 12 x {signal.shape[2]}")
+        raise ValueError(
+            f"HuBERT-ECG reads windows of {SHORTEST} samples over all leads or more, not 12 x "
+            f"{signal.shape[2]}"
+        )
     demand_all("HuBERT-ECG", measured)

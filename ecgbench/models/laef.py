@@ -1,8 +1,10 @@
-"""LAEF: an ECG of any leads as a graph of 0.4 s segments, read by two GATv2 blocks. Our own code after the paper.
+"""LAEF: an ECG of any leads as a graph of 0.4 s segments, read by two GATv2 blocks. Our own code
+after the paper.
 
-Every measured lead is embedded alone by four convolutions, 20 nodes for 5 s at 100 Hz. A node attends to all nodes of its
-lead and to the nodes of the same time step in the other leads. Nothing encodes which lead a node comes from, or when, so
-permuting the leads leaves the pooled feature unchanged, and a lead that was not measured is simply not there.
+Every measured lead is embedded alone by four convolutions, 20 nodes for 5 s at 100 Hz. A node
+attends to all nodes of its lead and to the nodes of the same time step in the other leads. Nothing
+encodes which lead a node comes from, or when, so permuting the leads leaves the pooled feature
+unchanged, and a lead that was not measured is simply not there.
 """
 
 import math
@@ -31,8 +33,9 @@ from ecgbench.weights.load import loaded
 
 WIDTH = 768
 REPAID = 10_000
-"""Windows of 12 leads from which on a compilation repays itself: 11 to 16 s the first time, 3 to 4 s from inductor's cache on
-disk, for some 2 ms a window (two cores, docs/performance.md)."""
+"""Windows of 12 leads from which on a compilation repays itself: 11 to 16 s the first time, 3 to 4
+s from inductor's cache on disk, for some 2 ms a window (two cores, docs/performance.md).
+"""
 
 _FED = InputContract(
     name="paper",
@@ -49,8 +52,14 @@ _FED = InputContract(
 
 CARD = ModelCard(
     title="LAEF",
-    summary="graph attention over the segments of whatever leads were measured, with a convolutional embedder per lead",
-    paper="Coppola, Fiorini, Liò, Savardi and Signoroni, LAEF: A Lead-Agnostic ECG Foundation Model Towards Point-of-Care Diagnostics",
+    summary=(
+        "graph attention over the segments of whatever leads were measured, with a "
+        "convolutional embedder per lead"
+    ),
+    paper=(
+        "Coppola, Fiorini, Liò, Savardi and Signoroni, LAEF: A Lead-Agnostic ECG Foundation "
+        "Model Towards Point-of-Care Diagnostics"
+    ),
     origin="this project",
     licence="MIT",
     parameters=7_104_000,
@@ -64,21 +73,51 @@ CARD = ModelCard(
             file="laef.safetensors",
             url="models/laef/laef.safetensors",
             sha256="9609c3599319b4ea4b03bf7db839c02b0b9d0409f1494d9604d058cec9db76d6",
-            licence="MIT; trained by this project on recordings of PTB-XL (CC BY 4.0); not the paper's checkpoint",
+            licence=(
+                "MIT; trained by this project on recordings of PTB-XL (CC BY 4.0); not the "
+                "paper's checkpoint"
+            ),
         ),
     ),
     objective="codes of masked nodes, first of signal descriptors and then of its own features",
     corpora=("PTB-XL (folds 1-8)",),
     choices={
-        "upstream": "as `paper`, which is its authors'; only a padded LAEF sees a difference (an absent lead is 0 instead of -1)",
-        "scaling": "each lead to [-1, 1] by its own extremes over the whole record, before windows are cut; a constant lead becomes -1",
-        "filter": "band-pass 0.05-47 Hz per lead at the native rate over the whole record, then anti-aliased resampling to 100 Hz",
-        "embedder": "after each convolution (bias, no padding) LayerNorm over the 768 channels of one time step, then exact GELU",
-        "blocks": "x <- Dropout(GELU(LayerNorm(x + GATv2(x)))): identity skip before norm and activation, LayerNorm per node",
-        "attention": "separate source and target maps with bias, output bias, LeakyReLU 0.2, 8 heads of 96 concatenated",
-        "neighbours": "one softmax over the nodes of the lead (itself once) and the nodes of the same time step in the other leads",
-        "dropout": "0.1 on the attention coefficients and 0.1 after the GELU of each block; none in the embedder",
-        "initialisation": "Glorot uniform for maps and score vectors with zero biases; torch's default for the convolutions",
+        "upstream": (
+            "as `paper`, which is its authors'; only a padded LAEF sees a difference (an "
+            "absent lead is 0 instead of -1)"
+        ),
+        "scaling": (
+            "each lead to [-1, 1] by its own extremes over the whole record, before "
+            "windows are cut; a constant lead becomes -1"
+        ),
+        "filter": (
+            "band-pass 0.05-47 Hz per lead at the native rate over the whole record, then "
+            "anti-aliased resampling to 100 Hz"
+        ),
+        "embedder": (
+            "after each convolution (bias, no padding) LayerNorm over the 768 channels of "
+            "one time step, then exact GELU"
+        ),
+        "blocks": (
+            "x <- Dropout(GELU(LayerNorm(x + GATv2(x)))): identity skip before norm and "
+            "activation, LayerNorm per node"
+        ),
+        "attention": (
+            "separate source and target maps with bias, output bias, LeakyReLU 0.2, 8 "
+            "heads of 96 concatenated"
+        ),
+        "neighbours": (
+            "one softmax over the nodes of the lead (itself once) and the nodes of the "
+            "same time step in the other leads"
+        ),
+        "dropout": (
+            "0.1 on the attention coefficients and 0.1 after the GELU of each block; none "
+            "in the embedder"
+        ),
+        "initialisation": (
+            "Glorot uniform for maps and score vectors with zero biases; torch's "
+            "default for the convolutions"
+        ),
         "pooled": "mean over the nodes of block 2",
         "encodings": "none: neither lead nor position is encoded",
         "groups": "early: embedder; late: both GATv2 blocks",
@@ -93,7 +132,9 @@ def gatv2(config: "LaefConfig") -> nn.Module:
 
 @dataclass(frozen=True, kw_only=True)
 class LaefConfig:
-    """Every choice of the network; the defaults are the paper's. BadSetting where it is impossible."""
+    """Every choice of the network; the defaults are the paper's. BadSetting where it is
+    impossible.
+    """
 
     width: int = WIDTH
     heads: int = 8
@@ -106,23 +147,35 @@ class LaefConfig:
     attention: Callable[["LaefConfig"], nn.Module] = gatv2
     """Makes what mixes the nodes in a block: (batch, lead, node, width) -> the same shape.
 
-    Its forward takes `dropped`, see `Block.forward`. One whose maps belong to each node alone may offer
-    `maps(x)` and take what that returned as its second argument.
+    Its forward takes `dropped`, see `Block.forward`. One whose maps belong to each node alone may
+    offer `maps(x)` and take what that returned as its second argument.
     """
     encodings: tuple[Literal["lead", "position"], ...] = ()
-    """What is added to the nodes before the first block: a learned vector of their lead, sines of their place in time."""
+    """What is added to the nodes before the first block: a learned vector of their lead, sines of
+    their place in time.
+    """
 
     def __post_init__(self) -> None:
         after = zip(self.kernels[1:], self.strides[1:])
-        paired = len(self.kernels) == len(self.strides) > 0 and all(s <= k <= 2 * s for k, s in after)
+        paired = len(self.kernels) == len(self.strides) > 0 and all(
+            s <= k <= 2 * s for k, s in after
+        )
         counts = (self.width, self.heads, self.blocks, *self.kernels, *self.strides)
-        if not paired or min(counts) < 1 or self.width % (2 * self.heads) or not 0 <= self.dropout < 1:
+        if (
+            not paired
+            or min(counts) < 1
+            or self.width % (2 * self.heads)
+            or not 0 <= self.dropout < 1
+        ):
             raise BadSetting(
-                f"{self}: width is an even multiple of heads, dropout is below 1, each kernel has its "
+                f"{self}: width is an even multiple of heads, dropout is below 1, each kernel has "
+                f"its "
                 "stride, and behind the first is as long as that or up to twice as long"
             )
         if unknown := sorted({*self.encodings} - {*ENCODINGS}):
-            raise BadSetting(f"encodings {', '.join(unknown)}: choose from {', '.join(ENCODINGS)}, or none")
+            raise BadSetting(
+                f"encodings {', '.join(unknown)}: choose from {', '.join(ENCODINGS)}, or none"
+            )
 
     @property
     def spacing(self) -> int:
@@ -157,7 +210,9 @@ class LeadEncoding(nn.Module):
 
 
 class PositionEncoding(nn.Module):
-    """Sines and cosines of a node's place in time (Vaswani et al., 2017, section 3.5), of any length."""
+    """Sines and cosines of a node's place in time (Vaswani et al., 2017, section 3.5), of any
+    length.
+    """
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -181,16 +236,20 @@ class Block(nn.Module):
         self.attention, self.norm, self.dropout = attention, norm, dropout
 
     def forward(self, x: Tensor, *maps: Tensor, dropped: Tensor | None = None) -> Tensor:
-        """(batch, lead, node, width) -> the same shape; with the attention's maps of x where they are known already.
+        """(batch, lead, node, width) -> the same shape; with the attention's maps of x where they
+        are known already.
 
-        dropped (batch, lead, node, node) bool: the edges within leads that are left out, see `GATv2.forward`.
+        dropped (batch, lead, node, node) bool: the edges within leads that are left out, see
+        `GATv2.forward`.
         """
         attended = self.attention(x, *([maps] if maps else []), dropped=dropped)
         return F.dropout(gelu(self.norm(x + attended)), self.dropout, self.training)
 
 
 class Laef(NodeEncoder):
-    """The network: `net(signal, measured)`, or `embed_leads` once per record and `encode` once per lead setting."""
+    """The network: `net(signal, measured)`, or `embed_leads` once per record and `encode` once per
+    lead setting.
+    """
 
     def __init__(
         self,
@@ -203,7 +262,10 @@ class Laef(NodeEncoder):
         super().__init__()
         self.config, self.width = config, config.width
         self.embedder = embedder or LeadEmbedder(config.width, config.kernels, config.strides)
-        layers = (Block(config.attention(config), nn.LayerNorm(config.width), config.dropout) for _ in range(config.blocks))
+        layers = (
+            Block(config.attention(config), nn.LayerNorm(config.width), config.dropout)
+            for _ in range(config.blocks)
+        )
         self.blocks = nn.ModuleList(layers if blocks is None else blocks)
         self.encodings = nn.ModuleList(ENCODINGS[name](config.width) for name in config.encodings)
         self.depth = len(self.blocks)
@@ -211,8 +273,9 @@ class Laef(NodeEncoder):
     def forward(self, signal: Tensor, measured: Tensor) -> Features:
         """Features of windows, from their measured leads alone.
 
-        signal (batch, lead, time) float32, prepared as the card's contract says; measured (batch, lead) bool, 12 leads or
-        fewer. Rows that are not measured may hold anything, NaN too. BadSetting: a window without a measured lead.
+        signal (batch, lead, time) float32, prepared as the card's contract says; measured (batch,
+        lead) bool, 12 leads or fewer. Rows that are not measured may hold anything, NaN too.
+        BadSetting: a window without a measured lead.
         """
         counts = _counts(signal, measured)
         tokens = self.embed_leads(signal[measured])
@@ -222,15 +285,19 @@ class Laef(NodeEncoder):
         """(..., time) -> (..., node, width): each lead alone, 20 nodes for 500 samples."""
         field = self.config.field
         if signal.shape[-1] < field:
-            raise BadSetting(f"windows of {signal.shape[-1]} samples: one node of LAEF sees {field}; cut windows of 500 (5 s at 100 Hz)")
+            raise BadSetting(
+                f"windows of {signal.shape[-1]} samples: one node of LAEF sees {field}; cut "
+                f"windows of 500 (5 s at 100 Hz)"
+            )
         tokens: Tensor = self.embedder(signal.reshape(-1, signal.shape[-1]))
         return tokens.unflatten(0, signal.shape[:-1]) if signal.dim() > 1 else tokens[0]
 
     def per_lead(self, tokens: Tensor) -> Tensor:
-        """(batch, lead, node, width) -> (batch, lead, node, 3 * width): beside embedded leads the maps of the first block.
+        """(batch, lead, node, width) -> (batch, lead, node, 3 * width): beside embedded leads the
+        maps of the first block.
 
-        They too belong to each lead alone; who encodes a window under several masks computes them once. An attention without
-        maps gets its tokens as they are.
+        They too belong to each lead alone; who encodes a window under several masks computes them
+        once. An attention without maps gets its tokens as they are.
         """
         maps = getattr(self.blocks[0].attention, "maps", None) if self.depth else None
         if maps is None:
@@ -240,7 +307,8 @@ class Laef(NodeEncoder):
         return torch.cat([tokens, *maps(tokens)], -1)
 
     def encode(self, tokens: Tensor, measured: Tensor) -> Features:
-        """Features from embedded leads: tokens (batch, lead, node, width), measured (batch, lead) bool, as in `forward`.
+        """Features from embedded leads: tokens (batch, lead, node, width), measured (batch, lead)
+        bool, as in `forward`.
 
         Or from what `per_lead` made of them.
         """
@@ -249,18 +317,22 @@ class Laef(NodeEncoder):
         return self._encode(chosen if mapped else self._encoded(chosen, measured), counts)
 
     def _encoded(self, tokens: Tensor, measured: Tensor) -> Tensor:
-        """tokens (measured leads of the whole batch, node, width) with the encodings of the config added."""
+        """tokens (measured leads of the whole batch, node, width) with the encodings of the config
+        added.
+        """
         if self.encodings:
             leads = measured.nonzero()[:, 1]
             for encoding in self.encodings:
                 tokens = tokens + encoding(leads, tokens.shape[1])
         return tokens
 
-    def outputs(self, tokens: Tensor, measured: Tensor, blocks: Sequence[int], dropped: Tensor | None = None) -> list[Tensor]:
+    def outputs(
+        self, tokens: Tensor, measured: Tensor, blocks: Sequence[int], dropped: Tensor | None = None
+    ) -> list[Tensor]:
         """As `NodeEncoder.outputs` says; block 0 is the tokens with their encodings.
 
-        Windows with equally many leads are computed together, none is padded, and no block above the highest that is asked.
-        BadSetting: a window without a lead.
+        Windows with equally many leads are computed together, none is padded, and no block above
+        the highest that is asked. BadSetting: a window without a lead.
         """
         counts, tokens = _counts(measured, measured), self._encoded(tokens, measured)
         order = counts.repeat_interleave(counts, output_size=len(tokens)).argsort(stable=True)
@@ -268,14 +340,22 @@ class Laef(NodeEncoder):
         sizes = sorted(windows)
         lengths = [size * windows[size] for size in sizes]
         # index_select: the gradient of an index sorts and sums on a GPU, and here none occurs twice
-        gone = [None] * len(sizes) if dropped is None else dropped.index_select(0, order).split(lengths)
+        gone = (
+            [None] * len(sizes)
+            if dropped is None
+            else dropped.index_select(0, order).split(lengths)
+        )
         parts = zip(tokens.index_select(0, order).split(lengths), sizes, gone)
         groups = [self._outputs(x, size, max(blocks), edges) for x, size, edges in parts]
         back = order.argsort()
-        return [torch.cat([group[block] for group in groups]).index_select(0, back) for block in blocks]
+        return [
+            torch.cat([group[block] for group in groups]).index_select(0, back) for block in blocks
+        ]
 
     def _outputs(self, x: Tensor, size: int, last: int, dropped: Tensor | None) -> list[Tensor]:
-        """Tokens and block outputs up to block `last`, (leads, node, width) each, of windows with `size` leads."""
+        """Tokens and block outputs up to block `last`, (leads, node, width) each, of windows with
+        `size` leads.
+        """
         outputs = [x]
         edges = None if dropped is None else dropped.unflatten(0, (-1, size))
         for block in self.blocks[:last]:
@@ -283,7 +363,9 @@ class Laef(NodeEncoder):
         return outputs
 
     def _encode(self, tokens: Tensor, counts: Tensor) -> Features:
-        """tokens (measured leads of the whole batch, node, width or 3 * width), counts (batch,): how many belong to each window."""
+        """tokens (measured leads of the whole batch, node, width or 3 * width), counts (batch,):
+        how many belong to each window.
+        """
         sizes = sorted(set(counts.tolist()))
         if len(sizes) == 1:
             return self._group(tokens.unflatten(0, (-1, sizes[0])))
@@ -291,11 +373,15 @@ class Laef(NodeEncoder):
         groups = [self._group(tokens[owner == size].unflatten(0, (-1, size))) for size in sizes]
         longest = groups[-1].sequence.shape[1]
         back = counts.argsort(stable=True).argsort()
-        sequence = torch.cat([F.pad(g.sequence, (0, 0, 0, longest - g.sequence.shape[1])) for g in groups])
+        sequence = torch.cat(
+            [F.pad(g.sequence, (0, 0, 0, longest - g.sequence.shape[1])) for g in groups]
+        )
         return Features(sequence[back], torch.cat([g.pooled for g in groups])[back])
 
     def _group(self, x: Tensor) -> Features:
-        """Windows with the same number of leads: (batch, lead, node, width), or 3 * width with the maps of the first block."""
+        """Windows with the same number of leads: (batch, lead, node, width), or 3 * width with the
+        maps of the first block.
+        """
         x, *maps = x.split(self.width, -1)
         for block in self.blocks:
             x, maps = block(x, *maps), []
@@ -304,52 +390,78 @@ class Laef(NodeEncoder):
 
     @staticmethod
     def from_pretrained(where: str | Path = "released", revision: str | None = None) -> "Laef":
-        """LAEF in evaluation mode with weights from anywhere, float32 whatever the file holds; nothing in a file is executed.
+        """LAEF in evaluation mode with weights from anywhere, float32 whatever the file holds;
+        nothing in a file is executed.
 
-        where: a name on the card ("released", which is shipped), the path of a file, a folder that `save_pretrained` wrote, or a
-        repository of the Hugging Face Hub (owner/name; revision: its branch, tag or commit). BadSetting: not there, or it cannot be
-        had. BadWeights: it does not fit.
+        where: a name on the card ("released", which is shipped), the path of a file, a folder that
+        `save_pretrained` wrote, or a repository of the Hugging Face Hub (owner/name; revision: its
+        branch, tag or commit). BadSetting: not there, or it cannot be had. BadWeights: it does not
+        fit.
         """
-        known = where in [*(w.name for w in CARD.weights), "released"] or Path(where).expanduser().is_file()
+        known = (
+            where in [*(w.name for w in CARD.weights), "released"]
+            or Path(where).expanduser().is_file()
+        )
         return build(where if known else hub.file(where, revision, CARD)).eval()
 
     def save_pretrained(self, folder: str | Path) -> None:
-        """Write model.safetensors, config.json and, where none is there, README.md into `folder`. WriteError."""
+        """Write model.safetensors, config.json and, where none is there, README.md into `folder`.
+        WriteError.
+        """
         hub.save_to(Path(folder).expanduser(), self, CARD)
 
-    def push_to_hub(self, repo_id: str, *, private: bool | None = None, token: str | None = None, commit_message: str = "LAEF") -> str:
-        """Write the files of `save_pretrained` into a repository of the Hub (owner/name), made where there is none.
+    def push_to_hub(
+        self,
+        repo_id: str,
+        *,
+        private: bool | None = None,
+        token: str | None = None,
+        commit_message: str = "LAEF",
+    ) -> str:
+        """Write the files of `save_pretrained` into a repository of the Hub (owner/name), made
+        where there is none.
 
-        A model card that stands there stays. Returns the address of the commit. BadSetting: the Hub cannot be reached or refuses.
+        A model card that stands there stays. Returns the address of the commit. BadSetting: the Hub
+        cannot be reached or refuses.
         """
         return hub.push(repo_id, self, CARD, private=private, token=token, message=commit_message)
 
 
 def _counts(rows: Tensor, measured: Tensor) -> Tensor:
-    """Number of measured leads per window (batch,); BadSetting where the shapes disagree or a window has none."""
+    """Number of measured leads per window (batch,); BadSetting where the shapes disagree or a
+    window has none.
+    """
     if measured.dtype != torch.bool or rows.shape[:2] != measured.shape:
         raise BadSetting(
-            f"LAEF received rows of shape {tuple(rows.shape)} with measured {tuple(measured.shape)} {measured.dtype}; "
+            f"LAEF received rows of shape {tuple(rows.shape)} with measured "
+            f"{tuple(measured.shape)} {measured.dtype}; "
             "give (batch, lead, ...) and (batch, lead) bool"
         )
     counts = measured.sum(1)
     if not bool((counts > 0).all()):
         empty = int((counts == 0).sum())
-        raise BadSetting(f"{empty} of {len(counts)} windows have no measured lead; leave them out, LAEF needs at least one")
+        raise BadSetting(
+            f"{empty} of {len(counts)} windows have no measured lead; leave them out, LAEF needs "
+            f"at least one"
+        )
     return counts
 
 
 def build(weights: str | Path | None = None) -> Laef:
-    """LAEF with random weights (torch's generator), or with those of a file (BadSetting, BadWeights: see `load.load`)."""
+    """LAEF with random weights (torch's generator), or with those of a file (BadSetting,
+    BadWeights: see `load.load`).
+    """
     return loaded(Laef(), weights, CARD)
 
 
 def choose_path(network: nn.Module, windows: int) -> str:
-    """Let GATv2 layers run compiled where that repays itself: "compiled" or "eager", the same for the network's whole life.
+    """Let GATv2 layers run compiled where that repays itself: "compiled" or "eager", the same for
+    the network's whole life.
 
-    windows: 12-lead windows the network is going to read. The two differ in the last bits, so it must follow from what is
-    in the key (data and limit), not from the work that is left, or a resumed run would mix them. Networks without GATv2
-    layers, and machines where nothing can be compiled (a warning says why), stay eager.
+    windows: 12-lead windows the network is going to read. The two differ in the last bits, so it
+    must follow from what is in the key (data and limit), not from the work that is left, or a
+    resumed run would mix them. Networks without GATv2 layers, and machines where nothing can be
+    compiled (a warning says why), stay eager.
     """
     layers = [m for m in network.modules() if isinstance(m, GATv2)]
     kernels = (compiled.kernel(m.heads, m.vector.shape[2], m.vector.device.type) for m in layers)
@@ -362,7 +474,9 @@ def choose_path(network: nn.Module, windows: int) -> str:
 def __getattr__(name: str) -> Any:
     """`hasten`, which plug-ins took from here before 0.2."""
     if name == "hasten":
-        warnings.warn("ecgbench.models.laef.hasten is choose_path now", DeprecationWarning, stacklevel=2)
+        warnings.warn(
+            "ecgbench.models.laef.hasten is choose_path now", DeprecationWarning, stacklevel=2
+        )
         return choose_path
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
@@ -378,7 +492,10 @@ def paper_layers(network: Laef, samples: int, leads: int) -> paper_flop.Layout:
 
 
 def reference(network: Laef) -> Laef:
-    """The same network, on the same parameters, by torch's convolutions and torch_geometric's GATv2Conv (extra `graph`)."""
-    blocks = (Block(EdgeListGATv2(block.attention), block.norm, block.dropout) for block in network.blocks)  # type: ignore[arg-type]
+    """The same network, on the same parameters, by torch's convolutions and torch_geometric's
+    GATv2Conv (extra `graph`).
+    """
+    theirs: Any = network.blocks
+    blocks = (Block(EdgeListGATv2(b.attention), b.norm, b.dropout) for b in theirs)
     plain = PlainLeadEmbedder(network.embedder)  # type: ignore[arg-type]
     return Laef(network.config, embedder=plain, blocks=blocks).train(network.training)

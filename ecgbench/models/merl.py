@@ -1,8 +1,9 @@
-"""MERL: a 1-D ResNet18, trained to match ECGs of MIMIC-IV with their reports and with themselves (Liu et al., ICML 2024).
+"""MERL: a 1-D ResNet18, trained to match ECGs of MIMIC-IV with their reports and with themselves
+(Liu et al., ICML 2024).
 
-The ECG encoder `res18_best_encoder.pth` without its `linear`, which its authors never use. There is no max-pool after the stem. Their
-ViT-tiny is here too (`ViTTiny`), for whoever has its weights; the model called `merl` is the ResNet.
-State-dict keys are those of the authors' files.
+The ECG encoder `res18_best_encoder.pth` without its `linear`, which its authors never use. There is
+no max-pool after the stem. Their ViT-tiny is here too (`ViTTiny`), for whoever has its weights; the
+model called `merl` is the ResNet. State-dict keys are those of the authors' files.
 """
 
 from collections.abc import Mapping
@@ -34,7 +35,8 @@ CARD = ModelCard(
     title="MERL",
     summary="1-D ResNet18, pre-trained to align ECGs with their reports",
     paper=(
-        "Liu, Wan, Ouyang, Shah, Bai and Arcucci, Zero-Shot ECG Classification with Multimodal Learning and Test-time Clinical "
+        "Liu, Wan, Ouyang, Shah, Bai and Arcucci, Zero-Shot ECG Classification with Multimodal "
+        "Learning and Test-time Clinical "
         "Knowledge Enhancement, ICML 2024, arXiv:2403.06659"
     ),
     origin="github.com/cheliu-computation/MERL-ICML2024 at 38799b7",
@@ -74,12 +76,20 @@ CARD = ModelCard(
     objective="ECG aligned with its report, and with itself under dropout",
     corpora=("MIMIC-IV-ECG",),
     choices={
-        "lead order": "upstream: aVF before aVL, as in the files that it was trained on. paper: aVL before aVF, as the reference benchmark "
+        "lead order": "upstream: aVF before aVL, as in the files that it was trained on. paper: "
+        "aVL before aVF, as the reference benchmark "
         "feeds it, which exchanges the two for this network",
-        "scaling": "upstream: to [0, 1] by the extremes of all leads that are there, without the authors' rounding to 1/1000. The authors "
-        "do not say what an absent lead is; 0 mV before the scaling would be some value between 0 and 1 that differs from record to record",
-        "short records": "upstream: continued by the last samples; the authors keep 5 s of CPSC2018 and append zeros",
-        "missing samples": "an error, where the authors mean to interpolate and the reference benchmark puts 0",
+        "scaling": "upstream: to [0, 1] by the extremes of all leads that are there, without the "
+        "authors' rounding to 1/1000. The authors "
+        "do not say what an absent lead is; 0 mV before the scaling would be some value between 0 "
+        "and 1 that differs from record to record",
+        "short records": (
+            "upstream: continued by the last samples; the authors keep 5 s of "
+            "CPSC2018 and append zeros"
+        ),
+        "missing samples": (
+            "an error, where the authors mean to interpolate and the reference benchmark puts 0"
+        ),
         "length": "the network takes windows of any length",
         "initialisation": "torch's defaults for convolutions and batch norms",
         "sequence": "output of the last block; the pooled feature is its mean over time",
@@ -93,15 +103,22 @@ class Block(nn.Module):
 
     def __init__(self, channels: int, out: int, stride: int) -> None:
         super().__init__()
-        self.conv1, self.bn1 = nn.Conv1d(channels, out, 3, stride, padding=1, bias=False), nn.BatchNorm1d(out)
+        self.conv1, self.bn1 = (
+            nn.Conv1d(channels, out, 3, stride, padding=1, bias=False),
+            nn.BatchNorm1d(out),
+        )
         self.conv2, self.bn2 = nn.Conv1d(out, out, 3, padding=1, bias=False), nn.BatchNorm1d(out)
         self.shortcut = nn.Sequential()
         if stride > 1 or channels != out:
-            self.shortcut = nn.Sequential(nn.Conv1d(channels, out, 1, stride, bias=False), nn.BatchNorm1d(out))
+            self.shortcut = nn.Sequential(
+                nn.Conv1d(channels, out, 1, stride, bias=False), nn.BatchNorm1d(out)
+            )
         self._folded = tuple(CachedTensors() for _ in range(3))
 
     def forward(self, x: Tensor) -> Tensor:
-        """(batch, channel, time) -> (batch, out, ceil(time / stride)): ReLU of the sum of both branches."""
+        """(batch, channel, time) -> (batch, out, ceil(time / stride)): ReLU of the sum of both
+        branches.
+        """
         first, second, third = self._folded
         h = _relu(normed(self.conv1, self.bn1, first, x))
         h = normed(self.conv2, self.bn2, second, h)
@@ -115,17 +132,23 @@ class ResNet18(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.conv1, self.bn1 = nn.Conv1d(len(LEADS), STEM, 7, stride=2, padding=3, bias=False), nn.BatchNorm1d(STEM)
+        self.conv1, self.bn1 = (
+            nn.Conv1d(len(LEADS), STEM, 7, stride=2, padding=3, bias=False),
+            nn.BatchNorm1d(STEM),
+        )
         widths = (STEM, *(width for width, _ in LAYERS))
         for number, (channels, (out, stride)) in enumerate(zip(widths, LAYERS), 1):
-            self.add_module(f"layer{number}", nn.Sequential(Block(channels, out, stride), Block(out, out, 1)))
+            self.add_module(
+                f"layer{number}", nn.Sequential(Block(channels, out, stride), Block(out, out, 1))
+            )
         self._folded = CachedTensors()
 
     def forward(self, signal: Tensor, measured: Tensor) -> Features:
         """Features of a batch of windows: a token for every 16 samples begun.
 
-        signal (batch, 12, time) float32 at 500 Hz, scaled and ordered as the contract says, of any length. Every row is read, so
-        `measured` (batch, 12) bool must be all True: ValueError otherwise, and for any other number of leads.
+        signal (batch, 12, time) float32 at 500 Hz, scaled and ordered as the contract says, of any
+        length. Every row is read, so `measured` (batch, 12) bool must be all True: ValueError
+        otherwise, and for any other number of leads.
         """
         demand_windows("MERL", signal, measured, len(LEADS))
         demand_all("MERL", measured)
@@ -138,11 +161,17 @@ class ResNet18(nn.Module):
 def normed(conv: nn.Module, norm: nn.Module, folded: CachedTensors, x: Tensor) -> Tensor:
     """Batch norm after a convolution without bias, in memory that nobody else holds.
 
-    Where both are frozen and the statistics are not to move, the norm is one more factor of the weights, which `folded` keeps.
+    Where both are frozen and the statistics are not to move, the norm is one more factor of the
+    weights, which `folded` keeps.
     """
     assert isinstance(conv, nn.Conv1d)
     assert isinstance(norm, nn.BatchNorm1d)
-    if torch.is_grad_enabled() or norm.training or conv.weight.requires_grad or norm.weight.requires_grad:
+    if (
+        torch.is_grad_enabled()
+        or norm.training
+        or conv.weight.requires_grad
+        or norm.weight.requires_grad
+    ):
         out: Tensor = norm(conv(x))
         return out
     gain, shift, mean, variance, batches = statistics(norm)
@@ -156,18 +185,24 @@ def normed(conv: nn.Module, norm: nn.Module, folded: CachedTensors, x: Tensor) -
 
 
 class ViTTiny(nn.Module):
-    """The authors' smaller variant: 100 patches of 0.1 s of all leads, 192 features, windows of 10 s only."""
+    """The authors' smaller variant: 100 patches of 0.1 s of all leads, 192 features, windows of 10
+    s only.
+    """
 
     def __init__(self) -> None:
         super().__init__()
         self.pos_embedding = nn.Parameter(torch.randn(1, VIT_TIME // VIT_PATCH, VIT_WIDTH))
-        self.to_patch_embedding = nn.Conv1d(len(LEADS), VIT_WIDTH, VIT_PATCH, stride=VIT_PATCH, bias=False)
+        self.to_patch_embedding = nn.Conv1d(
+            len(LEADS), VIT_WIDTH, VIT_PATCH, stride=VIT_PATCH, bias=False
+        )
         for i in range(VIT_DEPTH):
             self.add_module(f"block{i}", blocks.Block(VIT_WIDTH, VIT_HEADS, VIT_HIDDEN))
         self.norm = nn.LayerNorm(VIT_WIDTH)
 
     def forward(self, signal: Tensor, measured: Tensor) -> Features:
-        """As `ResNet18.forward`, for signal (batch, 12, 5000); the sequence is what the last block gives, without the final LayerNorm."""
+        """As `ResNet18.forward`, for signal (batch, 12, 5000); the sequence is what the last block
+        gives, without the final LayerNorm.
+        """
         demand_windows("MERL", signal, measured, len(LEADS), VIT_TIME)
         demand_all("MERL", measured)
         x = self.to_patch_embedding(signal).transpose(1, 2) + self.pos_embedding
@@ -177,17 +212,23 @@ class ViTTiny(nn.Module):
 
 
 def _relu(x: Tensor) -> Tensor:
-    """ReLU of an array that nobody else holds, in its own memory: its gradient needs the result only."""
+    """ReLU of an array that nobody else holds, in its own memory: its gradient needs the result
+    only.
+    """
     return F.relu(x, inplace=True)
 
 
 def build(weights: str | Path | None = None) -> ResNet18:
-    """The ResNet in torch's training mode, with random weights or those of a file or name (see `load.load`)."""
+    """The ResNet in torch's training mode, with random weights or those of a file or name (see
+    `load.load`).
+    """
     return loaded(ResNet18(), weights, CARD)
 
 
 def paper_layers(network: nn.Module, samples: int, leads: int) -> paper_flop.Layout:
-    """The layers of the ResNet by the paper's FLOP count; all leads are read whatever is measured."""
+    """The layers of the ResNet by the paper's FLOP count; all leads are read whatever is
+    measured.
+    """
     n = paper_flop.halved(samples)
     layers = [paper_flop.Layer(r"conv1\.weight", n, first=True)]
     for stage in range(1, 1 + len(LAYERS)):
@@ -204,4 +245,8 @@ def parity_key(key: str) -> str | None:
 
 def parity_network(keys: Mapping[str, Any]) -> ResNet18 | ViTTiny:
     """The variant whose entries a parity pack lists."""
-    return ViTTiny() if any(entry["key"] == "pos_embedding" for entry in keys["entries"]) else ResNet18()
+    return (
+        ViTTiny()
+        if any(entry["key"] == "pos_embedding" for entry in keys["entries"])
+        else ResNet18()
+    )

@@ -1,9 +1,11 @@
-"""ST-MEM: a ViT-B over patches of 75 samples that keeps the lead axis (Na et al., ICLR 2024). Encoder only, our own code.
+"""ST-MEM: a ViT-B over patches of 75 samples that keeps the lead axis (Na et al., ICLR 2024).
+Encoder only, our own code.
 
-Each lead is cut into patches of 0.3 s, every patch becomes one token, each lead is framed by two SEP tokens and marked by
-its own lead embedding, and all tokens of all leads attend to one another. A lead that was not measured may arrive as zeros
-(`measured` all True: the ordinary 12-lead network) or not at all: then it has no tokens, which is how its authors meant it.
-State-dict keys are those of the authors' encoder checkpoint.
+Each lead is cut into patches of 0.3 s, every patch becomes one token, each lead is framed by two
+SEP tokens and marked by its own lead embedding, and all tokens of all leads attend to one another.
+A lead that was not measured may arrive as zeros (`measured` all True: the ordinary 12-lead network)
+or not at all: then it has no tokens, which is how its authors meant it. State-dict keys are those
+of the authors' encoder checkpoint.
 """
 
 from collections.abc import Iterator
@@ -26,7 +28,9 @@ MOST_PATCHES = 30
 """Patches of the longest window, 9 s."""
 
 _LICENCE = "CC BY-NC 4.0 (LICENSE file); the README reserves all rights of VUNO Inc."
-_TERMS = "no commercial use, and no redistribution: its authors reserve all rights outside CC BY-NC 4.0"
+_TERMS = (
+    "no commercial use, and no redistribution: its authors reserve all rights outside CC BY-NC 4.0"
+)
 _DECODER = (
     "mask_embedding",
     "decoder_pos_embed",
@@ -39,9 +43,12 @@ _DECODER = (
 
 CARD = ModelCard(
     title="ST-MEM",
-    summary="ViT-B/75 over the patches of all leads, pre-trained by masking patches in time and lead",
+    summary=(
+        "ViT-B/75 over the patches of all leads, pre-trained by masking patches in time and lead"
+    ),
     paper=(
-        "Na, Park, Tae and Joo, Guiding Masked Representation Learning to Capture Spatio-Temporal Relationship of "
+        "Na, Park, Tae and Joo, Guiding Masked Representation Learning to Capture Spatio-Temporal "
+        "Relationship of "
         "Electrocardiogram, ICLR 2024, arXiv:2402.09450"
     ),
     origin="github.com/bakqui/ST-MEM at 69ec702",
@@ -69,7 +76,15 @@ CARD = ModelCard(
     ),
     native=True,
     groups={
-        "early": ("to_patch_embedding.", "sep_embedding", "lead_embeddings.", "pos_embedding", "block0.", "block1.", "block2."),
+        "early": (
+            "to_patch_embedding.",
+            "sep_embedding",
+            "lead_embeddings.",
+            "pos_embedding",
+            "block0.",
+            "block1.",
+            "block2.",
+        ),
         "late": (*(f"block{i}." for i in range(3, DEPTH)), "norm."),
     },
     weights=(
@@ -97,12 +112,24 @@ CARD = ModelCard(
     objective="masked patches of all leads reconstructed, lead by lead",
     corpora=("Chapman-Shaoxing", "Ningbo", "CODE-15"),
     choices={
-        "windows": "upstream: three of 9 s that begin every 0.5 s of a 10 s record, as the authors evaluate; probabilities averaged",
-        "resampling": "paper: polyphase over the record; it and the reference benchmark's (resampy on each crop) differ by 0.9 % of the "
+        "windows": (
+            "upstream: three of 9 s that begin every 0.5 s of a 10 s record, as the "
+            "authors evaluate; probabilities averaged"
+        ),
+        "resampling": "paper: polyphase over the record; it and the reference benchmark's "
+        "(resampy on each crop) differ by 0.9 % of the "
         "signal's rms on 200 PTB-XL records (95th percentile 2.7 %)",
-        "initialisation": "random weights: normal of standard deviation 0.02 for linear maps and embeddings, zero biases",
-        "sequence": "patch tokens before the final LayerNorm; the pooled feature is the LayerNorm of their mean",
-        "groups": "early: patch embedding, SEP, lead embeddings, positions, blocks 0-2; late: the rest",
+        "initialisation": (
+            "random weights: normal of standard deviation 0.02 for linear maps and "
+            "embeddings, zero biases"
+        ),
+        "sequence": (
+            "patch tokens before the final LayerNorm; the pooled feature is the LayerNorm "
+            "of their mean"
+        ),
+        "groups": (
+            "early: patch embedding, SEP, lead embeddings, positions, blocks 0-2; late: the rest"
+        ),
     },
 )
 
@@ -115,7 +142,9 @@ class StMem(nn.Module):
         self.pos_embedding = nn.Parameter(position_table())
         self.sep_embedding = nn.Parameter(torch.empty(WIDTH))
         self.lead_embeddings = nn.ParameterList([nn.Parameter(torch.empty(WIDTH)) for _ in LEADS])
-        self.to_patch_embedding = nn.ModuleDict({"1": nn.LayerNorm(PATCH), "2": nn.Linear(PATCH, WIDTH), "3": nn.LayerNorm(WIDTH)})
+        self.to_patch_embedding = nn.ModuleDict(
+            {"1": nn.LayerNorm(PATCH), "2": nn.Linear(PATCH, WIDTH), "3": nn.LayerNorm(WIDTH)}
+        )
         for i in range(DEPTH):
             self.add_module(f"block{i}", Block(WIDTH, HEADS, HIDDEN))
         self.norm = nn.LayerNorm(WIDTH)
@@ -124,8 +153,9 @@ class StMem(nn.Module):
     def forward(self, signal: Tensor, measured: Tensor) -> Features:
         """Features of a batch of windows.
 
-        signal (batch, 12, time) float32, mV at 250 Hz, time a multiple of 75 and at most 2250; rows that `measured`
-        (batch, 12) bool leaves out are never read and may hold NaN. Any other length, or a window without a measured lead, is a ValueError.
+        signal (batch, 12, time) float32, mV at 250 Hz, time a multiple of 75 and at most 2250; rows
+        that `measured` (batch, 12) bool leaves out are never read and may hold NaN. Any other
+        length, or a window without a measured lead, is a ValueError.
         """
         _refuse(signal, measured)
         if bool(measured.all()):
@@ -148,7 +178,9 @@ class StMem(nn.Module):
         return Features(sequence, pooled)
 
     def _encode(self, signal: Tensor, lead: Tensor) -> Features:
-        """signal (batch, c, time) of present leads only, lead (batch or 1, c, 768) their embeddings."""
+        """signal (batch, c, time) of present leads only, lead (batch or 1, c, 768) their
+        embeddings.
+        """
         batch, c, time = signal.shape
         x = self._tokens(signal, lead)
         for block in self._blocks():
@@ -163,7 +195,8 @@ class StMem(nn.Module):
         embed = self.to_patch_embedding
         x = embed["3"](embed["2"](embed["1"](signal.reshape(batch, c, n, PATCH))))
         x = x + self.pos_embedding[0, 1 : n + 1]
-        left, right = self.sep_embedding + self.pos_embedding[0, [0, -1]]  # the last row whatever n is
+        # the last row whatever n is
+        left, right = self.sep_embedding + self.pos_embedding[0, [0, -1]]
         ends = [end.expand(batch, c, 1, WIDTH) for end in (left, right)]
         x = torch.cat([ends[0], x, ends[1]], 2) + lead[:, :, None]
         return x.view(batch, c * (n + 2), WIDTH)
@@ -184,16 +217,22 @@ class StMem(nn.Module):
 
 
 def position_table() -> Tensor:
-    """(1, 32, 768): row p + 1 is [sin(p w_k) | cos(p w_k)], w_k = 10000^(-k/384); the rows of the SEP tokens (first and last) are 0."""
+    """(1, 32, 768): row p + 1 is [sin(p w_k) | cos(p w_k)], w_k = 10000^(-k/384); the rows of the
+    SEP tokens (first and last) are 0.
+    """
     half = WIDTH // 2
-    angle = torch.arange(MOST_PATCHES, dtype=torch.float64)[:, None] * 10000.0 ** (-torch.arange(half, dtype=torch.float64) / half)
+    angle = torch.arange(MOST_PATCHES, dtype=torch.float64)[:, None] * 10000.0 ** (
+        -torch.arange(half, dtype=torch.float64) / half
+    )
     table = torch.zeros(1, MOST_PATCHES + 2, WIDTH)
     table[0, 1:-1] = torch.cat([angle.sin(), angle.cos()], 1).float()
     return table
 
 
 def build(weights: str | Path | None = None) -> StMem:
-    """The encoder in torch's training mode, with random weights or those of a file or name (see `load.load`)."""
+    """The encoder in torch's training mode, with random weights or those of a file or name (see
+    `load.load`).
+    """
     return loaded(StMem(), weights, CARD)
 
 
@@ -215,5 +254,8 @@ def _refuse(signal: Tensor, measured: Tensor) -> None:
     demand_windows("ST-MEM", signal, measured, len(LEADS))
     time = signal.shape[2]
     if time % PATCH or time > MOST_PATCHES * PATCH:
-        raise ValueError(f"ST-MEM reads windows of a multiple of {PATCH} samples, at most {MOST_PATCHES * PATCH}, not {time}")
+        raise ValueError(
+            f"ST-MEM reads windows of a multiple of {PATCH} samples, at most "
+            f"{MOST_PATCHES * PATCH}, not {time}"
+        )
     demand_some("ST-MEM", measured)

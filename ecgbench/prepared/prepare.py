@@ -1,7 +1,9 @@
-"""From files as published to the prepared store: every recording is read once, checked, and kept or quarantined.
+"""From files as published to the prepared store: every recording is read once, checked, and kept or
+quarantined.
 
-A copy is written in a folder of its own that is renamed at the end, under a lock that dies with its process: a killed
-attempt leaves nothing that counts, and of two processes the second waits and finds the work done.
+A copy is written in a folder of its own that is renamed at the end, under a lock that dies with its
+process: a killed attempt leaves nothing that counts, and of two processes the second waits and
+finds the work done.
 """
 
 import shutil
@@ -31,11 +33,13 @@ Progress = Callable[[int, int], None]
 """Called with (records done, records in all)."""
 
 
-def prepare(name: str, data: Path | None, prepared: Path | None, progress: Progress | None = None) -> Prepared:
+def prepare(
+    name: str, data: Path | None, prepared: Path | None, progress: Progress | None = None
+) -> Prepared:
     """The prepared copy of what is under `data`; made now if there is none that matches.
 
-    Records that cannot be trusted are quarantined with a reason. MissingData when the dataset is not there, or when more
-    than 0.5 % of its records (and more than 5) are lost.
+    Records that cannot be trusted are quarantined with a reason. MissingData when the dataset is
+    not there, or when more than 0.5 % of its records (and more than 5) are lost.
     """
     source = Source.of(name, data)
     folder = source.folder(where(prepared, data))
@@ -47,16 +51,25 @@ def prepare(name: str, data: Path | None, prepared: Path | None, progress: Progr
 
 
 def find(name: str, data: Path | None, prepared: Path | None) -> Prepared:
-    """The prepared copy that matches the files under `data`; MissingData when there is none (nothing is prepared)."""
+    """The prepared copy that matches the files under `data`; MissingData when there is none
+    (nothing is prepared).
+    """
     source = Source.of(name, data)
     folder = source.folder(where(prepared, data))
     if not (folder / "meta.json").is_file():
-        raise MissingData(f"{source.name}: no prepared copy of these files in {folder.parent}; run: {command(source.name, data)}")
+        raise MissingData(
+            f"{source.name}: no prepared copy of these files in {folder.parent}; run: "
+            f"{command(source.name, data)}"
+        )
     return opened(source, folder)
 
 
-def state(name: str, data: Path | None, prepared: Path | None) -> Literal["ready", "downloaded", "absent"]:
-    """Whether a dataset is prepared, only downloaded, or not there; no signal is read and nothing is written."""
+def state(
+    name: str, data: Path | None, prepared: Path | None
+) -> Literal["ready", "downloaded", "absent"]:
+    """Whether a dataset is prepared, only downloaded, or not there; no signal is read and nothing
+    is written.
+    """
     try:
         root_of(resolve(name), get(name).CARD, data)
     except MissingData:
@@ -85,16 +98,30 @@ def _make(source: Source, folder: Path, progress: Progress | None) -> None:
 
 
 def _fill(source: Source, work: Path, progress: Progress | None) -> None:
-    """Everything a prepared copy holds, durably in `work`; the signals pass through one at a time."""
+    """Everything a prepared copy holds, durably in `work`; the signals pass through one at a
+    time.
+    """
     kept = _Kept()
     put(work / "signal.i16", lambda out: _signals(source, kept, out, progress))
     if len(kept.units) != 1:
-        raise BadRecord(f"{source.name}: signals in {' and '.join(sorted(kept.units)) or 'no unit'}; all records need the same one")
+        raise BadRecord(
+            f"{source.name}: signals in {' and '.join(sorted(kept.units)) or 'no unit'}; all "
+            f"records need the same one"
+        )
     index = source.index.merge(kept.table(), on="record", how="inner", validate="one_to_one")
-    meta = {"dataset": source.name, "digest": digest(index), "unit": kept.units.pop(), "layout": LAYOUT, "ecgbench": __version__}
+    meta = {
+        "dataset": source.name,
+        "digest": digest(index),
+        "unit": kept.units.pop(),
+        "layout": LAYOUT,
+        "ecgbench": __version__,
+    }
     put(work / "gain.npy", as_npy(np.array(kept.gains, "<f4")))
     put(work / "index.parquet", as_parquet(index))
-    put(work / "quarantined.parquet", as_parquet(pd.DataFrame(kept.lost, columns=["record", "reason"], dtype="str")))
+    put(
+        work / "quarantined.parquet",
+        as_parquet(pd.DataFrame(kept.lost, columns=["record", "reason"], dtype="str")),
+    )
     put(work / "meta.json", as_json(meta))
 
 
@@ -106,7 +133,11 @@ def _signals(source: Source, kept: "_Kept", out: BinaryIO, progress: Progress | 
         try:
             steps = kept.add(record, _read(source, row))
         except (BadRecord, OSError) as error:
-            reason = f"cannot be read ({error.strerror})" if isinstance(error, OSError) else str(error).removeprefix(f"{record}: ")
+            reason = (
+                f"cannot be read ({error.strerror})"
+                if isinstance(error, OSError)
+                else str(error).removeprefix(f"{record}: ")
+            )
             kept.lost.append((record, reason))
             _stop_if_too_many(source, kept.lost, total)
         else:
@@ -116,17 +147,24 @@ def _signals(source: Source, kept: "_Kept", out: BinaryIO, progress: Progress | 
 
 
 def _read(source: Source, row: dict[str, Any]) -> Recording:
-    """One recording. BadRecord and OSError cost the record alone, all else that its plug-in does is BadSetting."""
+    """One recording. BadRecord and OSError cost the record alone, all else that its plug-in does is
+    BadSetting.
+    """
     with ROOM.calling(source.name, OSError):
         recording = source.module.read(source.root, row)
     if not isinstance(recording, Recording):
-        raise BadSetting(f"dataset {source.name!r}: its read() gives a {type(recording).__name__} where a Recording belongs")
+        raise BadSetting(
+            f"dataset {source.name!r}: its read() gives a {type(recording).__name__} where a "
+            f"Recording belongs"
+        )
     return recording.clinical()
 
 
 @dataclass
 class _Kept:
-    """Facts of the records that were kept, and why others were lost; the signals themselves are on disk already."""
+    """Facts of the records that were kept, and why others were lost; the signals themselves are on
+    disk already.
+    """
 
     rows: list[tuple[str, int, float, str, str]] = field(default_factory=list)
     gains: list[np.ndarray] = field(default_factory=list)
@@ -136,7 +174,15 @@ class _Kept:
     def add(self, record: str, recording: Recording) -> bytes:
         """Notes one recording and returns what is to be stored of it."""
         steps, gain = encode(recording)
-        self.rows.append((record, steps.shape[1], recording.fs, "+".join(recording.flat()), sha256(steps, gain, recording.fs)))
+        self.rows.append(
+            (
+                record,
+                steps.shape[1],
+                recording.fs,
+                "+".join(recording.flat()),
+                sha256(steps, gain, recording.fs),
+            )
+        )
         self.gains.append(gain)
         self.units.add(recording.unit)
         return steps.tobytes()
@@ -150,8 +196,10 @@ def _stop_if_too_many(source: Source, lost: list[tuple[str, str]], total: int) -
         return
     reasons = "; ".join(f"{record}: {reason}" for record, reason in lost[:3])
     raise MissingData(
-        f"{source.name}: {len(lost)} of {total} records in {source.root} cannot be used, more than {LOST_COUNT} and more than "
-        f"{LOST_SHARE:.1%}, so nothing was prepared; {reasons}; ... Mend the files, then: {command(source.name, None)}"
+        f"{source.name}: {len(lost)} of {total} records in {source.root} cannot be used, more "
+        f"than {LOST_COUNT} and more than "
+        f"{LOST_SHARE:.1%}, so nothing was prepared; {reasons}; ... Mend the files, then: "
+        f"{command(source.name, None)}"
     )
 
 
@@ -163,5 +211,7 @@ def _locked(home: Path) -> Iterator[None]:
             stack.enter_context(locked(home))
         except WriteError as error:
             reason = str(error).partition(";")[0]
-            raise BadSetting(f"{reason}; choose another place with --prepared DIR or ECGBENCH_PREPARED=DIR") from None
+            raise BadSetting(
+                f"{reason}; choose another place with --prepared DIR or ECGBENCH_PREPARED=DIR"
+            ) from None
         yield

@@ -18,12 +18,15 @@ from ecgbench.datasets import ROOM, get, resolve
 from ecgbench.errors import BadRecord, BadSetting, MissingData
 
 LAYOUT = 2
-"""Raised by hand when reading, checking or storing changes: every prepared copy is then made anew."""
+"""Raised by hand when reading, checking or storing changes: every prepared copy is then made
+anew.
+"""
 
 
 def where(prepared: Path | None, data: Path | None) -> Path:
-    """The folder of prepared copies: `prepared`, else ECGBENCH_PREPARED, else DATA/prepared if it can be written, else the
-    user's cache folder."""
+    """The folder of prepared copies: `prepared`, else ECGBENCH_PREPARED, else DATA/prepared if it
+    can be written, else the user's cache folder.
+    """
     named = prepared or os.environ.get("ECGBENCH_PREPARED")
     if named:
         return Path(named)
@@ -42,21 +45,25 @@ def data_folder(data: Path | None) -> Path | None:
 
 
 def root_of(name: str, card: DatasetCard, data: Path | None) -> Path | None:
-    """The dataset's folder among the downloads, None where its data are generated; MissingData when it is not there."""
+    """The dataset's folder among the downloads, None where its data are generated; MissingData when
+    it is not there.
+    """
     if not card.folder:
         return None
     downloads = data_folder(data)
     fetch = f"download {card.title} {card.version} from {card.url}"
     if downloads is None:
         raise MissingData(
-            f"{name}: no data folder is set; {fetch} into DIR/{card.folder}, set --data DIR or ECGBENCH_DATA=DIR, "
+            f"{name}: no data folder is set; {fetch} into DIR/{card.folder}, set --data DIR or "
+            f"ECGBENCH_DATA=DIR, "
             f"then: {command(name, None)}"
         )
     root = downloads / card.folder
     lacking = [f for f in card.index_files if not (root / f).is_file()]
     if lacking:
         raise MissingData(
-            f"{name}: {', '.join(lacking)} not found in {root} (set by --data or ECGBENCH_DATA); {fetch} into that folder, "
+            f"{name}: {', '.join(lacking)} not found in {root} (set by --data or ECGBENCH_DATA); "
+            f"{fetch} into that folder, "
             f"then: {command(name, downloads)}"
         )
     return root
@@ -82,13 +89,16 @@ class Source:
 
     @classmethod
     def of(cls, name: str, data: Path | None) -> "Source":
-        """The dataset called `name` under `data`; MissingData or BadRecord when no result may rest on it."""
+        """The dataset called `name` under `data`; MissingData or BadRecord when no result may rest
+        on it.
+        """
         name, module = resolve(name), get(name)
         root = root_of(name, module.CARD, data)
         with ROOM.calling(name):
             index = module.index(root)
         check(name, module.CARD, index)
-        # by record: features are addressed by position, and the order of lines in a CSV must not move a number
+        # by record: features are addressed by position, and the order of lines in a CSV must not
+        # move a number
         return cls(name, module, root, index.sort_values("record", ignore_index=True))
 
     def folder(self, home: Path) -> Path:
@@ -96,7 +106,9 @@ class Source:
         return home / self.name / self._fingerprint()[:16]
 
     def _fingerprint(self) -> str:
-        """sha256 of card, index files, and path, size and time of every record file, relative to the root."""
+        """sha256 of card, index files, and path, size and time of every record file, relative to
+        the root.
+        """
         card = self.module.CARD
         total = hashlib.sha256(canonical([LAYOUT, facts(card)]))
         # LAYOUT knows nothing of a plug-in from outside, nor of data that are made by code
@@ -113,14 +125,26 @@ class Source:
 def _sources(module: ModuleType) -> list[Path]:
     """The plug-in's file, and those beside it or in its own package that it imports from."""
     own = Path(str(module.__file__))
-    names = {str(getattr(v, "__module__", None) or getattr(v, "__name__", "")) for v in vars(module).values()}
-    files = {n: Path(str(sys.modules[n].__file__)) for n in names if getattr(sys.modules.get(n), "__file__", None)}
+    names = {
+        str(getattr(v, "__module__", None) or getattr(v, "__name__", ""))
+        for v in vars(module).values()
+    }
+    files = {
+        n: Path(str(sys.modules[n].__file__))
+        for n in names
+        if getattr(sys.modules.get(n), "__file__", None)
+    }
     package = module.__name__.partition(".")[0]
-    return sorted({own} | {f for n, f in files.items() if f.parent == own.parent or n.startswith(f"{package}.")})
+    return sorted(
+        {own}
+        | {f for n, f in files.items() if f.parent == own.parent or n.startswith(f"{package}.")}
+    )
 
 
 def _record_files(root: Path, paths: Iterable[str]) -> list[tuple[str, int, int]]:
-    """(relative path, size, mtime in ns) of the files that records name, with or without their suffix; sorted."""
+    """(relative path, size, mtime in ns) of the files that records name, with or without their
+    suffix; sorted.
+    """
     wanted, states = set(paths), []
     for folder in sorted({p.rpartition("/")[0] for p in wanted}):
         if not (root / folder).is_dir():
@@ -134,24 +158,43 @@ def _record_files(root: Path, paths: Iterable[str]) -> list[tuple[str, int, int]
 
 
 def rows(index: pd.DataFrame) -> Iterator[dict[str, Any]]:
-    """The rows of an index one after the other, as a dataset's `read` receives them: column -> value."""
+    """The rows of an index one after the other, as a dataset's `read` receives them: column ->
+    value.
+    """
     columns = [str(c) for c in index.columns]
     for values in index.itertuples(index=False, name=None):
         yield dict(zip(columns, values))
 
 
 def check(name: str, card: DatasetCard, index: pd.DataFrame) -> None:
-    """Refuses an index that no result may rest on; BadRecord says what is wrong, BadSetting where it is no table."""
+    """Refuses an index that no result may rest on; BadRecord says what is wrong, BadSetting where
+    it is no table.
+    """
     if not isinstance(index, pd.DataFrame):
-        raise BadSetting(f"dataset {name!r}: its index() gives a {type(index).__name__} where a pandas.DataFrame belongs")
-    columns = ["record", "patient", "split", *(["path"] if card.folder else []), *(c for t in card.tasks for c in t.columns)]
+        raise BadSetting(
+            f"dataset {name!r}: its index() gives a {type(index).__name__} where a "
+            f"pandas.DataFrame belongs"
+        )
+    columns = [
+        "record",
+        "patient",
+        "split",
+        *(["path"] if card.folder else []),
+        *(c for t in card.tasks for c in t.columns),
+    ]
     lacking = [c for c in columns if c not in index.columns]
     if lacking:
         raise BadRecord(f"{name}: its index lacks the column {', '.join(lacking[:5])}")
     if index["record"].duplicated().any():
-        raise BadRecord(f"{name}: record {index.loc[index['record'].duplicated(), 'record'].iloc[0]} is there twice in its index")
+        raise BadRecord(
+            f"{name}: record {index.loc[index['record'].duplicated(), 'record'].iloc[0]} is there "
+            f"twice in its index"
+        )
     if not index["split"].isin(["train", "val", "test"]).all():
-        raise BadRecord(f"{name}: splits are train, val and test; its index has {', '.join(sorted(set(map(str, index['split']))))}")
+        raise BadRecord(
+            f"{name}: splits are train, val and test; its index has "
+            f"{', '.join(sorted(set(map(str, index['split']))))}"
+        )
     labels = [c for c in index.columns if ":" in c]
     if not index[labels].isin([0, 1]).all(axis=None):
         raise BadRecord(f"{name}: a label column of its index holds something else than 0 and 1")

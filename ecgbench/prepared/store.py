@@ -1,13 +1,16 @@
-"""The prepared store: a dataset's recordings once checked, as one flat file of integers that reads fast.
+"""The prepared store: a dataset's recordings once checked, as one flat file of integers that reads
+fast.
 
-    <prepared>/<dataset>/<fingerprint>/signal.i16           (lead, time) of each record, one after the other, little endian
-                                       gain.npy             (record, 12) float32, steps per unit: signal = integer / gain
-                                       index.parquet        the dataset's index + samples, fs (Hz), flat, sha256
-                                       quarantined.parquet  record, reason
-                                       meta.json            digest, unit, versions
+    <prepared>/<dataset>/<fingerprint>/signal.i16           (lead, time) of each record, one after
+    the other, little endian
+                                       gain.npy             (record, 12) float32, steps per unit:
+                                       signal = integer / gain index.parquet        the dataset's
+                                       index + samples, fs (Hz), flat, sha256 quarantined.parquet
+                                       record, reason meta.json            digest, unit, versions
 
-The *fingerprint* shows whether the files on disk are those that were prepared (sizes and times, nothing is read). The
-*digest* covers what was found in them and enters the key of every result: it does not depend on times, paths or machines.
+The *fingerprint* shows whether the files on disk are those that were prepared (sizes and times,
+nothing is read). The *digest* covers what was found in them and enters the key of every result: it
+does not depend on times, paths or machines.
 """
 
 import hashlib
@@ -42,8 +45,10 @@ class Prepared:
     unit: str
     """Unit of the signals: "mV" or "standardised"."""
     index: pd.DataFrame
-    """The dataset's index (record, patient, split, label columns ...) plus `samples` (per lead), `fs` (Hz), `flat` (leads
-    without variation: "V2+V4" or "") and `sha256` (of what is stored), without the quarantined records."""
+    """The dataset's index (record, patient, split, label columns ...) plus `samples` (per lead),
+    `fs` (Hz), `flat` (leads without variation: "V2+V4" or "") and `sha256` (of what is stored),
+    without the quarantined records.
+    """
     quarantined: pd.DataFrame
     """record, reason."""
 
@@ -63,7 +68,9 @@ class Prepared:
 
     @cached_property
     def _gains(self) -> np.ndarray:
-        """(record, 12) float32; numpy's own format and nothing else, for np.load would open archives too."""
+        """(record, 12) float32; numpy's own format and nothing else, for np.load would open
+        archives too.
+        """
         try:
             with (self.folder / "gain.npy").open("rb") as file:
                 gains = np.asarray(np.lib.format.read_array(file, allow_pickle=False))
@@ -76,7 +83,10 @@ class Prepared:
     def row(self, record: str) -> int:
         """Row of a record in the index; BadSetting when it is not there."""
         if record not in self.rows:
-            raise BadSetting(f"{self.name}: no prepared record {record!r} among {len(self.rows)}; see `ecgbench data verify {self.name}`")
+            raise BadSetting(
+                f"{self.name}: no prepared record {record!r} among {len(self.rows)}; see "
+                f"`ecgbench data verify {self.name}`"
+            )
         return self.rows[record]
 
     def stored(self, record: str) -> tuple[np.ndarray, np.ndarray]:
@@ -90,11 +100,20 @@ class Prepared:
         return steps.reshape(len(LEADS), -1), self._gains[row]
 
     def recording(self, record: str) -> Recording:
-        """One record in `unit`, twelve leads in clinical order, exactly as the dataset's reader gave it."""
+        """One record in `unit`, twelve leads in clinical order, exactly as the dataset's reader
+        gave it.
+        """
         steps, gain = self.stored(record)
         row = self.index.iloc[self.row(record)]
         signal = steps / gain[:, None]
-        return Recording(signal=signal, unit=self.unit, leads=LEADS, fs=float(row["fs"]), record=record, patient=str(row["patient"]))
+        return Recording(
+            signal=signal,
+            unit=self.unit,
+            leads=LEADS,
+            fs=float(row["fs"]),
+            record=record,
+            patient=str(row["patient"]),
+        )
 
 
 def opened(source: Source, folder: Path) -> Prepared:
@@ -121,18 +140,24 @@ def opened(source: Source, folder: Path) -> Prepared:
 
 def damaged(name: str, folder: Path) -> MissingData:
     """The error of a prepared copy that is not as it was written."""
-    return MissingData(f"{name}: the prepared copy in {folder} is damaged; delete that folder, then: {command(name, None)}")
+    return MissingData(
+        f"{name}: the prepared copy in {folder} is damaged; delete that folder, then: "
+        f"{command(name, None)}"
+    )
 
 
 def encode(recording: Recording) -> tuple[np.ndarray, np.ndarray]:
     """(12, time) int16 and (12,) float32 gain such that integer / gain restores the signal.
 
-    Exactly, where it is a whole number of thousandths of its unit that fits 16 bits (PTB-XL: steps of 1 uV). A lead for
-    which this does not hold is spread over the 16 bits, which is within 1/65534 of its largest value.
+    Exactly, where it is a whole number of thousandths of its unit that fits 16 bits (PTB-XL: steps
+    of 1 uV). A lead for which this does not hold is spread over the 16 bits, which is within
+    1/65534 of its largest value.
     """
     exact = recording.signal.astype(np.float64)
     steps = np.rint(exact * STEPS)
-    fits = (np.abs(steps) < 2**15).all(axis=1) & ((steps / STEPS).astype(np.float32) == recording.signal).all(axis=1)
+    fits = (np.abs(steps) < 2**15).all(axis=1) & (
+        (steps / STEPS).astype(np.float32) == recording.signal
+    ).all(axis=1)
     gain = np.full(len(exact), STEPS, np.float32)
     gain[~fits] = (2**15 - 1) / np.abs(exact[~fits]).max(axis=1)
     steps[~fits] = np.clip(np.rint(exact[~fits] * gain[~fits, None]), 1 - 2**15, 2**15 - 1)
@@ -141,14 +166,21 @@ def encode(recording: Recording) -> tuple[np.ndarray, np.ndarray]:
 
 def sha256(steps: np.ndarray, gain: np.ndarray, fs: float) -> str:
     """Of one record as stored: rate, gains and samples."""
-    return hashlib.sha256(canonical(float(fs)) + gain.astype("<f4").tobytes() + steps.astype("<i2").tobytes()).hexdigest()
+    return hashlib.sha256(
+        canonical(float(fs)) + gain.astype("<f4").tobytes() + steps.astype("<i2").tobytes()
+    ).hexdigest()
 
 
 def digest(index: pd.DataFrame) -> str:
-    """sha256 over (record, hash of its signal, patient, split, labels) of all records in sorted order."""
+    """sha256 over (record, hash of its signal, patient, split, labels) of all records in sorted
+    order.
+    """
     labels = [c for c in index.columns if ":" in c]
     ordered = index.sort_values("record")
     total = hashlib.sha256(canonical(labels))
-    for row, hot in zip(ordered[["record", "sha256", "patient", "split"]].itertuples(index=False), ordered[labels].to_numpy(np.int8)):
+    for row, hot in zip(
+        ordered[["record", "sha256", "patient", "split"]].itertuples(index=False),
+        ordered[labels].to_numpy(np.int8),
+    ):
         total.update(canonical([str(v) for v in row]) + hot.tobytes())
     return total.hexdigest()

@@ -1,4 +1,6 @@
-"""Which records of a dataset a run uses: all of them, or a seeded selection of `--limit N` in the proportion of the splits."""
+"""Which records of a dataset a run uses: all of them, or a seeded selection of `--limit N` in the
+proportion of the splits.
+"""
 
 import hashlib
 import json
@@ -23,13 +25,24 @@ class Selection:
 
     @cached_property
     def index(self) -> pd.DataFrame:
-        """Rows of the prepared index that are used; its own row numbers are the positions in the prepared copy."""
+        """Rows of the prepared index that are used; its own row numbers are the positions in the
+        prepared copy.
+        """
         index = self.prepared.index
         if self.limit is None or self.limit >= len(index):
             return index
-        labels = [c for t in sorted(self.prepared.card.tasks, key=lambda t: len(t.labels)) for c in t.columns]
-        quotas = quotas_of({str(s): int(n) for s, n in index["split"].value_counts().items()}, self.limit)
-        chosen = [_choose(index[index["split"] == s], labels, q, rng("limit", self.prepared.name, s)) for s, q in quotas.items()]
+        labels = [
+            c
+            for t in sorted(self.prepared.card.tasks, key=lambda t: len(t.labels))
+            for c in t.columns
+        ]
+        quotas = quotas_of(
+            {str(s): int(n) for s, n in index["split"].value_counts().items()}, self.limit
+        )
+        chosen = [
+            _choose(index[index["split"] == s], labels, q, rng("limit", self.prepared.name, s))
+            for s, q in quotas.items()
+        ]
         return index.loc[sorted(np.concatenate(chosen))]
 
     def of(self, split: str) -> pd.DataFrame:
@@ -77,8 +90,12 @@ def quotas_of(sizes: dict[str, int], limit: int) -> dict[str, int]:
     return quotas
 
 
-def _choose(split: pd.DataFrame, labels: list[str], quota: int, generator: np.random.Generator) -> np.ndarray:
-    """Row numbers of `quota` records: first a positive and a negative of every label (tasks with few labels first), then at random."""
+def _choose(
+    split: pd.DataFrame, labels: list[str], quota: int, generator: np.random.Generator
+) -> np.ndarray:
+    """Row numbers of `quota` records: first a positive and a negative of every label (tasks with
+    few labels first), then at random.
+    """
     order = split.index.to_numpy()[generator.permutation(len(split))]
     values = split.loc[order, labels].to_numpy()
     chosen: list[int] = []

@@ -1,4 +1,6 @@
-"""Whether a prepared copy still holds what the published files say: both are read again and compared by sha256."""
+"""Whether a prepared copy still holds what the published files say: both are read again and
+compared by sha256.
+"""
 
 from pathlib import Path
 from typing import Any
@@ -10,14 +12,22 @@ from ecgbench.prepared.source import root_of, rows
 from ecgbench.prepared.store import digest, encode, sha256
 
 
-def verify(name: str, data: Path | None, prepared: Path | None, progress: Progress | None = None) -> list[tuple[str, str]]:
-    """Problems as (record, reason), none when all is well; MissingData when no prepared copy matches the files.
+def verify(
+    name: str, data: Path | None, prepared: Path | None, progress: Progress | None = None
+) -> list[tuple[str, str]]:
+    """Problems as (record, reason), none when all is well; MissingData when no prepared copy
+    matches the files.
 
-    Quarantined records are no problem here: they are not in the copy, and `Prepared.quarantined` lists them.
+    Quarantined records are no problem here: they are not in the copy, and `Prepared.quarantined`
+    lists them.
     """
     copy = find(name, data, prepared)
     root = root_of(copy.name, copy.card, data)
-    problems = [] if digest(copy.index) == copy.digest else [("index", "the prepared index is not the one that was written")]
+    problems = (
+        []
+        if digest(copy.index) == copy.digest
+        else [("index", "the prepared index is not the one that was written")]
+    )
     total = len(copy.index)
     for done, row in enumerate(rows(copy.index), 1):
         reason = _stored(copy, row) or _native(copy, root, row)
@@ -31,7 +41,9 @@ def verify(name: str, data: Path | None, prepared: Path | None, progress: Progre
 def _stored(copy: Prepared, row: dict[str, Any]) -> str | None:
     if sha256(*copy.stored(row["record"]), row["fs"]) == row["sha256"]:
         return None
-    return f"the prepared signal differs from what was written; delete {copy.folder} and prepare again"
+    return (
+        f"the prepared signal differs from what was written; delete {copy.folder} and prepare again"
+    )
 
 
 def _native(copy: Prepared, root: Path | None, row: dict[str, Any]) -> str | None:

@@ -1,11 +1,13 @@
-"""Views: every recording as the lead-by-lead part of an input contract makes it (filter, resampling), cached on disk.
+"""Views: every recording as the lead-by-lead part of an input contract makes it (filter,
+resampling), cached on disk.
 
-    <prepared copy>/views/<key>/signal.f32   (12, time) of each record, one after the other; sparse until computed
+    <prepared copy>/views/<key>/signal.f32   (12, time) of each record, one after the other; sparse
+    until computed
                                 done.npy     (record,) bool
 
-A view holds no normalisation and nothing that mixes leads, so leads can be hidden after it. Samples reach the disk before
-the record counts as done: a kill loses at most the last batch. Two processes may fill one view: both write the same bytes
-to the same place, and `done` is merged under a lock.
+A view holds no normalisation and nothing that mixes leads, so leads can be hidden after it. Samples
+reach the disk before the record counts as done: a kill loses at most the last batch. Two processes
+may fill one view: both write the same bytes to the same place, and `done` is merged under a lock.
 """
 
 import hashlib
@@ -28,12 +30,17 @@ BATCH = 64
 
 
 class View:
-    """Recordings at the rate of a contract, filtered, in the unit of the dataset (mV), not normalised."""
+    """Recordings at the rate of a contract, filtered, in the unit of the dataset (mV), not
+    normalised.
+    """
 
     def __init__(self, prepared: Prepared, contract: InputContract) -> None:
         self.prepared, self.preparation = prepared, contract.preparation
         native = prepared.index["fs"].to_numpy(np.float64)
-        self._lengths = np.array([self.preparation.length(int(n), fs) for n, fs in zip(prepared.samples, native)], np.int64)
+        self._lengths = np.array(
+            [self.preparation.length(int(n), fs) for n, fs in zip(prepared.samples, native)],
+            np.int64,
+        )
         self._ends = np.cumsum(self._lengths)
         identity = json.dumps([asdict(self.preparation), preprocess.VERSION])
         self.folder = prepared.folder / "views" / hashlib.sha256(identity.encode()).hexdigest()[:16]
@@ -52,11 +59,17 @@ class View:
         if not self._done[row]:
             self.fill([record])
         count = len(LEADS) * int(self._lengths[row])
-        return np.fromfile(self.folder / "signal.f32", "<f4", count, offset=self._offset(row)).reshape(len(LEADS), -1)
+        return np.fromfile(
+            self.folder / "signal.f32", "<f4", count, offset=self._offset(row)
+        ).reshape(len(LEADS), -1)
 
     def missing(self, records: Sequence[str]) -> list[str]:
         """Those of `records` that are not cached yet and can be."""
-        return [r for r in dict.fromkeys(records) if not self._done[self.prepared.row(r)]] if self._cached else []
+        return (
+            [r for r in dict.fromkeys(records) if not self._done[self.prepared.row(r)]]
+            if self._cached
+            else []
+        )
 
     def fill(self, records: Sequence[str], progress: Progress | None = None) -> None:
         """Computes what is still missing of `records`; `progress` counts those."""
@@ -74,13 +87,16 @@ class View:
         return 4 * len(LEADS) * int(self._ends[row] - self._lengths[row])
 
     def _create(self) -> bool:
-        """Makes the files if need be; False where the prepared copy cannot be written (views are then not cached)."""
+        """Makes the files if need be; False where the prepared copy cannot be written (views are
+        then not cached).
+        """
         signal, size = self.folder / "signal.f32", 4 * len(LEADS) * int(self._lengths.sum())
         try:
             with locked(self.folder):
                 sweep(self.folder, below=False)
                 if not signal.is_file() or signal.stat().st_size != size:
-                    (self.folder / "done.npy").unlink(missing_ok=True)  # someone deleted the samples: nothing is done
+                    # someone deleted the samples: nothing is done
+                    (self.folder / "done.npy").unlink(missing_ok=True)
                     with signal.open("ab") as out:
                         out.truncate(size)
         except (OSError, WriteError):

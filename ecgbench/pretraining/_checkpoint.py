@@ -1,4 +1,6 @@
-"""The state of a stage after a step, in one safetensors file that is there whole or not at all and trusted only as a whole."""
+"""The state of a stage after a step, in one safetensors file that is there whole or not at all and
+trusted only as a whole.
+"""
 
 import json
 from collections.abc import Sequence
@@ -24,21 +26,32 @@ Facts = dict[str, Any]
 """Everything that the curve rests on, as plain JSON."""
 
 
-def write(path: Path, facts: Facts, curve: Sequence[Point], module: nn.Module, optimiser: torch.optim.Optimizer) -> None:
+def write(
+    path: Path,
+    facts: Facts,
+    curve: Sequence[Point],
+    module: nn.Module,
+    optimiser: torch.optim.Optimizer,
+) -> None:
     """Replace the checkpoint by the state after the last point of the curve. WriteError."""
     tensors = {f"model/{k}": v for k, v in kept(module).items()}
     for name, p in module.named_parameters():
-        tensors |= {f"{k}/{name}": optimiser.state[p][k].detach().to("cpu", copy=True).contiguous() for k in _MOMENTS}
+        tensors |= {
+            f"{k}/{name}": optimiser.state[p][k].detach().to("cpu", copy=True).contiguous()
+            for k in _MOMENTS
+        }
     tensors["curve"] = torch.tensor([p.row() for p in curve], dtype=torch.float64)
     header = {"format": FORMAT, "facts": facts, "step": len(curve), "tensors": fingerprint(tensors)}
     put(path, save(tensors, {"stage": json.dumps(header, allow_nan=False)}))
 
 
-def read(content: bytes, path: Path, facts: Facts, module: nn.Module, optimiser: torch.optim.Optimizer) -> list[Point]:
+def read(
+    content: bytes, path: Path, facts: Facts, module: nn.Module, optimiser: torch.optim.Optimizer
+) -> list[Point]:
     """Put a checkpoint's state into `module` and `optimiser`; the curve until there.
 
-    BadSetting where it is of a stage with other facts, BadWeights where it is damaged; a checkpoint may be days of work, so
-    that neither is ever overwritten.
+    BadSetting where it is of a stage with other facts, BadWeights where it is damaged; a checkpoint
+    may be days of work, so that neither is ever overwritten.
     """
     mend = "delete it to start anew, or choose another folder"
     try:
@@ -46,18 +59,30 @@ def read(content: bytes, path: Path, facts: Facts, module: nn.Module, optimiser:
         size = int.from_bytes(content[:8], "little")
         header = json.loads(json.loads(content[8 : 8 + size])["__metadata__"]["stage"])
         if header["format"] != FORMAT:
-            raise BadSetting(f"{path} is of another version of ecgbench (format {header['format']}, not {FORMAT}); {mend}")
-        if other := sorted(k for k in {*facts, *header["facts"]} if facts.get(k) != header["facts"].get(k)):
-            raise BadSetting(f"{path} is of another pre-training: it differs in {', '.join(other)}; {mend}")
+            raise BadSetting(
+                f"{path} is of another version of ecgbench (format {header['format']}, not "
+                f"{FORMAT}); {mend}"
+            )
+        if other := sorted(
+            k for k in {*facts, *header["facts"]} if facts.get(k) != header["facts"].get(k)
+        ):
+            raise BadSetting(
+                f"{path} is of another pre-training: it differs in {', '.join(other)}; {mend}"
+            )
         if header["tensors"] != fingerprint(tensors):
             raise BadWeights(f"{path} has changed since it was written; {mend}")
         curve = [Point.of(row) for row in tensors["curve"].tolist()]
         moments: dict[str, dict[str, Tensor]] = {
-            name: {k: tensors[f"{k}/{name}"] for k in _MOMENTS} for name, _ in module.named_parameters()
+            name: {k: tensors[f"{k}/{name}"] for k in _MOMENTS}
+            for name, _ in module.named_parameters()
         }
     except (SafetensorError, ValueError, KeyError, TypeError) as error:
         raise BadWeights(f"{path} cannot be read as a checkpoint ({error}); {mend}") from error
-    module.load_state_dict({k.removeprefix("model/"): v for k, v in tensors.items() if k.startswith("model/")})
+    module.load_state_dict(
+        {k.removeprefix("model/"): v for k, v in tensors.items() if k.startswith("model/")}
+    )
     for name, p in module.named_parameters():
-        optimiser.state[p] = {k: v if k == "step" else v.to(p.device) for k, v in moments[name].items()}
+        optimiser.state[p] = {
+            k: v if k == "step" else v.to(p.device) for k, v in moments[name].items()
+        }
     return curve

@@ -1,4 +1,6 @@
-"""From datasets on disk to what a recipe trains on: corpora without what evaluation may see, and the development task."""
+"""From datasets on disk to what a recipe trains on: corpora without what evaluation may see, and
+the development task.
+"""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -20,22 +22,32 @@ from ecgbench.pretraining.recipe import Recipe
 
 
 def assemble(recipe: Recipe, folders: Folders, watcher: Watcher) -> Data:
-    """Prepare, leave out, and read the corpora of a recipe; what is prepared already is not prepared again.
+    """Prepare, leave out, and read the corpora of a recipe; what is prepared already is not
+    prepared again.
 
-    Left out is what evaluation may see (`Exclusion`) of the corpora and of every other dataset that is prepared here.
+    Left out is what evaluation may see (`Exclusion`) of the corpora and of every other dataset that
+    is prepared here.
 
-    BadSetting: a model that cannot be pre-trained, a corpus that no loader reads, a development task of another dataset.
-    MissingData: a dataset that is not under `folders.data`. LeakError: a recording that must not enter training.
+    BadSetting: a model that cannot be pre-trained, a corpus that no loader reads, a development
+    task of another dataset. MissingData: a dataset that is not under `folders.data`. LeakError: a
+    recording that must not enter training.
     """
     names = list(recipe.datasets)
-    new_network(recipe.model)  # a model that cannot be pre-trained is refused before anything is read
+    # a model that cannot be pre-trained is refused before anything is read
+    new_network(recipe.model)
     _demand_loaders(recipe)
     if recipe.task not in all_tasks():
         raise UnknownName("task", recipe.task, list(all_tasks()), "List them: ecgbench tasks")
     owner, _, task = all_tasks()[recipe.task]
     if owner not in names:
-        raise BadSetting(f"the development task {task.name} is of {owner}, which recipe {recipe.name} does not read; choose one of its own")
-    prepared = [prepare(n, folders.data, folders.prepared, paced(f"prepare {n}", watcher.note)) for n in names]
+        raise BadSetting(
+            f"the development task {task.name} is of {owner}, which recipe {recipe.name} does not "
+            f"read; choose one of its own"
+        )
+    prepared = [
+        prepare(n, folders.data, folders.prepared, paced(f"prepare {n}", watcher.note))
+        for n in names
+    ]
     beside = _beside(names, folders)
     exclusion = Exclusion([*prepared, *beside])
     chosen: dict[Name, bool] = {}
@@ -45,17 +57,29 @@ def assemble(recipe: Recipe, folders: Folders, watcher: Watcher) -> Data:
 
     guard = Guard.of(prepared, _ptbxl([*prepared, *beside]))
     contract = models.ROOM.card(recipe.model).contracts[0]
-    corpus = gather(prepared, guard, contract, recipe.kept, choose, paced("read the corpora", watcher.note))
+    corpus = gather(
+        prepared, guard, contract, recipe.kept, choose, paced("read the corpora", watcher.note)
+    )
     short = len(corpus.short)
     left_out = len(chosen) - len(corpus) - short
-    watcher.note(f"{len(corpus)} recordings of {', '.join(names)} to train on, {left_out} left out, {short} too short")
+    watcher.note(
+        f"{len(corpus)} recordings of {', '.join(names)} to train on, {left_out} left out, "
+        f"{short} too short"
+    )
     home = prepared[names.index(owner)]
     development = Development.of(home, task, contract, recipe.probe_records, recipe.seed)
-    return Data(corpus=corpus, development=development, prepared={p.name: p.digest for p in prepared}, left_out=dict(exclusion.reasons))
+    return Data(
+        corpus=corpus,
+        development=development,
+        prepared={p.name: p.digest for p in prepared},
+        left_out=dict(exclusion.reasons),
+    )
 
 
 def _beside(names: Sequence[str], folders: Folders) -> list[Prepared]:
-    """Prepared datasets that are no corpora: what evaluation sees of them must not come under another name."""
+    """Prepared datasets that are no corpora: what evaluation sees of them must not come under
+    another name.
+    """
     copies = []
     for name in datasets.names():
         with suppress(MissingData, BadRecord, BadSetting):
@@ -74,6 +98,7 @@ def _demand_loaders(recipe: Recipe) -> None:
     lost = [n for n in recipe.datasets if n not in known]
     if lost:
         raise BadSetting(
-            f"recipe {recipe.name} reads {len(recipe.datasets)} corpora, and for {', '.join(lost)} there is no loader yet; "
+            f"recipe {recipe.name} reads {len(recipe.datasets)} corpora, and for "
+            f"{', '.join(lost)} there is no loader yet; "
             "register them as data sets of a plug-in, or run: ecgbench pretrain --recipe small"
         )

@@ -1,7 +1,9 @@
-"""What a step of pre-training trains on: records, windows and masks that follow from (seed, step), whoever computes them.
+"""What a step of pre-training trains on: records, windows and masks that follow from (seed, step),
+whoever computes them.
 
-A step's batch is cut into pieces of `micro` records, one forward pass each; process r of n takes pieces r, r + n, ... A piece
-and its dropout are the same in whichever process, so the curve depends on the size of the pieces and not on who computes them.
+A step's batch is cut into pieces of `micro` records, one forward pass each; process r of n takes
+pieces r, r + n, ... A piece and its dropout are the same in whichever process, so the curve depends
+on the size of the pieces and not on who computes them.
 """
 
 from collections.abc import Generator, Iterator
@@ -32,7 +34,13 @@ class Piece(NamedTuple):
     def to(self, device: torch.device) -> "Piece":
         """On the device that computes."""
         signal, measured, masked = (t.to(device, non_blocking=True) for t in self[1:4])
-        return Piece(self.number, signal, measured, masked, None if self.dropped is None else self.dropped.to(device, non_blocking=True))
+        return Piece(
+            self.number,
+            signal,
+            measured,
+            masked,
+            None if self.dropped is None else self.dropped.to(device, non_blocking=True),
+        )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -54,7 +62,9 @@ class Batches:
     """Whether tensors lie in memory from which a GPU copies by itself."""
 
     def between(self, first: int, end: int) -> Generator[list[Piece], None, None]:
-        """This process's pieces of the steps from `first` to before `end`, each step made while the one before it is computed."""
+        """This process's pieces of the steps from `first` to before `end`, each step made while the
+        one before it is computed.
+        """
         steps: Iterator[Any] = (self(step) for step in range(first, end))
         return ahead(steps)  # type: ignore[return-value]
 
@@ -62,10 +72,14 @@ class Batches:
         """This process's pieces of one step; LeakError at a record that must not enter training."""
         rows, starts = self.rows(step), self.starts(step)
         numbers = range(-(-self.batch // self.micro))
-        return [self._piece(step, number, rows, starts) for number in numbers[self.rank :: self.world]]
+        return [
+            self._piece(step, number, rows, starts) for number in numbers[self.rank :: self.world]
+        ]
 
     def rows(self, step: int) -> np.ndarray:
-        """(batch,) records of a step: one shuffled pass over the corpus after the other, without a break between them."""
+        """(batch,) records of a step: one shuffled pass over the corpus after the other, without a
+        break between them.
+        """
         records, first = len(self.corpus), step * self.batch
         epochs = range(first // records, (first + self.batch - 1) // records + 1)
         order = np.concatenate([_order(self.seed, epoch, records) for epoch in epochs])
@@ -74,13 +88,18 @@ class Batches:
     def starts(self, step: int) -> np.ndarray:
         """(batch,) first samples of the windows of a step, each possible one equally likely."""
         room = self.corpus.lengths[self.rows(step)] - self.corpus.samples + 1
-        return (rng("pre-training window", self.seed, step).random(self.batch) * room).astype(np.int64)
+        return (rng("pre-training window", self.seed, step).random(self.batch) * room).astype(
+            np.int64
+        )
 
     def _piece(self, step: int, number: int, rows: np.ndarray, starts: np.ndarray) -> Piece:
         places = range(number * self.micro, min((number + 1) * self.micro, self.batch))
         part = slice(places.start, places.stop)
         drawn = masking.draw(self.seed, step, places, self.ratio, self.edge_drop, self.nodes)
-        tensors = [None if a is None else self._tensor(a) for a in (drawn.measured, drawn.masked, drawn.dropped)]
+        tensors = [
+            None if a is None else self._tensor(a)
+            for a in (drawn.measured, drawn.masked, drawn.dropped)
+        ]
         return Piece(number, self._tensor(self.corpus.cut(rows[part], starts[part])), *tensors)  # type: ignore[arg-type]
 
     def _tensor(self, array: np.ndarray) -> Tensor:

@@ -1,8 +1,10 @@
-"""Codebooks: k-means over descriptors or latents of all leads, and the code of each segment by its nearest centre.
+"""Codebooks: k-means over descriptors or latents of all leads, and the code of each segment by its
+nearest centre.
 
-Mini-batch k-means fed batch by batch (scikit-learn's partial_fit, as HuBERT-ECG does it), so that descriptors are never kept; one
-codebook for all leads. Vectors are scaled to length 1 before the fit and, by the same function, before every assignment: the
-public code of HuBERT-ECG fits scaled vectors and assigns those that are not.
+Mini-batch k-means fed batch by batch (scikit-learn's partial_fit, as HuBERT-ECG does it), so that
+descriptors are never kept; one codebook for all leads. Vectors are scaled to length 1 before the
+fit and, by the same function, before every assignment: the public code of HuBERT-ECG fits scaled
+vectors and assigns those that are not.
 
     books = fit(map(descriptor, windows), (50, 70, 100), seed=0, facts=descriptor.facts)
     codes = books[50].assign(descriptor(batch))          # on the batch's device, one matrix product
@@ -48,13 +50,20 @@ class Codebook:
     centres: np.ndarray
     """(C, dim) float32, finite; means of vectors of length 1, themselves shorter."""
     facts: Mapping[str, Any]
-    """Plain JSON: what was clustered (a descriptor's facts, or a network's), and `fit`: seed, batches, vectors, versions."""
-    _tables: dict[torch.device, tuple[Tensor, Tensor]] = field(default_factory=dict, init=False, repr=False)
+    """Plain JSON: what was clustered (a descriptor's facts, or a network's), and `fit`: seed,
+    batches, vectors, versions.
+    """
+    _tables: dict[torch.device, tuple[Tensor, Tensor]] = field(
+        default_factory=dict, init=False, repr=False
+    )
 
     def __post_init__(self) -> None:
         c = self.centres
         if c.ndim != 2 or not c.size or c.dtype != np.float32 or not np.isfinite(c).all():
-            raise BadSetting(f"a codebook needs finite float32 centres (C, dim), not {c.shape} {c.dtype}; fit it again")
+            raise BadSetting(
+                f"a codebook needs finite float32 centres (C, dim), not {c.shape} {c.dtype}; fit "
+                f"it again"
+            )
 
     @property
     def size(self) -> int:
@@ -69,21 +78,35 @@ class Codebook:
     @property
     def digest(self) -> str:
         """sha256 (hex) over format, shape, centres and facts."""
-        head = json.dumps({"format": FORMAT, "shape": self.centres.shape, "facts": self.facts}, sort_keys=True, allow_nan=False)
-        return hashlib.sha256(head.encode() + b"\n" + np.ascontiguousarray(self.centres, "<f4").tobytes()).hexdigest()
+        head = json.dumps(
+            {"format": FORMAT, "shape": self.centres.shape, "facts": self.facts},
+            sort_keys=True,
+            allow_nan=False,
+        )
+        return hashlib.sha256(
+            head.encode() + b"\n" + np.ascontiguousarray(self.centres, "<f4").tobytes()
+        ).hexdigest()
 
     @torch.no_grad()
     def assign(self, vectors: Tensor) -> Tensor:
-        """Codes of vectors as the descriptor or network gives them: (..., dim) -> (...) int64 on the same device.
+        """Codes of vectors as the descriptor or network gives them: (..., dim) -> (...) int64 on
+        the same device.
 
-        The nearest centre of the scaled vector x is the largest x c - |c|^2 / 2: one matrix product, in float32 whatever autocast
-        says. NOTHING (-1) for a vector that holds NaN or infinity. BadSetting for another dim.
+        The nearest centre of the scaled vector x is the largest x c - |c|^2 / 2: one matrix
+        product, in float32 whatever autocast says. NOTHING (-1) for a vector that holds NaN or
+        infinity. BadSetting for another dim.
         """
         if vectors.shape[-1] != self.dim:
-            raise BadSetting(f"a codebook of vectors of {self.dim} values received {tuple(vectors.shape)}; use the descriptor of its facts")
+            raise BadSetting(
+                f"a codebook of vectors of {self.dim} values received {tuple(vectors.shape)}; use "
+                f"the descriptor of its facts"
+            )
         flat = vectors.reshape(-1, self.dim).float()
         with torch.autocast(flat.device.type, enabled=False):
-            parts = [self._nearest(part) for part in flat.split(max(1, _SCORES.get(flat.device.type, 2**26) // self.size))]
+            parts = [
+                self._nearest(part)
+                for part in flat.split(max(1, _SCORES.get(flat.device.type, 2**26) // self.size))
+            ]
         return torch.cat(parts).view(vectors.shape[:-1])
 
     def _nearest(self, vectors: Tensor) -> Tensor:
@@ -97,47 +120,77 @@ class Codebook:
 
     @torch.no_grad()
     def distances(self, vectors: Tensor) -> tuple[Tensor, Tensor]:
-        """(vector, dim) -> codes, and squared distances of the scaled vectors to their centres (NaN without a code): (vector,) both."""
+        """(vector, dim) -> codes, and squared distances of the scaled vectors to their centres (NaN
+        without a code): (vector,) both.
+        """
         codes = self.assign(vectors)
         centres = torch.from_numpy(self.centres).to(vectors.device)
         return codes, (normalised(vectors.float()) - centres[codes]).square().sum(1)
 
     def save(self, path: Path) -> Path:
-        """Write an npz of the centres, the facts as JSON text and the digest; the same codebook gives the same bytes. WriteError."""
+        """Write an npz of the centres, the facts as JSON text and the digest; the same codebook
+        gives the same bytes. WriteError.
+        """
         out = io.BytesIO()
-        np.savez(out, centres=self.centres, facts=np.array(json.dumps(self.facts, sort_keys=True)), digest=np.array(self.digest))
+        np.savez(
+            out,
+            centres=self.centres,
+            facts=np.array(json.dumps(self.facts, sort_keys=True)),
+            digest=np.array(self.digest),
+        )
         return put(path, out.getvalue())
 
 
 def load(path: Path) -> Codebook:
-    """A saved codebook. Nothing in the file is executed; BadWeights where it is missing, no codebook, or not as it was saved."""
+    """A saved codebook. Nothing in the file is executed; BadWeights where it is missing, no
+    codebook, or not as it was saved.
+    """
     again = "copy it again, or fit the codebook again from its seed"
-    unreadable = (OSError, ValueError, TypeError, EOFError, AttributeError, RuntimeError, BadZipFile, zlib.error, BadSetting)
+    unreadable = (
+        OSError,
+        ValueError,
+        TypeError,
+        EOFError,
+        AttributeError,
+        RuntimeError,
+        BadZipFile,
+        zlib.error,
+        BadSetting,
+    )
     try:
         with np.load(path, allow_pickle=False) as file:
             if sorted(file.files) != ["centres", "digest", "facts"]:
-                raise BadWeights(f"{path} is no codebook: it holds {', '.join(file.files)}; {again}")
+                raise BadWeights(
+                    f"{path} is no codebook: it holds {', '.join(file.files)}; {again}"
+                )
             book = Codebook(file["centres"], json.loads(str(file["facts"])))
             expected = str(file["digest"])
     except unreadable as error:
         raise BadWeights(f"{path} cannot be read as a codebook ({error}); {again}") from error
     if book.digest != expected:
-        raise BadWeights(f"{path} has changed since it was saved (sha256 {book.digest[:12]} is not {expected[:12]}); {again}")
+        raise BadWeights(
+            f"{path} has changed since it was saved (sha256 {book.digest[:12]} is not "
+            f"{expected[:12]}); {again}"
+        )
     return book
 
 
-def fit(stream: Iterable[Tensor], sizes: Sequence[int], *, seed: int, facts: Mapping[str, Any]) -> dict[int, Codebook]:
+def fit(
+    stream: Iterable[Tensor], sizes: Sequence[int], *, seed: int, facts: Mapping[str, Any]
+) -> dict[int, Codebook]:
     """One codebook per size, all from one pass over `stream`: size -> codebook.
 
-    stream: batches of vectors (..., dim) on any device, of shuffled records (see `shuffled`); each goes into one step of every
-    k-means and is then forgotten. The first one also seeds the centres (k-means++), so it must have as many vectors as the
-    largest size; HuBERT-ECG's steps are of 9,300 vectors, 100 records of 12 leads are 24,000. Options are HuBERT-ECG's (no
-    reassignment of rare centres). The same seed, stream and sizes give the same bits on one machine. BadSetting: a batch that
-    holds NaN or infinity, too few vectors, a size below 2 or named twice.
+    stream: batches of vectors (..., dim) on any device, of shuffled records (see `shuffled`); each
+    goes into one step of every k-means and is then forgotten. The first one also seeds the centres
+    (k-means++), so it must have as many vectors as the largest size; HuBERT-ECG's steps are of
+    9,300 vectors, 100 records of 12 leads are 24,000. Options are HuBERT-ECG's (no reassignment of
+    rare centres). The same seed, stream and sizes give the same bits on one machine. BadSetting: a
+    batch that holds NaN or infinity, too few vectors, a size below 2 or named twice.
     """
     if not sizes or len(set(sizes)) != len(sizes) or min(sizes) < 2:
         raise BadSetting(
-            f"codebooks of {', '.join(map(str, sizes)) or 'no'} codes: give different sizes of at least 2, for example 50, 70, 100"
+            f"codebooks of {', '.join(map(str, sizes)) or 'no'} codes: give different sizes of at "
+            f"least 2, for example 50, 70, 100"
         )
     models: dict[int, Any] = {}
     batches = vectors = 0
@@ -148,9 +201,14 @@ def fit(stream: Iterable[Tensor], sizes: Sequence[int], *, seed: int, facts: Map
             model.partial_fit(x)
         batches, vectors = batches + 1, vectors + len(x)
     if not models:
-        raise BadSetting("no batch to fit a codebook on; give at least one, with more vectors than codes")
+        raise BadSetting(
+            "no batch to fit a codebook on; give at least one, with more vectors than codes"
+        )
     return {
-        size: Codebook(model.cluster_centers_.astype(np.float32), _facts_of_fit(facts, size, seed, batches, vectors))
+        size: Codebook(
+            model.cluster_centers_.astype(np.float32),
+            _facts_of_fit(facts, size, seed, batches, vectors),
+        )
         for size, model in models.items()
     }
 
@@ -159,36 +217,61 @@ def _fed(batch: Tensor, number: int) -> np.ndarray:
     """A batch as k-means receives it: (vector, dim) float32, each of length 1."""
     x = normalised(batch.detach().reshape(-1, batch.shape[-1]).float())
     if not bool(x.isfinite().all()):
-        raise BadSetting(f"batch {number} for the codebook holds NaN or infinity; leave out leads that were not measured")
+        raise BadSetting(
+            f"batch {number} for the codebook holds NaN or infinity; leave out leads that were "
+            f"not measured"
+        )
     return x.cpu().numpy()
 
 
 def _kmeans(size: int, first: int, seed: int) -> Any:
     if first < size:
-        raise BadSetting(f"the first batch has {first} vectors for a codebook of {size}; give larger batches (100 records have 24,000)")
-    from sklearn.cluster import MiniBatchKMeans  # a second to import; who only assigns codes needs none of it
+        raise BadSetting(
+            f"the first batch has {first} vectors for a codebook of {size}; give larger batches "
+            f"(100 records have 24,000)"
+        )
+    # a second to import; who only assigns codes needs none of it
+    from sklearn.cluster import MiniBatchKMeans
 
-    # batch_size lets k-means++ look at the whole first batch; compute_labels would assign every batch once more
+    # batch_size lets k-means++ look at the whole first batch; compute_labels would assign every
+    # batch once more
     return MiniBatchKMeans(
-        size, random_state=seed_of("codebook", seed, size) % 2**32, batch_size=first, n_init=1, reassignment_ratio=0, compute_labels=False
+        size,
+        random_state=seed_of("codebook", seed, size) % 2**32,
+        batch_size=first,
+        n_init=1,
+        reassignment_ratio=0,
+        compute_labels=False,
     )
 
 
-def _facts_of_fit(facts: Mapping[str, Any], size: int, seed: int, batches: int, vectors: int) -> dict[str, Any]:
+def _facts_of_fit(
+    facts: Mapping[str, Any], size: int, seed: int, batches: int, vectors: int
+) -> dict[str, Any]:
     import sklearn
 
-    fitted = {"codes": size, "seed": seed, "batches": batches, "vectors": vectors, "scale": "length 1", "scikit-learn": sklearn.__version__}
+    fitted = {
+        "codes": size,
+        "seed": seed,
+        "batches": batches,
+        "vectors": vectors,
+        "scale": "length 1",
+        "scikit-learn": sklearn.__version__,
+    }
     return {**facts, "fit": fitted}
 
 
 def shuffled(records: int, size: int, *words: str | int) -> Iterator[np.ndarray]:
-    """Batches of `size` record numbers below `records`, each record once, in an order named by `words`; an incomplete rest is dropped."""
+    """Batches of `size` record numbers below `records`, each record once, in an order named by
+    `words`; an incomplete rest is dropped.
+    """
     order = rng(*words).permutation(records)
     return (order[start : start + size] for start in range(0, records - size + 1, size))
 
 
 def usage(counts: np.ndarray) -> tuple[int, float]:
-    """Of how often each code was met, (C,): the number of codes in use, and their perplexity (exp of the entropy, 1 to C).
+    """Of how often each code was met, (C,): the number of codes in use, and their perplexity (exp
+    of the entropy, 1 to C).
 
     >>> usage(np.array([5, 5, 0, 0]))
     (2, 2.0)
@@ -200,9 +283,10 @@ def usage(counts: np.ndarray) -> tuple[int, float]:
 def elbow(books: Iterable[Codebook], stream: Iterable[Tensor]) -> pd.DataFrame:
     """How codebooks describe held-out vectors, one row each by size: the table of the elbow curve.
 
-    stream: batches of vectors (..., dim), read once. Columns: codes; used and perplexity (see `usage`); sse, the summed squared
-    distance to the nearest centre after scaling (scikit-learn's inertia over all batches, not of the last alone); inertia, sse
-    per vector; vectors, those without NaN. BadSetting without vectors.
+    stream: batches of vectors (..., dim), read once. Columns: codes; used and perplexity (see
+    `usage`); sse, the summed squared distance to the nearest centre after scaling (scikit-learn's
+    inertia over all batches, not of the last alone); inertia, sse per vector; vectors, those
+    without NaN. BadSetting without vectors.
     """
     books = sorted(books, key=lambda b: b.size)
     counts = [np.zeros(book.size, np.int64) for book in books]
@@ -217,7 +301,10 @@ def elbow(books: Iterable[Codebook], stream: Iterable[Tensor]) -> pd.DataFrame:
     for book, count, sse in zip(books, counts, sums):
         vectors = int(count.sum())
         if not vectors:
-            raise BadSetting("no held-out vector to measure codebooks on; give batches of another fold than the fit's")
+            raise BadSetting(
+                "no held-out vector to measure codebooks on; give batches of another fold than "
+                "the fit's"
+            )
         used, perplexity = usage(count)
         rows.append((book.size, used, perplexity, sse, sse / vectors, vectors))
     return pd.DataFrame(rows, columns=["codes", "used", "perplexity", "sse", "inertia", "vectors"])

@@ -1,7 +1,9 @@
-"""The recordings that pre-training sees, prepared and in memory, and the guard that nothing passes on its way into a batch.
+"""The recordings that pre-training sees, prepared and in memory, and the guard that nothing passes
+on its way into a batch.
 
-PTB-XL's folds 9 and 10 are the benchmark's validation and test split. The same recordings are also part of the PhysioNet
-Challenge 2020/21, as HR00001 ... HR21837, so a name alone, not a dataset, tells whether a recording is one of them.
+PTB-XL's folds 9 and 10 are the benchmark's validation and test split. The same recordings are also
+part of the PhysioNet Challenge 2020/21, as HR00001 ... HR21837, so a name alone, not a dataset,
+tells whether a recording is one of them.
 """
 
 import hashlib
@@ -25,7 +27,9 @@ TRAINING_FOLDS = range(1, 9)
 
 _CHALLENGE = re.compile(r"(?<![a-z0-9])hr_?(\d+)", re.IGNORECASE)
 """HR00123, wherever it stands in a name."""
-_PUBLISHED = re.compile(r"(?:^|/)(\d+)_[hl]r(?:\.\w+)?$|(?:^|/)records[15]00/(?:.*/)?(\d+)[^/]*$", re.IGNORECASE)
+_PUBLISHED = re.compile(
+    r"(?:^|/)(\d+)_[hl]r(?:\.\w+)?$|(?:^|/)records[15]00/(?:.*/)?(\d+)[^/]*$", re.IGNORECASE
+)
 """00123_hr, records500/00000/00123_hr.dat: PhysioNet's file names of PTB-XL, under any dataset."""
 _OWN = re.compile(r"(?:^|/)(\d+)(?:\.\w+)?$")
 """00123, 123: an ecg_id, if the dataset is PTB-XL."""
@@ -39,10 +43,14 @@ class Name(NamedTuple):
 
 
 class Guard:
-    """Raises at any recording that must not enter training; what made it pass once is remembered by name."""
+    """Raises at any recording that must not enter training; what made it pass once is remembered by
+    name.
+    """
 
     def __init__(self, training: Mapping[str, Collection[str]], folds: Mapping[int, int]) -> None:
-        """training: dataset -> the records of its training split; folds: ecg_id -> strat_fold of PTB-XL, see `folds_of`."""
+        """training: dataset -> the records of its training split; folds: ecg_id -> strat_fold of
+        PTB-XL, see `folds_of`.
+        """
         self._training = {dataset: frozenset(records) for dataset, records in training.items()}
         self._folds = dict(folds)
         self._passed: set[Name] = set()
@@ -51,15 +59,20 @@ class Guard:
     def of(cls, prepared: Sequence[Prepared], ptbxl: pd.DataFrame | None = None) -> "Guard":
         """The guard of prepared datasets.
 
-        ptbxl: the index of PTB-XL (`datasets.ptbxl.index`), needed where its recordings come under Challenge names from another
-        dataset; without it the index of the prepared PTB-XL, if there is one.
+        ptbxl: the index of PTB-XL (`datasets.ptbxl.index`), needed where its recordings come under
+        Challenge names from another dataset; without it the index of the prepared PTB-XL, if there
+        is one.
         """
-        training = {p.name: p.index.loc[p.index["split"] == "train", "record"].tolist() for p in prepared}
+        training = {
+            p.name: p.index.loc[p.index["split"] == "train", "record"].tolist() for p in prepared
+        }
         indices = [p.index for p in prepared if p.name == PTBXL] if ptbxl is None else [ptbxl]
         return cls(training, {k: v for index in indices for k, v in folds_of(index).items()})
 
     def __call__(self, names: Iterable[Name]) -> None:
-        """LeakError at the first recording of PTB-XL that is not known to be of folds 1-8, or not of its dataset's training split."""
+        """LeakError at the first recording of PTB-XL that is not known to be of folds 1-8, or not
+        of its dataset's training split.
+        """
         for name in names:
             if name not in self._passed:
                 self._check(name)
@@ -72,12 +85,15 @@ class Guard:
             fold = None if ecg_id is None else self._folds.get(ecg_id)
             if fold is None:
                 raise LeakError(
-                    f"{record} is of PTB-XL and its fold is not known, so it may be one of the test split; "
-                    "give the index of PTB-XL (--data DIR that holds ptbxl/), or leave it out of pre-training"
+                    f"{record} is of PTB-XL and its fold is not known, so it may be one of the "
+                    f"test split; "
+                    "give the index of PTB-XL (--data DIR that holds ptbxl/), or leave it out of "
+                    "pre-training"
                 )
             if fold not in TRAINING_FOLDS:
                 raise LeakError(
-                    f"{record} is ecg_id {ecg_id} of PTB-XL's fold {fold}, which only evaluation may see; pre-train on folds 1-8"
+                    f"{record} is ecg_id {ecg_id} of PTB-XL's fold {fold}, which only evaluation "
+                    f"may see; pre-train on folds 1-8"
                 )
         if name.record not in self._training.get(name.dataset, ()):
             raise LeakError(f"{record} is not of a training split; pre-training may see no other")
@@ -89,29 +105,37 @@ def folds_of(index: pd.DataFrame) -> dict[int, int]:
 
 
 def is_ptbxl(name: Name) -> bool:
-    """Whether a recording is one of PTB-XL's by its dataset, its Challenge name or PhysioNet's path.
+    """Whether a recording is one of PTB-XL's by its dataset, its Challenge name or PhysioNet's
+    path.
 
-    >>> [is_ptbxl(Name("challenge2021", r)) for r in ("HR00123", "g1/hr00123.mat", "A0123", "JS10647")]
-    [True, True, False, False]
+    >>> [is_ptbxl(Name("challenge2021", r)) for r in ("HR00123", "g1/hr00123.mat", "A0123",
+    "JS10647")] [True, True, False, False]
     """
     word = re.sub(r"[^a-z0-9]", "", name.dataset.lower())
     return PTBXL in word or any(p.search(name.record) for p in (_CHALLENGE, _PUBLISHED))
 
 
 def ecg_id_of(name: Name) -> int | None:
-    """ecg_id of a recording of PTB-XL under any of its names; None where the name tells none, or tells two.
+    """ecg_id of a recording of PTB-XL under any of its names; None where the name tells none, or
+    tells two.
 
-    >>> [ecg_id_of(Name("ptbxl", r)) for r in ("00123", "123", "HR00123", "records500/00000/00123_hr", "first")]
-    [123, 123, 123, 123, None]
+    >>> [ecg_id_of(Name("ptbxl", r)) for r in ("00123", "123", "HR00123",
+    "records500/00000/00123_hr", "first")] [123, 123, 123, 123, None]
     """
     numbers = {
-        int(number) for p in (_CHALLENGE, _PUBLISHED, _OWN) for match in p.finditer(name.record) for number in match.groups() if number
+        int(number)
+        for p in (_CHALLENGE, _PUBLISHED, _OWN)
+        for match in p.finditer(name.record)
+        for number in match.groups()
+        if number
     }
     return numbers.pop() if len(numbers) == 1 else None
 
 
 class Corpus:
-    """Recordings in memory. `cut` is the only way to their samples, and asks the guard every time."""
+    """Recordings in memory. `cut` is the only way to their samples, and asks the guard every
+    time.
+    """
 
     def __init__(
         self,
@@ -122,10 +146,12 @@ class Corpus:
         *,
         contract: InputContract,
     ) -> None:
-        """lengths: samples per lead of each recording; those shorter than a window of the contract are left out, see `short`.
+        """lengths: samples per lead of each recording; those shorter than a window of the contract
+        are left out, see `short`.
 
-        read: a name -> (12, time) in [-1, 1], prepared as the contract says. kept: type in memory; float16 is within 2.5e-4
-        and 24 kB for 10 s. LeakError before anything is read; BadSetting: no recording, another length or values outside [-1, 1].
+        read: a name -> (12, time) in [-1, 1], prepared as the contract says. kept: type in memory;
+        float16 is within 2.5e-4 and 24 kB for 10 s. LeakError before anything is read; BadSetting:
+        no recording, another length or values outside [-1, 1].
         """
         guard(lengths)
         self._guard, self.samples = guard, contract.samples
@@ -133,7 +159,8 @@ class Corpus:
         self.short = [name for name, length in lengths.items() if length < self.samples]
         if not self.names:
             raise BadSetting(
-                f"no recording of at least {contract.seconds:g} s to pre-train on ({len(self.short)} are shorter); give others"
+                f"no recording of at least {contract.seconds:g} s to pre-train on "
+                f"({len(self.short)} are shorter); give others"
             )
         self.lengths = np.array([lengths[name] for name in self.names], np.int64)
         self._ends = np.cumsum(self.lengths) * len(LEADS)
@@ -148,11 +175,14 @@ class Corpus:
     def cut(self, rows: np.ndarray, starts: np.ndarray) -> np.ndarray:
         """Windows of recording rows[i] from sample starts[i] on, (window, 12, samples) float32.
 
-        LeakError before a sample of a recording that must not enter training is handed out; BadSetting: a window beyond its end.
+        LeakError before a sample of a recording that must not enter training is handed out;
+        BadSetting: a window beyond its end.
         """
         self._guard(self.names[row] for row in rows)
         if ((starts < 0) | (starts + self.samples > self.lengths[rows])).any():
-            raise BadSetting("a window lies outside its recording; draw its start below `lengths - samples + 1`")
+            raise BadSetting(
+                "a window lies outside its recording; draw its start below `lengths - samples + 1`"
+            )
         out = np.empty((len(rows), len(LEADS), self.samples), np.float32)
         for window, row, start in zip(out, rows, starts):
             window[:] = self._recording(row)[:, start : start + self.samples]
@@ -161,7 +191,9 @@ class Corpus:
     @cached_property
     def digest(self) -> str:
         """sha256 (hex) of names and samples as they are kept."""
-        total = hashlib.sha256(repr([(*name, int(n)) for name, n in zip(self.names, self.lengths)]).encode())
+        total = hashlib.sha256(
+            repr([(*name, int(n)) for name, n in zip(self.names, self.lengths)]).encode()
+        )
         total.update(str(self._values.dtype).encode())
         total.update(self._values.view(np.uint8).data)
         return total.hexdigest()
@@ -179,10 +211,12 @@ def gather(
     choose: Callable[[Name], bool] = lambda name: True,
     progress: Progress | None = None,
 ) -> Corpus:
-    """The training splits of prepared datasets, those that `choose` says, through their cached views.
+    """The training splits of prepared datasets, those that `choose` says, through their cached
+    views.
 
-    contract: as the network will be fed, each lead scaled to [-1, 1] by its own extremes over the whole record. LeakError before a
-    signal is read; `progress` counts the recordings of a dataset that no cached view holds yet.
+    contract: as the network will be fed, each lead scaled to [-1, 1] by its own extremes over the
+    whole record. LeakError before a signal is read; `progress` counts the recordings of a dataset
+    that no cached view holds yet.
     """
     views = {p.name: View(p, contract) for p in prepared}
     lengths: dict[Name, int] = {}
@@ -191,7 +225,14 @@ def gather(
         lengths |= {name: views[p.name].length(name.record) for name in names if choose(name)}
     guard(lengths)
     for dataset, view in views.items():
-        view.fill([name.record for name in lengths if name.dataset == dataset and lengths[name] >= contract.samples], progress)
+        view.fill(
+            [
+                name.record
+                for name in lengths
+                if name.dataset == dataset and lengths[name] >= contract.samples
+            ],
+            progress,
+        )
 
     def read(name: Name) -> np.ndarray:
         return normalise(views[name.dataset].get(name.record), contract.normalisation)
@@ -203,7 +244,8 @@ def _sound(name: Name, signal: np.ndarray, samples: int) -> np.ndarray:
     """The recording, if it can be trusted; float32 may round 1 up."""
     if signal.shape != (len(LEADS), samples) or not (np.abs(signal) <= 1 + 1e-6).all():
         raise BadSetting(
-            f"record {name.record!r} of {name.dataset!r}: {signal.shape} with values outside [-1, 1] or not finite; "
+            f"record {name.record!r} of {name.dataset!r}: {signal.shape} with values outside [-1, "
+            f"1] or not finite; "
             f"give (12, {samples}) normalised per lead (ecgbench.ecg.preprocess.normalise)"
         )
     return signal

@@ -1,4 +1,6 @@
-"""The curve of a pre-training: a point per step, as it is logged (CSV always, TensorBoard where it is installed) and told."""
+"""The curve of a pre-training: a point per step, as it is logged (CSV always, TensorBoard where it
+is installed) and told.
+"""
 
 import time
 from collections import deque
@@ -68,7 +70,8 @@ class Report:
     def __str__(self) -> str:
         accuracy = "/".join(f"{a:.3f}" for a in self.accuracy)
         return (
-            f"step {self.step}/{self.steps}: loss {self.loss:.4f}, masked accuracy {accuracy}, {self.rate:.0f} records/s, "
+            f"step {self.step}/{self.steps}: loss {self.loss:.4f}, masked accuracy {accuracy}, "
+            f"{self.rate:.0f} records/s, "
             f"{self.waiting:.0%} of the time waiting for data, {duration(self.left)} left"
         )
 
@@ -77,7 +80,9 @@ Listener = Callable[[Report], None]
 
 
 def paced(note: Callable[[str], None], every: float = 15.0) -> Listener:
-    """A listener that notes the first report, the last one, and one every so many seconds between."""
+    """A listener that notes the first report, the last one, and one every so many seconds
+    between.
+    """
     last = float("-inf")
 
     def listen(report: Report) -> None:
@@ -114,18 +119,35 @@ def once(listener: Listener) -> Listener:
 
 @contextmanager
 def wandb(project: str, name: str, digest: str) -> Iterator[Callable[[str], Listener]]:
-    """Weights & Biases: name of a stage -> a listener that logs there, in one run per digest; BadSetting where it is not installed."""
+    """Weights & Biases: name of a stage -> a listener that logs there, in one run per digest;
+    BadSetting where it is not installed.
+    """
     try:
         import wandb as board  # an optional program
     except ImportError:
-        raise BadSetting(f"--wandb {project}: Weights & Biases is not installed; pip install wandb, or leave it out") from None
-    run = board.init(project=project, name=name, id=f"{name}-{digest[:12]}", resume="allow", config={"recipe": name, "digest": digest})
+        raise BadSetting(
+            f"--wandb {project}: Weights & Biases is not installed; pip install wandb, or leave "
+            f"it out"
+        ) from None
+    run = board.init(
+        project=project,
+        name=name,
+        id=f"{name}-{digest[:12]}",
+        resume="allow",
+        config={"recipe": name, "digest": digest},
+    )
 
     def of(stage: str) -> Listener:
-        run.define_metric(f"{stage}/*", step_metric=f"{stage}/step")  # a resumed run tells some steps again
+        # a resumed run tells some steps again
+        run.define_metric(f"{stage}/*", step_metric=f"{stage}/step")
 
         def listen(report: Report) -> None:
-            values = {"loss": report.loss, "records per second": report.rate, "waiting": report.waiting, "step": report.step}
+            values = {
+                "loss": report.loss,
+                "records per second": report.rate,
+                "waiting": report.waiting,
+                "step": report.step,
+            }
             values |= {f"masked accuracy/{i + 1}": a for i, a in enumerate(report.accuracy)}
             run.log({f"{stage}/{k}": v for k, v in values.items()})
 
@@ -138,7 +160,9 @@ def wandb(project: str, name: str, digest: str) -> Iterator[Callable[[str], List
 
 
 @contextmanager
-def logging(folder: Path, curve: Sequence[Point], steps: int, batch: int, listener: Listener) -> Iterator[Callable[[Point], None]]:
+def logging(
+    folder: Path, curve: Sequence[Point], steps: int, batch: int, listener: Listener
+) -> Iterator[Callable[[Point], None]]:
     """Logs in `folder` that go on after `curve`, whatever an interrupted run had written behind it.
 
     steps: of the stage; batch: records of a step; listener: called after each step. WriteError.
@@ -170,22 +194,37 @@ def _table(curve: Sequence[Point]) -> str:
 
 
 def _head(point: Point) -> list[str]:
-    return ["step", "loss", *(f"accuracy_{i + 1}" for i in range(len(point.accuracy))), "nodes", "seconds", "waiting"]
+    return [
+        "step",
+        "loss",
+        *(f"accuracy_{i + 1}" for i in range(len(point.accuracy))),
+        "nodes",
+        "seconds",
+        "waiting",
+    ]
 
 
 def _report(recent: Sequence[Point], steps: int, batch: int) -> Report:
     n, seconds = len(recent), sum(p.seconds for p in recent)
     accuracy = tuple(sum(column) / n for column in zip(*(p.accuracy for p in recent)))
     return Report(
-        recent[-1].step, steps, sum(p.loss for p in recent) / n, accuracy, n * batch / seconds,
-        sum(p.waiting for p in recent) / seconds, (steps - recent[-1].step) * seconds / n,
-    )  # fmt: skip
+        recent[-1].step,
+        steps,
+        sum(p.loss for p in recent) / n,
+        accuracy,
+        n * batch / seconds,
+        sum(p.waiting for p in recent) / seconds,
+        (steps - recent[-1].step) * seconds / n,
+    )
 
 
 def _tensorboard(folder: Path, done: int) -> Any:
-    """A writer of TensorBoard's event files, None where it is not installed; events behind step `done` are void."""
+    """A writer of TensorBoard's event files, None where it is not installed; events behind step
+    `done` are void.
+    """
     with suppress(ImportError):
-        from torch.utils.tensorboard import SummaryWriter  # an optional program, and seconds to import
+        # an optional program, and seconds to import
+        from torch.utils.tensorboard import SummaryWriter
 
         return SummaryWriter(str(folder / "tensorboard"), purge_step=done + 1)
     return None

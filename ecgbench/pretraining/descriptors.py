@@ -1,16 +1,20 @@
-"""Descriptors of ECG segments: what a codebook is fitted on, and what LAEF's first stage predicts the codes of.
+"""Descriptors of ECG segments: what a codebook is fitted on, and what LAEF's first stage predicts
+the codes of.
 
-A window of 5 s at 100 Hz, prepared as LAEF's contract says (each lead scaled to [-1, 1]), is cut into 20 segments of 25 samples
-per lead; each segment is described alone. Two kinds: MFCC by Kaldi's conventions, and 16 values of the segment and its
-spectrum; a preset is one kind or both, one behind the other. The kinds and their options are HuBERT-ECG's (Coppola et al.,
-medRxiv 2024.11.14.24317328), there for windows of 64 samples; LAEF's paper keeps them for segments of 25.
+A window of 5 s at 100 Hz, prepared as LAEF's contract says (each lead scaled to [-1, 1]), is cut
+into 20 segments of 25 samples per lead; each segment is described alone. Two kinds: MFCC by Kaldi's
+conventions, and 16 values of the segment and its spectrum; a preset is one kind or both, one behind
+the other. The kinds and their options are HuBERT-ECG's (Coppola et al., medRxiv
+2024.11.14.24317328), there for windows of 64 samples; LAEF's paper keeps them for segments of 25.
 
-What is linear is one matrix: mean, pre-emphasis, window and Fourier transform before the power spectrum, DCT and lifter after
-the logarithm. So a batch costs three products over all of its segments; nothing is stored, each batch goes on to the codebook.
+What is linear is one matrix: mean, pre-emphasis, window and Fourier transform before the power
+spectrum, DCT and lifter after the logarithm. So a batch costs three products over all of its
+segments; nothing is stored, each batch goes on to the codebook.
 
-Segments and LAEF's nodes are not the same samples. Segment j is samples 25j..25j+24, node j of the embedder sees 24j..24j+39
-(the paper's alignment, kept): the segment begins j samples behind the node's field, and nodes 16 to 19 do not see the last 1 to 4
-samples of theirs. `segment_samples` and `LaefConfig.node_samples` give both.
+Segments and LAEF's nodes are not the same samples. Segment j is samples 25j..25j+24, node j of the
+embedder sees 24j..24j+39 (the paper's alignment, kept): the segment begins j samples behind the
+node's field, and nodes 16 to 19 do not see the last 1 to 4 samples of theirs. `segment_samples` and
+`LaefConfig.node_samples` give both.
 """
 
 import math
@@ -42,12 +46,14 @@ def segment_samples(j: int) -> range:
 
 @dataclass(frozen=True, kw_only=True)
 class Mfcc:
-    """Mel-frequency cepstral coefficients of one frame, the whole segment: (segment, samples) -> (segment, coefficients).
+    """Mel-frequency cepstral coefficients of one frame, the whole segment: (segment, samples) ->
+    (segment, coefficients).
 
-    Kaldi's order: mean removed, pre-emphasis, Povey window (Hann to the power 0.85), power spectrum of the segment padded with
-    zeros to `fft`, triangular filters on the mel scale, logarithm (not below log `FLOOR`), orthonormal DCT, lifter. C0 is the
-    first coefficient; no dither, no energy, no deltas (of one frame they are 0). float32 agrees with float64 to 2e-3 absolute on
-    ECG, where coefficients reach 250.
+    Kaldi's order: mean removed, pre-emphasis, Povey window (Hann to the power 0.85), power spectrum
+    of the segment padded with zeros to `fft`, triangular filters on the mel scale, logarithm (not
+    below log `FLOOR`), orthonormal DCT, lifter. C0 is the first coefficient; no dither, no energy,
+    no deltas (of one frame they are 0). float32 agrees with float64 to 2e-3 absolute on ECG, where
+    coefficients reach 250.
     """
 
     fft: int
@@ -65,9 +71,15 @@ class Mfcc:
 
     def __post_init__(self) -> None:
         if self.fft % 2 or self.fft < self.samples:
-            raise BadSetting(f"MFCC with fft={self.fft}: give an even number of at least {self.samples}, the samples of a segment")
+            raise BadSetting(
+                f"MFCC with fft={self.fft}: give an even number of at least {self.samples}, the "
+                f"samples of a segment"
+            )
         if not 0 <= self.low < self.high <= self.fs / 2:
-            raise BadSetting(f"MFCC over {self.low:g}-{self.high:g} Hz: the edges must rise within 0-{self.fs / 2:g} Hz")
+            raise BadSetting(
+                f"MFCC over {self.low:g}-{self.high:g} Hz: the edges must rise within "
+                f"0-{self.fs / 2:g} Hz"
+            )
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -75,7 +87,9 @@ class Mfcc:
         return tuple(f"C{i}" for i in range(self.coefficients))
 
     def bank(self) -> np.ndarray:
-        """Weights of the mel filters, (filters, fft / 2) float64: triangles over the bins below the Nyquist frequency."""
+        """Weights of the mel filters, (filters, fft / 2) float64: triangles over the bins below the
+        Nyquist frequency.
+        """
         edges = np.linspace(_mel(self.low), _mel(self.high), self.filters + 2)
         rising, width = edges[:-2, None], np.diff(edges)[0]
         distance = (_mel(np.arange(self.fft // 2) * self.fs / self.fft) - rising) / width
@@ -86,9 +100,12 @@ class Mfcc:
         return tuple(int(i) for i in np.flatnonzero(~self.bank().any(1)))
 
     def __call__(self, segments: Tensor) -> Tensor:
-        """(segment, samples) -> (segment, coefficients) in the type and on the device of `segments`."""
+        """(segment, samples) -> (segment, coefficients) in the type and on the device of
+        `segments`.
+        """
         wave, mel, cepstrum, offset = _mfcc_tables(self, segments.device, segments.dtype)
-        # the matrix removes the mean too; removed before, it costs no digits of the small waves around it
+        # the matrix removes the mean too; removed before, it costs no digits of the small waves
+        # around it
         spectrum = ((segments - segments.mean(1, keepdim=True)) @ wave).square_()
         return torch.addmm(offset, (spectrum @ mel).clamp_(min=FLOOR).log_(), cepstrum)
 
@@ -97,21 +114,36 @@ class Mfcc:
 class TimeFrequency:
     """16 values of a segment and its spectrum: (segment, samples) -> (segment, 16).
 
-    Population statistics; skewness and kurtosis biased, kurtosis in excess of the normal's. S = |FFT|^2 / samples over all bins
-    of the segment itself, two-sided. Of a constant segment, as far as its type can tell, skewness and kurtosis are 0, and so is
-    the crest factor of zeros (0/0 by the formulas). float32 agrees with float64 to 2e-5, skewness and kurtosis to 5e-3 on ECG.
+    Population statistics; skewness and kurtosis biased, kurtosis in excess of the normal's. S =
+    |FFT|^2 / samples over all bins of the segment itself, two-sided. Of a constant segment, as far
+    as its type can tell, skewness and kurtosis are 0, and so is the crest factor of zeros (0/0 by
+    the formulas). float32 agrees with float64 to 2e-5, skewness and kurtosis to 5e-3 on ECG.
     """
 
     samples: int = SAMPLES
     kind: str = field(default="time-frequency", init=False)
     columns: ClassVar[tuple[str, ...]] = (
-        *("min", "max", "mean", "RMS", "variance", "deviation", "power", "peak", "peak-to-peak", "crest", "skewness", "kurtosis"),
+        *(
+            "min",
+            "max",
+            "mean",
+            "RMS",
+            "variance",
+            "deviation",
+            "power",
+            "peak",
+            "peak-to-peak",
+            "crest",
+            "skewness",
+            "kurtosis",
+        ),
         *("S max", "S sum", "S mean", "S variance"),
     )
 
     def __call__(self, segments: Tensor) -> Tensor:
         """(segment, samples) -> (segment, 16) in the type and on the device of `segments`."""
-        x = segments.T.contiguous()  # sums over a segment then run along the segments, side by side in memory
+        # sums over a segment then run along the segments, side by side in memory
+        x = segments.T.contiguous()
         low, high = x.amin(0), x.amax(0)
         mean = x.mean(0).clamp(low, high)  # a rounded mean of equal values may differ from them
         peak, power = torch.maximum(high, -low), x.square().mean(0)
@@ -122,13 +154,30 @@ class TimeFrequency:
         still = deviation <= torch.finfo(x.dtype).eps * peak
         z = x / torch.where(still, 1, deviation)
         square = z.square()
-        skewness, kurtosis = (moment.mean(0).masked_fill(still, 0) for moment in (square * z, square.square() - 3))
+        skewness, kurtosis = (
+            moment.mean(0).masked_fill(still, 0) for moment in (square * z, square.square() - 3)
+        )
         crest = peak / torch.where(rms > 0, rms, 1)
-        wave = (low, high, mean, rms, variance, deviation, power, peak, high - low, crest, skewness, kurtosis)
+        wave = (
+            low,
+            high,
+            mean,
+            rms,
+            variance,
+            deviation,
+            power,
+            peak,
+            high - low,
+            crest,
+            skewness,
+            kurtosis,
+        )
         return torch.stack([*wave, *self._spectrum(x, mean)], 1)
 
     def _spectrum(self, centred: Tensor, mean: Tensor) -> tuple[Tensor, ...]:
-        """S from the segments without their mean (samples, segment), and that mean, which is the bin of 0 Hz."""
+        """S from the segments without their mean (samples, segment), and that mean, which is the
+        bin of 0 Hz.
+        """
         cosine, sine, share = _fourier_tables(self.samples, centred.device, centred.dtype)
         s = (cosine @ centred).square_() + (sine @ centred).square_()
         s[0] = self.samples * mean.square()
@@ -145,7 +194,10 @@ class Descriptor:
 
     def __post_init__(self) -> None:
         if len({part.samples for part in self.parts}) != 1:
-            raise BadSetting(f"descriptor {self.name!r}: give one part or several, all for segments of the same length")
+            raise BadSetting(
+                f"descriptor {self.name!r}: give one part or several, all for segments of the "
+                f"same length"
+            )
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -164,20 +216,26 @@ class Descriptor:
 
     @torch.no_grad()
     def __call__(self, windows: Tensor) -> Tensor:
-        """(..., time) float32 or float64 -> (..., time / samples, dim), on the same device: (batch, lead, 500) -> (batch, lead, 20, dim).
+        """(..., time) float32 or float64 -> (..., time / samples, dim), on the same device: (batch,
+        lead, 500) -> (batch, lead, 20, dim).
 
-        Never in half precision, whatever autocast says. A segment that holds NaN (a lead that was not measured) gives NaN and
-        touches no other. BadSetting where time is not a whole number of segments.
+        Never in half precision, whatever autocast says. A segment that holds NaN (a lead that was
+        not measured) gives NaN and touches no other. BadSetting where time is not a whole number of
+        segments.
         """
         samples = self.parts[0].samples
         if not windows.is_floating_point() or windows.shape[-1] % samples or not windows.shape[-1]:
             raise BadSetting(
                 f"descriptor {self.name!r} received {tuple(windows.shape)} {windows.dtype}; "
-                f"give windows whose last axis is a multiple of {samples} samples, as float32 (500 for LAEF)"
+                f"give windows whose last axis is a multiple of {samples} samples, as float32 "
+                f"(500 for LAEF)"
             )
         exact = windows if windows.dtype == torch.float64 else windows.float()
         segments = exact.reshape(-1, samples)
-        described, widths = segments.new_empty(len(segments), self.dim), [len(part.columns) for part in self.parts]
+        described, widths = (
+            segments.new_empty(len(segments), self.dim),
+            [len(part.columns) for part in self.parts],
+        )
         at_once = _AT_ONCE if segments.device.type == "cpu" else max(1, len(segments))
         with torch.autocast(segments.device.type, enabled=False):
             for piece, rows in zip(segments.split(at_once), described.split(at_once)):
@@ -199,8 +257,10 @@ PRESETS: Mapping[str, Descriptor] = {
         Descriptor("mixed-ecg", (TimeFrequency(), _ECG)),
     )
 }
-"""`mfcc-paper`: HuBERT-ECG's options (20 Hz to the Nyquist frequency) with the FFT that 25 samples need; 5 of its 23 filters are empty.
-`mfcc-ecg`: over the band that the contract's filter leaves, 0.5-47 Hz, with bins half as wide. `mixed`: HuBERT-ECG's third type."""
+"""`mfcc-paper`: HuBERT-ECG's options (20 Hz to the Nyquist frequency) with the FFT that 25 samples
+need; 5 of its 23 filters are empty. `mfcc-ecg`: over the band that the contract's filter leaves,
+0.5-47 Hz, with bins half as wide. `mixed`: HuBERT-ECG's third type.
+"""
 
 
 def preset(name: str) -> Descriptor:
@@ -215,38 +275,51 @@ def _mel(hz: float | np.ndarray) -> Any:
 
 
 @cache
-def _mfcc_tables(spec: Mfcc, device: torch.device, dtype: torch.dtype) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """(samples, 2 bins), (2 bins, filters), (filters, coefficients), (coefficients,): computed in float64, once.
+def _mfcc_tables(
+    spec: Mfcc, device: torch.device, dtype: torch.dtype
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """(samples, 2 bins), (2 bins, filters), (filters, coefficients), (coefficients,): computed in
+    float64, once.
 
-    Only bins that a filter weighs and filters that hold a bin; what the empty filters contribute is the constant at the end.
+    Only bins that a filter weighs and filters that hold a bin; what the empty filters contribute is
+    the constant at the end.
     """
     n, bank = spec.samples, spec.bank()
     there, used = bank.any(1), np.flatnonzero(bank.any(0))
     centre = np.eye(n) - 1 / n
-    emphasis = np.eye(n) - spec.emphasis * np.eye(n, k=-1)  # the first sample lacks a predecessor, and its window is 0
+    # the first sample lacks a predecessor, and its window is 0
+    emphasis = np.eye(n) - spec.emphasis * np.eye(n, k=-1)
     shaped = np.hanning(n)[:, None] ** 0.85 * (emphasis @ centre)
     angle = 2 * np.pi / spec.fft * np.outer(used, np.arange(n))
     wave = np.concatenate([np.cos(angle), np.sin(angle)]) @ shaped
     mel = np.concatenate([bank[there][:, used]] * 2, 1)
 
     order = np.arange(spec.coefficients)
-    dct = np.cos(np.pi / spec.filters * np.outer(np.arange(spec.filters) + 0.5, order)) * math.sqrt(2 / spec.filters)
+    dct = np.cos(np.pi / spec.filters * np.outer(np.arange(spec.filters) + 0.5, order)) * math.sqrt(
+        2 / spec.filters
+    )
     dct[:, 0] /= math.sqrt(2)
     dct *= 1 + spec.lifter / 2 * np.sin(np.pi * order / spec.lifter)
     offset = math.log(FLOOR) * dct[~there].sum(0)
     wave_, mel_, dct_, offset_ = (
-        torch.tensor(np.ascontiguousarray(t), device=device, dtype=dtype) for t in (wave.T, mel.T, dct[there], offset)
+        torch.tensor(np.ascontiguousarray(t), device=device, dtype=dtype)
+        for t in (wave.T, mel.T, dct[there], offset)
     )
     return wave_, mel_, dct_, offset_
 
 
 @cache
-def _fourier_tables(samples: int, device: torch.device, dtype: torch.dtype) -> tuple[Tensor, Tensor, Tensor]:
-    """(bins, samples) twice, scaled so that their squares add to S, and the bins' shares (bins,) in a mean over both sides."""
+def _fourier_tables(
+    samples: int, device: torch.device, dtype: torch.dtype
+) -> tuple[Tensor, Tensor, Tensor]:
+    """(bins, samples) twice, scaled so that their squares add to S, and the bins' shares (bins,) in
+    a mean over both sides.
+    """
     bins = np.arange(samples // 2 + 1)
     angle = 2 * np.pi / samples * np.outer(bins, np.arange(samples))
     share = np.where((bins == 0) | (2 * bins == samples), 1, 2) / samples
     cosine, sine, share_ = (
-        torch.tensor(t, device=device, dtype=dtype) for t in (np.cos(angle) / math.sqrt(samples), np.sin(angle) / math.sqrt(samples), share)
+        torch.tensor(t, device=device, dtype=dtype)
+        for t in (np.cos(angle) / math.sqrt(samples), np.sin(angle) / math.sqrt(samples), share)
     )
     return cosine, sine, share_

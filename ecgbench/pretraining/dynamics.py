@@ -1,7 +1,8 @@
-"""Two signs of collapse, per layer of an encoder: the spread of its nodes over directions, and how alike neighbours become.
+"""Two signs of collapse, per layer of an encoder: the spread of its nodes over directions, and how
+alike neighbours become.
 
-Normalised spectral entropy falls where node features use fewer directions, edge-wise cosine rises where message passing makes
-neighbours equal (paper, "Training dynamics and checkpoint selection").
+Normalised spectral entropy falls where node features use fewer directions, edge-wise cosine rises
+where message passing makes neighbours equal (paper, "Training dynamics and checkpoint selection").
 """
 
 import math
@@ -38,11 +39,16 @@ class Layer:
 def measure(encoder: NodeEncoder, windows: Iterable[Tensor]) -> list[Layer]:
     """Dynamics of the embedder and of each block, in evaluation mode, from batches of windows.
 
-    windows: (batch, lead, time) float32 with all leads measured, equally many in all batches; `WINDOWS` of them in all.
-    BadSetting: no window. The encoder is left in the mode in which it came.
+    windows: (batch, lead, time) float32 with all leads measured, equally many in all batches;
+    `WINDOWS` of them in all. BadSetting: no window. The encoder is left in the mode in which it
+    came.
     """
     blocks = range(encoder.depth + 1)
-    spreads, cosines, seen = [Spread() for _ in blocks], torch.zeros(len(blocks), 2, dtype=torch.float64), 0
+    spreads, cosines, seen = (
+        [Spread() for _ in blocks],
+        torch.zeros(len(blocks), 2, dtype=torch.float64),
+        0,
+    )
     with _evaluating(encoder):
         for signal in windows:
             for block, nodes in enumerate(node_features(encoder, signal, blocks)):
@@ -56,7 +62,9 @@ def measure(encoder: NodeEncoder, windows: Iterable[Tensor]) -> list[Layer]:
 
 
 class Spread:
-    """Covariance of nodes that come in batches, in double precision and about the first of them: equal nodes give exactly 0."""
+    """Covariance of nodes that come in batches, in double precision and about the first of them:
+    equal nodes give exactly 0.
+    """
 
     def __init__(self) -> None:
         self._count = 0
@@ -79,7 +87,9 @@ class Spread:
         return self._square / self._count - mean.outer(mean)
 
     def entropy(self) -> float:
-        """-sum p log p / log dim over the shares p of the eigenvalues; 0 where all nodes are equal."""
+        """-sum p log p / log dim over the shares p of the eigenvalues; 0 where all nodes are
+        equal.
+        """
         values = torch.linalg.eigvalsh(self.covariance()).clamp(min=0)
         total = float(values.sum())
         if not total:
@@ -88,10 +98,12 @@ class Spread:
 
 
 def edge_cosine(nodes: Tensor) -> tuple[Tensor, Tensor]:
-    """Mean cosine over the edges of each graph, (batch,) within leads and (batch,) across leads; NaN where there are none.
+    """Mean cosine over the edges of each graph, (batch,) within leads and (batch,) across leads;
+    NaN where there are none.
 
-    nodes (batch, lead, node, dim). Edges as in LAEF's graph, without those of a node to itself. The squared length of the sum
-    of n unit vectors holds their n own products and those of all ordered pairs.
+    nodes (batch, lead, node, dim). Edges as in LAEF's graph, without those of a node to itself. The
+    squared length of the sum of n unit vectors holds their n own products and those of all ordered
+    pairs.
     """
     unit = F.normalize(nodes.float(), dim=-1)
     own = unit.square().sum(-1)
@@ -99,7 +111,9 @@ def edge_cosine(nodes: Tensor) -> tuple[Tensor, Tensor]:
     def between(axis: int) -> Tensor:
         n = nodes.shape[axis]
         pairs = unit.sum(axis).square().sum(-1) - own.sum(axis)
-        return pairs.mean(1) / (n * (n - 1)) if n > 1 else pairs.new_full((len(nodes),), float("nan"))
+        return (
+            pairs.mean(1) / (n * (n - 1)) if n > 1 else pairs.new_full((len(nodes),), float("nan"))
+        )
 
     return between(2), between(1)
 

@@ -1,4 +1,6 @@
-"""Which recordings of the corpora must stay out of pre-training: those that evaluation may see, under whatever name they come."""
+"""Which recordings of the corpora must stay out of pre-training: those that evaluation may see,
+under whatever name they come.
+"""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -10,16 +12,24 @@ from ecgbench.pretraining.corpus import PTBXL, TRAINING_FOLDS, Name, ecg_id_of, 
 class Exclusion:
     """Says of each training recording whether it may be used, and counts why others may not.
 
-    Out are recordings of a patient of a validation or test split, recordings of PTB-XL's folds 9 and 10 under the names of another
-    dataset, and those with the very samples of a validation or test recording of any dataset (hash of what is stored). The guard
-    of the corpus still looks at all that are left, and raises where PTB-XL's own index is at odds with its folds.
+    Out are recordings of a patient of a validation or test split, recordings of PTB-XL's folds 9
+    and 10 under the names of another dataset, and those with the very samples of a validation or
+    test recording of any dataset (hash of what is stored). The guard of the corpus still looks at
+    all that are left, and raises where PTB-XL's own index is at odds with its folds.
     """
 
     def __init__(self, prepared: Sequence[Prepared]) -> None:
         self.reasons: Counter[str] = Counter()
         """"id", "patient", "signal" -> recordings left out."""
         self._facts = {
-            p.name: dict(zip(p.index["record"], zip(p.index["patient"], p.index["sha256"], strict=True), strict=True)) for p in prepared
+            p.name: dict(
+                zip(
+                    p.index["record"],
+                    zip(p.index["patient"], p.index["sha256"], strict=True),
+                    strict=True,
+                )
+            )
+            for p in prepared
         }
         out = {p.name: p.index[p.index["split"] != "train"] for p in prepared}
         self._patients = {name: set(rows["patient"]) for name, rows in out.items()}

@@ -34,7 +34,9 @@ from ecgbench.training import linear, ranks
 from ecgbench.weights.load import digest
 
 TRAINING = Training()
-"""The probe is the harness's linear protocol, but for one window per recording: 100 epochs, the best by validation macro AUROC."""
+"""The probe is the harness's linear protocol, but for one window per recording: 100 epochs, the
+best by validation macro AUROC.
+"""
 ENCODERS = "encoders"
 """Folder of a stage that keeps them: 000500.safetensors, and 000500.json with what was measured."""
 MASK = "mask"
@@ -45,7 +47,9 @@ BATCH = 16
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Half:
-    """Recordings of one split of the development task, the first window of each, as the network is fed."""
+    """Recordings of one split of the development task, the first window of each, as the network is
+    fed.
+    """
 
     records: list[str]
     signal: np.ndarray
@@ -68,8 +72,16 @@ class Development:
     check: Half
 
     @classmethod
-    def of(cls, prepared: Prepared, task: Task, contract: InputContract, records: int | None = None, seed: int = 0) -> "Development":
-        """From the training and the validation split; `records`: at most so many of the training split, drawn by `seed`.
+    def of(
+        cls,
+        prepared: Prepared,
+        task: Task,
+        contract: InputContract,
+        records: int | None = None,
+        seed: int = 0,
+    ) -> "Development":
+        """From the training and the validation split; `records`: at most so many of the training
+        split, drawn by `seed`.
 
         BadSetting: a split without recordings of at least one window.
         """
@@ -81,25 +93,36 @@ class Development:
 
 
 def probe(encoder: NodeEncoder, development: Development, seed: int = 0) -> float:
-    """Macro AUROC on the validation split of a linear head on the encoder's mean-pooled features, twelve leads."""
+    """Macro AUROC on the validation split of a linear head on the encoder's mean-pooled features,
+    twelve leads.
+    """
 
     def split(half: Half) -> linear.Split:
-        pooled = [node_features(encoder, x, (encoder.depth,))[0].mean((1, 2)).cpu() for x in half.batches(_device(encoder))]
+        pooled = [
+            node_features(encoder, x, (encoder.depth,))[0].mean((1, 2)).cpu()
+            for x in half.batches(_device(encoder))
+        ]
         return linear.Split(
-            records=half.records, features=torch.cat(pooled).numpy(), owner=np.arange(len(half.records)), target=half.target
+            records=half.records,
+            features=torch.cat(pooled).numpy(),
+            owner=np.arange(len(half.records)),
+            target=half.target,
         )
 
     trained = linear.fit(TRAINING, seed, split(development.learn), split(development.check))
     score = trained.log[trained.best - trained.log[0].epoch].validation
     if not math.isfinite(score):
         raise BadSetting(
-            f"{development.task} gives no score: no label has both values among its {len(development.check.records)} recordings"
+            f"{development.task} gives no score: no label has both values among its "
+            f"{len(development.check.records)} recordings"
         )
     return score
 
 
 class KeptEncoders:
-    """The encoders that a stage keeps, in `<stage>/encoders`, and their measurements; called as the stage's probe."""
+    """The encoders that a stage keeps, in `<stage>/encoders`, and their measurements; called as the
+    stage's probe.
+    """
 
     def __init__(
         self,
@@ -110,26 +133,44 @@ class KeptEncoders:
         windows: int = dynamics.WINDOWS,
         note: Callable[[str], None] = lambda line: None,
     ) -> None:
-        """build: makes the network that kept tensors are loaded into. windows: of the development task's training split, for
-        the signs of collapse. note: gets a line for each measurement."""
+        """build: makes the network that kept tensors are loaded into. windows: of the development
+        task's training split, for the signs of collapse. note: gets a line for each measurement.
+        """
         self.folder, self.development, self.build = stage / ENCODERS, development, build
         self.windows, self.note = windows, note
 
     def __call__(self, step: int, model: MaskedNodes) -> None:
-        """Keep and measure the encoder of a step; one that is there already, to the bit, is not measured again."""
+        """Keep and measure the encoder of a step; one that is there already, to the bit, is not
+        measured again.
+        """
         if ranks.rank():  # the first process measures, the others wait for it in their next step
             return
         encoder, before = model.encoder, self._read(step)
-        if before is not None and (before.encoder, before.mask) == (digest(encoder), _hash(model.mask)):
+        if before is not None and (before.encoder, before.mask) == (
+            digest(encoder),
+            _hash(model.mask),
+        ):
             return
         path, began = self._path(step), time.perf_counter()
         tensors = {**encoder.state_dict(), MASK: model.mask}
         put(path, save({k: v.detach().cpu().contiguous() for k, v in tensors.items()}))
         score = probe(encoder, self.development)
-        layers = dynamics.measure(encoder, self.development.learn.batches(_device(encoder), self.windows))
-        measured = Checkpoint(step, score, tuple(layers), digest(encoder), _hash(model.mask), time.perf_counter() - began)
+        layers = dynamics.measure(
+            encoder, self.development.learn.batches(_device(encoder), self.windows)
+        )
+        measured = Checkpoint(
+            step,
+            score,
+            tuple(layers),
+            digest(encoder),
+            _hash(model.mask),
+            time.perf_counter() - began,
+        )
         put(path.with_suffix(".json"), as_json(asdict(measured)))
-        self.note(f"checkpoint of step {step}: {score:.4f} on {self.development.task} (linear probe, validation split)")
+        self.note(
+            f"checkpoint of step {step}: {score:.4f} on {self.development.task} (linear probe, "
+            f"validation split)"
+        )
 
     def checkpoints(self) -> list[Checkpoint]:
         """All that are kept, by step."""
@@ -137,7 +178,9 @@ class KeptEncoders:
         return [c for c in every if c is not None]
 
     def load(self, checkpoint: Checkpoint) -> tuple[NodeEncoder, Tensor]:
-        """A kept encoder in evaluation mode and its mask vector; BadWeights where the file is not the one that was measured."""
+        """A kept encoder in evaluation mode and its mask vector; BadWeights where the file is not
+        the one that was measured.
+        """
         path = self._path(checkpoint.step)
         network = self.build()
         try:
@@ -145,9 +188,13 @@ class KeptEncoders:
             mask = tensors.pop(MASK)
             network.load_state_dict(tensors)
         except (OSError, SafetensorError, RuntimeError, KeyError) as error:
-            raise BadWeights(f"{path} cannot be read as an encoder of this pre-training; {_MEND}") from error
+            raise BadWeights(
+                f"{path} cannot be read as an encoder of this pre-training; {_MEND}"
+            ) from error
         if (digest(network), _hash(mask)) != (checkpoint.encoder, checkpoint.mask):
-            raise BadWeights(f"{path} is not the encoder that was measured at step {checkpoint.step}; {_MEND}")
+            raise BadWeights(
+                f"{path} is not the encoder that was measured at step {checkpoint.step}; {_MEND}"
+            )
         return network.eval(), mask
 
     def _path(self, step: int) -> Path:
@@ -159,15 +206,21 @@ class KeptEncoders:
             return None
         try:
             content = json.loads(path.read_text(encoding="utf-8"))
-            return Checkpoint(**content | {"layers": tuple(Layer(**layer) for layer in content["layers"])})
+            return Checkpoint(
+                **content | {"layers": tuple(Layer(**layer) for layer in content["layers"])}
+            )
         except (ValueError, TypeError, KeyError) as error:
-            raise BadWeights(f"{path} cannot be read as what was measured of an encoder; {_MEND}") from error
+            raise BadWeights(
+                f"{path} cannot be read as what was measured of an encoder; {_MEND}"
+            ) from error
 
 
 _MEND = "remove its stage's folder and run the same command again, or choose another folder"
 
 
-def _half(prepared: Prepared, task: Task, contract: InputContract, chosen: tuple[str, int | None, int]) -> Half:
+def _half(
+    prepared: Prepared, task: Task, contract: InputContract, chosen: tuple[str, int | None, int]
+) -> Half:
     """chosen: split, most recordings of it, and the seed that draws them."""
     (split, records, seed), index = chosen, prepared.index
     view = View(prepared, contract)
@@ -176,11 +229,20 @@ def _half(prepared: Prepared, task: Task, contract: InputContract, chosen: tuple
     if records is not None and records < len(rows):
         rows = rows.iloc[np.sort(rng("development records", seed).permutation(len(rows))[:records])]
     if not len(rows):
-        raise BadSetting(f"{prepared.name} has no {split} recording of {contract.seconds:g} s for the development task {task.name}")
+        raise BadSetting(
+            f"{prepared.name} has no {split} recording of {contract.seconds:g} s for the "
+            f"development task {task.name}"
+        )
     names = rows["record"].tolist()
     view.fill(names)
-    windows = [normalise(view.get(name), contract.normalisation)[:, : contract.samples] for name in names]
-    return Half(records=names, signal=np.stack(windows).astype(np.float32), target=rows[list(task.columns)].to_numpy(np.int8))
+    windows = [
+        normalise(view.get(name), contract.normalisation)[:, : contract.samples] for name in names
+    ]
+    return Half(
+        records=names,
+        signal=np.stack(windows).astype(np.float32),
+        target=rows[list(task.columns)].to_numpy(np.int8),
+    )
 
 
 def _hash(vector: Tensor) -> str:

@@ -1,7 +1,9 @@
-"""What a stage predicts: codes of every segment, from a description of it and codebooks fitted on such descriptions.
+"""What a stage predicts: codes of every segment, from a description of it and codebooks fitted on
+such descriptions.
 
-Stage 1 describes segments of the signal (`descriptors.preset`), stage 2 the nodes of the network that stage 1 made (`Nodes`).
-Descriptions are never stored: a batch goes into the codebooks, or is given codes, and is forgotten.
+Stage 1 describes segments of the signal (`descriptors.preset`), stage 2 the nodes of the network
+that stage 1 made (`Nodes`). Descriptions are never stored: a batch goes into the codebooks, or is
+given codes, and is forgotten.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -23,7 +25,9 @@ from ecgbench.seeds import rng
 from ecgbench.weights.load import digest
 
 RECORDS = 100
-"""Records of one step of the clustering (HuBERT-ECG's recipe); of 12 leads they are 24,000 segments."""
+"""Records of one step of the clustering (HuBERT-ECG's recipe); of 12 leads they are 24,000
+segments.
+"""
 
 
 class Describe(Protocol):
@@ -41,9 +45,14 @@ class Nodes:
     """Nodes of one block of a frozen network: all leads, nothing masked, no edge left out."""
 
     def __init__(self, encoder: NodeEncoder, block: int = 1) -> None:
-        """encoder: of the selected checkpoint, in evaluation mode, on the device that will compute. block: 1 in the paper."""
+        """encoder: of the selected checkpoint, in evaluation mode, on the device that will compute.
+        block: 1 in the paper.
+        """
         if encoder.training:
-            raise BadSetting("nodes of an encoder in training mode change with its dropout; call encoder.eval() first")
+            raise BadSetting(
+                "nodes of an encoder in training mode change with its dropout; call "
+                "encoder.eval() first"
+            )
         self.encoder, self.block = encoder, block
         self.facts = {"network": digest(encoder), "block": block}
 
@@ -64,7 +73,10 @@ class Codes:
         for book in self.books:
             fitted_on = {k: v for k, v in book.facts.items() if k != "fit"}
             if key(fitted_on) != key(dict(self.describe.facts)):
-                raise BadSetting(f"a codebook of {fitted_on} cannot tell codes of {dict(self.describe.facts)}; fit one on that description")
+                raise BadSetting(
+                    f"a codebook of {fitted_on} cannot tell codes of {dict(self.describe.facts)}; "
+                    f"fit one on that description"
+                )
 
     @cached_property
     def digest(self) -> str:
@@ -72,11 +84,16 @@ class Codes:
         return key({"books": [book.digest for book in self.books]})
 
     def __call__(self, signal: Tensor) -> Tensor:
-        """(batch, 12, 500) -> (codebook, batch, 12, 20) int64 on the same device; BadSetting where a description is not finite."""
+        """(batch, 12, 500) -> (codebook, batch, 12, 20) int64 on the same device; BadSetting where
+        a description is not finite.
+        """
         described = self.describe(signal)
         codes = torch.stack([book.assign(described) for book in self.books])
         if bool((codes == NOTHING).any()):
-            raise BadSetting("a segment's description is not finite, so it has no code; windows must hold all twelve leads")
+            raise BadSetting(
+                "a segment's description is not finite, so it has no code; windows must hold all "
+                "twelve leads"
+            )
         return codes
 
 
@@ -89,17 +106,21 @@ def codebooks(
     device: str = "cpu",
     advance: Callable[[int], None] | None = None,
 ) -> dict[int, Codebook]:
-    """One codebook per size, from one window of every record of the corpus in shuffled batches: size -> codebook.
+    """One codebook per size, from one window of every record of the corpus in shuffled batches:
+    size -> codebook.
 
-    The records of an incomplete last batch are left out; where there are fewer than `RECORDS`, all are one batch. The same
-    corpus, description, sizes and seed give the same bits on one machine. `advance` is told of the records of each batch.
-    LeakError at a record that must not enter training.
+    The records of an incomplete last batch are left out; where there are fewer than `RECORDS`, all
+    are one batch. The same corpus, description, sizes and seed give the same bits on one machine.
+    `advance` is told of the records of each batch. LeakError at a record that must not enter
+    training.
     """
 
     def described() -> Iterator[Tensor]:
         for rows in shuffled(len(corpus), min(RECORDS, len(corpus)), "codebook records", seed):
             room = corpus.lengths[rows] - corpus.samples + 1
-            starts = (rng("codebook windows", seed, int(rows[0])).random(len(rows)) * room).astype(np.int64)
+            starts = (rng("codebook windows", seed, int(rows[0])).random(len(rows)) * room).astype(
+                np.int64
+            )
             yield describe(torch.from_numpy(corpus.cut(rows, starts)).to(device))
             if advance is not None:
                 advance(len(rows))

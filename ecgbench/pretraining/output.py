@@ -13,10 +13,15 @@ RECIPE = "recipe.json"
 
 
 def demand(out: Path, identity: dict[str, Any]) -> None:
-    """BadSetting where `out` holds a pre-training that differs from `identity` in more than its number of steps."""
+    """BadSetting where `out` holds a pre-training that differs from `identity` in more than its
+    number of steps.
+    """
     path = out / RECIPE
     if path.is_file() and (differing := _differing(read(path), identity)):
-        raise BadSetting(f"{path} is of another pre-training: it differs in {', '.join(differing)}; choose another --out")
+        raise BadSetting(
+            f"{path} is of another pre-training: it differs in {', '.join(differing)}; choose "
+            f"another --out"
+        )
 
 
 def claim(out: Path, identity: dict[str, Any]) -> None:
@@ -28,7 +33,10 @@ def claim(out: Path, identity: dict[str, Any]) -> None:
 
 def alone(out: Path) -> AbstractContextManager[None]:
     """One pre-training at a time in a folder; BadSetting where another is at work."""
-    return files.locked(out, otherwise=f"another pre-training is at work in {out}; wait for it, or choose another --out")
+    return files.locked(
+        out,
+        otherwise=f"another pre-training is at work in {out}; wait for it, or choose another --out",
+    )
 
 
 def read(path: Path) -> Any:
@@ -37,18 +45,25 @@ def read(path: Path) -> Any:
         content: Any = json.loads(path.read_text(encoding="utf-8"))
         return content
     except (OSError, ValueError) as error:
-        raise BadWeights(f"{path} cannot be read; remove its folder and run the same command again, or choose another --out") from error
+        raise BadWeights(
+            f"{path} cannot be read; remove its folder and run the same command again, or choose "
+            f"another --out"
+        ) from error
 
 
 def unless_equal(path: Path, report: dict[str, Any]) -> dict[str, Any]:
-    """The report of a finished pre-training, or what stands in `path` where that differs in code and machine only: nothing was made."""
+    """The report of a finished pre-training, or what stands in `path` where that differs in code
+    and machine only: nothing was made.
+    """
     plain: dict[str, Any] = json.loads(as_json(report))
     before = read(path) if path.is_file() else {}
     return before if before | {"made_with": 0} == plain | {"made_with": 0} else plain
 
 
 def _differing(first: dict[str, Any], second: dict[str, Any]) -> list[str]:
-    """Names of what differs; more steps are none, for a stage can be prolonged, and recordings per pass its checkpoint compares."""
+    """Names of what differs; more steps are none, for a stage can be prolonged, and recordings per
+    pass its checkpoint compares.
+    """
     names = []
     for k in sorted({*first, *second}):
         a, b = first.get(k), second.get(k)
@@ -56,7 +71,11 @@ def _differing(first: dict[str, Any], second: dict[str, Any]) -> list[str]:
             names += [f"{k}.{name}" for name in _differing(a, b)]
         elif k == "stages" and isinstance(a, list) and isinstance(b, list):
             free = {"steps": 0, "micro": 0}
-            names += [f"stages.{i}.{name}" for i, (x, y) in enumerate(zip(a, b), 1) for name in _differing({**x, **free}, {**y, **free})]
+            names += [
+                f"stages.{i}.{name}"
+                for i, (x, y) in enumerate(zip(a, b), 1)
+                for name in _differing({**x, **free}, {**y, **free})
+            ]
         elif a != b:
             names.append(k)
     return names

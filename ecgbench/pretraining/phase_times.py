@@ -1,4 +1,6 @@
-"""What the six phases of a pre-training took, beside what the paper's took, and what they would take on its 9.2 million ECGs."""
+"""What the six phases of a pre-training took, beside what the paper's took, and what they would
+take on its 9.2 million ECGs.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,8 +19,9 @@ PAPER = {
     "stage 2: clustering": 4.5 * HOUR,
     "stage 2: training": 3 * HOUR,
 }
-"""Seconds (paper, "Computational resources and experiment duration": 1 month, 1 h, 3 h, 1 month, 4.5 h, 3 h), on
-a DGX A100 of 8 GPUs; how many of them a phase took it does not say."""
+"""Seconds (paper, "Computational resources and experiment duration": 1 month, 1 h, 3 h, 1 month,
+4.5 h, 3 h), on a DGX A100 of 8 GPUs; how many of them a phase took it does not say.
+"""
 
 
 @dataclass(frozen=True)
@@ -35,22 +38,31 @@ class Phase:
 
 
 def table(phases: Sequence[Phase]) -> list[dict[str, Any]]:
-    """One row per phase: what was measured, the paper's seconds, and the projection to its scale on the same device.
+    """One row per phase: what was measured, the paper's seconds, and the projection to its scale on
+    the same device.
 
-    Extraction and clustering grow with the number of recordings: each of the ECGS once, one window of 5 s and 12 leads. Training
-    grows with steps and batch: the paper's 80,000 and 75,000 steps of 448 recordings, in which the labels of each window are made
-    anew, since nothing is stored.
+    Extraction and clustering grow with the number of recordings: each of the ECGS once, one window
+    of 5 s and 12 leads. Training grows with steps and batch: the paper's 80,000 and 75,000 steps of
+    448 recordings, in which the labels of each window are made anew, since nothing is stored.
     """
-    from ecgbench.pretraining.stage import STAGES  # with torch, which a report of finished phases does without
+    # with torch, which a report of finished phases does without
+    from ecgbench.pretraining.stage import STAGES
 
     rows = []
     for phase in phases:
         stage = STAGES[int(phase.name[len("stage ")]) - 1]
         records = stage.steps * stage.batch if phase.name.endswith("training") else ECGS
-        rows.append({
-            "phase": phase.name, "seconds": phase.seconds, "records": phase.records, "device": phase.device, "projected_records": records,
-            "projected_seconds": phase.seconds / phase.records * records, "paper_seconds": PAPER[phase.name],
-        })  # fmt: skip
+        rows.append(
+            {
+                "phase": phase.name,
+                "seconds": phase.seconds,
+                "records": phase.records,
+                "device": phase.device,
+                "projected_records": records,
+                "projected_seconds": phase.seconds / phase.records * records,
+                "paper_seconds": PAPER[phase.name],
+            }
+        )
     return rows
 
 
@@ -61,4 +73,6 @@ def lines(rows: Sequence[dict[str, Any]]) -> list[str]:
         spent = [duration(row[k]) for k in ("seconds", "projected_seconds", "paper_seconds")]
         shown.append([row["phase"], spent[0], f"{row['records']:,}", *spent[1:]])
     widths = [max(map(len, column)) for column in zip(*shown)]
-    return ["  ".join(word.ljust(width) for word, width in zip(row, widths)).rstrip() for row in shown]
+    return [
+        "  ".join(word.ljust(width) for word, width in zip(row, widths)).rstrip() for row in shown
+    ]

@@ -1,12 +1,14 @@
-"""A whole pre-training by a recipe: two codebooks, two stages, two selections. Interrupted anywhere, it goes on from there.
+"""A whole pre-training by a recipe: two codebooks, two stages, two selections. Interrupted
+anywhere, it goes on from there.
 
     OUT/recipe.json            every choice, and the hash of what it was made from
-        stage1/codebook.json   what was fitted, how often codes are met, time;  codebook_50.npz, elbow.csv
+        stage1/codebook.json   what was fitted, how often codes are met, time;  codebook_50.npz,
+        elbow.csv
                checkpoint.safetensors, curve.csv, tensorboard/   of the loop, see `stage.run`
                encoders/       kept and measured, see `kept_encoders.KeptEncoders`
-        stage2/                the same
-        encoder.safetensors    the selected encoder of stage 2, float32: weights of the recipe's model
-        pretraining.json       how it came about: recipe, data, codebooks, selections, time per phase
+        stage2/                the same encoder.safetensors    the selected encoder of stage 2,
+        float32: weights of the recipe's model pretraining.json       how it came about: recipe,
+        data, codebooks, selections, time per phase
 
 Under torchrun every process calls `run` alike; OUT is a folder that all of them see.
 """
@@ -44,7 +46,12 @@ from ecgbench.pretraining.stage import run as train
 from ecgbench.seeds import seed_of
 from ecgbench.training import ranks
 
-REPORT, ENCODER, BOOKS, DEVICES = "pretraining.json", "encoder.safetensors", "codebook.json", "devices.json"
+REPORT, ENCODER, BOOKS, DEVICES = (
+    "pretraining.json",
+    "encoder.safetensors",
+    "codebook.json",
+    "devices.json",
+)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -76,16 +83,22 @@ class Data:
 def run(recipe: Recipe, data: Data, session: Session) -> dict[str, Any]:
     """Everything that is missing in `session.out`; what pretraining.json says.
 
-    The same recipe and data give the same codebooks and the same curves, however often it was interrupted, on one machine with
-    one number of threads. LeakError: a recording that must not enter training. BadSetting: the folder is of another recipe or
-    other data. BadWeights: a damaged file in it. WriteError.
+    The same recipe and data give the same codebooks and the same curves, however often it was
+    interrupted, on one machine with one number of threads. LeakError: a recording that must not
+    enter training. BadSetting: the folder is of another recipe or other data. BadWeights: a damaged
+    file in it. WriteError.
     """
     return _Pretraining(recipe, data, session)()
 
 
 def facts(recipe: Recipe, data: Data) -> dict[str, Any]:
     """What recipe.json holds: two folders with equal ones hold the same pre-training."""
-    return {"recipe": recipe.facts(), "datasets": data.prepared, "corpus": data.corpus.digest, "left_out": data.left_out}
+    return {
+        "recipe": recipe.facts(),
+        "datasets": data.prepared,
+        "corpus": data.corpus.digest,
+        "left_out": data.left_out,
+    }
 
 
 class _Pretraining:
@@ -119,25 +132,36 @@ class _Pretraining:
             report = output.unless_equal(self.session.out / REPORT, report)
             network, _ = second.kept.load(second.selected)
             # one entry: safetensors writes several in an order of chance
-            put(self.session.out / ENCODER, save(network.state_dict(), {"recipe": self.recipe.digest}))
+            put(
+                self.session.out / ENCODER,
+                save(network.state_dict(), {"recipe": self.recipe.digest}),
+            )
             put(self.session.out / output.RECIPE, as_json(identity))
             put(self.session.out / REPORT, as_json(report))
         return report
 
     def _refuse_impossible(self) -> None:
-        """BadSetting where a stage could not be computed, or stage 2 not after stage 1, which is not to be lost by it."""
+        """BadSetting where a stage could not be computed, or stage 2 not after stage 1, which is
+        not to be lost by it.
+        """
         model, depth = self.recipe.model, self._network().depth
         if not 0 <= self.recipe.block <= depth:
-            raise BadSetting(f"stage 2 clusters nodes of block {self.recipe.block}, and model {model} has {depth} blocks")
+            raise BadSetting(
+                f"stage 2 clusters nodes of block {self.recipe.block}, and model {model} has "
+                f"{depth} blocks"
+            )
         most = max(*self.recipe.codes, *self.recipe.refined)
         if most > self._segments:
             raise BadSetting(
-                f"a codebook of {most} codes from {len(self.data.corpus)} recordings: the first batch of the clustering has "
+                f"a codebook of {most} codes from {len(self.data.corpus)} recordings: the first "
+                f"batch of the clustering has "
                 f"{self._segments} segments; take fewer codes (--codes, --refined)"
             )
 
     def _network(self) -> NodeEncoder:
-        """The recipe's network with weights by torch's generator, which goes on from where it was."""
+        """The recipe's network with weights by torch's generator, which goes on from where it
+        was.
+        """
         with torch.random.fork_rng(devices=[]):
             return new_network(self.recipe.model)
 
@@ -166,24 +190,57 @@ class _Pretraining:
 
     def _stage(self, number: int, describe: Describe, model: MaskedNodes) -> "_Stage":
         recipe, session = self.recipe, self.session
-        name, folder, settings = f"stage {number}", session.out / f"stage{number}", recipe.stages[number - 1]
+        name, folder, settings = (
+            f"stage {number}",
+            session.out / f"stage{number}",
+            recipe.stages[number - 1],
+        )
         if self.first:
             self._fit_codebooks(number, describe, folder)
         ranks.wait()
         fitted = output.read(folder / BOOKS)
         books = [codebook.load(folder / f"codebook_{c}.npz") for c in model.codebooks]
-        if [b.digest for b in books] != [fitted["codebooks"][str(c)]["digest"] for c in model.codebooks]:
-            raise BadWeights(f"codebooks in {folder} are not those that were fitted; remove that folder and run the same command again")
-        kept = KeptEncoders(folder, self.data.development, self._network, windows=recipe.windows, note=session.watcher.note)
-        execution = Execution(
-            folder=folder, device=session.device, listener=both(once(self._device_noted(folder)), session.listener(name)), probe=kept
+        if [b.digest for b in books] != [
+            fitted["codebooks"][str(c)]["digest"] for c in model.codebooks
+        ]:
+            raise BadWeights(
+                f"codebooks in {folder} are not those that were fitted; remove that folder and "
+                f"run the same command again"
+            )
+        kept = KeptEncoders(
+            folder,
+            self.data.development,
+            self._network,
+            windows=recipe.windows,
+            note=session.watcher.note,
         )
-        session.watcher.note(f"{name}: {settings.steps} steps of {settings.records(len(self.data.corpus))} recordings")
+        execution = Execution(
+            folder=folder,
+            device=session.device,
+            listener=both(once(self._device_noted(folder)), session.listener(name)),
+            probe=kept,
+        )
+        session.watcher.note(
+            f"{name}: {settings.steps} steps of {settings.records(len(self.data.corpus))} "
+            f"recordings"
+        )
         points = train(settings, model, self.data.corpus, Codes(describe, books), execution)
         ranks.wait()
-        measured = [c for c in kept.checkpoints() if settings.probed(c.step)]  # not those of a schedule that was given up
-        finished = _Stage(name, kept, earliest(measured), measured, points, fitted, " + ".join(output.read(folder / DEVICES)))
-        session.watcher.note(f"{name}: checkpoint of step {finished.selected.step} selected ({finished.selected.score:.4f})")
+        # not those of a schedule that was given up
+        measured = [c for c in kept.checkpoints() if settings.probed(c.step)]
+        finished = _Stage(
+            name,
+            kept,
+            earliest(measured),
+            measured,
+            points,
+            fitted,
+            " + ".join(output.read(folder / DEVICES)),
+        )
+        session.watcher.note(
+            f"{name}: checkpoint of step {finished.selected.step} selected "
+            f"({finished.selected.score:.4f})"
+        )
         return finished
 
     def _device_noted(self, folder: Path) -> Listener:
@@ -201,54 +258,93 @@ class _Pretraining:
         """Fit the codebooks of a stage, unless they are there."""
         recipe, corpus = self.recipe, self.data.corpus
         sizes = (recipe.codes, recipe.refined)[number - 1]
-        path, wanted = folder / BOOKS, key({"description": dict(describe.facts), "codes": sizes, "seed": recipe.seed})
+        path, facts = folder / BOOKS, dict(describe.facts)
+        wanted = key({"description": facts, "codes": sizes, "seed": recipe.seed})
         if path.is_file():
             if output.read(path)["key"] != wanted:
-                raise BadSetting(f"{folder} rests on another checkpoint of stage 1; remove that folder, or choose another --out")
+                raise BadSetting(
+                    f"{folder} rests on another checkpoint of stage 1; remove that folder, or "
+                    f"choose another --out"
+                )
             return
         timed_describe = _Timed(describe, self._device)
         began = time.perf_counter()
-        every = tuple(sorted({*sizes, *(size for size in recipe.elbow[number - 1] if size <= self._segments)}))
-        with self.session.watcher.stage(f"stage {number}, codebook", len(corpus), "recordings") as advance:
-            books = codebooks(corpus, timed_describe, every, seed=recipe.seed, device=str(self._device), advance=advance)
+        every = tuple(
+            sorted({*sizes, *(size for size in recipe.elbow[number - 1] if size <= self._segments)})
+        )
+        with self.session.watcher.stage(
+            f"stage {number}, codebook", len(corpus), "recordings"
+        ) as advance:
+            books = codebooks(
+                corpus,
+                timed_describe,
+                every,
+                seed=recipe.seed,
+                device=str(self._device),
+                advance=advance,
+            )
         seconds = time.perf_counter() - began
         for size in sizes:
             books[size].save(folder / f"codebook_{size}.npz")
-        elbow = codebook.elbow(books.values(), map(describe, self.data.development.check.batches(self._device)))
+        elbow = codebook.elbow(
+            books.values(), map(describe, self.data.development.check.batches(self._device))
+        )
         put(folder / "elbow.csv", elbow.to_csv(index=False))
         rows = elbow.set_index("codes")
         summaries = {
-            str(c): {"digest": books[c].digest, "used": int(rows.used[c]), "perplexity": float(rows.perplexity[c])} for c in sizes
-        }  # fmt: skip
+            str(c): {
+                "digest": books[c].digest,
+                "used": int(rows.used[c]),
+                "perplexity": float(rows.perplexity[c]),
+            }
+            for c in sizes
+        }
         vectors = books[sizes[0]].facts["fit"]["vectors"]
         extraction, records = timed_describe.seconds, vectors // (len(LEADS) * self._nodes)
         spent = {"extraction": extraction, "clustering": seconds - extraction, "records": records}
-        fitted = {"key": wanted, "codebooks": summaries, "description": dict(describe.facts), "seconds": spent, "device": self.session.name}
+        fitted = {
+            "key": wanted,
+            "codebooks": summaries,
+            "description": facts,
+            "seconds": spent,
+            "device": self.session.name,
+        }
         put(path, as_json(fitted))
         for c, summary in summaries.items():
             self.session.watcher.note(
-                f"stage {number}: {summary['used']} of {c} codes used, perplexity {summary['perplexity']:.1f} (validation split)"
+                f"stage {number}: {summary['used']} of {c} codes used, perplexity "
+                f"{summary['perplexity']:.1f} (validation split)"
             )
 
     def _report(self, stages: "tuple[_Stage, _Stage]") -> dict[str, Any]:
         """pretraining.json."""
-        phases = [phase for stage in stages for phase in stage.phases(self.recipe, len(self.data.corpus))]
+        phases = [
+            phase for stage in stages for phase in stage.phases(self.recipe, len(self.data.corpus))
+        ]
         corpus = self.data.corpus
         return {
-            "recipe": {"name": self.recipe.name, "digest": self.recipe.digest, **self.recipe.facts()},
+            "recipe": {
+                "name": self.recipe.name,
+                "digest": self.recipe.digest,
+                **self.recipe.facts(),
+            },
             "data": {
-                "datasets": self.data.prepared, "corpus": corpus.digest, "records": len(corpus), "too_short": len(corpus.short),
+                "datasets": self.data.prepared,
+                "corpus": corpus.digest,
+                "records": len(corpus),
+                "too_short": len(corpus.short),
                 "left_out": self.data.left_out,
             },
             "development": {
-                "task": self.data.development.task, "train": len(self.data.development.learn.records),
+                "task": self.data.development.task,
+                "train": len(self.data.development.learn.records),
                 "validation": len(self.data.development.check.records),
             },
             "stages": {stage.name: stage.summary() for stage in stages},
             "encoder": stages[1].selected.encoder,
             "phases": phase_times.table(phases),
             "made_with": provenance.here(),
-        }  # fmt: skip
+        }
 
 
 @dataclass(frozen=True, eq=False)
@@ -266,9 +362,14 @@ class _Stage:
     def phases(self, recipe: Recipe, records: int) -> list[phase_times.Phase]:
         """Extraction, clustering, training; probes and checkpoints aside."""
         spent, settings = self.books["seconds"], recipe.stages[int(self.name[-1]) - 1]
-        trained = (sum(p.seconds for p in self.points), len(self.points) * settings.records(records), self.devices)
+        trained = (
+            sum(p.seconds for p in self.points),
+            len(self.points) * settings.records(records),
+            self.devices,
+        )
         prepared = [
-            phase_times.Phase(f"{self.name}: {w}", spent[w], spent["records"], self.books["device"]) for w in ("extraction", "clustering")
+            phase_times.Phase(f"{self.name}: {w}", spent[w], spent["records"], self.books["device"])
+            for w in ("extraction", "clustering")
         ]
         return [*prepared, phase_times.Phase(f"{self.name}: training", *trained)]
 
@@ -276,10 +377,15 @@ class _Stage:
         """For pretraining.json."""
         last = self.points[-1]
         return {
-            "codebooks": self.books["codebooks"], "description": self.books["description"], "steps": last.step, "loss": last.loss,
-            "accuracy": list(last.accuracy), "selected": asdict(self.selected), "checkpoints": [asdict(c) for c in self.checkpoints],
+            "codebooks": self.books["codebooks"],
+            "description": self.books["description"],
+            "steps": last.step,
+            "loss": last.loss,
+            "accuracy": list(last.accuracy),
+            "selected": asdict(self.selected),
+            "checkpoints": [asdict(c) for c in self.checkpoints],
             "probing_seconds": sum(c.seconds for c in self.checkpoints),
-        }  # fmt: skip
+        }
 
 
 class _Timed:

@@ -1,4 +1,6 @@
-"""Recipes: every choice that a pre-training rests on, from the corpora to the checkpoint that is kept."""
+"""Recipes: every choice that a pre-training rests on, from the corpora to the checkpoint that is
+kept.
+"""
 
 import json
 from collections.abc import Mapping
@@ -14,11 +16,24 @@ from ecgbench.pretraining.stage import STAGES, Stage
 
 Init = Literal["previous", "scratch"]
 LAEF = "laef"
-CORPORA = ("code", "ikem", "ptbxl", "cpsc2018", "cpsc-extra", "chapman", "georgia", "mimic-iv-ecg", "ningbo", "ptb", "sph")
+CORPORA = (
+    "code",
+    "ikem",
+    "ptbxl",
+    "cpsc2018",
+    "cpsc-extra",
+    "chapman",
+    "georgia",
+    "mimic-iv-ecg",
+    "ningbo",
+    "ptb",
+    "sph",
+)
 """The paper's eleven (table of datasets, column "SSL PT"): 9.2 million ECGs."""
 SMALL_RATE = 1e-4
-"""Learning rate on small data. At the paper's 1e-3 without warm-up all nodes became equal within 100 steps of 64 recordings and
-told no code from another; docs/pretraining.md has what was tried."""
+"""Learning rate on small data. At the paper's 1e-3 without warm-up all nodes became equal within
+100 steps of 64 recordings and told no code from another; docs/pretraining.md has what was tried.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,11 +44,15 @@ class Recipe:
     summary: str
     """One line for people."""
     datasets: tuple[str, ...]
-    """Corpora: the training splits of these datasets, minus what is equal to a validation or test recording of any of them."""
+    """Corpora: the training splits of these datasets, minus what is equal to a validation or test
+    recording of any of them.
+    """
     task: str
     """Development task of the selection; its dataset is one of the corpora."""
     model: str = LAEF
-    """Whose network is pre-trained: a name of the room of models, where one from outside has entered by its path."""
+    """Whose network is pre-trained: a name of the room of models, where one from outside has
+    entered by its path.
+    """
     descriptor: str = "mfcc-paper"
     """A preset of `descriptors`: what segments of the signal are described by in stage 1."""
     codes: tuple[int, ...] = (50,)
@@ -45,35 +64,55 @@ class Recipe:
     init: Init = "previous"
     """Where stage 2 starts: from the selected checkpoint of stage 1, or from new weights."""
     stages: tuple[Stage, Stage]
-    elbow: tuple[tuple[int, ...], tuple[int, ...]] = ((10, 30, 50, 70, 100, 200, 300), (100, 500, 1000, 1500))
-    """Sizes of further codebooks per stage, fitted beside those that are used, for the elbow curve only."""
+    elbow: tuple[tuple[int, ...], tuple[int, ...]] = (
+        (10, 30, 50, 70, 100, 200, 300),
+        (100, 500, 1000, 1500),
+    )
+    """Sizes of further codebooks per stage, fitted beside those that are used, for the elbow curve
+    only.
+    """
     probe_records: int | None = None
     """Training recordings of the development task that a probe sees at most."""
     windows: int = WINDOWS
     """For the signs of collapse."""
     seed: int = 0
-    """Of initial weights, codebooks and the development recordings; masks and windows are drawn by the seeds of the stages."""
+    """Of initial weights, codebooks and the development recordings; masks and windows are drawn by
+    the seeds of the stages.
+    """
     kept: Literal["float16", "float32"] = "float16"
     """Type of the recordings in memory."""
 
     def __post_init__(self) -> None:
         if self.stages[0].seed == self.stages[1].seed:
-            raise BadSetting(f"recipe {self.name}: both stages have the seed {self.stages[0].seed} and would hide the same nodes")
+            raise BadSetting(
+                f"recipe {self.name}: both stages have the seed {self.stages[0].seed} and would "
+                f"hide the same nodes"
+            )
         if self.init not in ("previous", "scratch"):
             raise BadSetting(f"init {self.init}: previous (the checkpoint of stage 1) or scratch")
         if not self.codes or not self.refined or min(*self.codes, *self.refined) < 2:
-            raise BadSetting(f"codes {self.codes} and {self.refined}: at least one codebook of at least 2 for each stage, for example 50")
+            raise BadSetting(
+                f"codes {self.codes} and {self.refined}: at least one codebook of at least 2 for "
+                f"each stage, for example 50"
+            )
         descriptors.preset(self.descriptor)
 
     def facts(self) -> dict[str, Any]:
         """Everything that decides the result, as plain JSON; name and summary do not.
 
-        LAEF as the model is left out: recipes had no other before they named one, and keep their hashes.
+        LAEF as the model is left out: recipes had no other before they named one, and keep their
+        hashes.
         """
         unsaid = ("name", "summary", "stages", "elbow", "model")
         own = {k: v for k, v in asdict(self).items() if k not in unsaid}
-        model = {} if self.model == LAEF else {"model": self.model, "model_source": models.ROOM.source_hash(self.model)}
-        stages = [{k: v for k, v in asdict(s).items() if k != "checkpoint_every"} for s in self.stages]
+        model = (
+            {}
+            if self.model == LAEF
+            else {"model": self.model, "model_source": models.ROOM.source_hash(self.model)}
+        )
+        stages = [
+            {k: v for k, v in asdict(s).items() if k != "checkpoint_every"} for s in self.stages
+        ]
         plain: dict[str, Any] = json.loads(json.dumps({**own, **model, "stages": stages}))
         return plain
 
@@ -85,15 +124,26 @@ class Recipe:
     def lines(self) -> list[str]:
         """The recipe as a terminal shows it."""
         choices = {k: v for k, v in self.facts().items() if k != "stages"}
-        rows = [("recipe", f"{self.name}: {self.summary}"), *((k, _shown(v)) for k, v in choices.items())]
+        rows = [
+            ("recipe", f"{self.name}: {self.summary}"),
+            *((k, _shown(v)) for k, v in choices.items()),
+        ]
         for number, stage in enumerate(self.stages, 1):
-            rows += [(f"stage {number}", ", ".join(f"{k}={_shown(v)}" for k, v in asdict(stage).items() if v is not None))]
+            rows += [
+                (
+                    f"stage {number}",
+                    ", ".join(
+                        f"{k}={_shown(v)}" for k, v in asdict(stage).items() if v is not None
+                    ),
+                )
+            ]
         return [f"{k:14} {v}" for k, v in [*rows, ("digest", self.digest)]]
 
     def changed(self, words: Mapping[str, Any]) -> "Recipe":
         """With other choices: fields of the recipe or of both stages.
 
-        steps: a pair, one for each stage; edge_drop: of stage 2; seed: of everything, the stages' own following from it.
+        steps: a pair, one for each stage; edge_drop: of stage 2; seed: of everything, the stages'
+        own following from it.
         """
         own = {k: v for k, v in words.items() if k in self.__dataclass_fields__}
         rest = {k: v for k, v in words.items() if k not in own}
@@ -114,7 +164,9 @@ def _shown(value: Any) -> str:
 
 def _stages(first: int, second: int, **changes: Any) -> tuple[Stage, Stage]:
     masked, refined = STAGES
-    return replace(masked, steps=first, seed=0, **changes), replace(refined, steps=second, seed=1, **changes)
+    return replace(masked, steps=first, seed=0, **changes), replace(
+        refined, steps=second, seed=1, **changes
+    )
 
 
 RECIPES = {
@@ -129,7 +181,10 @@ RECIPES = {
         ),
         Recipe(
             name="small",
-            summary="the PTB-XL at hand, both stages in some 25 minutes on one H100-class GPU (planned, not measured)",
+            summary=(
+                "the PTB-XL at hand, both stages in some 25 minutes on one H100-class GPU "
+                "(planned, not measured)"
+            ),
             datasets=("ptbxl",),
             task="ptbxl_super",
             descriptor="mixed-ecg",

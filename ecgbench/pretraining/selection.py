@@ -1,8 +1,10 @@
-"""Transfer-guided selection: of the encoders that a stage keeps, the earliest that serves as well as any.
+"""Transfer-guided selection: of the encoders that a stage keeps, the earliest that serves as well
+as any.
 
 Every k steps the encoder is kept, and measured on a development task by a linear probe on its
-mean-pooled features of twelve leads, beside two signs of collapse (paper, "Transfer-guided refinement"
-and "Training dynamics and checkpoint selection"). `kept_encoders` measures; what is chosen follows here.
+mean-pooled features of twelve leads, beside two signs of collapse (paper, "Transfer-guided
+refinement" and "Training dynamics and checkpoint selection"). `kept_encoders` measures; what is
+chosen follows here.
 """
 
 from collections.abc import Sequence

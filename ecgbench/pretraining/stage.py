@@ -1,9 +1,12 @@
-"""One stage of a pre-training: masked node modelling against fixed codes, on one device or several processes of torchrun.
+"""One stage of a pre-training: masked node modelling against fixed codes, on one device or several
+processes of torchrun.
 
-Adam with a constant rate and its coupled weight decay (paper, "Stage 1: pre-training optimization"); no warm-up, no clipping.
-The loss of a step is the mean over all masked nodes of its whole batch, in however many passes and processes it is computed.
+Adam with a constant rate and its coupled weight decay (paper, "Stage 1: pre-training
+optimization"); no warm-up, no clipping. The loss of a step is the mean over all masked nodes of its
+whole batch, in however many passes and processes it is computed.
 
-    curve = run(STAGES[0], MaskedNodes(laef.build(), [50]), corpus, labeller, Execution(folder=Path("stage1"), device="cuda"))
+    curve = run(STAGES[0], MaskedNodes(laef.build(), [50]), corpus, labeller,
+    Execution(folder=Path("stage1"), device="cuda"))
 """
 
 import math
@@ -48,27 +51,41 @@ class Stage:
     """Coupled (added to the gradient) unless `adamw`."""
     adamw: bool = False
     precision: Precision = "bf16"
-    """bf16 autocasts the forward pass; weights, optimiser and loss stay in float32, and so does what makes the labels."""
+    """bf16 autocasts the forward pass; weights, optimiser and loss stay in float32, and so does
+    what makes the labels.
+    """
     ratio: float = masking.MASKED
     edge_drop: float = 0.0
     seed: int = 0
     micro: int | None = None
-    """Records per forward pass; None: each process's share at once. Dropout is drawn per pass: for the same curve on another
-    number of processes, name it."""
+    """Records per forward pass; None: each process's share at once. Dropout is drawn per pass: for
+    the same curve on another number of processes, name it.
+    """
     checkpoint_every: int = 1000
     probe_every: int = 5000
 
     def __post_init__(self) -> None:
         masking.masked_nodes(self.ratio)
-        counts = (self.steps, self.batch, 1 if self.micro is None else self.micro, self.checkpoint_every, self.probe_every)
+        counts = (
+            self.steps,
+            self.batch,
+            1 if self.micro is None else self.micro,
+            self.checkpoint_every,
+            self.probe_every,
+        )
         if self.precision not in ("bf16", "float32"):
             raise BadSetting(f"a stage in precision {self.precision}: bf16 or float32")
-        sound = 0 < self.lr < math.inf and 0 <= self.weight_decay < math.inf and 0 <= self.edge_drop < 1
+        sound = (
+            0 < self.lr < math.inf and 0 <= self.weight_decay < math.inf and 0 <= self.edge_drop < 1
+        )
         if min(counts) < 1 or not sound:
             raise BadSetting(
-                f"a stage of steps={self.steps}, batch={self.batch}, micro={self.micro}, checkpoint_every={self.checkpoint_every}, "
-                f"probe_every={self.probe_every}, lr={self.lr}, weight_decay={self.weight_decay}, edge_drop={self.edge_drop}: "
-                "counts are 1 or more, lr is above 0, weight_decay 0 or more, edge_drop a probability below 1"
+                f"a stage of steps={self.steps}, batch={self.batch}, micro={self.micro}, "
+                f"checkpoint_every={self.checkpoint_every}, "
+                f"probe_every={self.probe_every}, lr={self.lr}, weight_decay={self.weight_decay}, "
+                f"edge_drop={self.edge_drop}: "
+                "counts are 1 or more, lr is above 0, weight_decay 0 or more, edge_drop a "
+                "probability below 1"
             )
 
     def probed(self, step: int) -> bool:
@@ -80,8 +97,14 @@ class Stage:
         return min(self.batch, corpus)
 
     def facts(self) -> dict[str, object]:
-        """What of this decides the curve up to any step; the rate is constant, so the number of steps does not."""
-        return {k: v for k, v in asdict(self).items() if k not in ("steps", "batch", "micro", "checkpoint_every", "probe_every")}
+        """What of this decides the curve up to any step; the rate is constant, so the number of
+        steps does not.
+        """
+        return {
+            k: v
+            for k, v in asdict(self).items()
+            if k not in ("steps", "batch", "micro", "checkpoint_every", "probe_every")
+        }
 
 
 STAGES = (Stage(), Stage(steps=75_000, edge_drop=masking.EDGE_DROP))
@@ -96,7 +119,9 @@ class Labeller(Protocol):
         """Tells one labeller from another, e.g. from the digests of its codebooks."""
 
     def __call__(self, signal: Tensor) -> Tensor:
-        """(batch, 12, 500) float32, all leads, on the device that trains -> (codebook, batch, 12, 20) integers there."""
+        """(batch, 12, 500) float32, all leads, on the device that trains -> (codebook, batch, 12,
+        20) integers there.
+        """
 
 
 def _silent(report: curve.Report) -> None:
@@ -118,26 +143,40 @@ class Execution:
     listener: Listener = _silent
     """Called after each step, in the first process."""
     probe: Callable[[int, MaskedNodes], None] = _unprobed
-    """Called after every `probe_every` steps and the last one with the steps made and the model in evaluation mode, in every process.
-    It must leave weights alone, and meets a step again that was made after the last checkpoint before an interruption."""
+    """Called after every `probe_every` steps and the last one with the steps made and the model in
+    evaluation mode, in every process. It must leave weights alone, and meets a step again that was
+    made after the last checkpoint before an interruption.
+    """
 
 
-def run(stage: Stage, model: MaskedNodes, corpus: Corpus, labeller: Labeller, execution: Execution) -> list[Point]:
-    """Train `model` in place from where `execution.folder` says; the curve from the first step, the model in evaluation mode.
+def run(
+    stage: Stage, model: MaskedNodes, corpus: Corpus, labeller: Labeller, execution: Execution
+) -> list[Point]:
+    """Train `model` in place from where `execution.folder` says; the curve from the first step, the
+    model in evaluation mode.
 
-    An interrupted stage goes on from its last checkpoint when it is called as before (the same initial `model` too), with the
-    numbers of an uninterrupted one; a finished one can be prolonged by more `steps`. Under torchrun every process calls this
-    alike and returns the same. LeakError: a record that must not enter training. BadSetting: the folder holds another stage,
-    or memory does not suffice. BadWeights: a damaged checkpoint. GateError: a loss that is not finite. WriteError.
+    An interrupted stage goes on from its last checkpoint when it is called as before (the same
+    initial `model` too), with the numbers of an uninterrupted one; a finished one can be prolonged
+    by more `steps`. Under torchrun every process calls this alike and returns the same. LeakError:
+    a record that must not enter training. BadSetting: the folder holds another stage, or memory
+    does not suffice. BadWeights: a damaged checkpoint. GateError: a loss that is not finite.
+    WriteError.
     """
     ranks.join()
     fabric = open_fabric(execution.device, stage.precision)
     share = -(-stage.records(len(corpus)) // fabric.world_size)
     batches = Batches(
-        corpus=corpus, seed=stage.seed, batch=stage.records(len(corpus)), micro=min(stage.micro or share, stage.records(len(corpus))),
-        ratio=stage.ratio, edge_drop=stage.edge_drop, nodes=nodes_of(model.encoder, corpus.samples), rank=fabric.global_rank,
-        world=fabric.world_size, pinned=fabric.device.type == "cuda",
-    )  # fmt: skip
+        corpus=corpus,
+        seed=stage.seed,
+        batch=stage.records(len(corpus)),
+        micro=min(stage.micro or share, stage.records(len(corpus))),
+        ratio=stage.ratio,
+        edge_drop=stage.edge_drop,
+        nodes=nodes_of(model.encoder, corpus.samples),
+        rank=fabric.global_rank,
+        world=fabric.world_size,
+        pinned=fabric.device.type == "cuda",
+    )
     with repeatable(fabric.device):
         return _StageTraining(stage, model, batches, labeller, fabric)(execution)
 
@@ -145,22 +184,35 @@ def run(stage: Stage, model: MaskedNodes, corpus: Corpus, labeller: Labeller, ex
 class _StageTraining:
     """One stage on one device, or one process's part of it."""
 
-    def __init__(self, stage: Stage, model: MaskedNodes, batches: Batches, labeller: Labeller, fabric: "Fabric") -> None:
+    def __init__(
+        self,
+        stage: Stage,
+        model: MaskedNodes,
+        batches: Batches,
+        labeller: Labeller,
+        fabric: "Fabric",
+    ) -> None:
         self.stage, self.batches, self.labeller, self.fabric = stage, batches, labeller, fabric
         self.model = model.to(fabric.device)
         if fabric.world_size > 1:
             for tensor in model.state_dict().values():
                 torch.distributed.broadcast(tensor, 0)
         self.facts: _checkpoint.Facts = {
-            **stage.facts(), "batch": batches.batch, "micro": batches.micro, "corpus": batches.corpus.digest, "labels": labeller.digest,
+            **stage.facts(),
+            "batch": batches.batch,
+            "micro": batches.micro,
+            "corpus": batches.corpus.digest,
+            "labels": labeller.digest,
             "weights": fingerprint(model.state_dict()),
-        }  # fmt: skip
+        }
         kind = torch.optim.AdamW if stage.adamw else torch.optim.Adam
         self.optimiser = kind(model.parameters(), lr=stage.lr, weight_decay=stage.weight_decay)
 
     def __call__(self, execution: Execution) -> list[Point]:
         points, steps = self._resume(execution.folder), self.stage.steps
-        followed = curve.logging(execution.folder, points, steps, self.batches.batch, execution.listener)
+        followed = curve.logging(
+            execution.folder, points, steps, self.batches.batch, execution.listener
+        )
         with (
             followed if self.fabric.is_global_zero else nullcontext(_unlogged) as log,
             closing(self.batches.between(len(points), steps)) as coming,
@@ -171,7 +223,9 @@ class _StageTraining:
                 pieces = next(coming)
                 waiting = time.perf_counter() - began
                 loss, accuracy, nodes = self._step(step, pieces)
-                points.append(Point(step, loss, accuracy, nodes, time.perf_counter() - began, waiting))
+                points.append(
+                    Point(step, loss, accuracy, nodes, time.perf_counter() - began, waiting)
+                )
                 log(points[-1])
                 self._stop_by(step, points, execution)
         self.model.eval()
@@ -185,7 +239,9 @@ class _StageTraining:
             execution.probe(step, self.model)
             self.model.train()
         if self.fabric.is_global_zero and (last or step % self.stage.checkpoint_every == 0):
-            _checkpoint.write(execution.folder / _checkpoint.FILE, self.facts, points, self.model, self.optimiser)
+            _checkpoint.write(
+                execution.folder / _checkpoint.FILE, self.facts, points, self.model, self.optimiser
+            )
 
     def _resume(self, folder: Path) -> list[Point]:
         path, content = folder / _checkpoint.FILE, None
@@ -197,7 +253,10 @@ class _StageTraining:
             return []
         points = _checkpoint.read(content, path, self.facts, self.model, self.optimiser)
         if len(points) > self.stage.steps:
-            raise BadSetting(f"{path} has made {len(points)} steps, more than the {self.stage.steps} asked for; choose another folder")
+            raise BadSetting(
+                f"{path} has made {len(points)} steps, more than the {self.stage.steps} asked "
+                f"for; choose another folder"
+            )
         return points
 
     def _step(self, step: int, pieces: list[Piece]) -> tuple[float, tuple[float, ...], int]:
@@ -211,29 +270,46 @@ class _StageTraining:
         totals = sums.tolist()
         loss, nodes = sum(totals[:books]) / totals[-1], int(totals[-1])
         if not math.isfinite(loss):
-            raise GateError(f"the pre-training loss is {loss} in step {step}; start anew in another folder, with a lower lr or in float32")
+            raise GateError(
+                f"the pre-training loss is {loss} in step {step}; start anew in another folder, "
+                f"with a lower lr or in float32"
+            )
         for p in self.model.parameters():
             p.grad.div_(nodes)  # type: ignore[union-attr]
         self.optimiser.step()
         return loss, tuple(n / nodes for n in totals[books:-1]), nodes
 
     def _backward(self, step: int, piece: Piece) -> Tensor:
-        """Add the gradient of the summed loss of one pass; its sums: entropies, right codes, masked nodes."""
+        """Add the gradient of the summed loss of one pass; its sums: entropies, right codes, masked
+        nodes.
+        """
         targets = self.labeller(piece.signal)
-        _seed(self.fabric.device, seed_of("pre-training dropout", self.stage.seed, step, piece.number) % 2**63)
+        _seed(
+            self.fabric.device,
+            seed_of("pre-training dropout", self.stage.seed, step, piece.number) % 2**63,
+        )
         try:
             with self.fabric.autocast():
-                result = self.model(piece.signal, piece.measured, piece.masked, targets, piece.dropped)
+                result = self.model(
+                    piece.signal, piece.measured, piece.masked, targets, piece.dropped
+                )
             result.entropy.sum().backward()
         except RuntimeError as error:
             if not out_of_memory(error):
                 raise
             raise BadSetting(
-                f"memory does not suffice for {len(piece.signal)} records per pass; set micro={max(1, len(piece.signal) // 2)} "
+                f"memory does not suffice for {len(piece.signal)} records per pass; set "
+                f"micro={max(1, len(piece.signal) // 2)} "
                 "(--micro-batch)"
             ) from error
         entropy = result.entropy.detach()
-        return torch.cat([entropy.double(), result.correct.double(), entropy.new_full((1,), result.nodes).double()])
+        return torch.cat(
+            [
+                entropy.double(),
+                result.correct.double(),
+                entropy.new_full((1,), result.nodes).double(),
+            ]
+        )
 
 
 def _unlogged(point: Point) -> None:

@@ -14,7 +14,9 @@ from ecgbench.text import counted
 
 MB = 1e6
 WARM, FEWEST, MOST, SECONDS = 3, 5, 200, 3.0
-"""Passes before the timed ones; timed passes: at least, at most, and the seconds after which no further one begins."""
+"""Passes before the timed ones; timed passes: at least, at most, and the seconds after which no
+further one begins.
+"""
 
 
 def ready(device: str) -> None:
@@ -25,7 +27,9 @@ def ready(device: str) -> None:
         return
     there = torch.cuda.device_count() if torch.cuda.is_available() else 0
     if int(device.partition(":")[2] or 0) >= there:
-        raise BadSetting(f"--device {device}: torch finds {counted(there, 'CUDA device')} here; use --device cpu")
+        raise BadSetting(
+            f"--device {device}: torch finds {counted(there, 'CUDA device')} here; use --device cpu"
+        )
     torch.cuda.set_device(device if ":" in device else "cuda:0")
     torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
 
@@ -46,7 +50,9 @@ def _name(device: str) -> str:
 
 
 def milliseconds(run: Callable[[], object], device: str, seconds: float = SECONDS) -> float:
-    """Median of repeated passes after some that warm up, by CUDA events on a GPU; no further one begins after `seconds`."""
+    """Median of repeated passes after some that warm up, by CUDA events on a GPU; no further one
+    begins after `seconds`.
+    """
     import torch
 
     spent: list[float] = []
@@ -75,18 +81,24 @@ def _pass(run: Callable[[], object], device: str) -> float:
 
 
 def held(device: str) -> float | None:
-    """Bytes that the process holds before the network is built, once torch's libraries are loaded; None where the system does not say."""
+    """Bytes that the process holds before the network is built, once torch's libraries are loaded;
+    None where the system does not say.
+    """
     import torch
 
     if device != "cpu":
         return 0.0
     with torch.inference_mode():
-        torch.nn.functional.conv1d(torch.ones(1, 16, 64), torch.ones(16, 16, 3)).flatten(1) @ torch.ones(992, 64)
+        torch.nn.functional.conv1d(torch.ones(1, 16, 64), torch.ones(16, 16, 3)).flatten(
+            1
+        ) @ torch.ones(992, 64)
     return _status("VmRSS")
 
 
 def peak(run: Callable[[], object], device: str, before: float | None) -> float | None:
-    """MB that weights, input and one pass hold at most: allocated on a GPU, resident beyond `before` on a CPU."""
+    """MB that weights, input and one pass hold at most: allocated on a GPU, resident beyond
+    `before` on a CPU.
+    """
     import torch
 
     with torch.inference_mode():
@@ -96,7 +108,8 @@ def peak(run: Callable[[], object], device: str, before: float | None) -> float 
             torch.cuda.synchronize()
             return torch.cuda.max_memory_allocated() / MB
         try:
-            Path("/proc/self/clear_refs").write_text("5")  # the peak starts anew: building the network has one of its own
+            # the peak starts anew: building the network has one of its own
+            Path("/proc/self/clear_refs").write_text("5")
         except OSError:
             return None
         run()

@@ -1,4 +1,6 @@
-"""LAEF's two graph layers against the number of leads L and of segments S: nodes, edges, cost by formula, by count and by the clock."""
+"""LAEF's two graph layers against the number of leads L and of segments S: nodes, edges, cost by
+formula, by count and by the clock.
+"""
 
 import json
 from typing import Any
@@ -21,7 +23,12 @@ def edges(leads: int, segments: int) -> dict[str, int]:
     """
     intra, inter = leads * segments * (segments - 1) // 2, segments * leads * (leads - 1) // 2
     nodes = leads * segments
-    return {"nodes": nodes, "edges_intra": intra, "edges_inter": inter, "edges_directed": 2 * (intra + inter) + nodes}
+    return {
+        "nodes": nodes,
+        "edges_intra": intra,
+        "edges_inter": inter,
+        "edges_directed": 2 * (intra + inter) + nodes,
+    }
 
 
 def measure(device: str, batch: int, timed: bool) -> dict[str, Any]:
@@ -36,9 +43,16 @@ def measure(device: str, batch: int, timed: bool) -> dict[str, Any]:
     rows = []
     for seconds in SECONDS:
         segments = network.embed_leads(torch.zeros(1, round(100 * seconds), device=device)).shape[1]
-        rows += [_row(network, leads, segments, device, batch if timed else None) | {"seconds": seconds} for leads in LEADS]
+        rows += [
+            _row(network, leads, segments, device, batch if timed else None) | {"seconds": seconds}
+            for leads in LEADS
+        ]
     named = clock.about(device)
-    return {"about": named, "channels": network.width, "rows": [row | {"device": named["device"]} for row in rows]}
+    return {
+        "about": named,
+        "channels": network.width,
+        "rows": [row | {"device": named["device"]} for row in rows],
+    }
 
 
 def _row(network: Any, leads: int, segments: int, device: str, batch: int | None) -> dict[str, Any]:
@@ -47,7 +61,9 @@ def _row(network: Any, leads: int, segments: int, device: str, batch: int | None
     from ecgbench.profiling.flop import FlopCounter
 
     layers = [block.attention for block in network.blocks]
-    x = torch.randn(batch or 1, leads, segments, network.blocks[0].norm.normalized_shape[0], device=device)
+    x = torch.randn(
+        batch or 1, leads, segments, network.blocks[0].norm.normalized_shape[0], device=device
+    )
     with torch.no_grad():
         maps = [layer.maps(x[:1]) for layer in layers]
         with FlopCounter() as passing:
@@ -58,15 +74,27 @@ def _row(network: Any, leads: int, segments: int, device: str, batch: int | None
                 layer.maps(x[:1])
     graph = edges(leads, segments)
     row = {
-        "leads": leads, "segments": segments, **graph, "cost_paper": leads * segments**2 + segments * leads**2,
-        "cost_complete_graph": (leads * segments) ** 2, "flop_message_passing": passing.total, "flop_maps": mapping.total, "batch": batch,
-        "flop_per_edge_channel": passing.total / (len(layers) * graph["edges_directed"] * x.shape[-1]) if passing.total else None,
-        "ms_message_passing": None, "ms_layers": None,
-    }  # fmt: skip
+        "leads": leads,
+        "segments": segments,
+        **graph,
+        "cost_paper": leads * segments**2 + segments * leads**2,
+        "cost_complete_graph": (leads * segments) ** 2,
+        "flop_message_passing": passing.total,
+        "flop_maps": mapping.total,
+        "batch": batch,
+        "flop_per_edge_channel": passing.total
+        / (len(layers) * graph["edges_directed"] * x.shape[-1])
+        if passing.total
+        else None,
+        "ms_message_passing": None,
+        "ms_layers": None,
+    }
     if batch is not None:
         held = [layer.maps(x) for layer in layers]
         whole = clock.milliseconds(lambda: [layer(x) for layer in layers], device, _BRIEFLY)
-        alone = clock.milliseconds(lambda: [layer(x, given) for layer, given in zip(layers, held)], device, _BRIEFLY)
+        alone = clock.milliseconds(
+            lambda: [layer(x, given) for layer, given in zip(layers, held)], device, _BRIEFLY
+        )
         row |= {"ms_layers": whole / batch, "ms_message_passing": alone / batch}
     return row
 

@@ -1,7 +1,9 @@
-"""The cost of models against the number of measured leads: which process measures what, and the rows that come of it.
+"""The cost of models against the number of measured leads: which process measures what, and the
+rows that come of it.
 
-Loads no torch itself. A network that is padded to its own leads costs the same whatever was measured, so it is measured once and
-stands in every row; one that reads any number of leads is measured at each.
+Loads no torch itself. A network that is padded to its own leads costs the same whatever was
+measured, so it is measured once and stands in every row; one that reads any number of leads is
+measured at each.
 """
 
 import csv
@@ -38,7 +40,9 @@ class Setup:
 
 
 def measure(names: Sequence[str], leads: Sequence[int], setup: Setup, watcher: Watcher) -> Costs:
-    """Rows for each model (resolved names) at each number of leads; BadSetting for a device or a model that is not there."""
+    """Rows for each model (resolved names) at each number of leads; BadSetting for a device or a
+    model that is not there.
+    """
     paths = {path.stem: str(path) for path in models.ROOM.paths()}
     jobs = [(name, part) for name in names for part in _parts(name, leads, setup.timed)]
     costs = Costs()
@@ -49,12 +53,18 @@ def measure(names: Sequence[str], leads: Sequence[int], setup: Setup, watcher: W
                 _add(costs, name, leads, _asked(name, paths.get(name, ""), part, setup))
             advance(1)
     costs.rows.sort(key=lambda row: (names.index(row["model"]), row["leads"]))
-    costs.paper, costs.printed, costs.rules = beside_the_paper(costs.rows), reciprocals(), list(RULES)
+    costs.paper, costs.printed, costs.rules = (
+        beside_the_paper(costs.rows),
+        reciprocals(),
+        list(RULES),
+    )
     return costs
 
 
 def _parts(name: str, leads: Sequence[int], timed: bool) -> list[list[int]]:
-    """What each process measures: the memory of one number of leads must not be seen by the next."""
+    """What each process measures: the memory of one number of leads must not be seen by the
+    next.
+    """
     if contract_of(models.ROOM.card(name)).policy != "native":
         return [[max(leads)]]
     there = sorted({min(n, _most(name)) for n in leads})
@@ -73,7 +83,14 @@ def contract_of(card: ModelCard) -> InputContract:
 
 
 def _asked(name: str, path: str, leads: list[int], setup: Setup) -> dict[str, Any]:
-    job = {"model": name, "path": path, "leads": leads, "device": setup.device, "batch": setup.windows, "timed": setup.timed}
+    job = {
+        "model": name,
+        "path": path,
+        "leads": leads,
+        "device": setup.device,
+        "batch": setup.windows,
+        "timed": setup.timed,
+    }
     return ask("model", job)
 
 
@@ -95,7 +112,9 @@ def _add(costs: Costs, name: str, leads: Sequence[int], answer: dict[str, Any]) 
 
 
 def ask(what: str, job: dict[str, Any]) -> dict[str, Any]:
-    """The answer of the module `what` in a process of its own, or `error` and `reason`; BadSetting where that is what stopped it."""
+    """The answer of the module `what` in a process of its own, or `error` and `reason`; BadSetting
+    where that is what stopped it.
+    """
     try:
         result = processes.ask(f"ecgbench.profiling.{what}", [json.dumps(job)], PATIENCE)
     except processes.DiedError as died:
@@ -109,14 +128,20 @@ RULES = {
     "backward alone": lambda f, b, dense: b,
     "2 x forward": lambda f, b, dense: 2 * f,
     "forward + backward": lambda f, b, dense: f + b,
-    "forward + backward, weight gradients of grouped convolutions counted as of one group": lambda f, b, dense: f + dense,
+    "forward + backward, weight gradients of grouped convolutions counted as of one group": (
+        lambda f, b, dense: f + dense
+    ),
 }
-"""How a backward figure may have been made of a forward count f, the gradients b of all weights and of every layer's input but the
-signal, and the same by torch's FlopCounterMode; the first that rounds to the printed figure is taken for its rule."""
+"""How a backward figure may have been made of a forward count f, the gradients b of all weights and
+of every layer's input but the signal, and the same by torch's FlopCounterMode; the first that
+rounds to the printed figure is taken for its rule.
+"""
 
 
 def beside_the_paper(rows: Iterable[Row]) -> list[Row]:
-    """What the paper's cost table prints beside our counts, for the models and numbers of leads that it has and `rows` too."""
+    """What the paper's cost table prints beside our counts, for the models and numbers of leads
+    that it has and `rows` too.
+    """
     mine = {(row["model"], row["leads"]): row for row in rows}
     compared = []
     for line in printed():
@@ -127,13 +152,16 @@ def beside_the_paper(rows: Iterable[Row]) -> list[Row]:
 
 
 def printed() -> list[dict[str, str]]:
-    """The paper's cost table as it is printed, but the row of LAEF's median over numbers of leads."""
+    """The paper's cost table as it is printed, but the row of LAEF's median over numbers of
+    leads.
+    """
     with Path(__file__).with_name("paper.csv").open(newline="") as file:
         return list(csv.DictReader(file))
 
 
 def reciprocal(line: dict[str, str]) -> tuple[str, bool]:
-    """1000 through a printed throughput, to the places of the printed latency, and whether that is what is printed.
+    """1000 through a printed throughput, to the places of the printed latency, and whether that is
+    what is printed.
 
     >>> reciprocal({"throughput_samples_s": "771.2", "latency_ms_sample": "1.297"})
     ('1.297', True)
@@ -144,7 +172,9 @@ def reciprocal(line: dict[str, str]) -> tuple[str, bool]:
 
 
 def reciprocals() -> list[dict[str, Any]]:
-    """How the paper's throughput and latency go together, line by line: `name`, what is printed, `value` and `agrees`."""
+    """How the paper's throughput and latency go together, line by line: `name`, what is printed,
+    `value` and `agrees`.
+    """
     lines = []
     for line in printed():
         value, agrees = reciprocal(line)
@@ -156,21 +186,44 @@ def reciprocals() -> list[dict[str, Any]]:
 
 
 def _compared(line: dict[str, str], row: Row) -> Row:
-    forward, alone, dense = row["gflop_forward_paper"], row["backward_layers"], row["backward_layers_dense"]
+    forward, alone, dense = (
+        row["gflop_forward_paper"],
+        row["backward_layers"],
+        row["backward_layers_dense"],
+    )
     tried = {rule: value(forward, alone, dense) for rule, value in RULES.items()}
-    rule = next((rule for rule, value in tried.items() if _rounds(value, line["gflop_backward"])), None)
+    rule = next(
+        (rule for rule, value in tried.items() if _rounds(value, line["gflop_backward"])), None
+    )
     dim = models.ROOM.card(row["model"]).dim
-    pooling = dim + 3 * dim**2 + CLASSES * dim  # a learned query, three maps without biases, one to the classes
+    # a learned query, three maps without biases, one to the classes
+    pooling = dim + 3 * dim**2 + CLASSES * dim
     return {
-        **{name: row[name] for name in ("model", "leads", "samples", "params_backbone_m", "params_with_head_m", "gflop_forward_paper")},
-        "params_printed_m": line["params_m"], "params_with_both_heads_m": row["params_with_head_m"] + pooling / 1e6,
-        "gflop_forward_printed": line["gflop_forward"], "forward_agrees": _rounds(forward, line["gflop_forward"]),
-        "gflop_backward_printed": line["gflop_backward"], "gflop_backward_alone": alone,
-        "gflop_forward_and_backward": forward + alone, "gflop_forward_and_backward_one_group": forward + dense,
-        "backward_rule": rule or "none of these", "gflop_backward_by_rule": None if rule is None else tried[rule],
-        "peak_mb_printed": line["gpu_mem_mb"], "throughput_samples_s_printed": line["throughput_samples_s"],
+        **{
+            name: row[name]
+            for name in (
+                "model",
+                "leads",
+                "samples",
+                "params_backbone_m",
+                "params_with_head_m",
+                "gflop_forward_paper",
+            )
+        },
+        "params_printed_m": line["params_m"],
+        "params_with_both_heads_m": row["params_with_head_m"] + pooling / 1e6,
+        "gflop_forward_printed": line["gflop_forward"],
+        "forward_agrees": _rounds(forward, line["gflop_forward"]),
+        "gflop_backward_printed": line["gflop_backward"],
+        "gflop_backward_alone": alone,
+        "gflop_forward_and_backward": forward + alone,
+        "gflop_forward_and_backward_one_group": forward + dense,
+        "backward_rule": rule or "none of these",
+        "gflop_backward_by_rule": None if rule is None else tried[rule],
+        "peak_mb_printed": line["gpu_mem_mb"],
+        "throughput_samples_s_printed": line["throughput_samples_s"],
         "latency_ms_sample_printed": line["latency_ms_sample"],
-    }  # fmt: skip
+    }
 
 
 def _rounds(value: float, printed: str) -> bool:

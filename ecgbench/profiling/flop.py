@@ -1,19 +1,24 @@
-"""FLOP that a network really executes, counted operator by operator, forward and backward; nothing is silently free.
+"""FLOP that a network really executes, counted operator by operator, forward and backward; nothing
+is silently free.
 
 Rules, a multiply-add being two operations and everything counted from shapes:
 
-- matrix products, convolutions and fused attention: 2 per multiply-add. The two gradients of a convolution cost what its forward costs,
-  whatever its groups (torch's FlopCounterMode counts the weight gradient of a grouped one as if it had one group). The backward of
-  fused attention computes the scores again: five products to the forward's two.
+- matrix products, convolutions and fused attention: 2 per multiply-add. The two gradients of a
+  convolution cost what its forward costs,
+  whatever its groups (torch's FlopCounterMode counts the weight gradient of a grouped one as if it
+  had one group). The backward of fused attention computes the scores again: five products to the
+  forward's two.
 - Fourier transforms of length N: 5 N log2 N if complex, half of that if one side is real.
-- everything else by the element of the operator's largest array: 1 for an arithmetic operator, an activation, a comparison or a
-  reduction, more for fused ones (`RATES`); kernel size per result for pooling; 2 per neighbour and result for interpolation; log2 n for
-  each of n sorted numbers.
+- everything else by the element of the operator's largest array: 1 for an arithmetic operator, an
+  activation, a comparison or a
+  reduction, more for fused ones (`RATES`); kernel size per result for pooling; 2 per neighbour and
+  result for interpolation; log2 n for each of n sorted numbers.
 - views, copies, gathers, random numbers and new arrays: nothing.
 - complex numbers: 4 times the products, 2 times everything else (6 per multiplication or division).
 
-An operator without a rule whose result holds floating-point numbers, or which writes them into an argument, is listed, and the count is
-then no count. While it counts, fused and compiled forms of what is made of plain operators are switched off (`plain_kernels`).
+An operator without a rule whose result holds floating-point numbers, or which writes them into an
+argument, is listed, and the count is then no count. While it counts, fused and compiled forms of
+what is made of plain operators are switched off (`plain_kernels`).
 """
 
 import csv
@@ -31,29 +36,55 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 with Path(__file__).with_name("operators.csv").open(newline="") as _file:
     RATES = {row["operator"]: int(row["flop_per_element"]) for row in csv.DictReader(_file)}
-"""FLOP per element of the largest array of an operator and of its in-place form. 0: it moves numbers, chooses among them or makes them up.
-Of a softmax maximum, difference, exponential, sum and quotient; of a norm mean, difference, square, sum, scale and two of its affine map,
-twice that for its gradients; of a variance the first four; of a recurrent cell, by the gate, sums, biases, activation and its share of
-the new state."""
+"""FLOP per element of the largest array of an operator and of its in-place form. 0: it moves
+numbers, chooses among them or makes them up. Of a softmax maximum, difference, exponential, sum and
+quotient; of a norm mean, difference, square, sum, scale and two of its affine map, twice that for
+its gradients; of a variance the first four; of a recurrent cell, by the gate, sums, biases,
+activation and its share of the new state.
+"""
 
-POOLS = ("max_pool1d", "max_pool2d_with_indices", "max_pool3d_with_indices", "avg_pool1d", "avg_pool2d", "avg_pool3d")
-_KINDS = ("flash_attention", "flash_attention_for_cpu", "efficient_attention", "cudnn_attention", "fused_attention_overrideable")
+POOLS = (
+    "max_pool1d",
+    "max_pool2d_with_indices",
+    "max_pool3d_with_indices",
+    "avg_pool1d",
+    "avg_pool2d",
+    "avg_pool3d",
+)
+_KINDS = (
+    "flash_attention",
+    "flash_attention_for_cpu",
+    "efficient_attention",
+    "cudnn_attention",
+    "fused_attention_overrideable",
+)
 ATTENTION = tuple(f"_scaled_dot_product_{kind}" for kind in _KINDS)
 _SOFTMAX = 6
-"""Operations per score of fused attention beside its products: scaling and softmax; twice that backward."""
-_NEIGHBOURS = {"upsample_linear1d": 2, "upsample_bilinear2d": 4, "upsample_trilinear3d": 8, "upsample_bicubic2d": 16}
+"""Operations per score of fused attention beside its products: scaling and softmax; twice that
+backward.
+"""
+_NEIGHBOURS = {
+    "upsample_linear1d": 2,
+    "upsample_bilinear2d": 4,
+    "upsample_trilinear3d": 8,
+    "upsample_bicubic2d": 16,
+}
 """Of which an interpolated number is made."""
 
 
 @contextmanager
 def plain_kernels() -> Iterator[None]:
-    """Recurrent networks, attention and encoder layers, and compiled functions, run as the plain operators that they are made of.
+    """Recurrent networks, attention and encoder layers, and compiled functions, run as the plain
+    operators that they are made of.
 
     A network whose gradients are counted must run its forward pass in here too.
     """
     mha = torch.backends.mha
-    switches: list[tuple[Callable[[bool], object], bool]] = [(mha.set_fastpath_enabled, mha.get_fastpath_enabled())]
-    switches.append((torch._C._set_mkldnn_enabled, torch._C._get_mkldnn_enabled()))  # backends.mkldnn.flags sets TF32 too, and warns
+    switches: list[tuple[Callable[[bool], object], bool]] = [
+        (mha.set_fastpath_enabled, mha.get_fastpath_enabled())
+    ]
+    # backends.mkldnn.flags sets TF32 too, and warns
+    switches.append((torch._C._set_mkldnn_enabled, torch._C._get_mkldnn_enabled()))
     switches.append((torch._C._set_cudnn_enabled, torch._C._get_cudnn_enabled()))
     try:
         for switch, _ in switches:
@@ -66,7 +97,9 @@ def plain_kernels() -> Iterator[None]:
 
 
 class FlopCounter(TorchDispatchMode):
-    """Counts what runs inside `with FlopCounter() as counter:`; `unknown` are operators that no rule covers, with their calls."""
+    """Counts what runs inside `with FlopCounter() as counter:`; `unknown` are operators that no
+    rule covers, with their calls.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -99,7 +132,9 @@ class FlopCounter(TorchDispatchMode):
             self._plain.close()
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Run one operator and book it; one that is composed of others (in inference mode they arrive whole) is taken apart."""
+        """Run one operator and book it; one that is composed of others (in inference mode they
+        arrive whole) is taken apart.
+        """
         kwargs = kwargs or {}
         name = func._schema.name
         if name not in _RULES and func is not torch.ops.prim.device.default:
@@ -120,24 +155,47 @@ class FlopCounter(TorchDispatchMode):
         hard = any(t.is_complex() for t in arrays)
         largest = max(t.numel() for t in arrays)
         if name in _RULES:
-            given = [*args, *(kwargs.get(part.name, part.default_value) for part in schema[len(args) :])]
+            given = [
+                *args,
+                *(kwargs.get(part.name, part.default_value) for part in schema[len(args) :]),
+            ]
             products, rest = _RULES[name](given, result)
             self.products += products * (4 if hard else 1)
             self.rest += rest
-        elif space == "aten" and (rate := RATES.get(plain, RATES.get(plain.removesuffix("_")))) is not None:
+        elif (
+            space == "aten"
+            and (rate := RATES.get(plain, RATES.get(plain.removesuffix("_")))) is not None
+        ):
             self.rest += rate * largest * (2 if hard else 1)
         elif space == "aten" and _pointwise(plain):
-            multiplied = plain.removesuffix("_") in ("mul", "div", "reciprocal", "addcmul", "pow", "exp")
+            multiplied = plain.removesuffix("_") in (
+                "mul",
+                "div",
+                "reciprocal",
+                "addcmul",
+                "pow",
+                "exp",
+            )
             self.rest += largest * (6 if multiplied else 2) if hard else largest
-        elif any(t.is_floating_point() or t.is_complex() for t in _arrays([result, *_written(schema, args, kwargs)])):
+        elif any(
+            t.is_floating_point() or t.is_complex()
+            for t in _arrays([result, *_written(schema, args, kwargs)])
+        ):
             self.unknown[name] += 1
 
 
 @functools.cache
 def _pointwise(plain: str) -> bool:
-    """Whether torch tags an operator, or the one of which it is the in-place form, as working element by element."""
+    """Whether torch tags an operator, or the one of which it is the in-place form, as working
+    element by element.
+    """
     forms = [getattr(torch.ops.aten, name, None) for name in (plain, plain.removesuffix("_"))]
-    return any(torch.Tag.pointwise in getattr(form, overload).tags for form in forms if form is not None for overload in form.overloads())
+    return any(
+        torch.Tag.pointwise in getattr(form, overload).tags
+        for form in forms
+        if form is not None
+        for overload in form.overloads()
+    )
 
 
 def _written(schema: Any, args: Any, kwargs: Any) -> Iterator[Any]:
@@ -163,7 +221,10 @@ Rule = Callable[[Any, Any], tuple[int, float]]
 
 def _matrix(at: int) -> Rule:
     """The product of the arguments `at` and `at + 1`; what is added to it stands before them."""
-    return lambda args, result: (2 * args[at].shape[-1] * result.numel(), result.numel() if at else 0.0)
+    return lambda args, result: (
+        2 * args[at].shape[-1] * result.numel(),
+        result.numel() if at else 0.0,
+    )
 
 
 def _convolution(args: Any, result: Any) -> tuple[int, float]:
@@ -172,7 +233,13 @@ def _convolution(args: Any, result: Any) -> tuple[int, float]:
 
 
 def _convolution_backward(args: Any, result: Any) -> tuple[int, float]:
-    grad, x, weight, transposed, (of_input, of_weight, of_bias) = args[0], args[1], args[2], args[7], args[10]
+    grad, x, weight, transposed, (of_input, of_weight, of_bias) = (
+        args[0],
+        args[1],
+        args[2],
+        args[7],
+        args[10],
+    )
     once = _moved(x if transposed else grad, weight)
     return once * (int(of_input) + int(of_weight)), grad.numel() if of_bias else 0.0
 
@@ -234,7 +301,9 @@ def _trilinear(args: Any, result: Any) -> tuple[int, float]:
 
 
 def _bag(args: Any, result: Any) -> tuple[int, float]:
-    """Sums of rows of a table, or their gradients: the table or the gradient comes first, then the row numbers."""
+    """Sums of rows of a table, or their gradients: the table or the gradient comes first, then the
+    row numbers.
+    """
     return 0, args[1].numel() * args[0].shape[-1]
 
 
@@ -244,14 +313,22 @@ def _interpolated(neighbours: int, backward: bool) -> Rule:
 
 def _sort(args: Any, result: Any) -> tuple[int, float]:
     x = args[0]
-    dim = next(value for value in args[1:] if isinstance(value, int) and not isinstance(value, bool))
+    dim = next(
+        value for value in args[1:] if isinstance(value, int) and not isinstance(value, bool)
+    )
     return 0, x.numel() * math.log2(max(1, x.shape[dim])) if x.dim() else 0.0
 
 
 _RULES: dict[str, Rule] = {
     **{f"aten::{name}": _matrix(0) for name in ("mm", "bmm", "mv", "dot", "vdot")},
-    **{f"aten::{name}": _matrix(1) for name in ("addmm", "baddbmm", "addmv", "addmm_", "baddbmm_", "addmv_")},
-    **{f"aten::{name}": _convolution for name in ("convolution", "_convolution", "convolution_overrideable")},
+    **{
+        f"aten::{name}": _matrix(1)
+        for name in ("addmm", "baddbmm", "addmv", "addmm_", "baddbmm_", "addmv_")
+    },
+    **{
+        f"aten::{name}": _convolution
+        for name in ("convolution", "_convolution", "convolution_overrideable")
+    },
     "aten::convolution_backward": _convolution_backward,
     **{f"aten::{name}": _attention for name in ATTENTION},
     **{f"aten::{name}_backward": _attention_backward for name in ATTENTION},
@@ -261,10 +338,18 @@ _RULES: dict[str, Rule] = {
     **{f"aten::{name}": _pool for name in POOLS},
     **{f"aten::{name}": _index_put for name in ("index_put", "index_put_", "_index_put_impl_")},
     **{f"aten::{name}": _sum_of_products for name in ("addbmm", "addbmm_")},
-    **{f"aten::{name}": (lambda args, result: (2 * result.numel(), 0.0)) for name in ("addr", "addr_")},
+    **{
+        f"aten::{name}": (lambda args, result: (2 * result.numel(), 0.0))
+        for name in ("addr", "addr_")
+    },
     "aten::_trilinear": _trilinear,
-    **{f"aten::{name}": _bag for name in ("_embedding_bag", "_embedding_bag_forward_only", "_embedding_bag_backward")},
+    **{
+        f"aten::{name}": _bag
+        for name in ("_embedding_bag", "_embedding_bag_forward_only", "_embedding_bag_backward")
+    },
     **{f"aten::{name}": _interpolated(n, backward=False) for name, n in _NEIGHBOURS.items()},
-    **{f"aten::{name}_backward": _interpolated(n, backward=True) for name, n in _NEIGHBOURS.items()},
+    **{
+        f"aten::{name}_backward": _interpolated(n, backward=True) for name, n in _NEIGHBOURS.items()
+    },
     "aten::sort": _sort,
 }

@@ -1,4 +1,5 @@
-"""One model measured in a process of its own (`processes.ask`), so that neither memory nor time is another model's.
+"""One model measured in a process of its own (`processes.ask`), so that neither memory nor time is
+another model's.
 
 The word is a `Job` as JSON. Weights are random: what a network costs does not depend on them.
 """
@@ -28,7 +29,9 @@ class Job:
     device: str
     batch: int
     timed: bool
-    """Whether memory and time are measured, not only counted; memory is true for the first number of leads."""
+    """Whether memory and time are measured, not only counted; memory is true for the first number
+    of leads.
+    """
 
     @classmethod
     def from_json(cls, text: str) -> "Job":
@@ -38,8 +41,10 @@ class Job:
 
 
 def measure(job: Job) -> dict[str, Any]:
-    """`rows`: the columns of cost.csv but `model`, for each number of leads; `unknown` (operators) and `uncounted` (why the paper's rule
-    does not apply, or "") for all of them; `about`, `title`, `any_leads`."""
+    """`rows`: the columns of cost.csv but `model`, for each number of leads; `unknown` (operators)
+    and `uncounted` (why the paper's rule does not apply, or "") for all of them; `about`, `title`,
+    `any_leads`.
+    """
     from ecgbench import models
     from ecgbench.inference.network import build
     from ecgbench.profiling.cost import contract_of
@@ -53,46 +58,81 @@ def measure(job: Job) -> dict[str, Any]:
     for leads in job.leads:
         row, unknown, uncounted = _row(network, leads, job, before)
         rows.append(row)
-        missed = {"unknown": missed["unknown"] | unknown, "uncounted": missed["uncounted"] or uncounted}
+        missed = {
+            "unknown": missed["unknown"] | unknown,
+            "uncounted": missed["uncounted"] or uncounted,
+        }
     any_leads = contract_of(network.card).policy == "native"
-    return {"title": network.card.title, "any_leads": any_leads, "rows": rows, "about": clock.about(job.device), **missed}
+    return {
+        "title": network.card.title,
+        "any_leads": any_leads,
+        "rows": rows,
+        "about": clock.about(job.device),
+        **missed,
+    }
 
 
-def _row(network: "Network", leads: int, job: Job, before: float | None) -> tuple[dict[str, Any], dict[str, int], str]:
+def _row(
+    network: "Network", leads: int, job: Job, before: float | None
+) -> tuple[dict[str, Any], dict[str, int], str]:
     from ecgbench.profiling.cost import contract_of
     from ecgbench.results.profile import CLASSES
 
     contract = contract_of(network.card)
-    row: dict[str, Any] = dict.fromkeys(("batch", "peak_mb", "throughput_samples_s", "latency_ms_sample"))
+    row: dict[str, Any] = dict.fromkeys(
+        ("batch", "peak_mb", "throughput_samples_s", "latency_ms_sample")
+    )
     if job.timed:  # before anything else, while the memory is fresh
         x = _signal(network, leads, job.batch, job.device)
-        row |= {"batch": job.batch, "peak_mb": clock.peak(lambda: network.module(*x), job.device, before)}
+        row |= {
+            "batch": job.batch,
+            "peak_mb": clock.peak(lambda: network.module(*x), job.device, before),
+        }
         spent = clock.milliseconds(lambda: network.module(*x), job.device)
-        row |= {"throughput_samples_s": 1000 * job.batch / spent, "latency_ms_sample": spent / job.batch}
+        row |= {
+            "throughput_samples_s": 1000 * job.batch / spent,
+            "latency_ms_sample": spent / job.batch,
+        }
     backbone = sum(p.numel() for p in network.module.parameters())
     counted, unknown, uncounted = _flop(network, _signal(network, leads, 1, job.device), leads)
-    row |= {"leads": leads, "samples": contract.received, "device": clock.about(job.device)["device"], **counted}
-    row |= {"params_backbone_m": backbone / 1e6, "params_with_head_m": (backbone + CLASSES * (network.card.dim + 1)) / 1e6}
+    row |= {
+        "leads": leads,
+        "samples": contract.received,
+        "device": clock.about(job.device)["device"],
+        **counted,
+    }
+    row |= {
+        "params_backbone_m": backbone / 1e6,
+        "params_with_head_m": (backbone + CLASSES * (network.card.dim + 1)) / 1e6,
+    }
     return row, unknown, uncounted
 
 
 def _signal(network: "Network", leads: int, batch: int, device: str) -> "tuple[Tensor, Tensor]":
-    """Signal and mask as the contract `paper` gives them: a network of any leads is shown the first ones, any other all it reads."""
+    """Signal and mask as the contract `paper` gives them: a network of any leads is shown the first
+    ones, any other all it reads.
+    """
     import torch
 
     from ecgbench.profiling.cost import contract_of
     from ecgbench.seeds import rng
 
     contract = contract_of(network.card)
-    drawn = 0.3 * rng("profile", contract.received).standard_normal((batch, len(contract.leads), contract.received))
+    drawn = 0.3 * rng("profile", contract.received).standard_normal(
+        (batch, len(contract.leads), contract.received)
+    )
     measured = torch.ones(batch, len(contract.leads), dtype=torch.bool)
     if contract.policy == "native":
         measured[:, leads:] = False
     return torch.from_numpy(drawn).float().to(device), measured.to(device)
 
 
-def _flop(model: "Network", x: "tuple[Tensor, Tensor]", leads: int) -> tuple[dict[str, float | None], dict[str, int], str]:
-    """GFLOP of one window with a linear head, in evaluation mode; the operators without a rule; why the paper's rule does not apply."""
+def _flop(
+    model: "Network", x: "tuple[Tensor, Tensor]", leads: int
+) -> tuple[dict[str, float | None], dict[str, int], str]:
+    """GFLOP of one window with a linear head, in evaluation mode; the operators without a rule; why
+    the paper's rule does not apply.
+    """
     import torch
     from torch import nn
 
@@ -104,14 +144,22 @@ def _flop(model: "Network", x: "tuple[Tensor, Tensor]", leads: int) -> tuple[dic
     head = nn.Linear(card.dim, CLASSES).to(x[0].device)
 
     def whole() -> Any:
-        out = network(*x)  # Features, or the pooled features alone, of any float type: what `inference.encode` takes
+        # Features, or the pooled features alone, of any float type: what `inference.encode` takes
+        out = network(*x)
         return head(getattr(out, "pooled", out).float())
 
     with torch.no_grad(), plain_kernels():
-        whole()  # what a network keeps from its first pass (folded norms, kernels) is no cost of a window
+        # what a network keeps from its first pass (folded norms, kernels) is no cost of a window
+        whole()
         paper = count(model.name, network, card.dim, x[0].shape[-1], leads)
         modules, uncounted = (None, "") if paper else count_modules(network, lambda: network(*x))
-        plain = paper.forward if paper else None if modules is None else modules + 2 * CLASSES * card.dim
+        plain = (
+            paper.forward
+            if paper
+            else None
+            if modules is None
+            else modules + 2 * CLASSES * card.dim
+        )
         with FlopCounter() as forward:
             whole()
     network.requires_grad_(True)
@@ -124,9 +172,12 @@ def _flop(model: "Network", x: "tuple[Tensor, Tensor]", leads: int) -> tuple[dic
         torch.autograd.grad(logits, trained, torch.ones_like(logits), allow_unused=True)
     network.requires_grad_(False)
     counts = {
-        "gflop_forward": forward.total, "gflop_forward_paper": plain, "gflop_backward": backward.total,
-        "backward_layers": paper.backward if paper else None, "backward_layers_dense": paper.backward_dense if paper else None,
-    }  # fmt: skip
+        "gflop_forward": forward.total,
+        "gflop_forward_paper": plain,
+        "gflop_backward": backward.total,
+        "backward_layers": paper.backward if paper else None,
+        "backward_layers_dense": paper.backward_dense if paper else None,
+    }
     unknown = dict(forward.unknown + backward.unknown)
     return {key: None if n is None else n / 1e9 for key, n in counts.items()}, unknown, uncounted
 

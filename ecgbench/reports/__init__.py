@@ -1,6 +1,8 @@
-"""The room of reports: each file turns a run, a profile or a pre-training into sections, which `write` makes files of.
+"""The room of reports: each file turns a run, a profile or a pre-training into sections, which
+`write` makes files of.
 
-A report is a docstring, a `CARD` and `sections(source)`. It reads what `read` gives and writes nothing itself.
+A report is a docstring, a `CARD` and `sections(source)`. It reads what `read` gives and writes
+nothing itself.
 """
 
 from collections.abc import Sequence
@@ -74,21 +76,26 @@ names, get, resolve = ROOM.names, ROOM.get, ROOM.resolve
 
 
 def read(folder: Path, metrics: Sequence[str] = ()) -> Any:
-    """What reports receive of a folder: results.study.Study of a run, results.profile.Profile of what `ecgbench profile`
-    wrote, results.pretraining.Pretraining of a pre-training. MissingData where the folder is none of them.
+    """What reports receive of a folder: results.study.Study of a run, results.profile.Profile of
+    what `ecgbench profile` wrote, results.pretraining.Pretraining of a pre-training. MissingData
+    where the folder is none of them.
 
-    metrics: of a run, names or paths; those of the run if left out. BadSetting where the folder is no run.
+    metrics: of a run, names or paths; those of the run if left out. BadSetting where the folder is
+    no run.
     """
     from ecgbench.reports import _kinds
 
     return _kinds.read(folder, metrics)
 
 
-def write(source: Any, folder: Path, only: Sequence[str] | None = None, also: Sequence[str] = ()) -> list[Path]:
-    """Write index.html and the files of all reports that read this kind of source, or of those named `only`.
+def write(
+    source: Any, folder: Path, only: Sequence[str] | None = None, also: Sequence[str] = ()
+) -> list[Path]:
+    """Write index.html and the files of all reports that read this kind of source, or of those
+    named `only`.
 
-    also: reports from outside, by path, besides. Returns every file written, each once. BadSetting where a report reads
-    another kind, UnknownName, WriteError.
+    also: reports from outside, by path, besides. Returns every file written, each once. BadSetting
+    where a report reads another kind, UnknownName, WriteError.
     """
     from ecgbench.reports import _write
 

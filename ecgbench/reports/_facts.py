@@ -1,4 +1,6 @@
-"""What several reports of a run share: rows, columns, tasks, gaps and comparisons; numbers stay fractions."""
+"""What several reports of a run share: rows, columns, tasks, gaps and comparisons; numbers stay
+fractions.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,7 +13,18 @@ from ecgbench.results.notes import GRAVE, PENDING
 from ecgbench.results.study import Study
 from ecgbench.text import counted
 
-_WHOLE = {"n_records", "n_patients", "n_labels", "n_undefined", "n", "positives", "seed", "fit_seed", "excluded", "lost"}
+_WHOLE = {
+    "n_records",
+    "n_patients",
+    "n_labels",
+    "n_undefined",
+    "n",
+    "positives",
+    "seed",
+    "fit_seed",
+    "excluded",
+    "lost",
+}
 """Columns that count; pandas makes them float where a row has none."""
 _FLAGS = ("best", "not_significantly_worse")
 FULL = str(len(LEADS))
@@ -72,7 +85,9 @@ def records(frame: pd.DataFrame) -> list[dict[str, Any]]:
     names = [str(name) for name in frame.columns]
     rows = [dict(zip(names, map(plain, row))) for row in frame.itertuples(index=False, name=None)]
     for row in rows:
-        row |= {name: int(row[name]) for name in _WHOLE & row.keys() if isinstance(row[name], float)}
+        row |= {
+            name: int(row[name]) for name in _WHOLE & row.keys() if isinstance(row[name], float)
+        }
     return rows
 
 
@@ -86,7 +101,8 @@ def main_rows(study: Study) -> list[dict[str, Any]]:
 
 
 def leads_of(typed: str) -> tuple[int, bool]:
-    """How many leads a setting measures, and whether they are named (`I+II`) rather than drawn (`2`).
+    """How many leads a setting measures, and whether they are named (`I+II`) rather than drawn
+    (`2`).
 
     >>> leads_of("2"), leads_of("I+II")
     ((2, False), (2, True))
@@ -99,7 +115,11 @@ def columns(study: Study) -> list[Head]:
     rows = main_rows(study)
     pairs = list(dict.fromkeys((row["model"], row["policy"]) for row in rows))
     known = {model.name: model for model in study.models}
-    random = {(row["model"], row["policy"]) for row in [*rows, *records(study.cells)] if row["weights"] == "random"}
+    random = {
+        (row["model"], row["policy"])
+        for row in [*rows, *records(study.cells)]
+        if row["weights"] == "random"
+    }
     several = {model for model, _ in pairs if sum(other == model for other, _ in pairs) > 1}
     heads = []
     for model, policy in pairs:
@@ -107,8 +127,20 @@ def columns(study: Study) -> list[Head]:
         title = facts.title if facts else model
         label = f"{title} {policy}" if model in several else title
         label += " (own weights)" if facts and (facts.weights_source or {}).get("own") else ""
-        parameters, untrained = plain(facts.parameters) if facts else None, (model, policy) in random
-        heads.append(Head(model=model, policy=policy, title=title, label=label, parameters=parameters, random=untrained))
+        parameters, untrained = (
+            plain(facts.parameters) if facts else None,
+            (model, policy) in random,
+        )
+        heads.append(
+            Head(
+                model=model,
+                policy=policy,
+                title=title,
+                label=label,
+                parameters=parameters,
+                random=untrained,
+            )
+        )
     return heads
 
 
@@ -128,10 +160,15 @@ def tasks(study: Study) -> list[Task]:
     known = {task.name: task for task in study.tasks}
     synthetic = {data.name for data in study.datasets if data.synthetic}
     listed = []
-    for name in [name for name in known if name in present] + [name for name in present if name not in known]:
+    for name in [name for name in known if name in present] + [
+        name for name in present if name not in known
+    ]:
         facts = known.get(name)
         generated = facts is not None and facts.dataset in synthetic
-        title, only = marked(facts.title if facts else name, generated), bool(facts and facts.evaluation_only)
+        title, only = (
+            marked(facts.title if facts else name, generated),
+            bool(facts and facts.evaluation_only),
+        )
         listed.append(Task(task=name, title=title, evaluation_only=only, synthetic=generated))
     return listed
 
@@ -145,7 +182,8 @@ def gaps(study: Study) -> list[Gap]:
         leads, reason = str(cell["leads"]), str(cell["reason"] or "no reason was stored")
         totals[*whose, leads] = totals.get((*whose, leads), 0) + 1
         if cell["status"] != "ok":
-            pending = cell["status"] == "missing" or reason.startswith(PENDING)  # what is not computed yet did not fail
+            # what is not computed yet did not fail
+            pending = cell["status"] == "missing" or reason.startswith(PENDING)
             settings = lost.setdefault((*whose, PENDING if pending else cell["status"], reason), {})
             settings[leads] = settings.get(leads, 0) + 1
     return [
@@ -155,7 +193,10 @@ def gaps(study: Study) -> list[Gap]:
             policy=policy,
             word=status,
             reason=reason,
-            leads={leads: (count, totals[task, model, policy, leads]) for leads, count in settings.items()},
+            leads={
+                leads: (count, totals[task, model, policy, leads])
+                for leads, count in settings.items()
+            },
         )
         for (task, model, policy, status, reason), settings in lost.items()
     ]
@@ -179,7 +220,9 @@ class Compared:
 
     @property
     def worse(self) -> bool | None:
-        """The paper's verdict: whether the interval of the difference leaves out 0; None where there is no interval."""
+        """The paper's verdict: whether the interval of the difference leaves out 0; None where
+        there is no interval.
+        """
         return None if self.low is None or self.high is None else not self.low <= 0 <= self.high
 
 

@@ -1,4 +1,6 @@
-"""The one style of all figures, and their bytes: the same every time, whatever the reader's matplotlib is set to."""
+"""The one style of all figures, and their bytes: the same every time, whatever the reader's
+matplotlib is set to.
+"""
 
 import io
 import textwrap
@@ -14,7 +16,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure as Sheet
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#7F7F7F")
-"""Distinct under the common colour-vision deficiencies (Okabe and Ito 2008, Color Universal Design; yellow replaced by grey)."""
+"""Distinct under the common colour-vision deficiencies (Okabe and Ito 2008, Color Universal Design;
+yellow replaced by grey).
+"""
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 LONGEST = 60
 """Characters of a title or a name that a figure shows."""
@@ -59,7 +63,12 @@ def drawing(figure: Figure) -> "Iterator[Sheet]":
         if handles:
             widest = max(len(handle.get_label()) for handle in handles)
             fit = max(1, int(_LEGEND * width) // (widest + 8))
-            sheet.legend(handles=handles, loc="outside upper left", ncols=min(len(handles), fit), handlelength=2.4)
+            sheet.legend(
+                handles=handles,
+                loc="outside upper left",
+                ncols=min(len(handles), fit),
+                handlelength=2.4,
+            )
         yield sheet
 
 
@@ -89,13 +98,17 @@ def handle(label: str, at: int | None = None, **more: Any) -> Any:
     """An entry of a legend: of the series at a place, or a line that looks like `more`."""
     from matplotlib.lines import Line2D
 
-    style: dict[str, Any] = {"color": "#666666", "linewidth": 1.4} if at is None else {"markersize": 6, **look(at)}
-    label = f" {label}" if label.startswith("_") else label  # matplotlib leaves such a label out of the legend
+    style: dict[str, Any] = (
+        {"color": "#666666", "linewidth": 1.4} if at is None else {"markersize": 6, **look(at)}
+    )
+    # matplotlib leaves such a label out of the legend
+    label = f" {label}" if label.startswith("_") else label
     return Line2D([], [], label=label, **style | more)
 
 
 def lead_axis(ax: "Axes", leads: Sequence[int], right: float | None = None) -> None:
-    """A logarithmic axis of numbers of leads, of which those have a label that leave room for the next.
+    """A logarithmic axis of numbers of leads, of which those have a label that leave room for the
+    next.
 
     right: how far it reaches, where something stands right of the last number.
     """

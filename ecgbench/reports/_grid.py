@@ -1,4 +1,5 @@
-"""The scores of a run as a grid of tasks, lead settings and columns, ranked; and what is kept of the skill above chance.
+"""The scores of a run as a grid of tasks, lead settings and columns, ranked; and what is kept of
+the skill above chance.
 
 Ranks are taken on unrounded values.
 """
@@ -69,25 +70,44 @@ def grid(study: Study, metric: str = "") -> Grid:
         mine = [row for row in rows if row["task"] == task.task]
         lines = []
         for leads in dict.fromkeys(row["leads"] for row in mine):
-            by_column = {(row["model"], row["policy"]): row for row in mine if row["leads"] == leads}
+            by_column = {
+                (row["model"], row["policy"]): row for row in mine if row["leads"] == leads
+            }
             in_order = [by_column.get(head.names) for head in heads]
             lines.append(Line(leads=leads, scores=_scores(in_order, why, footnotes, card)))
         blocks.append(Block(**vars(task), lines=lines))
     return Grid(metric=card, columns=heads, tasks=blocks, footnotes=footnotes)
 
 
-def _scores(rows: list[dict[str, Any] | None], why: Mapping[Names, str], footnotes: list[str], metric: MetricCard) -> list[Score | None]:
-    rank = ranks((row["value"] if row and row["status"] == "ok" else None for row in rows), metric.direction)
-    return [None if row is None else _score(row, place, why, footnotes) for row, place in zip(rows, rank)]
+def _scores(
+    rows: list[dict[str, Any] | None],
+    why: Mapping[Names, str],
+    footnotes: list[str],
+    metric: MetricCard,
+) -> list[Score | None]:
+    rank = ranks(
+        (row["value"] if row and row["status"] == "ok" else None for row in rows), metric.direction
+    )
+    return [
+        None if row is None else _score(row, place, why, footnotes)
+        for row, place in zip(rows, rank)
+    ]
 
 
-def _score(row: dict[str, Any], rank: int | None, why: Mapping[Names, str], footnotes: list[str]) -> Score:
+def _score(
+    row: dict[str, Any], rank: int | None, why: Mapping[Names, str], footnotes: list[str]
+) -> Score:
     ok, footnote = row["status"] == "ok", None
     if not ok:
         text = why.get((row["task"], row["model"], row["leads"], row["policy"]), row["status"])
         footnotes += [] if text in footnotes else [text]
         footnote = footnotes.index(text) + 1
-    star = ok and row["not_significantly_worse"] and rank is not None and not (row["best"] or rank == 1)
+    star = (
+        ok
+        and row["not_significantly_worse"]
+        and rank is not None
+        and not (row["best"] or rank == 1)
+    )
     spread = {name: row[name] for name in ("std", "low", "high")}
     return Score(value=row["value"], rank=rank, star=star, footnote=footnote, **spread)
 
@@ -123,7 +143,9 @@ class Kept:
 
 
 def survival(table: Grid) -> list[Kept]:
-    """What is kept of the skill above chance, per task, column and lead setting; nothing where chance is not known."""
+    """What is kept of the skill above chance, per task, column and lead setting; nothing where
+    chance is not known.
+    """
     rows = []
     for block in table.tasks if table.metric.chance is not None else ():
         full = next((line for line in block.lines if line.leads == FULL), None)
@@ -131,7 +153,9 @@ def survival(table: Grid) -> list[Kept]:
         for at, head in enumerate(table.columns):
             base = full.scores[at] if full else None
             if base is not None and base.value is not None and others:
-                shares = {line.leads: _share(line.scores[at], base, table.metric) for line in others}
+                shares = {
+                    line.leads: _share(line.scores[at], base, table.metric) for line in others
+                }
                 rows.append(Kept(task=block.task, head=head, full=base.value, shares=shares))
     return rows
 
@@ -140,7 +164,9 @@ def _share(score: Score | None, base: Score, metric: MetricCard) -> float | None
     assert base.value is not None
     assert metric.chance is not None
     bound, sign = (base.low, 1) if metric.direction == "higher" else (base.high, -1)
-    least = min(sign * (value - metric.chance) for value in (base.value, bound) if value is not None)
+    least = min(
+        sign * (value - metric.chance) for value in (base.value, bound) if value is not None
+    )
     if score is None or score.value is None or least <= 0:
         return None
     return float((score.value - metric.chance) / (base.value - metric.chance))

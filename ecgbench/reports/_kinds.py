@@ -29,9 +29,14 @@ def read(folder: Path, metrics: Sequence[str]) -> Any:
     for name, kind in KINDS.items():
         if any((folder / file).is_file() for file in kind.files):
             if metrics and name != "run":
-                raise BadSetting(f"--metrics {','.join(metrics)}: {folder} is a {name}, and no run; leave it out")
+                raise BadSetting(
+                    f"--metrics {','.join(metrics)}: {folder} is a {name}, and no run; leave it out"
+                )
             return study.read(folder, metrics) if name == "run" else kind.read(folder)
-    raise MissingData(f"no run in {folder} (no plan.json there), no profile and no pre-training; run: ecgbench run --out {folder}")
+    raise MissingData(
+        f"no run in {folder} (no plan.json there), no profile and no pre-training; run: ecgbench "
+        f"run --out {folder}"
+    )
 
 
 def of(source: object) -> tuple[Reads, Kind]:
@@ -44,12 +49,21 @@ def of(source: object) -> tuple[Reads, Kind]:
 
 def _of_run(run: study.Study) -> Heading:
     lines = [
-        f"{data.title}, version {data.version}: {counted(data.test_records, 'test record')} of {counted(data.test_patients, 'patient')}"
+        (
+            f"{data.title}, version {data.version}: {counted(data.test_records, 'test record')} of "
+            f"{counted(data.test_patients, 'patient')}"
+        )
         for data in run.datasets
     ]
     serious = [text for text in run.notes if grave(text)]
     version = str(run.provenance.version)
-    return Heading(title=_title(run), lines=lines, banners=list(map(_banner, serious)), said=serious, version=version)
+    return Heading(
+        title=_title(run),
+        lines=lines,
+        banners=list(map(_banner, serious)),
+        said=serious,
+        version=version,
+    )
 
 
 def _title(run: study.Study) -> str:
@@ -57,11 +71,16 @@ def _title(run: study.Study) -> str:
     models = list(dict.fromkeys(head.title for head in columns(run)))
     on = [task.title for task in tasks(run)]
     who = enumerated(models) if len(models) <= 4 else f"{len(models)} models"
-    return f"{who or 'Nothing'} on {(enumerated(on) if len(on) <= 3 else f'{len(on)} tasks') or 'nothing'}"
+    return (
+        f"{who or 'Nothing'} on "
+        f"{(enumerated(on) if len(on) <= 3 else f'{len(on)} tasks') or 'nothing'}"
+    )
 
 
 def _banner(note: str) -> tuple[str, str]:
-    """What nobody may overlook: synthetic data, random weights, a limit, what is not finished, failed or skipped."""
+    """What nobody may overlook: synthetic data, random weights, a limit, what is not finished,
+    failed or skipped.
+    """
     word, _, rest = note.partition(": ")
     return word.capitalize(), rest[:1].upper() + rest[1:]
 
@@ -72,7 +91,11 @@ def _of_profile(source: profile.Profile) -> Heading:
 
 def _of_pretraining(source: pretraining.Pretraining) -> Heading:
     recipe = source.recipe.get("name")
-    banners = {"Own weights": pretraining.OWN, "Synthetic": source.warning, "Not finished": source.open}
+    banners = {
+        "Own weights": pretraining.OWN,
+        "Synthetic": source.warning,
+        "Not finished": source.open,
+    }
     return Heading(
         title=f"LAEF, pre-trained by recipe {recipe}" if recipe else "LAEF, in pre-training",
         lines=[f"Data: {source.data}"],
@@ -83,7 +106,14 @@ def _of_pretraining(source: pretraining.Pretraining) -> Heading:
 
 KINDS: dict[Reads, Kind] = {
     "run": Kind(source=study.Study, files=("plan.json",), read=study.read, heading=_of_run),
-    "profile": Kind(source=profile.Profile, files=profile.FILES, read=profile.read, heading=_of_profile),
-    "pretraining": Kind(source=pretraining.Pretraining, files=pretraining.FILES, read=pretraining.read, heading=_of_pretraining),
+    "profile": Kind(
+        source=profile.Profile, files=profile.FILES, read=profile.read, heading=_of_profile
+    ),
+    "pretraining": Kind(
+        source=pretraining.Pretraining,
+        files=pretraining.FILES,
+        read=pretraining.read,
+        heading=_of_pretraining,
+    ),
 }
 """In the order in which a folder is tried."""

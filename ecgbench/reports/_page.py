@@ -1,4 +1,6 @@
-"""The page: index.html, one file that opens from disk and asks nothing of any network. It shows whatever sections it is given."""
+"""The page: index.html, one file that opens from disk and asks nothing of any network. It shows
+whatever sections it is given.
+"""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -14,10 +16,16 @@ from ecgbench.text import visible
 TEMPLATES = Path(__file__).parent / "templates"
 
 
-def html(heading: Heading, sections: Sequence[Section], drawings: Mapping[str, bytes], files: Mapping[str, str]) -> str:
+def html(
+    heading: Heading,
+    sections: Sequence[Section],
+    drawings: Mapping[str, bytes],
+    files: Mapping[str, str],
+) -> str:
     """index.html as text; every value is escaped by the template engine, the drawings are our own.
 
-    drawings: SVG by the name of its figure. files: what lies beside the page -> what a row of it is.
+    drawings: SVG by the name of its figure. files: what lies beside the page -> what a row of it
+    is.
     """
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
     from markupsafe import Markup
@@ -28,7 +36,12 @@ def html(heading: Heading, sections: Sequence[Section], drawings: Mapping[str, b
     def drawing(figure: Figure) -> Markup:
         return Markup(_own_ids(figure.name, drawings[figure.name].decode()))
 
-    page = Environment(loader=FileSystemLoader(TEMPLATES), autoescape=True, undefined=StrictUndefined, finalize=shown)
+    page = Environment(
+        loader=FileSystemLoader(TEMPLATES),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=shown,
+    )
     page.trim_blocks = page.lstrip_blocks = True
     page.filters |= {"points": points, "plain": plain, "pieces": _pieces}
     page.globals |= {
@@ -41,7 +54,9 @@ def html(heading: Heading, sections: Sequence[Section], drawings: Mapping[str, b
         "spread": spread,
     }
     seen = [section for section in sections if any(_shown(part) for part in section.parts)]
-    return page.get_template("page.html.j2").render(heading=heading, sections=seen, files=_by_stem(files))
+    return page.get_template("page.html.j2").render(
+        heading=heading, sections=seen, files=_by_stem(files)
+    )
 
 
 def _shown(part: Any) -> bool:
@@ -63,4 +78,6 @@ def _by_stem(files: Mapping[str, str]) -> list[tuple[list[str], str]]:
     stems: dict[str, list[str]] = {}
     for name in files:
         stems.setdefault(name.partition(".")[0], []).append(name)
-    return [(names, next(filter(None, (files[name] for name in names)), "")) for names in stems.values()]
+    return [
+        (names, next(filter(None, (files[name] for name in names)), "")) for names in stems.values()
+    ]

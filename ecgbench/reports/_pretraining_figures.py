@@ -1,4 +1,6 @@
-"""Figures of a pre-training: dynamics of its kept encoders, its curve, and the sizes of its codebooks."""
+"""Figures of a pre-training: dynamics of its kept encoders, its curve, and the sizes of its
+codebooks.
+"""
 
 import math
 from collections.abc import Sequence
@@ -30,40 +32,67 @@ def dynamics(source: Pretraining, numbers: Numbers) -> Figure | None:
     """Entropy, cosine and probe of the kept encoders; None where there are none."""
     stages = [stage for stage in source.stages if stage.checkpoints]
     caption = (
-        "Spectral entropy of the nodes of kept encoders: 0 one direction, 1 all directions alike. Cosine: mean over different "
+        "Spectral entropy of the nodes of kept encoders: 0 one direction, 1 all directions alike. "
+        "Cosine: mean over different "
         "nodes that share an edge. Linear probe: frozen, mean-pooled features of twelve leads, "
-        f"{_split(source)}. Band: within {100 * MARGIN:g} of the best; t*: the earliest encoder in it."
+        f"{_split(source)}. Band: within {100 * MARGIN:g} of the best; t*: the earliest encoder "
+        f"in it."
     )
     size = (10.4, 2.7 * len(stages) + 1.1)
-    return _figure("dynamics", source, partial(_dynamics, stages), caption, size, numbers) if stages else None
+    return (
+        _figure("dynamics", source, partial(_dynamics, stages), caption, size, numbers)
+        if stages
+        else None
+    )
 
 
 def curve(source: Pretraining) -> Figure | None:
     """Loss and accuracy of each step; None before the first."""
     stages = [stage for stage in source.stages if stage.curve]
-    windows = list(dict.fromkeys(f"{_window(len(s.curve))}" for s in source.stages if _window(len(s.curve)) > 1))
+    windows = list(
+        dict.fromkeys(
+            f"{_window(len(s.curve))}" for s in source.stages if _window(len(s.curve)) > 1
+        )
+    )
     mean = f" Running means over {enumerated(windows)} steps." if windows else ""
     caption = (
-        "Loss: mean cross-entropy of the masked nodes, summed over codebooks. Accuracy: their share whose likeliest code is "
-        f"the target.{mean} Frequencies alone: entropy of the codes ({_split(source)}), the loss of who knows how often codes "
+        "Loss: mean cross-entropy of the masked nodes, summed over codebooks. Accuracy: their "
+        "share whose likeliest code is "
+        f"the target.{mean} Frequencies alone: entropy of the codes ({_split(source)}), the loss "
+        f"of who knows how often codes "
         "occur and nothing of the ECG."
     )
     size = (9.6 if len(stages) > 1 else 7.2, 5.4)
-    return _figure("curve", source, partial(_curve, stages), caption, size, None) if stages else None
+    return (
+        _figure("curve", source, partial(_curve, stages), caption, size, None) if stages else None
+    )
 
 
 def elbow(source: Pretraining, numbers: Numbers) -> Figure | None:
     """Inertia and use of codebooks by their size; None where none was tried."""
     stages = [stage for stage in source.stages if stage.elbow]
     caption = (
-        f"Codebooks fitted on the corpus, measured on held-out vectors scaled to length 1 ({_split(source)}). Inertia: mean "
-        "squared distance to the nearest centre. Perplexity: exp of the entropy of the codes. Rings: the sizes that are used."
+        f"Codebooks fitted on the corpus, measured on held-out vectors scaled to length 1 "
+        f"({_split(source)}). Inertia: mean "
+        "squared distance to the nearest centre. Perplexity: exp of the entropy of the codes. "
+        "Rings: the sizes that are used."
     )
     size = (8.4, 2.7 * len(stages) + 1.1)
-    return _figure("elbow", source, partial(_elbow, stages), caption, size, numbers) if stages else None
+    return (
+        _figure("elbow", source, partial(_elbow, stages), caption, size, numbers)
+        if stages
+        else None
+    )
 
 
-def _figure(name: str, source: Pretraining, draw: Any, caption: str, size: tuple[float, float], numbers: Numbers | None) -> Figure:
+def _figure(
+    name: str,
+    source: Pretraining,
+    draw: Any,
+    caption: str,
+    size: tuple[float, float],
+    numbers: Numbers | None,
+) -> Figure:
     caption = f"{caption} Data: {source.data}.{' Not finished.' if source.open else ''}"
     return Figure(name=name, draw=draw, caption=caption, size=size, numbers=numbers)
 
@@ -76,7 +105,11 @@ def _axis(ax: Any, stage: Stage, texts: tuple[str, str], last: int | None = None
     """Title and unit of a panel; with `last`, an axis of steps that shows t*."""
     from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 
-    ax.set(title=f"{stage.name.capitalize()}: {texts[0]}", ylabel=texts[1], xlabel="step" if last else "codes")
+    ax.set(
+        title=f"{stage.name.capitalize()}: {texts[0]}",
+        ylabel=texts[1],
+        xlabel="step" if last else "codes",
+    )
     ax.margins(y=0.12)
     for axis in (ax.xaxis, *([ax.yaxis] if texts[1] == "codes" else [])):
         axis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
@@ -87,6 +120,17 @@ def _axis(ax: Any, stage: Stage, texts: tuple[str, str], last: int | None = None
         ax.axvline(stage.selected["step"], **_STAR)
 
 
+def _mark(probe: Any, step: int, last: int) -> None:
+    """The selected step, written beside its line."""
+    side, shift = ("left", 5) if step < 0.55 * last else ("right", -5)
+    where: dict[str, Any] = {
+        "xycoords": ("data", "axes fraction"),
+        "textcoords": "offset points",
+        "fontsize": 8.5,
+    }
+    probe.annotate(f"t* = {step:,}", (step, 0.04), (shift, 0), ha=side, **where)
+
+
 def _dynamics(stages: Sequence[Stage], sheet: "Sheet") -> list[Any]:
     grid = sheet.subplots(len(stages), 3, squeeze=False)
     for (spread, cosine, probe), stage in zip(grid, stages):
@@ -94,27 +138,52 @@ def _dynamics(stages: Sequence[Stage], sheet: "Sheet") -> list[Any]:
         assert chosen is not None
         steps, size = [encoder["step"] for encoder in encoders], 4.5 if len(encoders) <= 40 else 0
         for at in range(len(encoders[0]["layers"])):
-            of = {key: [encoder["layers"][at][key] for encoder in encoders] for key in ("entropy", "intra", "inter")}
+            of = {
+                key: [encoder["layers"][at][key] for encoder in encoders]
+                for key in ("entropy", "intra", "inter")
+            }
             style = look(at) | {"linewidth": 1.5, "markersize": size}
             spread.plot(steps, of["entropy"], **style)
             cosine.plot(steps, of["intra"], **style)
-            cosine.plot(steps, of["inter"], **style | {"linestyle": "--", "markerfacecolor": "white"})
+            cosine.plot(
+                steps, of["inter"], **style | {"linestyle": "--", "markerfacecolor": "white"}
+            )
         probe.axhspan(best - 100 * MARGIN, best, color="#E69F00", alpha=0.3, linewidth=0, zorder=1)
-        probe.plot(steps, [100 * encoder["score"] for encoder in encoders], "o-", color="#000000", linewidth=1.5, markersize=size)
-        probe.plot(chosen["step"], 100 * chosen["score"], "o", color="#D55E00", markersize=9, fillstyle="none", mew=1.6, zorder=4)
-        side, shift = ("left", 5) if chosen["step"] < 0.55 * steps[-1] else ("right", -5)
-        where: dict[str, Any] = {"xycoords": ("data", "axes fraction"), "textcoords": "offset points", "fontsize": 8.5}
-        probe.annotate(f"t* = {chosen['step']:,}", (chosen["step"], 0.04), (shift, 0), ha=side, **where)
+        probe.plot(
+            steps,
+            [100 * encoder["score"] for encoder in encoders],
+            "o-",
+            color="#000000",
+            linewidth=1.5,
+            markersize=size,
+        )
+        probe.plot(
+            chosen["step"],
+            100 * chosen["score"],
+            "o",
+            color="#D55E00",
+            markersize=9,
+            fillstyle="none",
+            mew=1.6,
+            zorder=4,
+        )
+        _mark(probe, chosen["step"], steps[-1])
         _axis(spread, stage, ("spectral entropy", "normalised entropy"), steps[-1])
         _axis(cosine, stage, ("edge-wise cosine", "mean cosine"), steps[-1])
         _axis(probe, stage, ("linear probe", "macro AUROC × 100"), steps[-1])
-    for column in grid.T[:2]:  # so that stages compare; differences of the probe are too small for it
+    # so that stages compare; differences of the probe are too small for it
+    for column in grid.T[:2]:
         low, high = zip(*(ax.get_ylim() for ax in column))
         for ax in column:
             ax.set_ylim(min(low), max(high))
     count = len(stages[0].checkpoints[0]["layers"])
     layers = [handle(layer_name(at), at, markersize=5, linewidth=1.4) for at in range(count)]
-    return [*layers, handle("within leads (intra)"), handle("between leads (inter)", linestyle="--"), handle("t*, selected", **_STAR)]
+    return [
+        *layers,
+        handle("within leads (intra)"),
+        handle("between leads (inter)", linestyle="--"),
+        handle("t*, selected", **_STAR),
+    ]
 
 
 def _curve(stages: Sequence[Stage], sheet: "Sheet") -> list[Any]:
@@ -124,15 +193,22 @@ def _curve(stages: Sequence[Stage], sheet: "Sheet") -> list[Any]:
         for at, size in enumerate(stage.sizes):
             right = np.array([100 * row[f"accuracy_{at + 1}"] for row in steps])
             _run(accuracy, right, COLOURS[at % 8], f"{size} codes")
-        # The accuracy has no line of chance: naming the commonest code is right more often than 1/C, how often is not kept.
+        # The accuracy has no line of chance: naming the commonest code is right more often than
+        # 1/C, how often is not kept.
         if books:
-            loss.axhline(sum(math.log(books[str(size)]["perplexity"]) for size in stage.sizes), **_KNOWN)
+            loss.axhline(
+                sum(math.log(books[str(size)]["perplexity"]) for size in stage.sizes), **_KNOWN
+            )
         _axis(loss, stage, ("loss", "loss (nats)"), len(steps))
         _axis(accuracy, stage, ("masked accuracy", "masked accuracy, %"), len(steps))
         accuracy.set_ylim(0, None)
         accuracy.legend(fontsize=8)
     blue: dict[str, Any] = {"color": COLOURS[0]}
-    means = [handle("running mean", **blue)] if any(_window(len(stage.curve)) > 1 for stage in stages) else []
+    means = (
+        [handle("running mean", **blue)]
+        if any(_window(len(stage.curve)) > 1 for stage in stages)
+        else []
+    )
     single = handle("each step", **blue, alpha=0.35 if means else 1)
     return [single, *means, handle("frequencies alone", **_KNOWN), handle("t*, selected", **_STAR)]
 
@@ -147,15 +223,25 @@ def _run(ax: Any, values: np.ndarray, colour: str, label: str = "") -> None:
     window, steps = _window(len(values)), np.arange(1, len(values) + 1)
     mean = np.convolve(values, np.full(window, 1 / window), "valid")
     ax.plot(*_thinned(steps, values), color=colour, linewidth=0.8, alpha=0.35)
-    ax.plot(*_thinned(steps[(window - 1) // 2 :][: len(mean)], mean), color=colour, linewidth=1.6, zorder=3, label=label)
+    ax.plot(
+        *_thinned(steps[(window - 1) // 2 :][: len(mean)], mean),
+        color=colour,
+        linewidth=1.6,
+        zorder=3,
+        label=label,
+    )
 
 
 def _thinned(steps: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """All points, or of too many the least and the greatest of equal parts, so that no peak is hidden."""
+    """All points, or of too many the least and the greatest of equal parts, so that no peak is
+    hidden.
+    """
     if len(steps) <= MOST:
         return steps, values
     parts = np.array_split(np.arange(len(steps)), MOST // 2)
-    shown = sorted({int(part[pick(values[part])]) for part in parts for pick in (np.argmin, np.argmax)})
+    shown = sorted(
+        {int(part[pick(values[part])]) for part in parts for pick in (np.argmin, np.argmax)}
+    )
     return steps[shown], values[shown]
 
 
@@ -165,12 +251,25 @@ def _elbow(stages: Sequence[Stage], sheet: "Sheet") -> list[Any]:
         sizes = [row["codes"] for row in stage.elbow]
         lines = ((inertia, "inertia", black), (usage, "used", used), (usage, "perplexity", spread))
         for ax, key, style in lines:
-            ax.plot(sizes, [row[key] for row in stage.elbow], linewidth=1.5, markersize=5, zorder=3, **style)
+            ax.plot(
+                sizes,
+                [row[key] for row in stage.elbow],
+                linewidth=1.5,
+                markersize=5,
+                zorder=3,
+                **style,
+            )
             rings = [(row["codes"], row[key]) for row in stage.elbow if row["codes"] in stage.sizes]
-            ax.plot(*zip(*rings), "o", color=style["color"], markersize=11, fillstyle="none", mew=1.3) if rings else None
+            ax.plot(
+                *zip(*rings), "o", color=style["color"], markersize=11, fillstyle="none", mew=1.3
+            ) if rings else None
         usage.plot([0, sizes[-1]], [0, sizes[-1]], color="#999999", linewidth=1, linestyle=":")
         _axis(inertia, stage, ("inertia", "inertia per vector"))
         _axis(usage, stage, ("codes met and perplexity", "codes"))
         inertia.set(xlim=(0, 1.05 * sizes[-1]), ylim=(0, None))
         usage.set(xlim=(0, 1.05 * sizes[-1]), ylim=(0, None))
-    return [handle("codes met", **used), handle("perplexity", **spread), handle("all codes, equally often", linestyle=":", color="#999999")]
+    return [
+        handle("codes met", **used),
+        handle("perplexity", **spread),
+        handle("all codes, equally often", linestyle=":", color="#999999"),
+    ]

@@ -1,4 +1,6 @@
-"""What a report says of itself and what it returns: sections of text, tables and figures, which `write` turns into files."""
+"""What a report says of itself and what it returns: sections of text, tables and figures, which
+`write` turns into files.
+"""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -22,8 +24,9 @@ class ReportCard:
     title: str
     summary: str
     reads: Reads
-    """What `sections` receives: a run (results.study), a profile (results.profile) or a pre-training
-    (results.pretraining)."""
+    """What `sections` receives: a run (results.study), a profile (results.profile) or a
+    pre-training (results.pretraining).
+    """
     order: int = 500
     """Its place on the page: the lowest comes first."""
 
@@ -57,7 +60,9 @@ class Cell:
 
 @dataclass(frozen=True, kw_only=True)
 class Score:
-    """A score of a table, as fractions, printed x 100 with its spread or interval and its place among its row."""
+    """A score of a table, as fractions, printed x 100 with its spread or interval and its place
+    among its row.
+    """
 
     kind: ClassVar = "score"
     value: float | None
@@ -84,7 +89,9 @@ class Column:
     kind: Literal["group", "text", "number", "score"] = "text"
     """group: neighbouring rows with the same value stand together under it; score: of `Score`."""
     spell: Callable[[Any], str] = str
-    """How a value is printed for readers; None is printed as --, a key that is not there as nothing."""
+    """How a value is printed for readers; None is printed as --, a key that is not there as
+    nothing.
+    """
     note: str = ""
     """Second line of the heading."""
     on_page: Callable[[Any], str] | None = None
@@ -145,7 +152,9 @@ class Figure:
     name: str
     """Stem of its files."""
     draw: Callable[["Sheet"], Sequence[Any] | None]
-    """Draws on an empty matplotlib figure in the style of all figures; returns the handles of the legend above it (see `handle`)."""
+    """Draws on an empty matplotlib figure in the style of all figures; returns the handles of the
+    legend above it (see `handle`).
+    """
     caption: str = ""
     size: tuple[float, float] = (7.4, 4.6)
     """Width and height in inches."""
@@ -198,7 +207,9 @@ Part = Text | Notes | Facts | Group | Table | Figure
 
 @dataclass(frozen=True, kw_only=True)
 class Section:
-    """One section of the page; its tables in Markdown and LaTeX stand together in NAME.md and NAME.tex."""
+    """One section of the page; its tables in Markdown and LaTeX stand together in NAME.md and
+    NAME.tex.
+    """
 
     name: str
     title: str = ""
@@ -228,4 +239,6 @@ class Heading:
 def named(name: str, what: str) -> None:
     """BadSetting where a name is not fit for a file and an anchor."""
     if not re.fullmatch("[a-z][a-z0-9_-]*", name):
-        raise BadSetting(f"{what} {name!r}: its name becomes that of a file; use small letters, digits, - and _")
+        raise BadSetting(
+            f"{what} {name!r}: its name becomes that of a file; use small letters, digits, - and _"
+        )

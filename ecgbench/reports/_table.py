@@ -1,4 +1,6 @@
-"""Tables in CSV, Markdown and LaTeX, in the form of the paper that introduced LAEF: three ranks a row, an asterisk, daggers."""
+"""Tables in CSV, Markdown and LaTeX, in the form of the paper that introduced LAEF: three ranks a
+row, an asterisk, daggers.
+"""
 
 import csv
 import io
@@ -15,7 +17,9 @@ from ecgbench.text import enumerated, visible
 SPREAD = "Random leads: mean (standard deviation over lead draws)."
 NONE = "--"
 _FORMULA = re.compile(r"\s*[=+\-@＝＋－＠]|[\t\n]")
-"""How a cell begins that spreadsheet programs compute instead of showing it (OWASP, CSV Injection; full-width signs too)."""
+"""How a cell begins that spreadsheet programs compute instead of showing it (OWASP, CSV Injection;
+full-width signs too).
+"""
 _RANK_LATEX = {1: r"\uno{%s}", 2: r"\due{%s}", 3: r"\tre{%s}", None: "%s"}
 _RANK_MARKDOWN = {1: "**%s**", 2: "<ins>%s</ins>", 3: "*%s*", None: "%s"}
 _SIGNS = {"†": r"$^\dagger$", "‡": r"$^\ddagger$"}
@@ -23,7 +27,7 @@ _RANKS = r"""% \uno, \due, \tre: best, second and third of a row, in the paper's
 \providecommand{\uno}[1]{\textcolor{red!70!black}{#1}}
 \providecommand{\due}[1]{\textcolor{blue!70!black}{#1}}
 \providecommand{\tre}[1]{\textcolor{green!50!black}{#1}}
-"""
+"""  # noqa: E501
 _SIZES = ((6, r"\footnotesize"), (8, r"\scriptsize"))
 """Up to how many columns which letters; `\\tiny` beyond, shrunk to the line."""
 
@@ -31,10 +35,12 @@ Spell = Callable[[Column, Any], str]
 
 
 def csv_text(columns: Sequence[str], rows: Iterable[Row]) -> str:
-    r"""CSV text, LF line ends; floats in the shortest form that reads back equal, booleans true/false, nothing for None.
+    r"""CSV text, LF line ends; floats in the shortest form that reads back equal, booleans
+    true/false, nothing for None.
 
-    Text that a spreadsheet program would compute (it begins with = + - @, a tab or a line end) gets an apostrophe before
-    it, which such programs read as "this is text"; numbers never do. Text is `visible`.
+    Text that a spreadsheet program would compute (it begins with = + - @, a tab or a line end) gets
+    an apostrophe before it, which such programs read as "this is text"; numbers never do. Text is
+    `visible`.
 
     >>> csv_text(["a", "b", "c"], [{"a": 0.1, "b": True, "c": None}])
     'a,b,c\n0.1,true,\n'
@@ -60,7 +66,9 @@ def _field(value: Any) -> str:
 
 def numbers(table: Table) -> Numbers:
     """What the CSV file of a table holds."""
-    return table.numbers or Numbers(columns=[column.name for column in table.columns], rows=table.rows)
+    return table.numbers or Numbers(
+        columns=[column.name for column in table.columns], rows=table.rows
+    )
 
 
 def plain(value: Any) -> str:
@@ -84,19 +92,25 @@ def spread(table: Table) -> bool:
 
 
 def score_text(score: Score) -> str:
-    """`94.6 (1.0)`: mean and standard deviation over lead draws, x 100; without the second where there is one draw."""
+    """`94.6 (1.0)`: mean and standard deviation over lead draws, x 100; without the second where
+    there is one draw.
+    """
     return points(score.value) + ("" if score.std is None else f" ({points(score.std)})")
 
 
 def groups(table: Table) -> Iterator[tuple[Any, list[Row]]]:
-    """(what the column of kind group holds, or None; its rows) of neighbouring rows that belong together."""
+    """(what the column of kind group holds, or None; its rows) of neighbouring rows that belong
+    together.
+    """
     by = next((column.name for column in table.columns if column.kind == "group"), None)
     for value, rows in groupby(table.rows, key=lambda row: None if by is None else row.get(by)):
         yield value, list(rows)
 
 
 def markdown_text(section: Section) -> str:
-    """NAME.md: each table with its caption, marks, footnotes and notes; empty where no table is shown in Markdown."""
+    """NAME.md: each table with its caption, marks, footnotes and notes; empty where no table is
+    shown in Markdown.
+    """
     blocks = [block for table in tables(section, "md") for block in _markdown_blocks(table)]
     return "\n\n".join(blocks) + "\n" if blocks else ""
 
@@ -108,13 +122,23 @@ def tables(section: Section, kind: str) -> list[Table]:
 
 def _markdown_blocks(table: Table) -> Iterator[str]:
     there = scores(table)
-    caption = [markdown(table.caption), SPREAD if spread(table) else "", "One draw: estimate [95 % interval]." if there else ""]
-    caption.append("**Best**, <ins>second</ins> and *third* of a row, ranked before rounding." if ranked(table) else "")
+    caption = [
+        markdown(table.caption),
+        SPREAD if spread(table) else "",
+        "One draw: estimate [95 % interval]." if there else "",
+    ]
+    caption.append(
+        "**Best**, <ins>second</ins> and *third* of a row, ranked before rounding."
+        if ranked(table)
+        else ""
+    )
     if any(caption):
         yield " ".join(filter(None, caption))
     yield _markdown_table(table, _markdown_cell)
     notes = [f"{markdown(sign)} {markdown(meaning)}." for sign, meaning in table.marks.items()]
-    notes += [f"<sup>{number}</sup> {markdown(text)}" for number, text in enumerate(table.footnotes, 1)]
+    notes += [
+        f"<sup>{number}</sup> {markdown(text)}" for number, text in enumerate(table.footnotes, 1)
+    ]
     notes += [markdown(text) for text in table.notes]
     if notes:
         yield "\n".join(f"- {note}" for note in notes)
@@ -124,19 +148,27 @@ def _markdown_blocks(table: Table) -> Iterator[str]:
 
 
 def _markdown_table(table: Table, spell: Spell) -> str:
-    heads = [markdown(c.title) + c.mark + (f" ({markdown(c.note)})" if c.note else "") for c in table.columns]
+    heads = [
+        markdown(c.title) + c.mark + (f" ({markdown(c.note)})" if c.note else "")
+        for c in table.columns
+    ]
     lines = [heads, [":--" if c.kind in ("group", "text") else "--:" for c in table.columns]]
     lines += [[spell(c, value) for c, value in line] for _, line in _lines(table)]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def _lines(table: Table) -> Iterator[tuple[int, list[tuple[Column, Any]]]]:
-    """Each row with its size of group, 0 in all but the first row of a group, where the group's value is left out."""
+    """Each row with its size of group, 0 in all but the first row of a group, where the group's
+    value is left out.
+    """
     for _, rows in groups(table):
         for number, row in enumerate(rows):
             yield (
                 0 if number else len(rows),
-                [(c, "" if c.kind == "group" and number else row.get(c.name, "")) for c in table.columns],
+                [
+                    (c, "" if c.kind == "group" and number else row.get(c.name, ""))
+                    for c in table.columns
+                ],
             )
 
 
@@ -144,7 +176,11 @@ def _interval_or(spell: Spell) -> Spell:
     """Scores as their intervals."""
 
     def interval(column: Column, value: Any) -> str:
-        return (bracket(value.low, value.high) or NONE) if isinstance(value, Score) else spell(column, value)
+        return (
+            (bracket(value.low, value.high) or NONE)
+            if isinstance(value, Score)
+            else spell(column, value)
+        )
 
     return interval
 
@@ -175,12 +211,26 @@ def latex_text(section: Section) -> str:
     shown = tables(section, "tex")
     if not shown:
         return ""
-    ranks, grouped = any(map(scores, shown)), any(c.kind == "group" for table in shown for c in table.columns)
+    ranks, grouped = (
+        any(map(scores, shown)),
+        any(c.kind == "group" for table in shown for c in table.columns),
+    )
     wide = any(_wide(table) for table in shown)
-    needs = ["booktabs", *(["multirow"] if grouped else []), *(["graphicx"] if wide else []), *(["xcolor"] if ranks else [])]
+    needs = [
+        "booktabs",
+        *(["multirow"] if grouped else []),
+        *(["graphicx"] if wide else []),
+        *(["xcolor"] if ranks else []),
+    ]
     packages = enumerated([rf"\usepackage{{{name}}}" for name in needs])
     head = f"% Needs {packages}."
-    return "\n".join([head, *([_RANKS] if ranks else []), *(text for table in shown for text in _latex_tables(table))])
+    return "\n".join(
+        [
+            head,
+            *([_RANKS] if ranks else []),
+            *(text for table in shown for text in _latex_tables(table)),
+        ]
+    )
 
 
 def _wide(table: Table) -> bool:
@@ -189,22 +239,41 @@ def _wide(table: Table) -> bool:
 
 def _latex_tables(table: Table) -> Iterator[str]:
     symbol = "".join(f" ${c.symbol}$" for c in table.columns if c.symbol)
-    caption = [latex(table.caption.removesuffix(".")) + symbol + "." if table.caption else "", SPREAD if spread(table) else ""]
-    caption.append(r"\uno{Best}, \due{second} and \tre{third} of a row, ranked before rounding." if ranked(table) else "")
+    caption = [
+        latex(table.caption.removesuffix(".")) + symbol + "." if table.caption else "",
+        SPREAD if spread(table) else "",
+    ]
+    caption.append(
+        r"\uno{Best}, \due{second} and \tre{third} of a row, ranked before rounding."
+        if ranked(table)
+        else ""
+    )
     caption += [f"{_sign(sign)}~{latex(meaning)}." for sign, meaning in table.marks.items()]
-    notes = [rf"\textsuperscript{{{number}}}~{latex(text)}" for number, text in enumerate(table.footnotes, 1)]
+    notes = [
+        rf"\textsuperscript{{{number}}}~{latex(text)}"
+        for number, text in enumerate(table.footnotes, 1)
+    ]
     notes += [latex(text) for text in table.notes]
     label = table.name.removesuffix("_table").replace("_", "-")
     yield _latex_table(table, _latex_cell, (label, " ".join(filter(None, caption))), notes)
     if any(score.low is not None for score in scores(table)):
-        yield _latex_table(table, _interval_or(_latex_cell), (f"{label}-intervals", latex("95 % intervals, × 100.")), [])
+        yield _latex_table(
+            table,
+            _interval_or(_latex_cell),
+            (f"{label}-intervals", latex("95 % intervals, × 100.")),
+            [],
+        )
 
 
 def _latex_table(table: Table, spell: Spell, names: tuple[str, str], notes: Sequence[str]) -> str:
     label, caption = names
     kinds = {"group": "l", "text": "l", "number": "r", "score": "c"}
     size = next((letters for most, letters in _SIZES if len(table.columns) <= most), r"\tiny")
-    opened, closed = (r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{", "}") if _wide(table) else ("", "")
+    opened, closed = (
+        (r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{", "}")
+        if _wide(table)
+        else ("", "")
+    )
     lines = [
         r"\begin{table}[htb!]",
         r"\centering",
@@ -222,17 +291,30 @@ def _latex_table(table: Table, spell: Spell, names: tuple[str, str], notes: Sequ
         r"\end{tabular}" + closed,
     ]
     if notes:
-        lines += [r"\par\smallskip", r"\begin{minipage}{\linewidth}\scriptsize", *(f"{note}\\par" for note in notes), r"\end{minipage}"]
+        lines += [
+            r"\par\smallskip",
+            r"\begin{minipage}{\linewidth}\scriptsize",
+            *(f"{note}\\par" for note in notes),
+            r"\end{minipage}",
+        ]
     return "\n".join([*lines, r"\end{table}", ""])
 
 
 def _latex_heads(table: Table) -> Iterator[str]:
-    titles = [(f"${c.symbol}$" if c.symbol else latex(c.title)) + _sign(c.mark) for c in table.columns]
+    titles = [
+        (f"${c.symbol}$" if c.symbol else latex(c.title)) + _sign(c.mark) for c in table.columns
+    ]
     if not any(c.note for c in table.columns):
         yield " & ".join(titles) + r" \\"
         return
     worded = [c.kind in ("group", "text") for c in table.columns]
-    yield " & ".join(rf"\multirow{{2}}{{*}}{{{title}}}" if word else title for title, word in zip(titles, worded)) + r" \\"
+    yield (
+        " & ".join(
+            rf"\multirow{{2}}{{*}}{{{title}}}" if word else title
+            for title, word in zip(titles, worded)
+        )
+        + r" \\"
+    )
     yield " & ".join(f"({latex(c.note)})" if c.note else "" for c in table.columns) + r" \\"
 
 
@@ -243,7 +325,12 @@ def _latex_rows(table: Table, spell: Spell) -> Iterator[str]:
         if size and grouped and not first:
             yield r"\midrule"
         first = False
-        cells = [rf"\multirow{{{size}}}{{*}}{{{spell(c, v)}}}" if c.kind == "group" and size else spell(c, v) for c, v in line]
+        cells = [
+            rf"\multirow{{{size}}}{{*}}{{{spell(c, v)}}}"
+            if c.kind == "group" and size
+            else spell(c, v)
+            for c, v in line
+        ]
         yield " & ".join(cells) + r" \\"
 
 

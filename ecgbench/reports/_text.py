@@ -1,4 +1,6 @@
-"""How numbers and words are spelled for readers: scores x 100, and the escapes of Markdown and LaTeX."""
+"""How numbers and words are spelled for readers: scores x 100, and the escapes of Markdown and
+LaTeX.
+"""
 
 import re
 from datetime import UTC, datetime
@@ -56,7 +58,8 @@ def points(fraction: float | None, digits: int = 1) -> str:
 
 
 def signed(fraction: float | None) -> str:
-    """A difference x 100 with its sign (a true minus); a difference that rounds to nothing has none.
+    """A difference x 100 with its sign (a true minus); a difference that rounds to nothing has
+    none.
 
     >>> signed(-0.0123), signed(0.004), signed(-0.00001)
     ('−1.2', '+0.4', '0.0')
@@ -110,13 +113,15 @@ def moment(seconds: float | str | None) -> str:
 
 
 def latex(text: str) -> str:
-    r"""Text that LaTeX prints as it stands, with any engine; a character no standard font holds becomes its code point.
+    r"""Text that LaTeX prints as it stands, with any engine; a character no standard font holds
+    becomes its code point.
 
     >>> latex("A&B_1 --limit 5 %")
     'A\\&B\\_1 -{}-limit 5 \\%'
     """
     spelled = [
-        _LATEX.get(c, c) if c in _LATEX or ord(c) < 0x180 else rf"\texttt{{U+{ord(c):04X}}}" for c in line(text).replace("--", "-\0-")
+        _LATEX.get(c, c) if c in _LATEX or ord(c) < 0x180 else rf"\texttt{{U+{ord(c):04X}}}"
+        for c in line(text).replace("--", "-\0-")
     ]
     return "".join(spelled).replace("\0", "{}")
 

@@ -1,4 +1,6 @@
-"""From sections to files: every table as CSV, Markdown and LaTeX, every figure as PNG and SVG, and the page of them all."""
+"""From sections to files: every table as CSV, Markdown and LaTeX, every figure as PNG and SVG, and
+the page of them all.
+"""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -16,12 +18,20 @@ from ecgbench.room import Room
 Content = str | bytes
 
 
-def write(room: Room, source: Any, folder: Path, *, only: Sequence[str] | None, also: Sequence[str]) -> list[Path]:
+def write(
+    room: Room, source: Any, folder: Path, *, only: Sequence[str] | None, also: Sequence[str]
+) -> list[Path]:
     """See `reports.write`."""
     reads, kind = _kinds.of(source)
-    sections = [section for name in _chosen(room, reads, only, also) for section in _sections(room, name, source)]
+    sections = [
+        section
+        for name in _chosen(room, reads, only, also)
+        for section in _sections(room, name, source)
+    ]
     files, summaries = _files(sections)
-    drawings = {name.removesuffix(".svg"): text for name, text in files.items() if isinstance(text, bytes)}
+    drawings = {
+        name.removesuffix(".svg"): text for name, text in files.items() if isinstance(text, bytes)
+    }
     beside = {name: summaries.get(name, "") for name in files}
     page = html(kind.heading(source), sections, drawings, beside)
     sweep(folder, below=False)  # the reader's folder: what else lies below it is not ours
@@ -29,11 +39,16 @@ def write(room: Room, source: Any, folder: Path, *, only: Sequence[str] | None, 
 
 
 def _chosen(room: Room, reads: str, only: Sequence[str] | None, also: Sequence[str]) -> list[str]:
-    """The reports to write, properly spelled, each once, in the order of the page; UnknownName, BadSetting."""
+    """The reports to write, properly spelled, each once, in the order of the page; UnknownName,
+    BadSetting.
+    """
     named = [room.resolve(name) for name in [*(only or ()), *also]]
     other = [(name, card.reads) for name in named if (card := room.get(name).CARD).reads != reads]
     if other:
-        raise BadSetting(f"report {other[0][0]} reads a {other[0][1]}, and this is a {reads}; see: ecgbench reports")
+        raise BadSetting(
+            f"report {other[0][0]} reads a {other[0][1]}, and this is a {reads}; see: ecgbench "
+            f"reports"
+        )
     names = room.names() if only is None else named
     cards = {name: room.get(name).CARD for name in dict.fromkeys(names)}
     mine = [name for name, card in cards.items() if card.reads == reads]
@@ -56,7 +71,9 @@ def _files(sections: Sequence[Section]) -> tuple[dict[str, Content], dict[str, s
     for section in sections:
         for name, content in _of_section(section, summaries):
             if name in files and files[name] != content:
-                raise BadSetting(f"two reports write {name}; give the table or figure of yours another name")
+                raise BadSetting(
+                    f"two reports write {name}; give the table or figure of yours another name"
+                )
             files[name] = content
     return files, summaries
 
@@ -69,7 +86,9 @@ def _of_section(section: Section, summaries: dict[str, str]) -> Iterator[tuple[s
             summaries[f"{part.name}.csv"] = rows.summary
             yield f"{part.name}.csv", csv_text(rows.columns, rows.rows)
         if isinstance(part, Figure):
-            yield from ((f"{part.name}.{kind}", picture) for kind, picture in pictures(part).items())
+            yield from (
+                (f"{part.name}.{kind}", picture) for kind, picture in pictures(part).items()
+            )
     for kind, text in (("md", markdown_text(section)), ("tex", latex_text(section))):
         if text:
             yield f"{section.name}.{kind}", text

@@ -1,4 +1,6 @@
-"""Without a number: what failed, was skipped or is not computed yet, and why; and a row for each cell."""
+"""Without a number: what failed, was skipped or is not computed yet, and why; and a row for each
+cell.
+"""
 
 from collections.abc import Mapping
 
@@ -7,7 +9,9 @@ from ecgbench.reports._facts import gaps, labels_of, records, titles_of
 from ecgbench.results.notes import PENDING
 from ecgbench.results.study import Study
 
-CARD = ReportCard(title="Without a number", summary="which cells have no number, and why", reads="run", order=50)
+CARD = ReportCard(
+    title="Without a number", summary="which cells have no number, and why", reads="run", order=50
+)
 _COLUMNS = (
     Column("task", "Task"),
     Column("model", "Model"),
@@ -46,4 +50,7 @@ def _settings(leads: Mapping[str, tuple[int, int]]) -> str:
     >>> _settings({"1": (5, 5), "2": (3, 5), "I": (1, 1)})
     '1, 2 (3 of 5 draws), I'
     """
-    return ", ".join(typed if lost == asked else f"{typed} ({lost} of {asked} draws)" for typed, (lost, asked) in leads.items())
+    return ", ".join(
+        typed if lost == asked else f"{typed} ({lost} of {asked} draws)"
+        for typed, (lost, asked) in leads.items()
+    )

@@ -1,10 +1,28 @@
-"""Paired comparisons: each model against the best of its task and lead setting, with p corrected for all pairs."""
+"""Paired comparisons: each model against the best of its task and lead setting, with p corrected
+for all pairs.
+"""
 
-from ecgbench.reports import Cell, Column, Format, Numbers, ReportCard, Row, Section, Table, p_value, signed
+from ecgbench.reports import (
+    Cell,
+    Column,
+    Format,
+    Numbers,
+    ReportCard,
+    Row,
+    Section,
+    Table,
+    p_value,
+    signed,
+)
 from ecgbench.reports._facts import Compared, comparisons, labels_of, records, titles_of
 from ecgbench.results.study import Study
 
-CARD = ReportCard(title="Comparisons", summary="each model against the best of its task and lead setting, with p", reads="run", order=40)
+CARD = ReportCard(
+    title="Comparisons",
+    summary="each model against the best of its task and lead setting, with p",
+    reads="run",
+    order=40,
+)
 _COLUMNS = (
     Column("task", "Task", "group"),
     Column("leads", "Leads"),
@@ -17,8 +35,10 @@ _COLUMNS = (
     Column("worse", "Interval excludes 0"),
 )
 _NOTE = (
-    "The same patients are drawn for both sides of a difference. Not significantly worse: the 95 % interval of the paired "
-    "difference contains 0. The best was chosen on the same data, so p is post selection; Holm corrects over all pairs of "
+    "The same patients are drawn for both sides of a difference. Not significantly worse: the 95 "
+    "% interval of the paired "
+    "difference contains 0. The best was chosen on the same data, so p is post selection; Holm "
+    "corrects over all pairs of "
     "models and policies of one task and one lead setting, any of which could have held the best."
 )
 
@@ -34,13 +54,25 @@ def sections(study: Study) -> list[Section]:
     tables: list[Table] = []
     for name in study.metrics:
         rows: list[Row] = [
-            {"task": titles[row.task], "model": labels[row.column], "best": labels[row.best], **_spelled(row)}
+            {
+                "task": titles[row.task],
+                "model": labels[row.column],
+                "best": labels[row.best],
+                **_spelled(row),
+            }
             for task in titles
             for row in comparisons(study.of(name))
             if row.task == task
         ]
         tables.append(_table(name, study, rows, numbers))
-    return [Section(name="comparisons", title="Paired comparisons with the best", short=CARD.title, parts=tables)]
+    return [
+        Section(
+            name="comparisons",
+            title="Paired comparisons with the best",
+            short=CARD.title,
+            parts=tables,
+        )
+    ]
 
 
 def _table(metric: str, study: Study, rows: list[Row], numbers: Numbers) -> Table:

@@ -1,11 +1,25 @@
-"""Cost: operations, memory and time of models by the number of measured leads, beside the paper's own figures."""
+"""Cost: operations, memory and time of models by the number of measured leads, beside the paper's
+own figures.
+"""
 
 import statistics
 from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from ecgbench.reports import Column, Figure, Numbers, Part, ReportCard, Row, Section, Table, handle, lead_axis, look
+from ecgbench.reports import (
+    Column,
+    Figure,
+    Numbers,
+    Part,
+    ReportCard,
+    Row,
+    Section,
+    Table,
+    handle,
+    lead_axis,
+    look,
+)
 from ecgbench.results.profile import CLASSES, COSTS, PAPER, Costs, Profile
 from ecgbench.text import counted, enumerated
 
@@ -14,7 +28,9 @@ if TYPE_CHECKING:
 
 CARD = ReportCard(
     title="Cost",
-    summary="operations, memory and time of models by the number of measured leads, beside the paper's",
+    summary=(
+        "operations, memory and time of models by the number of measured leads, beside the paper's"
+    ),
     reads="profile",
     order=10,
 )
@@ -42,31 +58,45 @@ _BESIDE = (
     ("params_with_both_heads_m", "with heads", 1),
 )
 PAPER_RULE = (
-    "Paper's rule: the linear maps and convolutions of the authors' networks, with the attention products of ST-MEM and ECG-JEPA (dense, "
-    "all pairs of tokens) and without those of HuBERT-ECG, without FFT and kernel of ECG-CPC and without message passing of LAEF, whatever "
-    "way our networks compute: with fewer products where that gives the same (attention of ECG-JEPA, positional convolution of HuBERT-ECG)."
+    "Paper's rule: the linear maps and convolutions of the authors' networks, with the attention "
+    "products of ST-MEM and ECG-JEPA (dense, "
+    "all pairs of tokens) and without those of HuBERT-ECG, without FFT and kernel of ECG-CPC and "
+    "without message passing of LAEF, whatever "
+    "way our networks compute: with fewer products where that gives the same (attention of "
+    "ECG-JEPA, positional convolution of HuBERT-ECG)."
     " For a network from outside: its Linear and Conv modules."
 )
 GFLOP = (
-    f"GFLOP: 10^9 operations for one window through backbone and a linear head of {CLASSES} outputs, evaluation mode, 2 per "
-    "multiply-add. Forward and backward are what our networks execute, operator by operator: products, convolutions with "
-    "their groups, fused attention and FFT by formula, everything else by the element. Backward: the gradients of all trained "
+    f"GFLOP: 10^9 operations for one window through backbone and a linear head of {CLASSES} "
+    f"outputs, evaluation mode, 2 per "
+    "multiply-add. Forward and backward are what our networks execute, operator by operator: "
+    "products, convolutions with "
+    "their groups, fused attention and FFT by formula, everything else by the element. Backward: "
+    "the gradients of all trained "
     "parameters, without the forward pass."
 )
 KEPT = (
-    "Forward leaves out what a network computes once, in its first pass, and keeps for all windows after it: folded norms, the S4 kernels "
+    "Forward leaves out what a network computes once, in its first pass, and keeps for all "
+    "windows after it: folded norms, the S4 kernels "
     "of ECG-CPC, the spectrum of HuBERT-ECG's positional convolution."
 )
 MIXED = (
-    "The paper's backward column mixes rules. For the seven baselines it is forward and backward together, without the gradient of the "
-    "input signal, by a counter that takes the weight gradient of a grouped convolution for one of a single group (ECGFounder, HuBERT-ECG)."
-    " For LAEF at 12 leads it is twice the forward: the backward pass alone, with the gradient of the input signal, which training does "
-    "not need and which ours alone leaves out (13.705 against 13.735). The paper's figure at 1 lead follows from none of these rules."
+    "The paper's backward column mixes rules. For the seven baselines it is forward and backward "
+    "together, without the gradient of the "
+    "input signal, by a counter that takes the weight gradient of a grouped convolution for one "
+    "of a single group (ECGFounder, HuBERT-ECG)."
+    " For LAEF at 12 leads it is twice the forward: the backward pass alone, with the gradient of "
+    "the input signal, which training does "
+    "not need and which ours alone leaves out (13.705 against 13.735). The paper's figure at 1 "
+    "lead follows from none of these rules."
 )
 HEADS = (
-    f"With heads: backbone, a linear head of {CLASSES} outputs and the reference benchmark's attention-pooling head; the paper differs for "
-    "ST-MEM (90.3: with the decoder of the pre-training checkpoint), HuBERT-ECG (97.2: only the 1127 outputs of its MIMIC-IV task would "
-    "give that), ECG-CPC (3.8: with its buffers, or 30 outputs and more), ECGFM-KED (9.7: 9 outputs and more) and LAEF (7.1: no heads)."
+    f"With heads: backbone, a linear head of {CLASSES} outputs and the reference benchmark's "
+    f"attention-pooling head; the paper differs for "
+    "ST-MEM (90.3: with the decoder of the pre-training checkpoint), HuBERT-ECG (97.2: only the "
+    "1127 outputs of its MIMIC-IV task would "
+    "give that), ECG-CPC (3.8: with its buffers, or 30 outputs and more), ECGFM-KED (9.7: 9 "
+    "outputs and more) and LAEF (7.1: no heads)."
 )
 
 
@@ -78,7 +108,11 @@ def sections(profile: Profile) -> list[Section]:
     timed = any(row["latency_ms_sample"] is not None for row in costs.rows)
     parts: list[Part] = [_table(costs), *([_beside(costs)] if costs.paper else [])]
     parts += [_throughput(costs)] if timed else []
-    return [Section(name="cost", title="Cost by the number of measured leads", short=CARD.title, parts=parts)]
+    return [
+        Section(
+            name="cost", title="Cost by the number of measured leads", short=CARD.title, parts=parts
+        )
+    ]
 
 
 def _table(costs: Costs) -> Table:
@@ -95,12 +129,16 @@ def _table(costs: Costs) -> Table:
         ],
         rows=[line for group in groups for line in _lines(group, costs)],
         notes=_about(costs),
-        numbers=Numbers(columns=COSTS, rows=costs.rows, summary="one row per model and number of leads"),
+        numbers=Numbers(
+            columns=COSTS, rows=costs.rows, summary="one row per model and number of leads"
+        ),
     )
 
 
 def _lines(group: Sequence[Row], costs: Costs) -> Iterator[Row]:
-    """One line for each number of leads, or for all where they cost the same; a median over 1 to 12."""
+    """One line for each number of leads, or for all where they cost the same; a median over 1 to
+    12.
+    """
     first = group[0]
     same = {"title": costs.titles[first["model"]], "samples": first["samples"]}
     if first["model"] not in costs.any_leads:
@@ -131,7 +169,9 @@ def _middle(values: Sequence[float | None], digits: int) -> str | None:
         return None
     if min(there) == max(there):
         return _number(there[0], digits)
-    return f"{statistics.median(there):.{digits}f} ({min(there):.{digits}f}–{max(there):.{digits}f})"
+    return (
+        f"{statistics.median(there):.{digits}f} ({min(there):.{digits}f}–{max(there):.{digits}f})"
+    )
 
 
 def _spans(numbers: Sequence[int]) -> str:
@@ -155,7 +195,9 @@ def _beside(costs: Costs) -> Table:
     used = {row["backward_rule"] for row in costs.paper}
     named = "; ".join(f"{letter}: {rule}" for rule, letter in letters.items() if rule in used)
     colon = f"; {named}" if named else ""
-    rule = f"Rule by which the paper's backward figure comes out{colon}; none: by none that was tried."
+    rule = (
+        f"Rule by which the paper's backward figure comes out{colon}; none: by none that was tried."
+    )
     rows: list[Row] = [
         {
             "title": costs.titles[row["model"]],
@@ -168,7 +210,12 @@ def _beside(costs: Costs) -> Table:
     return Table(
         name="cost_paper",
         caption="GFLOP and parameters beside those of the paper that introduced LAEF.",
-        columns=[Column("title", "Model"), Column("leads", "Leads"), *_columns(_BESIDE), Column("rule", "Rule", "number")],
+        columns=[
+            Column("title", "Model"),
+            Column("leads", "Leads"),
+            *_columns(_BESIDE),
+            Column("rule", "Rule", "number"),
+        ],
         rows=rows,
         notes=[rule, MIXED, HEADS, _reciprocal(costs)],
         numbers=Numbers(columns=PAPER, rows=costs.paper, summary="the paper's figures beside ours"),
@@ -180,11 +227,14 @@ def _reciprocal(costs: Costs) -> str:
     sides: dict[bool, list[str]] = {True: [], False: []}
     for line in costs.printed:
         text = f"{line['name']} (1000/{line['throughput_samples_s']} = {line['value']}"
-        sides[line["agrees"]].append(text + (")" if line["agrees"] else f", printed {line['latency_ms_sample']})"))
+        sides[line["agrees"]].append(
+            text + (")" if line["agrees"] else f", printed {line['latency_ms_sample']})")
+        )
     # the median is in the paper's table, and not among the lines that are stored
     sides[False].append("LAEF's median (1000/1723.6 = 0.580, printed 0.687)")
     return (
-        f"The paper's throughput and latency are reciprocal to each other for {enumerated(sides[True])} alone, and not for "
+        f"The paper's throughput and latency are reciprocal to each other for "
+        f"{enumerated(sides[True])} alone, and not for "
         f"{enumerated(sides[False])}; ours always are."
     )
 
@@ -196,19 +246,30 @@ def _batch(costs: Costs) -> int | None:
 def _about(costs: Costs) -> list[str]:
     """Sentences under the table."""
     device = (
-        f"Device: {Profile(costs=costs).device}. Inputs as the contract of the reference benchmark gives them; random weights, on which "
+        f"Device: {Profile(costs=costs).device}. Inputs as the contract of the reference "
+        f"benchmark gives them; random weights, on which "
     )
-    return [device + "no cost depends.", GFLOP, KEPT, PAPER_RULE, *_timing(_batch(costs)), *_exceptions(costs)]
+    return [
+        device + "no cost depends.",
+        GFLOP,
+        KEPT,
+        PAPER_RULE,
+        *_timing(_batch(costs)),
+        *_exceptions(costs),
+    ]
 
 
 def _timing(batch: int | None) -> list[str]:
     if batch is None:
         return []
     return [
-        f"Peak: the most memory that weights, input and one pass of a batch of {batch} hold in a fresh process: allocated by "
+        f"Peak: the most memory that weights, input and one pass of a batch of {batch} hold in a "
+        f"fresh process: allocated by "
         "torch on a GPU, resident on a CPU beyond Python and torch; MB of 10^6 bytes.",
-        f"Time: median of repeated passes of a batch of {batch} in inference mode after three that warm up, input on the "
-        "device, float32, LAEF not compiled. Samples per second are 1000 through the milliseconds per sample.",
+        f"Time: median of repeated passes of a batch of {batch} in inference mode after three "
+        f"that warm up, input on the "
+        "device, float32, LAEF not compiled. Samples per second are 1000 through the milliseconds "
+        "per sample.",
     ]
 
 
@@ -216,25 +277,38 @@ def _exceptions(costs: Costs) -> Iterator[str]:
     titles = costs.titles
     padded = [title for name, title in titles.items() if name not in costs.any_leads]
     if padded:
-        yield (f"{enumerated(padded)}: absent leads are filled, so the cost is the same at any number of leads, and measured once.")
+        yield (
+            f"{enumerated(padded)}: absent leads are filled, so the cost is the same at any "
+            f"number of leads, and measured once."
+        )
     for name, operators in costs.unknown.items():
-        listed = ", ".join(f"{op} ({counted(calls, 'call')})" for op, calls in sorted(operators.items()))
+        listed = ", ".join(
+            f"{op} ({counted(calls, 'call')})" for op, calls in sorted(operators.items())
+        )
         yield f"{titles[name]}: no total count, for no rule covers {listed}."
     for name, reason in costs.uncounted.items():
         yield f"{titles[name]}: no count by the paper's rule, for {reason}."
     for name, most in costs.most.items():
         if name in titles:
             leads = counted(most, "lead")
-            yield f"{titles[name]} reads at most {leads}: where more are measured, it costs what it costs at {most}."
+            yield (
+                f"{titles[name]} reads at most {leads}: where more are measured, it costs what "
+                f"it costs at {most}."
+            )
     for name, reason in costs.failed.items():
         yield f"{name}: not measured ({reason})."
 
 
 def _throughput(costs: Costs) -> Figure:
     batch = _batch(costs)
-    caption = f"Median of repeated forward passes of a batch of {'--' if batch is None else batch}, float32. {Profile(costs=costs).device}."
+    caption = (
+        f"Median of repeated forward passes of a batch of "
+        f"{'--' if batch is None else batch}, float32. {Profile(costs=costs).device}."
+    )
     padded = any(name not in costs.any_leads for name in costs.titles)
-    caption += " Flat lines: networks padded to all of their leads, measured once." if padded else ""
+    caption += (
+        " Flat lines: networks padded to all of their leads, measured once." if padded else ""
+    )
     return Figure(name="throughput", draw=partial(_draw, costs), caption=caption)
 
 
@@ -243,9 +317,20 @@ def _draw(costs: Costs, sheet: "Sheet") -> list[Any]:
 
     ax = sheet.subplots()
     for at, name in enumerate(costs.titles):
-        mine = [row for row in costs.rows if row["model"] == name and row["throughput_samples_s"] is not None]
+        mine = [
+            row
+            for row in costs.rows
+            if row["model"] == name and row["throughput_samples_s"] is not None
+        ]
         speeds = [row["throughput_samples_s"] for row in mine]
-        ax.plot([row["leads"] for row in mine], speeds, linewidth=1.6, markersize=6, zorder=3, **look(at))
+        ax.plot(
+            [row["leads"] for row in mine],
+            speeds,
+            linewidth=1.6,
+            markersize=6,
+            zorder=3,
+            **look(at),
+        )
     lead_axis(ax, [row["leads"] for row in costs.rows])
     ax.set_yscale("log")
     ax.yaxis.set_major_locator(LogLocator(10, subs=(1, 2, 5)))

@@ -9,27 +9,43 @@ from ecgbench.results.facts import DatasetFacts
 from ecgbench.results.study import Study
 from ecgbench.text import counted
 
-CARD = ReportCard(title="Data", summary="which records of which release were used", reads="run", order=70)
+CARD = ReportCard(
+    title="Data", summary="which records of which release were used", reads="run", order=70
+)
 _MANY = 5
 """A longer list of records is folded."""
 
 
 def sections(study: Study) -> list[Section]:
     """The facts of each dataset."""
-    parts = [Group(f"{marked(data.title, data.synthetic)}, version {data.version}", [Facts(_facts(data))]) for data in study.datasets]
+    parts = [
+        Group(
+            f"{marked(data.title, data.synthetic)}, version {data.version}", [Facts(_facts(data))]
+        )
+        for data in study.datasets
+    ]
     return [Section(name="data", title=CARD.title, parts=parts)]
 
 
 def _facts(data: DatasetFacts) -> dict[str, object]:
     limit = "" if data.limit is None else f"; limited to {data.limit}"
-    used = f"{data.records:,} used, {data.records_prepared:,} prepared, {data.records_release:,} in the release{limit}"
+    used = (
+        f"{data.records:,} used, {data.records_prepared:,} prepared, {data.records_release:,} "
+        f"in the release{limit}"
+    )
     count = len(data.quarantined)
-    lost = Notes([f"{record['record']}: {record['reason']}" for record in data.quarantined], "plain")
+    lost = Notes(
+        [f"{record['record']}: {record['reason']}" for record in data.quarantined], "plain"
+    )
     facts: dict[str, object] = {
         "Records": used,
-        "Test set": f"{counted(data.test_records, 'record')} of {counted(data.test_patients, 'patient')}",
+        "Test set": (
+            f"{counted(data.test_records, 'record')} of {counted(data.test_patients, 'patient')}"
+        ),
         "Flat leads": f"{counted(data.flat, 'record')} with a lead without variation (kept)",
-        "Quarantined": Group(counted(count, "record"), [lost], folded=True, unfolded=count <= _MANY) if count else "none",
+        "Quarantined": Group(counted(count, "record"), [lost], folded=True, unfolded=count <= _MANY)
+        if count
+        else "none",
         "Licence": data.licence,
     }
     facts |= {"DOI": Link(data.doi, doi(data.doi))} if data.doi else {}
@@ -42,4 +58,6 @@ def doi(text: str) -> str:
     >>> doi("10.13026/kfzx-aw45"), doi("https://doi.org/10.1/x")
     ('https://doi.org/10.13026/kfzx-aw45', 'https://doi.org/10.1/x')
     """
-    return "https://doi.org/" + quote(re.sub(r"^(https?://(dx\.)?doi\.org/|doi:)", "", text.strip()), safe="/().;-_:")
+    return "https://doi.org/" + quote(
+        re.sub(r"^(https?://(dx\.)?doi\.org/|doi:)", "", text.strip()), safe="/().;-_:"
+    )

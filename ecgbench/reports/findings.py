@@ -1,7 +1,9 @@
-"""Findings: what the rows of the main table say, in sentences: who is best, whether that could be chance, what skill is kept.
+"""Findings: what the rows of the main table say, in sentences: who is best, whether that could be
+chance, what skill is kept.
 
-Untrained encoders and synthetic data allow no such sentence. A run of nothing else is called what it is, with its numbers
-beside; in a mixed run they are left out of the comparison, and untrained encoders follow as a reference.
+Untrained encoders and synthetic data allow no such sentence. A run of nothing else is called what
+it is, with its numbers beside; in a mixed run they are left out of the comparison, and untrained
+encoders follow as a reference.
 """
 
 from collections.abc import Sequence
@@ -52,11 +54,19 @@ class _Table:
 
     def standing(self, block: Block, leads: str) -> Standing:
         """The columns that have a score, the best first."""
-        return sorted(self.scores(block, leads), key=lambda pair: pair[1], reverse=self.grid.metric.direction == "higher")
+        return sorted(
+            self.scores(block, leads),
+            key=lambda pair: pair[1],
+            reverse=self.grid.metric.direction == "higher",
+        )
 
     def where(self, block: Block, rest: str) -> str:
         """The title of the task is said only where there are several."""
-        return f"{block.title}, {rest}: " if len(self.grid.tasks) > 1 else f"{rest[0].upper()}{rest[1:]}: "
+        return (
+            f"{block.title}, {rest}: "
+            if len(self.grid.tasks) > 1
+            else f"{rest[0].upper()}{rest[1:]}: "
+        )
 
 
 def sections(study: Study) -> list[Section]:
@@ -72,16 +82,23 @@ def _findings(table: _Table, lost: Sequence[Gap]) -> list[str]:
     settings = list(dict.fromkeys(line.leads for block in blocks for line in block.lines))
     if not any(table.scores(block, leads) for block in blocks for leads in settings):
         return [_nothing(lost)]
-    counts = sorted((leads for leads in settings if leads.isdigit()), key=lambda leads: (leads != FULL, int(leads)))
+    counts = sorted(
+        (leads for leads in settings if leads.isdigit()),
+        key=lambda leads: (leads != FULL, int(leads)),
+    )
     shown = (counts or settings)[:3]
     real = [block for block in blocks if not block.synthetic]
     if not real or all(head.random for head in table.grid.columns):
         return [_harness(table.grid, real), *_numbers(table, shown)]
     if len(real) > MANY:
         return [text for leads in shown if (text := _tally(table, real, leads))]
-    sentences = [text for block in real for leads in shown if (text := _winner(table, block, leads))]
+    sentences = [
+        text for block in real for leads in shown if (text := _winner(table, block, leads))
+    ]
     names = {block.task for block in real}
-    return sentences + _kept(table, [row for row in survival(table.grid) if row.task in names and not row.head.random])
+    return sentences + _kept(
+        table, [row for row in survival(table.grid) if row.task in names and not row.head.random]
+    )
 
 
 def _nothing(lost: Sequence[Gap]) -> str:
@@ -100,7 +117,10 @@ def _harness(table: Grid, real: Sequence[Block]) -> str:
     why = ["every encoder is untrained"] if untrained else []
     why += [] if real else ["all data are synthetic"]
     what = "a published model" if real else "a model or a patient"
-    return f"This run shows the harness at work: {enumerated(why)}, so no number here says anything about {what}."
+    return (
+        f"This run shows the harness at work: {enumerated(why)}, so no number here says "
+        f"anything about {what}."
+    )
 
 
 def _numbers(table: _Table, shown: Sequence[str]) -> list[str]:
@@ -109,13 +129,17 @@ def _numbers(table: _Table, shown: Sequence[str]) -> list[str]:
         for leads in shown:
             values = [f"{head.label} {points(value)}" for head, value in table.scores(block, leads)]
             if values:
-                sentences.append(f"{table.where(block, setting_words(leads))}{table.name} {', '.join(values)}.")
+                sentences.append(
+                    f"{table.where(block, setting_words(leads))}{table.name} {', '.join(values)}."
+                )
     return sentences
 
 
 def _split(standing: Standing) -> tuple[Standing, Standing]:
     """The trained, and the untrained encoders."""
-    return [pair for pair in standing if not pair[0].random], [pair for pair in standing if pair[0].random]
+    return [pair for pair in standing if not pair[0].random], [
+        pair for pair in standing if pair[0].random
+    ]
 
 
 def _winner(table: _Table, block: Block, leads: str) -> str:
@@ -141,25 +165,43 @@ def _gap(table: _Table, row: tuple[str, str], trained: Standing, best_of: str) -
     test = _test(table, row, first, second)
     gap = abs(test.difference if test else top - following)
     side = "above" if table.grid.metric.direction == "higher" else "below"
-    sentence = f"{first.label} is {best_of} with {points(top)}, {points(gap)} points {side} {second.label}"
+    sentence = (
+        f"{first.label} is {best_of} with {points(top)}, {points(gap)} points {side} {second.label}"
+    )
     if test is None or (beyond := _beyond(test)) is None:
         return f"{sentence}; not tested."
     p = f" (p = {p_value(test.p_holm)} after Holm)" if test.p_holm is not None else ""
-    return f"{sentence}, a difference that {'is larger than chance explains' if beyond else 'could be chance'}{p}."
+    return (
+        f"{sentence}, a difference that "
+        f"{'is larger than chance explains' if beyond else 'could be chance'}{p}."
+    )
 
 
 def _beyond(test: Compared) -> bool | None:
-    """Whether a difference is larger than chance explains, p after Holm below 0.05: a sentence is picked from many comparisons.
+    """Whether a difference is larger than chance explains, p after Holm below 0.05: a sentence is
+    picked from many comparisons.
 
-    None where it was not tested. The asterisk of the table follows the paper's rule instead, each interval by itself.
+    None where it was not tested. The asterisk of the table follows the paper's rule instead, each
+    interval by itself.
     """
-    return None if test.worse is None else test.worse if test.p_holm is None else test.p_holm < LEVEL
+    return (
+        None if test.worse is None else test.worse if test.p_holm is None else test.p_holm < LEVEL
+    )
 
 
 def _test(table: _Table, row: tuple[str, str], first: Head, second: Head) -> Compared | None:
-    """The paired comparison of two columns, where the first is the best of the row (task, leads)."""
+    """The paired comparison of two columns, where the first is the best of the row (task,
+    leads).
+    """
     wanted = (*row, first.names, second.names)
-    return next((each for each in table.compared if (each.task, each.leads, each.best, each.column) == wanted), None)
+    return next(
+        (
+            each
+            for each in table.compared
+            if (each.task, each.leads, each.best, each.column) == wanted
+        ),
+        None,
+    )
 
 
 def _tally(table: _Table, blocks: Sequence[Block], leads: str) -> str:
@@ -176,8 +218,15 @@ def _tally(table: _Table, blocks: Sequence[Block], leads: str) -> str:
         for head in best:
             wins.setdefault(head.label, []).append(clear)
     ordered = sorted(wins.items(), key=lambda item: -len(item[1]))
-    parts = [f"{name} is best on {len(won)} (on {sum(won)} of them by more than chance explains)" for name, won in ordered]
-    return f"{setting_words(leads).capitalize()}, {counted(contests, 'task')}: {'; '.join(parts)}." if parts else ""
+    parts = [
+        f"{name} is best on {len(won)} (on {sum(won)} of them by more than chance explains)"
+        for name, won in ordered
+    ]
+    return (
+        f"{setting_words(leads).capitalize()}, {counted(contests, 'task')}: {'; '.join(parts)}."
+        if parts
+        else ""
+    )
 
 
 def _kept(table: _Table, kept: Sequence[Kept]) -> list[str]:
@@ -185,10 +234,18 @@ def _kept(table: _Table, kept: Sequence[Kept]) -> list[str]:
     for block in table.grid.tasks:
         parts = []
         for row in (row for row in kept if row.task == block.task):
-            shares = sorted((int(leads), share) for leads, share in row.shares.items() if leads.isdigit() and share is not None)
+            shares = sorted(
+                (int(leads), share)
+                for leads, share in row.shares.items()
+                if leads.isdigit() and share is not None
+            )
             if shares:
-                shown = [f"{points(share, 0)} % with {setting_words(str(number))}" for number, share in shares[:2]]
+                shown = [
+                    f"{points(share, 0)} % with {setting_words(str(number))}"
+                    for number, share in shares[:2]
+                ]
                 parts.append(f"{row.head.label} keeps {enumerated(shown)}")
         if parts:
-            sentences.append(f"{table.where(block, f'of the skill above chance at {setting_words(FULL)}')}{'; '.join(parts)}.")
+            place = table.where(block, f"of the skill above chance at {setting_words(FULL)}")
+            sentences.append(f"{place}{'; '.join(parts)}.")
     return sentences

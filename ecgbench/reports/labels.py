@@ -9,7 +9,9 @@ from ecgbench.reports._grid import Grid, grids
 from ecgbench.results.study import Study
 from ecgbench.text import counted, enumerated
 
-CARD = ReportCard(title="Labels", summary="the score of each label by itself", reads="run", order=60)
+CARD = ReportCard(
+    title="Labels", summary="the score of each label by itself", reads="run", order=60
+)
 
 Values = dict[tuple[str, str], list[float | None]]
 """(model, policy) -> one value per lead draw and fit."""
@@ -19,7 +21,11 @@ def sections(study: Study) -> list[Section]:
     """A folded table per metric, task and lead setting; labels.csv holds all draws."""
     title = f"{enumerated([card.title for card in study.metrics.values()])} × 100 of each label"
     intro = "Mean over lead draws; -- where a label has no positive or no negative in the test set."
-    groups = [group for name, grid in grids(study).items() for group in _groups(study.of(name), name, grid)]
+    groups = [
+        group
+        for name, grid in grids(study).items()
+        for group in _groups(study.of(name), name, grid)
+    ]
     numbers = Numbers(
         columns=list(study.labels.columns),
         rows=records(study.labels),
@@ -38,13 +44,19 @@ def _groups(study: Study, metric: str, grid: Grid) -> Iterator[Group]:
     for block in grid.tasks:
         for line in block.lines:
             rows = [
-                {"label": label, "n": label_facts["n"], "positives": label_facts["positives"]} | _means(label_facts["of"], grid)
+                {"label": label, "n": label_facts["n"], "positives": label_facts["positives"]}
+                | _means(label_facts["of"], grid)
                 for label, label_facts in gathered.get((block.task, line.leads), {}).items()
             ]
             if rows:
-                title = f"{block.title}, {setting_words(line.leads)}{several} ({counted(len(rows), 'label')})"
+                title = (
+                    f"{block.title}, {setting_words(line.leads)}{several} "
+                    f"({counted(len(rows), 'label')})"
+                )
                 columns = [Column("label", "Label"), *counts, *models]
-                table = Table(name=f"labels_{metric}", columns=columns, rows=rows, formats=("html",))
+                table = Table(
+                    name=f"labels_{metric}", columns=columns, rows=rows, formats=("html",)
+                )
                 yield Group(title, [table], folded=True)
 
 
@@ -55,7 +67,9 @@ def _gathered(study: Study) -> Mapping[tuple[str, str], dict[str, dict[str, Any]
     gathered: dict[tuple[str, str], dict[str, dict[str, Any]]] = {}
     for row in records(study.labels):
         setting = str(row["setting"])
-        leads = typed.get((row["task"], row["model"], setting, row["policy"]), setting.partition("@")[0])
+        leads = typed.get(
+            (row["task"], row["model"], setting, row["policy"]), setting.partition("@")[0]
+        )
         label_facts = gathered.setdefault((row["task"], leads), {}).setdefault(
             row["label"], {"n": row["n"], "positives": row["positives"], "of": {}}
         )

@@ -1,8 +1,10 @@
-"""The lead curve: scores against the number of measured leads, one panel per task, one line per model and policy.
+"""The lead curve: scores against the number of measured leads, one panel per task, one line per
+model and policy.
 
-Random leads (one subset per record) form the curve; named sets (I, II, I+II) are separate hollow markers beside their
-number of leads and never part of it. The x axis is logarithmic: most of what is lost is lost between one lead and three.
-lead_curve.csv holds exactly the numbers drawn, as fractions.
+Random leads (one subset per record) form the curve; named sets (I, II, I+II) are separate hollow
+markers beside their number of leads and never part of it. The x axis is logarithmic: most of what
+is lost is lost between one lead and three. lead_curve.csv holds exactly the numbers drawn, as
+fractions.
 """
 
 import math
@@ -13,7 +15,17 @@ from typing import TYPE_CHECKING, Any
 
 from ecgbench.cards import MetricCard
 from ecgbench.reports import LONGEST, Figure, Numbers, ReportCard, Section, handle, lead_axis, look
-from ecgbench.reports._facts import Head, Task, columns, gaps, labels_of, leads_of, main_rows, tasks, titles_of
+from ecgbench.reports._facts import (
+    Head,
+    Task,
+    columns,
+    gaps,
+    labels_of,
+    leads_of,
+    main_rows,
+    tasks,
+    titles_of,
+)
 from ecgbench.results.study import Study
 from ecgbench.text import enumerated, shortened
 
@@ -21,11 +33,32 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure as Sheet
 
-CARD = ReportCard(title="Lead curve", summary="scores against the number of measured leads, a panel per task", reads="run", order=30)
-COLUMNS = ("task", "model", "policy", "weights", "leads", "n_leads", "named", "metric", "value", "low", "high")
-"""Columns of lead_curve.csv; every row is also a row of main_table.csv. `named`: drawn as a hollow marker off the curve."""
+CARD = ReportCard(
+    title="Lead curve",
+    summary="scores against the number of measured leads, a panel per task",
+    reads="run",
+    order=30,
+)
+COLUMNS = (
+    "task",
+    "model",
+    "policy",
+    "weights",
+    "leads",
+    "n_leads",
+    "named",
+    "metric",
+    "value",
+    "low",
+    "high",
+)
+"""Columns of lead_curve.csv; every row is also a row of main_table.csv. `named`: drawn as a hollow
+marker off the curve.
+"""
 _GAP = 0.045
-"""Distance between neighbouring lines at one number of leads, in doublings of the number of leads."""
+"""Distance between neighbouring lines at one number of leads, in doublings of the number of
+leads.
+"""
 _SHOWN = 6
 """Gaps that the caption names."""
 
@@ -48,7 +81,8 @@ def sections(study: Study) -> list[Section]:
     figures = []
     for name, card in study.metrics.items():
         points = _points(study.of(name))
-        drawn = [point for point in points if point["value"] is not None]  # no label has both values: no score
+        # no label has both values: no score
+        drawn = [point for point in points if point["value"] is not None]
         curve = _Curve(metric=card, heads=columns(study), blocks=tasks(study), points=drawn)
         figures.append(
             Figure(
@@ -59,7 +93,10 @@ def sections(study: Study) -> list[Section]:
                 numbers=Numbers(columns=COLUMNS, rows=points, summary="the points of the figure"),
             )
         )
-    title = f"Macro {enumerated([card.title for card in study.metrics.values()])} against the number of measured leads"
+    title = (
+        f"Macro {enumerated([card.title for card in study.metrics.values()])} against the "
+        f"number of measured leads"
+    )
     return [Section(name="lead_curve", title=title, short=CARD.title, parts=figures)]
 
 
@@ -69,7 +106,10 @@ def _points(study: Study) -> list[Point]:
     for row in main_rows(study):
         number, named = leads_of(row["leads"])
         if row["status"] == "ok":
-            point = {name: row[name] for name in COLUMNS if name in row} | {"n_leads": number, "named": named}
+            point = {name: row[name] for name in COLUMNS if name in row} | {
+                "n_leads": number,
+                "named": named,
+            }
             points.append(point | {"series": index[row["model"], row["policy"]]})
     return points
 
@@ -78,14 +118,27 @@ def _caption(study: Study, points: Sequence[Point]) -> str:
     """What the figure shows, and what it leaves out."""
     named = any(point["named"] for point in points)
     drawn = any(not point["named"] and point["n_leads"] < 12 for point in points)
-    sentences = [("Filled markers: leads" if named else "Leads") + " drawn at random for each record."] if drawn else []
+    sentences = (
+        [("Filled markers: leads" if named else "Leads") + " drawn at random for each record."]
+        if drawn
+        else []
+    )
     sentences += ["Hollow markers: the named leads in every record."] if named else []
     sentences += ["Bars: 95 % intervals over patients."] if points else []
-    sentences += [f"{data.title}: {data.limit} records only (--limit)." for data in study.datasets if data.limit is not None]
+    sentences += [
+        f"{data.title}: {data.limit} records only (--limit)."
+        for data in study.datasets
+        if data.limit is not None
+    ]
     lost = _left_out(study)
     if lost:
         more = len(lost) - _SHOWN
-        sentences.append("Left out: " + "; ".join(lost[:_SHOWN]) + (f"; and {more} more, see main_table.csv" if more > 0 else "") + ".")
+        sentences.append(
+            "Left out: "
+            + "; ".join(lost[:_SHOWN])
+            + (f"; and {more} more, see main_table.csv" if more > 0 else "")
+            + "."
+        )
     return " ".join(sentences)
 
 
@@ -95,7 +148,9 @@ def _left_out(study: Study) -> list[str]:
     listed = []
     for gap in gaps(study):
         where = f", {titles[gap.task]}" if len(titles) > 1 else ""
-        listed.append(f"{labels[gap.model, gap.policy]} at {', '.join(gap.leads)}{where} ({gap.word})")
+        listed.append(
+            f"{labels[gap.model, gap.policy]} at {', '.join(gap.leads)}{where} ({gap.word})"
+        )
     return listed
 
 
@@ -116,7 +171,10 @@ def _draw(curve: _Curve, sheet: "Sheet") -> list[Any]:
         ax.set_visible(False)
     sheet.supylabel(f"Macro {curve.metric.title} × 100", fontsize=9)
     drawn = {point["series"] for point in curve.points}
-    labels = [shortened(head.label, LONGEST) + (" (random weights)" if head.random else "") for head in curve.heads]
+    labels = [
+        shortened(head.label, LONGEST) + (" (random weights)" if head.random else "")
+        for head in curve.heads
+    ]
     return [handle(label, at) for at, label in enumerate(labels) if at in drawn]
 
 
@@ -126,12 +184,23 @@ def _panel(ax: "Axes", curve: _Curve, block: Task, points: Sequence[Point]) -> N
     for place, at in enumerate(drawn):
         shift = (place - (len(drawn) - 1) / 2) * min(_GAP, 0.12 / len(drawn))
         mine = [point for point in points if point["series"] == at]
-        random = sorted((point for point in mine if not point["named"]), key=lambda point: point["n_leads"])
+        random = sorted(
+            (point for point in mine if not point["named"]), key=lambda point: point["n_leads"]
+        )
         _line(ax, [(point["n_leads"] * 2**shift, point) for point in random], at)
-        _line(ax, [(spots[point["leads"]] * 2**shift, point) for point in mine if point["named"]], at, hollow=True)
+        _line(
+            ax,
+            [(spots[point["leads"]] * 2**shift, point) for point in mine if point["named"]],
+            at,
+            hollow=True,
+        )
     upright = len(spots) > 4 or len(curve.blocks) > 1
     for leads, x in spots.items():
-        top = max(100 * max(point["high"] or 0, point["value"]) for point in points if point["leads"] == leads)
+        top = max(
+            100 * max(point["high"] or 0, point["value"])
+            for point in points
+            if point["leads"] == leads
+        )
         _name(ax, leads, (x, top), upright)
     counts = sorted({point["n_leads"] for point in points})
     lead_axis(ax, counts, max([*counts, *spots.values()], default=12))
@@ -160,9 +229,13 @@ def _name(ax: "Axes", leads: str, where: tuple[float, float], upright: bool) -> 
 
 
 def _spots(points: Sequence[Point]) -> dict[str, float]:
-    """Where each named set stands: right of its number of leads, short of the next number, in the order asked."""
+    """Where each named set stands: right of its number of leads, short of the next number, in the
+    order asked.
+    """
     counts = sorted({point["n_leads"] for point in points})
-    named = list(dict.fromkeys((point["n_leads"], point["leads"]) for point in points if point["named"]))
+    named = list(
+        dict.fromkeys((point["n_leads"], point["leads"]) for point in points if point["named"])
+    )
     spots: dict[str, float] = {}
     for number in counts:
         sets = [leads for of, leads in named if of == number]
@@ -175,12 +248,24 @@ def _spots(points: Sequence[Point]) -> dict[str, float]:
 def _line(ax: "Axes", points: Sequence[tuple[float, Point]], at: int, hollow: bool = False) -> None:
     style = look(at)
     for x, point in points:
-        # Each bar is drawn from its own ends, not as lengths around the estimate: an estimate may lie outside its interval.
+        # Each bar is drawn from its own ends, not as lengths around the estimate: an estimate may
+        # lie outside its interval.
         if None not in (point["low"], point["high"]):
             ends = [100 * point["low"], 100 * point["high"]]
-            ax.plot([x, x], ends, color=style["color"], linewidth=1.3, solid_capstyle="butt", alpha=0.75)
-    extra = {"linestyle": "none", "markerfacecolor": "white", "markersize": 5} if hollow else {"linewidth": 1.6, "markersize": 6}
-    ax.plot([x for x, _ in points], [100 * point["value"] for _, point in points], **style | extra, zorder=3)
+            ax.plot(
+                [x, x], ends, color=style["color"], linewidth=1.3, solid_capstyle="butt", alpha=0.75
+            )
+    extra = (
+        {"linestyle": "none", "markerfacecolor": "white", "markersize": 5}
+        if hollow
+        else {"linewidth": 1.6, "markersize": 6}
+    )
+    ax.plot(
+        [x for x, _ in points],
+        [100 * point["value"] for _, point in points],
+        **style | extra,
+        zorder=3,
+    )
 
 
 def _scale(ax: "Axes", metric: MetricCard) -> None:
@@ -193,4 +278,13 @@ def _scale(ax: "Axes", metric: MetricCard) -> None:
         level = 100 * metric.chance
         ax.axhline(level, color="#999999", linewidth=1, linestyle=(0, (4, 3)), zorder=1)
         where = ("axes fraction", "data")
-        ax.annotate("chance", (1, level), (3, 0), xycoords=where, textcoords="offset points", va="center", fontsize=7, color="#777777")
+        ax.annotate(
+            "chance",
+            (1, level),
+            (3, 0),
+            xycoords=where,
+            textcoords="offset points",
+            va="center",
+            fontsize=7,
+            color="#777777",
+        )

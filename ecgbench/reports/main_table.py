@@ -1,9 +1,9 @@
 """The main table: scores by task and lead setting, a column per model, as CSV, Markdown and LaTeX.
 
-The CSV is long (one row per metric x task x model x setting x policy, fractions at full precision) and every number of
-the other files, of the page and of the figure is 100 x one of its values. Markdown and LaTeX have the form of the paper
-that introduced LAEF: three ranks per row, an asterisk for what is not significantly worse than the best, a dagger for
-tasks that are evaluated only.
+The CSV is long (one row per metric x task x model x setting x policy, fractions at full precision)
+and every number of the other files, of the page and of the figure is 100 x one of its values.
+Markdown and LaTeX have the form of the paper that introduced LAEF: three ranks per row, an asterisk
+for what is not significantly worse than the best, a dagger for tasks that are evaluated only.
 """
 
 from collections.abc import Sequence
@@ -21,7 +21,10 @@ CARD = ReportCard(
     reads="run",
     order=10,
 )
-ASTERISK = "not significantly worse than the best of the row: the 95 % interval of the paired difference contains 0"
+ASTERISK = (
+    "not significantly worse than the best of the row: the 95 % interval of the paired "
+    "difference contains 0"
+)
 DAGGER = "evaluation only: the labels are columns of another task's predictions"
 DOUBLE_DAGGER = "random weights: this column says nothing about a trained model"
 
@@ -29,10 +32,22 @@ DOUBLE_DAGGER = "random weights: this column says nothing about a trained model"
 def sections(study: Study) -> list[Section]:
     """The table of each metric, and how its numbers were made."""
     rows = main_rows(study)
-    numbers = Numbers(columns=list(study.main.columns), rows=rows, summary="one row per metric, task, model and lead setting")
+    numbers = Numbers(
+        columns=list(study.main.columns),
+        rows=rows,
+        summary="one row per metric, task, model and lead setting",
+    )
     provenance = study.provenance
-    how = [f"{word} {value}" for word, value in (("protocol", provenance.protocol), ("contract", provenance.contract)) if value]
-    weights = list(dict.fromkeys(str(row["weights"]) for row in [*rows, *records(study.cells)] if row["weights"]))
+    how = [
+        f"{word} {value}"
+        for word, value in (("protocol", provenance.protocol), ("contract", provenance.contract))
+        if value
+    ]
+    weights = list(
+        dict.fromkeys(
+            str(row["weights"]) for row in [*rows, *records(study.cells)] if row["weights"]
+        )
+    )
     setting = f"{', '.join(how)}; weights: {enumerated(weights) or 'none'}."
     notes = [*study.notes, setting[0].upper() + setting[1:]]
     tables: list[Table] = []
@@ -45,7 +60,9 @@ def sections(study: Study) -> list[Section]:
 
 
 def table(name: str, grid: Grid, notes: Sequence[str], numbers: Numbers | None) -> Table:
-    """The table of one metric; only the one with `numbers` is written as CSV and repeats what is said `about` all."""
+    """The table of one metric; only the one with `numbers` is written as CSV and repeats what is
+    said `about` all.
+    """
     formats: tuple[Format, ...] = ("csv", "md", "tex", "html") if numbers else ("md", "tex", "html")
     return Table(
         name=name,
@@ -63,10 +80,21 @@ def table(name: str, grid: Grid, notes: Sequence[str], numbers: Numbers | None) 
 def columns(grid: Grid) -> list[Column]:
     """Task, leads, and one of scores for each model under each policy."""
     models = [
-        Column(str(at), head.label, "score", note=millions(head.parameters), aside=head.policy, mark="‡" if head.random else "")
+        Column(
+            str(at),
+            head.label,
+            "score",
+            note=millions(head.parameters),
+            aside=head.policy,
+            mark="‡" if head.random else "",
+        )
         for at, head in enumerate(grid.columns)
     ]
-    return [Column("task", "Task", "group"), Column("leads", "Leads", on_page=setting_words, symbol="L"), *models]
+    return [
+        Column("task", "Task", "group"),
+        Column("leads", "Leads", on_page=setting_words, symbol="L"),
+        *models,
+    ]
 
 
 def _rows(grid: Grid) -> list[Row]:
@@ -80,7 +108,13 @@ def _rows(grid: Grid) -> list[Row]:
 
 def _marks(grid: Grid) -> dict[str, str]:
     """Sign -> meaning, of the signs this table uses."""
-    scores = [score for block in grid.tasks for line in block.lines for score in line.scores if score is not None]
+    scores = [
+        score
+        for block in grid.tasks
+        for line in block.lines
+        for score in line.scores
+        if score is not None
+    ]
     used = {
         "*": (ASTERISK, any(score.star for score in scores)),
         "†": (DAGGER, any(block.evaluation_only for block in grid.tasks)),

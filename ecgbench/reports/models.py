@@ -1,4 +1,6 @@
-"""Models: what each network is, what it was fed, what an absent lead became, and where its weights are from."""
+"""Models: what each network is, what it was fed, what an absent lead became, and where its weights
+are from.
+"""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -9,7 +11,9 @@ from ecgbench.results.facts import ModelFacts
 from ecgbench.results.study import Study
 from ecgbench.text import counted, enumerated
 
-CARD = ReportCard(title="Models", summary="what each network is and what it was fed", reads="run", order=80)
+CARD = ReportCard(
+    title="Models", summary="what each network is and what it was fed", reads="run", order=80
+)
 _WHERE = {"native": "before resampling", "record": "after resampling", "window": "each window"}
 
 
@@ -59,14 +63,28 @@ def _weights(model: ModelFacts) -> Iterator[str | Code]:
 
 
 def contract_words(contract: Mapping[str, Any]) -> str:
-    """An input contract in one line: `paper: 100 Hz, windows of 5 s, 12 leads, no filter, normalisation none`."""
+    """An input contract in one line: `paper: 100 Hz, windows of 5 s, 12 leads, no filter,
+    normalisation none`.
+    """
     band = contract.get("filter")
-    parts = [f"{contract['fs']:g} Hz", f"windows of {contract['seconds']:g} s", counted(len(contract["leads"]), "lead")]
+    parts = [
+        f"{contract['fs']:g} Hz",
+        f"windows of {contract['seconds']:g} s",
+        counted(len(contract["leads"]), "lead"),
+    ]
     parts.append(
-        f"band-pass {band['low']:g}–{band['high']:g} Hz ({band['kind']}, {_WHERE[band.get('where', 'native')]})" if band else "no filter"
+        (
+            f"band-pass {band['low']:g}–{band['high']:g} Hz ({band['kind']}, "
+            f"{_WHERE[band.get('where', 'native')]})"
+        )
+        if band
+        else "no filter"
     )
     parts.append(f"limited to ±{contract['clip']:g} mV" if contract.get("clip") else "")
-    parts.append(f"normalisation {contract['normalisation']}" + (" of each window" if contract.get("scope") == "window" else ""))
+    parts.append(
+        f"normalisation {contract['normalisation']}"
+        + (" of each window" if contract.get("scope") == "window" else "")
+    )
     parts.append(f"a window every {contract['stride']:g} s" if contract.get("stride") else "")
     decimate = contract.get("decimate", 1)
     parts.append(f"the leads joined and decimated by {decimate}" if decimate > 1 else "")

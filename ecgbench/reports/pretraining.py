@@ -1,10 +1,23 @@
-"""Pre-training: its recipe, data, codebooks, curve and times beside the paper's, finished or not."""
+"""Pre-training: its recipe, data, codebooks, curve and times beside the paper's, finished or
+not.
+"""
 
 import re
 from collections.abc import Mapping
 from typing import Any
 
-from ecgbench.reports import Code, Column, Facts, Notes, Numbers, Part, ReportCard, Section, Table, Text
+from ecgbench.reports import (
+    Code,
+    Column,
+    Facts,
+    Notes,
+    Numbers,
+    Part,
+    ReportCard,
+    Section,
+    Table,
+    Text,
+)
 from ecgbench.reports import _pretraining_figures as figures
 from ecgbench.results.pretraining import MARGIN, Pretraining, Stage
 from ecgbench.text import duration, enumerated
@@ -15,8 +28,19 @@ CARD = ReportCard(
     reads="pretraining",
     order=10,
 )
-_PHASES = ("phase", "seconds", "records", "device", "projected_records", "projected_seconds", "paper_seconds")
-_PROBE = "macro AUROC × 100 of a linear head on frozen features, validation split of the development task"
+_PHASES = (
+    "phase",
+    "seconds",
+    "records",
+    "device",
+    "projected_records",
+    "projected_seconds",
+    "paper_seconds",
+)
+_PROBE = (
+    "macro AUROC × 100 of a linear head on frozen features, validation split of the "
+    "development task"
+)
 _LATER = "Known when both stages are finished."
 _LEFT_OUT = {
     "id": "PTB-XL's validation or test folds under another name",
@@ -59,7 +83,11 @@ def sections(source: Pretraining) -> list[Section]:
         Section(name="data", title="Data", parts=[Facts(_data(source))]),
         _codebooks(source),
         _selection(source),
-        *(Section(name=figure.name, title=title, parts=[figure]) for title, figure in drawn.items() if figure is not None),
+        *(
+            Section(name=figure.name, title=title, parts=[figure])
+            for title, figure in drawn.items()
+            if figure is not None
+        ),
         Section(name="phases", title="Time", parts=[_times(source)]),
         Section(name="made_with", title="Made with", parts=[_made_with(source)]),
     ]
@@ -67,10 +95,17 @@ def sections(source: Pretraining) -> list[Section]:
 
 def _recipe(source: Pretraining) -> Section:
     recipe = source.recipe
-    ordered = sorted((key for key in recipe if key != "stages"), key=lambda key: [*_WORDS, key].index(key))
+    ordered = sorted(
+        (key for key in recipe if key != "stages"), key=lambda key: [*_WORDS, key].index(key)
+    )
     stages = recipe["stages"]
-    columns = [Column("setting", "Setting")] + [Column(f"{at}", f"Stage {at}", "number", _value) for at in (1, 2)]
-    rows = [{"setting": _word(key)} | {str(at): _value(s[key]) for at, s in enumerate(stages, 1)} for key in stages[0]]
+    columns = [Column("setting", "Setting")] + [
+        Column(f"{at}", f"Stage {at}", "number", _value) for at in (1, 2)
+    ]
+    rows = [
+        {"setting": _word(key)} | {str(at): _value(s[key]) for at, s in enumerate(stages, 1)}
+        for key in stages[0]
+    ]
     table = Table(name="recipe", columns=columns, rows=rows, formats=("html",))
     facts = Facts({_word(key): _value(recipe[key]) for key in ordered})
     return Section(name="recipe", title="Recipe", parts=[facts, table])
@@ -94,23 +129,39 @@ def _data(source: Pretraining) -> Mapping[str, Any]:
     corpora, split = source.corpora, source.finished.get("development", {})
     gone = [f"{n:,} {_LEFT_OUT.get(why, why)}" for why, n in corpora.get("left_out", {}).items()]
     facts = {
-        "Recordings": f"{corpora['records']:,} to train on; {corpora['too_short']:,} too short for a window" if split else "--",
+        "Recordings": (
+            f"{corpora['records']:,} to train on; {corpora['too_short']:,} too short for a window"
+        )
+        if split
+        else "--",
         "Left out": "; ".join(gone) or "none",
-        "Development": f"{split['task']}: {split['train']:,} training and {split['validation']:,} validation recordings" if split else "--",
+        "Development": (
+            f"{split['task']}: {split['train']:,} training and {split['validation']:,} "
+            f"validation recordings"
+        )
+        if split
+        else "--",
         "Digest of the corpus": Code(corpora.get("corpus", "--")),
     }
-    return facts | {f"Prepared {name}": Code(digest) for name, digest in corpora.get("datasets", {}).items()}
+    return facts | {
+        f"Prepared {name}": Code(digest) for name, digest in corpora.get("datasets", {}).items()
+    }
 
 
 def _codebooks(source: Pretraining) -> Section:
     rows = []
     for stage in source.stages:
         of = stage.books.get("description", {})
-        what = of.get("name") or f"nodes of block {of.get('block')} of encoder {str(of.get('network'))[:12]}…"
+        what = (
+            of.get("name")
+            or f"nodes of block {of.get('block')} of encoder {str(of.get('network'))[:12]}…"
+        )
         for size in stage.sizes if stage.books else ():
             book = stage.books["codebooks"][str(size)]
             counts = {"codes": size, "met": book["used"], "perplexity": book["perplexity"]}
-            rows.append({"clustered": f"{stage.name}: {what}", **counts, "digest": _short(book["digest"])})
+            rows.append(
+                {"clustered": f"{stage.name}: {what}", **counts, "digest": _short(book["digest"])}
+            )
     columns = [
         Column("clustered", "Clustered"),
         Column("codes", "Codes", "number", "{:,}".format),
@@ -118,7 +169,10 @@ def _codebooks(source: Pretraining) -> Section:
         Column("perplexity", "Perplexity", "number", "{:.1f}".format),
         Column("digest", "Digest", "number"),
     ]
-    note = f"Met, perplexity: on the validation split of {source.recipe['task']}. Whole digests: codebook.json."
+    note = (
+        f"Met, perplexity: on the validation split of {source.recipe['task']}. Whole digests: "
+        f"codebook.json."
+    )
     table = Table(name="codebooks", columns=columns, rows=rows, notes=[note], formats=("html",))
     return Section(name="codebooks", title="Codebooks", parts=[table])
 
@@ -139,7 +193,9 @@ def _selection(source: Pretraining) -> Section:
         "accuracy": "Last accuracy, %",
         "encoder": "Encoder of t*",
     }
-    columns = [Column(name, head, "text" if name == "stage" else "number") for name, head in heads.items()]
+    columns = [
+        Column(name, head, "text" if name == "stage" else "number") for name, head in heads.items()
+    ]
     note = f"t*: the earliest kept encoder within {100 * MARGIN:g} of the best. Probe: {_PROBE}."
     rows = [dict.fromkeys(heads) | _chosen(stage) for stage in source.stages]
     table = Table(name="selection", columns=columns, rows=rows, notes=[note], formats=("html",))
@@ -154,7 +210,9 @@ def _chosen(stage: Stage) -> dict[str, Any]:
         row |= {"probe": f"{100 * chosen['score']:.2f}", "best": f"{100 * stage.best:.2f}"}
     if stage.curve:
         last = stage.curve[-1]
-        accuracy = " / ".join(f"{100 * value:.1f}" for key, value in last.items() if key.startswith("accuracy_"))
+        accuracy = " / ".join(
+            f"{100 * value:.1f}" for key, value in last.items() if key.startswith("accuracy_")
+        )
         row |= {"steps": f"{last['step']:,}", "loss": f"{last['loss']:.4f}", "accuracy": accuracy}
     return row
 
@@ -163,7 +221,11 @@ def _dynamics(source: Pretraining) -> Numbers:
     rows = [
         {"stage": stage.name, "step": encoder["step"], "layer": figures.layer_name(layer["block"])}
         | {key: layer[key] for key in ("entropy", "intra", "inter")}
-        | {"macro_auroc": encoder["score"], "selected": encoder is stage.selected, "data": source.data}
+        | {
+            "macro_auroc": encoder["score"],
+            "selected": encoder is stage.selected,
+            "data": source.data,
+        }
         for stage in source.stages
         for encoder in stage.checkpoints
         for layer in encoder["layers"]
@@ -199,30 +261,57 @@ def _times(source: Pretraining) -> Part:
     rows = [{key: row[key] for key in _PHASES} | {"data": source.data} for row in source.phases]
     title = f"Time of a pre-training of LAEF by recipe {source.recipe['name']}."
     numbers = _numbers(rows, "one row per phase, in seconds")
-    return Table(name="phases", caption=title, columns=columns, rows=rows, notes=_about_times(source), numbers=numbers)
+    return Table(
+        name="phases",
+        caption=title,
+        columns=columns,
+        rows=rows,
+        notes=_about_times(source),
+        numbers=numbers,
+    )
 
 
 def _about_times(source: Pretraining) -> list[str]:
-    rows, sizes = source.phases, [enumerated([f"{row['codes']:,}" for row in stage.elbow]) for stage in source.stages]
+    rows, sizes = (
+        source.phases,
+        [enumerated([f"{row['codes']:,}" for row in stage.elbow]) for stage in source.stages],
+    )
     aside = sum(stage["probing_seconds"] for stage in source.finished["stages"].values())
-    trained = enumerated([f"{row['projected_records']:,}" for row in rows if row["phase"].endswith("training")])
+    trained = enumerated(
+        [f"{row['projected_records']:,}" for row in rows if row["phase"].endswith("training")]
+    )
     return [
         f"Here: {'; '.join(dict.fromkeys(row['device'] for row in rows))}. Data: {source.data}.",
-        "Projected: the paper's amount of work on the device of this pre-training, at the seconds per recording measured here. "
-        f"Extraction and clustering meet each of the paper's {rows[0]['projected_records']:,} ECGs once, one window of 5 s and "
-        f"12 leads. Training meets {trained} recordings, all steps of the paper's two stages, and makes the labels of each "
+        "Projected: the paper's amount of work on the device of this pre-training, at the seconds "
+        "per recording measured here. "
+        f"Extraction and clustering meet each of the paper's {rows[0]['projected_records']:,} "
+        f"ECGs once, one window of 5 s and "
+        f"12 leads. Training meets {trained} recordings, all steps of the paper's two stages, and "
+        f"makes the labels of each "
         "window anew, for none are stored.",
-        "What does not grow with recordings (starting, compiling) is projected too: from few recordings the projection is far too long.",
-        f"Clustering fits all codebooks of the elbow curves at once ({'; '.join(sizes)} codes), reading included. Not in the "
+        (
+            "What does not grow with recordings (starting, compiling) is projected too: from few "
+            "recordings the projection is far too long."
+        ),
+        f"Clustering fits all codebooks of the elbow curves at once ({'; '.join(sizes)} codes), "
+        f"reading included. Not in the "
         f"table: keeping and measuring encoders ({duration(aside)}).",
-        "Paper: its own round figures, a month as 30 days, on an NVIDIA DGX A100 of 8 GPUs; how many of them a phase took it does not say.",
+        (
+            "Paper: its own round figures, a month as 30 days, on an NVIDIA DGX A100 of 8 GPUs; "
+            "how "
+            "many of them a phase took it does not say."
+        ),
         *([source.warning] if source.warning else []),
     ]
 
 
 def _made_with(source: Pretraining) -> Part:
     known = source.finished.get("made_with", {})
-    facts = {_word(key): _value(value) for key, value in known.items() if key != "dirty" and value is not None}
+    facts = {
+        _word(key): _value(value)
+        for key, value in known.items()
+        if key != "dirty" and value is not None
+    }
     if known.get("dirty") and "Commit" in facts:
         facts["Commit"] = [facts["Commit"], " with uncommitted changes"]
     return Facts(facts) if facts else Text(_LATER, "fine")

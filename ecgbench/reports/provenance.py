@@ -8,7 +8,12 @@ from ecgbench.reports._text import moment
 from ecgbench.results.study import Study
 from ecgbench.text import duration
 
-CARD = ReportCard(title="Provenance", summary="the command, versions and seeds behind the numbers", reads="run", order=90)
+CARD = ReportCard(
+    title="Provenance",
+    summary="the command, versions and seeds behind the numbers",
+    reads="run",
+    order=90,
+)
 _APART = {"command", "packages", "seconds", "started", "dirty"}
 
 
@@ -23,7 +28,9 @@ def sections(study: Study) -> list[Section]:
     facts |= {"started": moment(known["started"])} if known["started"] else {}
     facts |= {"duration": duration(known["seconds"])} if known["seconds"] is not None else {}
     parts: list[Part] = [Text(Code(known["command"])), Facts(facts)]
-    parts += [Group("Packages", [Facts(known["packages"])], folded=True)] if known["packages"] else []
+    parts += (
+        [Group("Packages", [Facts(known["packages"])], folded=True)] if known["packages"] else []
+    )
     return [Section(name="provenance", title=CARD.title, parts=parts)]
 
 

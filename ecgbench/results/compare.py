@@ -1,7 +1,8 @@
-"""From cells to rows: seeds averaged, intervals over shared draws, paired differences with the best of each lead setting.
+"""From cells to rows: seeds averaged, intervals over shared draws, paired differences with the best
+of each lead setting.
 
-Source of the rules: ARCHITECTURE section 3 (score at random leads, interval and p, asterisk); the LAEF paper's evaluation
-protocol for the asterisk.
+Source of the rules: ARCHITECTURE section 3 (score at random leads, interval and p, asterisk); the
+LAEF paper's evaluation protocol for the asterisk.
 """
 
 from collections.abc import Callable, Sequence
@@ -37,7 +38,9 @@ class Scored:
     bootstrap: str = ""
     """How patients were drawn."""
     edited: bool = False
-    """Whether the metric gave other values when the cell was computed: its file has been edited since."""
+    """Whether the metric gave other values when the cell was computed: its file has been edited
+    since.
+    """
 
     @cached_property
     def value(self) -> float:
@@ -75,7 +78,9 @@ class Row:
     cells: list[Scored] = field(default_factory=list)
     status: str = "ok"
     ragged: bool = False
-    """Whether it averages fewer lead draws or fits than another row of its task and setting; it is then compared with none."""
+    """Whether it averages fewer lead draws or fits than another row of its task and setting; it is
+    then compared with none.
+    """
     difference: Difference | None = None
     """Best of the setting minus this row; None for the best itself and where status is not ok."""
     p_holm: float = np.nan
@@ -107,17 +112,22 @@ class Row:
 
 
 def compare(rows: Sequence[Row], rescore: Rescore) -> None:
-    """Mark the best row of one metric, task and setting and compare the others with it; rows that are not ok are left out.
+    """Mark the best row of one metric, task and setting and compare the others with it; rows that
+    are not ok are left out.
 
-    Where their records differ, all sides are scored anew on the intersection, or their draws would be of different patients.
-    The best is chosen on the same data, so the Holm family is all pairs of rows, of which those with the best are reported. It is
-    that of the plan: the pairs of a row that has no number yet count, with p = 1; a row that was skipped does not.
+    Where their records differ, all sides are scored anew on the intersection, or their draws would
+    be of different patients. The best is chosen on the same data, so the Holm family is all pairs
+    of rows, of which those with the best are reported. It is that of the plan: the pairs of a row
+    that has no number yet count, with p = 1; a row that was skipped does not.
     """
     able = [r for r in rows if r.status == "ok" and np.isfinite(r.score)]
     if not able:
         return
-    # a mean over other draws of leads or other fits is another quantity: such a row has a number and is in no comparison
-    drawn = [{(str(c.cell.setting), c.cell.fit.seed, c.cell.fit.fold) for c in r.cells} for r in able]
+    # a mean over other draws of leads or other fits is another quantity: such a row has a number
+    # and is in no comparison
+    drawn = [
+        {(str(c.cell.setting), c.cell.fit.seed, c.cell.fit.fold) for c in r.cells} for r in able
+    ]
     for row, own in zip(able, drawn, strict=True):
         row.ragged = own != set.union(*drawn)
     able = [r for r in able if not r.ragged]
@@ -131,7 +141,9 @@ def compare(rows: Sequence[Row], rescore: Rescore) -> None:
     planned = sum(r.status != "skipped" for r in rows)
     for i, adjusted in enumerate(holm_with_best(scores, replicates, first, planned)):
         if i != first:
-            able[i].difference = paired_difference(scores[first], scores[i], replicates[first], replicates[i])
+            able[i].difference = paired_difference(
+                scores[first], scores[i], replicates[first], replicates[i]
+            )
             able[i].p_holm = float(adjusted)
 
 
@@ -143,7 +155,9 @@ def _on_common_records(rows: Sequence[Row], rescore: Rescore) -> Sequence[Row]:
     uneven = {fold: cells for fold, cells in by_fold.items() if len({c.records for c in cells}) > 1}
     if not uneven:
         return rows
-    common = {fold: frozenset.intersection(*(c.names() for c in cells)) for fold, cells in uneven.items()}
+    common = {
+        fold: frozenset.intersection(*(c.names() for c in cells)) for fold, cells in uneven.items()
+    }
 
     def alike(c: Scored) -> Scored:
         fold = c.cell.fit.fold

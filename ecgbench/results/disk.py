@@ -31,7 +31,11 @@ class Run:
 
 def runs(folder: Path) -> list[Run]:
     """The runs in a folder, or the folder's own, by name."""
-    paths = [folder] if (folder / "plan.json").is_file() else sorted(p.parent for p in folder.glob("*/plan.json"))
+    paths = (
+        [folder]
+        if (folder / "plan.json").is_file()
+        else sorted(p.parent for p in folder.glob("*/plan.json"))
+    )
     return [look(path) for path in paths]
 
 
@@ -58,12 +62,14 @@ def size(path: Path) -> int:
 def spare(path: Path) -> Iterator[Path]:
     """What can be removed from a run without losing a number.
 
-    Features, checkpoints, intervals (which reading computes again), cells that its plan does not name, and cells under an
-    old key where the key of today is finished. A damaged cell stays.
+    Features, checkpoints, intervals (which reading computes again), cells that its plan does not
+    name, and cells under an old key where the key of today is finished. A damaged cell stays.
     """
     store = Store(path)
     planned = {cell.identity: store.folder(cell) for cell in store.existing_plan().cells}
-    yield from (folder for name in ("features", "checkpoints", "derived") if size(folder := path / name))
+    yield from (
+        folder for name in ("features", "checkpoints", "derived") if size(folder := path / name)
+    )
     for folder in sorted(cells_of(path)):
         identity = claimed(folder)[0]
         if identity and planned.get(identity, path) not in (None, folder):
@@ -74,7 +80,11 @@ def spare(path: Path) -> Iterator[Path]:
 def prune(path: Path) -> int:
     """Remove what is spare; returns the bytes. BadSetting while a run is working there."""
     for lock in sorted((path / "locks").glob("*")):
-        with locked(lock.parent, lock.name, otherwise=f"a run is working in {path}; prune it when it has ended"):
+        with locked(
+            lock.parent,
+            lock.name,
+            otherwise=f"a run is working in {path}; prune it when it has ended",
+        ):
             pass
     freed = 0
     for folder in list(spare(path)):

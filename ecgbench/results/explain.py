@@ -33,7 +33,9 @@ class Explained:
 
     @cached_property
     def facts(self) -> dict[str, Any]:
-        """Everything that was hashed for the cell and for its fit, flat: "contract.fs", "fit: training.lr"."""
+        """Everything that was hashed for the cell and for its fit, flat: "contract.fs", "fit:
+        training.lr".
+        """
         own = {k: v for k, v in self.document["key_facts"].items() if k != "fit"}
         fit = flat(self.fit.get("key_facts", {"key": self.document["key_facts"]["fit"]}))
         return {**flat(own), **{f"fit: {k}": v for k, v in fit.items()}}
@@ -42,7 +44,8 @@ class Explained:
 def explained(store: Store, text: str) -> Explained:
     """The cell that `text` names: a folder, the beginning of a key, an identity or a label.
 
-    BadSetting where it names none or several; MissingData where the cell has no number, with the reason.
+    BadSetting where it names none or several; MissingData where the cell has no number, with the
+    reason.
     """
     folder = _folder(store, text)
     document = read_json(folder, "cell.json")
@@ -70,12 +73,19 @@ def _folder(store: Store, text: str) -> Path:
     matching = [f for f in finished if len(text) >= SHORTEST and f.name.startswith(text.lower())]
     if len(matching) == 1:
         return matching[0]
-    several = [c.identity for c in cells] or [f.relative_to(store.path).as_posix() for f in matching]
+    several = [c.identity for c in cells] or [
+        f.relative_to(store.path).as_posix() for f in matching
+    ]
     if several:
         more = " ..." if len(several) > NAMED else ""
-        raise BadSetting(f"{text!r} names {len(several)} cells: {'; '.join(several[:NAMED])}{more}; name one")
+        raise BadSetting(
+            f"{text!r} names {len(several)} cells: {'; '.join(several[:NAMED])}{more}; name one"
+        )
     example = f", for example {plan.cells[0].identity!r}" if plan.cells else ""
-    raise BadSetting(f"{text!r} is no cell of {store.path}: name a folder, the beginning of a key, or an identity{example}")
+    raise BadSetting(
+        f"{text!r} is no cell of {store.path}: name a folder, the beginning of a key, or an "
+        f"identity{example}"
+    )
 
 
 def flat(facts: Mapping[str, Any], before: str = "") -> dict[str, Any]:
@@ -92,21 +102,35 @@ def flat(facts: Mapping[str, Any], before: str = "") -> dict[str, Any]:
 
 
 def description(cell: Explained) -> Iterator[str]:
-    """Lines about one cell: what it is, its scores, where it comes from, and every fact that was hashed."""
+    """Lines about one cell: what it is, its scores, where it comes from, and every fact that was
+    hashed.
+    """
     document = cell.document
     yield document["identity"]
-    for name in ("key", "fit", "weights_name", "weights_sha256", "n_records", "excluded", "windows", "seconds"):
+    for name in (
+        "key",
+        "fit",
+        "weights_name",
+        "weights_sha256",
+        "n_records",
+        "excluded",
+        "windows",
+        "seconds",
+    ):
         yield f"  {name}: {document[name]}"
     features = document["features"]
     yield f"  features: {features['path'] if features else 'none were kept'}"
     code = document["code"]
-    yield f"  code: {code['version']}" + (f", commit {code['commit']}" if code.get("commit") else "")
+    yield f"  code: {code['version']}" + (
+        f", commit {code['commit']}" if code.get("commit") else ""
+    )
     yield f"scores ({cell.folder}/scores.parquet)"
     yield from (f"  {label}: {value:.6g}" for label, value in cell.scores.items())
     yield "facts that its key and the key of its fit are made of"
     for name, value in cell.facts.items():
         own = name.removeprefix("fit: ")
-        if own == name or own not in cell.facts or cell.facts[own] != value:  # the cell repeats most facts of its fit
+        # the cell repeats most facts of its fit
+        if own == name or own not in cell.facts or cell.facts[own] != value:
             yield f"  {name}: {_short(value)}"
 
 

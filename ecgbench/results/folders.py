@@ -1,4 +1,6 @@
-"""Complete folders: a finished cell or fit appears by one rename, with `DONE`, which holds the hash of each of its files."""
+"""Complete folders: a finished cell or fit appears by one rename, with `DONE`, which holds the hash
+of each of its files.
+"""
 
 import hashlib
 import io
@@ -17,7 +19,9 @@ from ecgbench.files import Content, as_json, making, move, put, writing
 
 DONE = "DONE"
 DAMAGED = ".damaged"
-"""Prefix of the new name of a folder whose files were not what its DONE says, when another was finished in its place."""
+"""Prefix of the new name of a folder whose files were not what its DONE says, when another was
+finished in its place.
+"""
 
 
 def finished(folder: Path) -> bool:
@@ -35,7 +39,9 @@ def intact(folder: Path) -> bool:
 
 
 def publish(folder: Path, content: Mapping[str, Content]) -> bool:
-    """Write a complete folder and give it its name. False where an intact one has it: then ours is discarded."""
+    """Write a complete folder and give it its name. False where an intact one has it: then ours is
+    discarded.
+    """
     with making(folder) as unfinished:
         hashes = {name: _sha256(put(unfinished / name, data)) for name, data in content.items()}
         put(unfinished / DONE, as_json(hashes))
@@ -55,7 +61,8 @@ def _sha256(path: Path) -> str:
 def document(file: Path, data: bytes | None = None, remove: Path | None = None) -> dict[str, Any]:
     """What a JSON file of a run says; BadSetting where it is gone or is not what a run wrote.
 
-    data: its content, where it was read already. remove: what must go, where it is more than the file.
+    data: its content, where it was read already. remove: what must go, where it is more than the
+    file.
     """
     try:
         content = json.loads(file.read_bytes() if data is None else data)
@@ -67,7 +74,9 @@ def document(file: Path, data: bytes | None = None, remove: Path | None = None) 
 
 
 def _damaged(file: Path, remove: Path) -> BadSetting:
-    return BadSetting(f"{file} is not what the run wrote; remove {remove} and run the same command again")
+    return BadSetting(
+        f"{file} is not what the run wrote; remove {remove} and run the same command again"
+    )
 
 
 def read_json(folder: Path, name: str) -> dict[str, Any]:

@@ -1,4 +1,6 @@
-"""The commands that worked on a run: one small file each, written when a command begins and again when it ends."""
+"""The commands that worked on a run: one small file each, written when a command begins and again
+when it ends.
+"""
 
 import secrets
 import time
@@ -18,9 +20,14 @@ class Invocation:
         moment = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(started))
         self.file = store.path / "invocations" / f"{moment}-{secrets.token_hex(4)}.json"
         self.facts: dict[str, Any] = {
-            "format": FORMAT, "command": provenance.command(), "started": round(started, 1), "seconds": None,
-            "computed": None, "device": device, **provenance.here(),
-        }  # fmt: skip
+            "format": FORMAT,
+            "command": provenance.command(),
+            "started": round(started, 1),
+            "seconds": None,
+            "computed": None,
+            "device": device,
+            **provenance.here(),
+        }
         put(self.file, as_json(self.facts))
 
     def end(self, computed: int) -> None:
@@ -30,7 +37,11 @@ class Invocation:
 
 
 def latest(store: Store) -> dict[str, Any] | None:
-    """Facts of the last command that computed a cell, else of the first; None where there was none."""
-    invocations = sorted(store.facts("invocations").values(), key=lambda facts: float(facts["started"]))
+    """Facts of the last command that computed a cell, else of the first; None where there was
+    none.
+    """
+    invocations = sorted(
+        store.facts("invocations").values(), key=lambda facts: float(facts["started"])
+    )
     computed = [facts for facts in invocations if facts["computed"]]
     return computed[-1] if computed else next(iter(invocations), None)

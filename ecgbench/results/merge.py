@@ -1,4 +1,6 @@
-"""Joins two run folders: complete folders and files are copied, nothing is overwritten, nothing is lost."""
+"""Joins two run folders: complete folders and files are copied, nothing is overwritten, nothing is
+lost.
+"""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -19,15 +21,17 @@ _FILES = ("models", "datasets", "policies", "invocations", "reasons", "checkpoin
 def merge(run: Path, other: Path, to: Path) -> dict[str, int]:
     """Join two runs in the folder `to`, which may be the first of them.
 
-    Returns counts: cells, fits, files that were copied; damaged (cells and fits that were left out).
-    BadSetting where their settings differ, where one row would hold cells of two versions of a plug-in, or where `to`
-    holds another run; MissingData where there is no run.
+    Returns counts: cells, fits, files that were copied; damaged (cells and fits that were left
+    out). BadSetting where their settings differ, where one row would hold cells of two versions of
+    a plug-in, or where `to` holds another run; MissingData where there is no run.
     """
     first, second, target = Store(run), Store(other), Store(to)
     first.existing_plan()
     plan, in_place = second.existing_plan(), to.resolve() == run.resolve()
     if other.resolve() in (run.resolve(), to.resolve()):
-        raise BadSetting(f"{other} would be merged with itself; name two folders: ecgbench merge A B [--to C]")
+        raise BadSetting(
+            f"{other} would be merged with itself; name two folders: ecgbench merge A B [--to C]"
+        )
     if not in_place and to.exists() and any(to.iterdir()):
         raise BadSetting(f"--to {to} is not empty; choose a new folder")
     _refuse_two_versions(first.join(plan).cells, first, second)  # before anything is written
@@ -62,13 +66,19 @@ def _copy(folder: Path, source: Store, target: Store) -> int:
 
 def _files(root: Path) -> Iterator[Path]:
     for part in (*_FILES, "features"):
-        yield from (p for p in sorted((root / part).rglob("*")) if p.is_file() and not p.name.startswith("."))
+        yield from (
+            p
+            for p in sorted((root / part).rglob("*"))
+            if p.is_file() and not p.name.startswith(".")
+        )
 
 
 def _copy_file(file: Path, source: Store, target: Store) -> int:
     place = target.path / file.relative_to(source.path)
     if file.parent.parent.name == "windows":  # shards are counted, and read together
-        present = [p for p in place.parent.glob("*.safetensors") if p.stat().st_size == file.stat().st_size]
+        present = [
+            p for p in place.parent.glob("*.safetensors") if p.stat().st_size == file.stat().st_size
+        ]
         if any(p.read_bytes() == file.read_bytes() for p in present):
             return 0
         last = max((int(p.stem) for p in place.parent.glob("*.safetensors")), default=-1)
@@ -90,7 +100,9 @@ def _newer(source: Store, target: Store) -> dict[str, str]:
 
 
 def _chosen(cell: Cell, first: Store, second: Store) -> Path | None:
-    """The undamaged folder of a cell in one of two runs, the newer of two; the first's where they are of one age."""
+    """The undamaged folder of a cell in one of two runs, the newer of two; the first's where they
+    are of one age.
+    """
     folders = [f for store in (first, second) if (f := store.folder(cell)) and intact(f)]
     return max(folders, key=lambda folder: claimed(folder)[2], default=None)
 
@@ -107,6 +119,7 @@ def _refuse_two_versions(cells: Sequence[Cell], first: Store, second: Store) -> 
             seen, where = versions.setdefault((kind, facts.get(kind, "")), (version, folder))
             if seen != version:
                 raise BadSetting(
-                    f"{where} and {folder} hold cells of two versions of the {kind} {facts.get(kind)}; "
+                    f"{where} and {folder} hold cells of two versions of the {kind} "
+                    f"{facts.get(kind)}; "
                     "run the command of one run again with the version of the other, then merge"
                 )

@@ -1,4 +1,6 @@
-"""What must be said beside the numbers of a run, as sentences; each is said once, and only where it is true."""
+"""What must be said beside the numbers of a run, as sentences; each is said once, and only where it
+is true.
+"""
 
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
@@ -16,7 +18,16 @@ from ecgbench.results.facts import DatasetFacts, ModelFacts
 if TYPE_CHECKING:
     from ecgbench.results.study import Study
 
-GRAVE = ("SYNTHETIC DATA", "RANDOM WEIGHTS", "OWN WEIGHTS", "SEEN BEFORE", "LIMITED", "NOT FINISHED", "INCOMPLETE", "UNEQUAL SEEDS")
+GRAVE = (
+    "SYNTHETIC DATA",
+    "RANDOM WEIGHTS",
+    "OWN WEIGHTS",
+    "SEEN BEFORE",
+    "LIMITED",
+    "NOT FINISHED",
+    "INCOMPLETE",
+    "UNEQUAL SEEDS",
+)
 """A note that begins with one of these and a colon is grave: a page shows it before any number."""
 
 FEW = 5
@@ -31,44 +42,78 @@ def notes(plan: Plan, study: "Study", rows: Sequence[Row]) -> list[str]:
     first = [r for r in rows if r.metric == study.metric]
     cells = study.cells[study.cells["metric"] == study.metric]
     some = any(r.status == "ok" for r in rows)
-    sentences = [*_grave(study.datasets, study.models), *_unfinished(cells), *_ragged(first, study), *_data(study.datasets)]
+    sentences = [
+        *_grave(study.datasets, study.models),
+        *_unfinished(cells),
+        *_ragged(first, study),
+        *_data(study.datasets),
+    ]
     sentences += [*_spread(plan, first), *_intervals(plan, rows, study)] if some else []
-    sentences += [*_leads(plan, study.models), *_labels(first, study), *_outside(rows, study), *_cells(cells, study)]
+    sentences += [
+        *_leads(plan, study.models),
+        *_labels(first, study),
+        *_outside(rows, study),
+        *_cells(cells, study),
+    ]
     return [*sentences, *_away(plan, study), *_edited(rows, study)]
 
 
 def _away(plan: Plan, study: "Study") -> Iterator[str]:
     for name in plan.scoring.metrics:
         if name not in (*study.metrics, *metrics.names()):
-            yield f"Metric {name} is a plug-in and is left out here; name its file: --metrics {study.metric},./{name}.py."
+            yield (
+                f"Metric {name} is a plug-in and is left out here; name its file: --metrics "
+                f"{study.metric},./{name}.py."
+            )
 
 
 def _edited(rows: Sequence[Row], study: "Study") -> Iterator[str]:
     for name in dict.fromkeys(r.metric for r in rows for c in r.cells if c.edited):
         title = study.metrics[name].title
-        yield f"{title}: its file gives other values than when cells were computed; all numbers here are of the file as it is now."
+        yield (
+            f"{title}: its file gives other values than when cells were computed; all numbers "
+            f"here are of the file as it is now."
+        )
 
 
 def _grave(datasets: Sequence[DatasetFacts], models: Sequence[ModelFacts]) -> Iterator[str]:
     synthetic = [d.title for d in datasets if d.synthetic]
     if synthetic:
-        yield f"SYNTHETIC DATA: {', '.join(synthetic)} is generated, no patient was ever recorded; its scores say nothing about patients."
+        yield (
+            f"SYNTHETIC DATA: {', '.join(synthetic)} is generated, no patient was ever "
+            f"recorded; its scores say nothing about patients."
+        )
     random = [m.title for m in models if m.weights == "random"]
     if random:
-        yield f"RANDOM WEIGHTS: the encoder of {', '.join(random)} is untrained; the scores show the harness, not the published models."
+        yield (
+            f"RANDOM WEIGHTS: the encoder of {', '.join(random)} is untrained; the scores show "
+            f"the harness, not the published models."
+        )
     for m in models:
         if m.weights_source.get("own"):
-            yield f"OWN WEIGHTS: those of {m.title} come with ecgbench, not from its authors: {m.weights_source['licence']}."
+            yield (
+                f"OWN WEIGHTS: those of {m.title} come with ecgbench, not from its authors: "
+                f"{m.weights_source['licence']}."
+            )
     for d in datasets:
         trained = [m for m in models if m.weights != "random"]
         seen = [m.title for m in trained if d.title in m.corpora]
         if seen:
-            yield f"SEEN BEFORE: {', '.join(seen)} was pre-trained on {d.title}, perhaps on the very records it is tested on here."
+            yield (
+                f"SEEN BEFORE: {', '.join(seen)} was pre-trained on {d.title}, perhaps on the "
+                f"very records it is tested on here."
+            )
         for m in trained:
             for part in (c for c in m.corpora if c.startswith(f"{d.title} (")):
-                yield f"SEEN IN PART: {m.title} was pre-trained on {part}, the source of the records it is tested on here."
+                yield (
+                    f"SEEN IN PART: {m.title} was pre-trained on {part}, the source of the "
+                    f"records it is tested on here."
+                )
         if d.limit is not None and d.records < d.records_prepared:
-            used = f"{d.title}, --limit {d.limit}: {d.records:,} of {d.records_prepared:,} records were used"
+            used = (
+                f"{d.title}, --limit {d.limit}: {d.records:,} of {d.records_prepared:,} "
+                f"records were used"
+            )
             yield f"LIMITED: {used}; intervals are wide and labels may be undefined."
 
 
@@ -78,7 +123,9 @@ def _unfinished(cells: pd.DataFrame) -> Iterator[str]:
     if pending.any():
         waiting = f"{int(pending.sum())} of {len(cells)} cells are {PENDING}"
         yield f"NOT FINISHED: {waiting}; the same `ecgbench run` command goes on where it stopped."
-    kinds = [(word, int((lost.loc[~pending, "status"] == word).sum())) for word in ("failed", "skipped")]
+    kinds = [
+        (word, int((lost.loc[~pending, "status"] == word).sum())) for word in ("failed", "skipped")
+    ]
     counts = [f"{count} {word}" for word, count in kinds if count]
     if counts:
         yield f"INCOMPLETE: {' and '.join(counts)} of {len(cells)} cells; each with its reason."
@@ -88,18 +135,27 @@ def _ragged(rows: Sequence[Row], study: "Study") -> Iterator[str]:
     fewer = [f"{_model(study, r.model)} {r.policy} at {r.leads}" for r in rows if r.ragged]
     if fewer:
         yield (
-            f"UNEQUAL SEEDS: {', '.join(fewer)} averages fewer seeds than another row beside it and is in no comparison; "
+            f"UNEQUAL SEEDS: {', '.join(fewer)} averages fewer seeds than another row beside it "
+            f"and is in no comparison; "
             "run it with the same --seeds and --fit-seeds."
         )
 
 
 def _data(datasets: Sequence[DatasetFacts]) -> Iterator[str]:
     for d in datasets:
-        copy = f"this copy holds {d.records_prepared:,} of the release's {d.records_release:,} records; "
+        copy = (
+            f"this copy holds {d.records_prepared:,} of the release's {d.records_release:,} "
+            f"records; "
+        )
         copy = "" if d.synthetic or d.records_prepared == d.records_release else copy
-        yield f"{d.title}, version {d.version}: {copy}tested on {d.test_records:,} records of {d.test_patients:,} patients."
+        yield (
+            f"{d.title}, version {d.version}: {copy}tested on {d.test_records:,} records of "
+            f"{d.test_patients:,} patients."
+        )
         if d.quarantined:
-            yield f"{d.title}: {len(d.quarantined)} unreadable records are quarantined and left out."
+            yield (
+                f"{d.title}: {len(d.quarantined)} unreadable records are quarantined and left out."
+            )
         if d.flat:
             yield f"{d.title}: {d.flat} records have a lead without variation; they are kept."
 
@@ -108,23 +164,44 @@ def _spread(plan: Plan, rows: Sequence[Row]) -> Iterator[str]:
     fits = len({c.fit.seed for c in plan.cells})
     if any(np.isfinite(r.std) for r in rows):
         once = "one fit" if fits == 1 else f"the mean of {fits} fits"
-        yield f"(std) is the spread over the draws of leads only (ddof 1), of {once}; it is not an uncertainty over patients."
+        yield (
+            f"(std) is the spread over the draws of leads only (ddof 1), of {once}; it is not "
+            f"an uncertainty over patients."
+        )
 
 
 def _intervals(plan: Plan, rows: Sequence[Row], study: "Study") -> Iterator[str]:
-    kind = {"bayesian": "Bayesian bootstrap over patients", "multinomial": "multinomial bootstrap over patients"}[plan.scoring.bootstrap]
+    kind = {
+        "bayesian": "Bayesian bootstrap over patients",
+        "multinomial": "multinomial bootstrap over patients",
+    }[plan.scoring.bootstrap]
     sentence = f"Intervals: 95 %, {kind}, {plan.scoring.draws:,} draws"
     if any(r.difference for r in rows):
-        sentence += " shared by all models. p: paired difference with the best of the same task and leads; post selection, "
-        sentence += "Holm over all pairs of that task and lead setting, any of which could have held the best"
+        sentence += (
+            " shared by all models. p: paired difference with the best of the same task "
+            "and leads; post selection, "
+        )
+        sentence += (
+            "Holm over all pairs of that task and lead setting, any of which could have "
+            "held the best"
+        )
     yield f"{sentence}."
-    for name in dict.fromkeys(r.metric for r in rows for c in r.cells if c.bootstrap not in ("", plan.scoring.bootstrap)):
-        yield f"{study.metrics[name].title}: its intervals draw patients with replacement (multinomial bootstrap)."
+    for name in dict.fromkeys(
+        r.metric for r in rows for c in r.cells if c.bootstrap not in ("", plan.scoring.bootstrap)
+    ):
+        yield (
+            f"{study.metrics[name].title}: its intervals draw patients with replacement "
+            f"(multinomial bootstrap)."
+        )
 
 
 def _leads(plan: Plan, models: Sequence[ModelFacts]) -> Iterator[str]:
     if any(isinstance(c.setting, Count) and c.setting.k < len(LEADS) for c in plan.cells):
-        drawn = "one subset per record, the same in all its windows" if plan.scoring.draw == "record" else "a new subset in every window"
+        drawn = (
+            "one subset per record, the same in all its windows"
+            if plan.scoring.draw == "record"
+            else "a new subset in every window"
+        )
         yield f"Random leads: {drawn}, the same for every model."
     windows = ", ".join(f"{m.title} {m.windows:.3g}" for m in models if m.windows is not None)
     if windows:
@@ -147,7 +224,10 @@ def _labels(rows: Sequence[Row], study: "Study") -> Iterator[str]:
         title, table = _task(study, task), first.cells[0].table.iloc[1:]
         undefined = list(table.loc[table["value"].isna(), "label"])
         if undefined:
-            yield f"{title}: {len(undefined)} labels without both values in the test set are left out of the mean: {', '.join(undefined)}."
+            yield (
+                f"{title}: {len(undefined)} labels without both values in the test set are left "
+                f"out of the mean: {', '.join(undefined)}."
+            )
         few = table[(table["positives"] < FEW) & table["value"].notna()]
         if len(few):
             named = ", ".join(f"{n} ({p})" for n, p in zip(few["label"], few["positives"]))
@@ -167,7 +247,9 @@ def _outside(rows: Sequence[Row], study: "Study") -> Iterator[str]:
 
 
 def _cells(cells: pd.DataFrame, study: "Study") -> Iterator[str]:
-    for (model, leads, policy), part in cells[cells["blind"] > 0].groupby(["model", "leads", "policy"], sort=False):
+    for (model, leads, policy), part in cells[cells["blind"] > 0].groupby(
+        ["model", "leads", "policy"], sort=False
+    ):
         blind = f"{part['blind'].mean():.0%} of the test windows show it nothing (blind input)"
         yield f"{_model(study, str(model))} at {leads}, policy {policy}: {blind}."
     for m in study.models:
@@ -180,14 +262,21 @@ def _cells(cells: pd.DataFrame, study: "Study") -> Iterator[str]:
             yield _filled(known[model], str(policy))
     for model, part in cells[cells["excluded"] > 0].groupby("model", sort=False):
         left = int(part["excluded"].max())
-        yield f"{_model(study, str(model))}: {left} records shorter than its window are left out; comparisons use the records in both."
+        yield (
+            f"{_model(study, str(model))}: {left} records shorter than its window are left out; "
+            f"comparisons use the records in both."
+        )
 
 
 def _filled(model: ModelFacts, policy: str) -> str:
     """What an absent lead became under another policy than the contract's."""
     scaled = model.contract["normalisation"]
-    sentence = f"{model.title} under policy {policy}: an absent lead is what the policy fills in, in mV"
+    sentence = (
+        f"{model.title} under policy {policy}: an absent lead is what the policy fills in, in mV"
+    )
     if scaled != "none":
         sentence += f", normalised with the others ({scaled})"
-        sentence += "; where it knows nothing, 0 after that" if model.contract["fill"] == "after" else ""
+        sentence += (
+            "; where it knows nothing, 0 after that" if model.contract["fill"] == "after" else ""
+        )
     return f"{sentence}."

@@ -1,4 +1,6 @@
-"""Features of test records, averaged over their windows: stored once, whichever tasks refer to them."""
+"""Features of test records, averaged over their windows: stored once, whichever tasks refer to
+them.
+"""
 
 import hashlib
 import json
@@ -14,8 +16,11 @@ from ecgbench.errors import MissingData
 from ecgbench.files import put
 
 
-def store_pooled(run: Path, folder: Path, records: Sequence[str], features: np.ndarray) -> dict[str, str]:
-    """Write features (record, dim) float32 into `folder` unless they are there; returns what refers to them.
+def store_pooled(
+    run: Path, folder: Path, records: Sequence[str], features: np.ndarray
+) -> dict[str, str]:
+    """Write features (record, dim) float32 into `folder` unless they are there; returns what refers
+    to them.
 
     The name of the file is the sha256 of its content.
     """
@@ -27,8 +32,11 @@ def store_pooled(run: Path, folder: Path, records: Sequence[str], features: np.n
     return {"path": file.relative_to(run).as_posix(), "sha256": sha256}
 
 
-def read_pooled(run: Path, reference: dict[str, Any] | None, cell: Path) -> tuple[list[str], np.ndarray]:
-    """Records and their features (record, dim) float32 as a cell in the folder `cell` refers to them.
+def read_pooled(
+    run: Path, reference: dict[str, Any] | None, cell: Path
+) -> tuple[list[str], np.ndarray]:
+    """Records and their features (record, dim) float32 as a cell in the folder `cell` refers to
+    them.
 
     MissingData where none were kept.
     """

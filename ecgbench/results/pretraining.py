@@ -1,4 +1,6 @@
-"""A pre-training as a report reads it, from the files that `ecgbench pretrain` leaves, finished or not."""
+"""A pre-training as a report reads it, from the files that `ecgbench pretrain` leaves, finished or
+not.
+"""
 
 import json
 from collections.abc import Callable
@@ -12,10 +14,17 @@ RECIPE, REPORT = "recipe.json", "pretraining.json"
 FILES = (RECIPE, REPORT)
 """A folder that holds one of these, and is no run, is a pre-training."""
 MARGIN = 0.001
-"""A kept encoder this close to the best (macro AUROC) is as good: beyond it, more pre-training yields only marginal
-gains."""
-OWN = "LAEF's weights as this project makes them by the recipe below, not the checkpoint of the paper."
-SYNTHETIC = "Recordings of the demo are computed, not measured: no number here says anything about patients, and the weights are of no use."
+"""A kept encoder this close to the best (macro AUROC) is as good: beyond it, more pre-training
+yields only marginal gains.
+"""
+OWN = (
+    "LAEF's weights as this project makes them by the recipe below, not the checkpoint of the "
+    "paper."
+)
+SYNTHETIC = (
+    "Recordings of the demo are computed, not measured: no number here says anything "
+    "about patients, and the weights are of no use."
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,7 +41,9 @@ class Stage:
     elbow: list[dict[str, float]]
     """One row per size: codes, used, perplexity, sse, inertia, vectors."""
     checkpoints: list[dict[str, Any]]
-    """Encoders that were kept: step, score, layers (block, entropy, intra, inter), encoder (digest), seconds."""
+    """Encoders that were kept: step, score, layers (block, entropy, intra, inter), encoder
+    (digest), seconds.
+    """
 
     @property
     def best(self) -> float:
@@ -42,7 +53,9 @@ class Stage:
     @property
     def selected(self) -> dict[str, Any] | None:
         """The earliest encoder within MARGIN of the best."""
-        return next((kept for kept in self.checkpoints if kept["score"] >= self.best - MARGIN), None)
+        return next(
+            (kept for kept in self.checkpoints if kept["score"] >= self.best - MARGIN), None
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,7 +64,9 @@ class Pretraining:
 
     recipe: dict[str, Any]
     finished: dict[str, Any]
-    """pretraining.json: stages, phases, development, made_with; empty before both stages are finished."""
+    """pretraining.json: stages, phases, development, made_with; empty before both stages are
+    finished.
+    """
     stages: list[Stage]
     corpora: dict[str, Any]
     """Digests and counts of its recordings."""
@@ -66,7 +81,9 @@ class Pretraining:
     @property
     def data(self) -> str:
         """Its datasets, in words."""
-        return ", ".join(f"{name} (synthetic)" if name == "demo" else name for name in self.recipe["datasets"])
+        return ", ".join(
+            f"{name} (synthetic)" if name == "demo" else name for name in self.recipe["datasets"]
+        )
 
     @property
     def warning(self) -> str:
@@ -78,10 +95,15 @@ def read(folder: Path) -> Pretraining:
     """A pre-training. MissingData: nothing is there yet; BadWeights: a damaged file."""
     finished, claimed = _read(folder / REPORT, json.loads), _read(folder / RECIPE, json.loads)
     recipe = finished.get("recipe") or claimed.get("recipe")
-    stages = [_stage(folder / f"stage{number}", recipe, number) for number in (1, 2)] if recipe else []
+    stages = (
+        [_stage(folder / f"stage{number}", recipe, number) for number in (1, 2)] if recipe else []
+    )
     stages = [stage for stage in stages if stage.curve or stage.elbow or stage.checkpoints]
     if not stages:
-        raise MissingData(f"nothing of a pre-training in {folder} yet; run: ecgbench pretrain --recipe NAME --out {folder}")
+        raise MissingData(
+            f"nothing of a pre-training in {folder} yet; run: ecgbench pretrain --recipe NAME "
+            f"--out {folder}"
+        )
     return Pretraining(
         recipe=recipe,
         finished=finished,
@@ -93,19 +115,35 @@ def read(folder: Path) -> Pretraining:
 
 def _open(stages: list[Stage], finished: dict[str, Any]) -> str:
     steps = {stage.name: len(stage.curve) for stage in stages}
-    if finished and all(finished["stages"][name]["steps"] == count for name, count in steps.items()):
+    if finished and all(
+        finished["stages"][name]["steps"] == count for name, count in steps.items()
+    ):
         return ""
     rest = " and makes encoder and times anew" if finished else ""
-    more = f"Steps so far: {', '.join(f'{n:,} in {name}' for name, n in steps.items())}. The same command goes on{rest}."
+    more = (
+        f"Steps so far: {', '.join(f'{n:,} in {name}' for name, n in steps.items())}. The same "
+        f"command goes on{rest}."
+    )
     chosen, books = stages[0].selected, stages[-1].books
-    if len(stages) == 2 and chosen and books and books["description"].get("network") not in (None, chosen["encoder"]):
-        more += " But stage 2 is of another checkpoint than the one that stage 1 now selects: remove its folder first."
+    if (
+        len(stages) == 2
+        and chosen
+        and books
+        and books["description"].get("network") not in (None, chosen["encoder"])
+    ):
+        more += (
+            " But stage 2 is of another checkpoint than the one that stage 1 now selects: "
+            "remove its folder first."
+        )
     return more
 
 
 def _stage(folder: Path, recipe: dict[str, Any], number: int) -> Stage:
     last, every = (recipe["stages"][number - 1][k] for k in ("steps", "probe_every"))
-    encoders = sorted((_read(path, json.loads) for path in folder.glob("encoders/*.json")), key=lambda kept: kept["step"])
+    encoders = sorted(
+        (_read(path, json.loads) for path in folder.glob("encoders/*.json")),
+        key=lambda kept: kept["step"],
+    )
     return Stage(
         name=f"stage {number}",
         sizes=recipe[("codes", "refined")[number - 1]],
@@ -113,7 +151,9 @@ def _stage(folder: Path, recipe: dict[str, Any], number: int) -> Stage:
         curve=_read(folder / "curve.csv", _rows) or [],
         elbow=_read(folder / "elbow.csv", _rows) or [],
         checkpoints=[  # as `Stage.probed` of ecgbench.pretraining says
-            kept for kept in encoders if kept["step"] == last or (kept["step"] < last and kept["step"] % every == 0)
+            kept
+            for kept in encoders
+            if kept["step"] == last or (kept["step"] < last and kept["step"] % every == 0)
         ],
     )
 
@@ -123,10 +163,17 @@ def _read(path: Path, parse: Callable[[str], Any]) -> Any:
     try:
         return parse(path.read_text(encoding="utf-8")) if path.is_file() else {}
     except (OSError, ValueError) as error:
-        raise BadWeights(f"{path} cannot be read; remove its folder and run the same ecgbench pretrain again") from error
+        raise BadWeights(
+            f"{path} cannot be read; remove its folder and run the same ecgbench pretrain again"
+        ) from error
 
 
 def _rows(text: str) -> list[dict[str, float]]:
     """Rows of a table of numbers; a last line that is not whole is left out."""
     head, *lines = [line.split(",") for line in text[: text.rfind("\n") + 1].splitlines()] or [[]]
-    return [dict(zip(head, (int(word) if word.isdigit() else float(word) for word in line), strict=True)) for line in lines]
+    return [
+        dict(
+            zip(head, (int(word) if word.isdigit() else float(word) for word in line), strict=True)
+        )
+        for line in lines
+    ]

@@ -1,4 +1,6 @@
-"""What `ecgbench profile` measured, as a report reads it: cost.json and complexity.json in the folder it wrote."""
+"""What `ecgbench profile` measured, as a report reads it: cost.json and complexity.json in the
+folder it wrote.
+"""
 
 import json
 from dataclasses import asdict, dataclass, field
@@ -23,7 +25,9 @@ COSTS = (
     "throughput_samples_s",
     "latency_ms_sample",
 )
-"""Columns of cost.csv. GFLOP of one window; MB of 10^6 bytes for one batch; throughput and latency of that batch."""
+"""Columns of cost.csv. GFLOP of one window; MB of 10^6 bytes for one batch; throughput and latency
+of that batch.
+"""
 PAPER = (
     "model",
     "leads",
@@ -45,8 +49,9 @@ PAPER = (
     "throughput_samples_s_printed",
     "latency_ms_sample_printed",
 )
-"""Columns of cost_paper.csv; what ends in `_printed` is spelled as the paper prints it. `params_with_both_heads_m`: with
-the reference benchmark's attention-pooling and linear heads."""
+"""Columns of cost_paper.csv; what ends in `_printed` is spelled as the paper prints it.
+`params_with_both_heads_m`: with the reference benchmark's attention-pooling and linear heads.
+"""
 COMPLEXITY = (
     "leads",
     "segments",
@@ -65,12 +70,16 @@ COMPLEXITY = (
     "ms_message_passing",
     "ms_layers",
 )
-"""Columns of complexity.csv. Edges as the paper counts them, undirected (`edges_intra`, `edges_inter`), and as the network
-has them, directed with self-loops. `cost_paper` is L S^2 + S L^2, `cost_complete_graph` (L S)^2, both up to the number of
-channels. FLOP of one window through both layers, the message passing (scores, softmax, sums) apart from the linear maps;
-milliseconds per window."""
+"""Columns of complexity.csv. Edges as the paper counts them, undirected (`edges_intra`,
+`edges_inter`), and as the network has them, directed with self-loops. `cost_paper` is L S^2 + S
+L^2, `cost_complete_graph` (L S)^2, both up to the number of channels. FLOP of one window through
+both layers, the message passing (scores, softmax, sums) apart from the linear maps; milliseconds
+per window.
+"""
 CLASSES = 5
-"""Outputs of the linear head that is part of every count: ECGFM-KED rounds to the paper's 5.423 GFLOP with three or more."""
+"""Outputs of the linear head that is part of every count: ECGFM-KED rounds to the paper's 5.423
+GFLOP with three or more.
+"""
 Row = dict[str, Any]
 
 
@@ -96,10 +105,13 @@ class Costs:
     paper: list[Row] = field(default_factory=list)
     """PAPER, for the models and numbers of leads that the paper's cost table has."""
     printed: list[Row] = field(default_factory=list)
-    """Lines of the paper's table: name, throughput_samples_s, latency_ms_sample, 1000 through the first (`value`), and whether
-    that `agrees` with the second."""
+    """Lines of the paper's table: name, throughput_samples_s, latency_ms_sample, 1000 through the
+    first (`value`), and whether that `agrees` with the second.
+    """
     rules: list[str] = field(default_factory=list)
-    """Rules by which a backward figure of the paper may have been counted, in the order in which they were tried."""
+    """Rules by which a backward figure of the paper may have been counted, in the order in which
+    they were tried.
+    """
 
 
 @dataclass(kw_only=True)
@@ -145,7 +157,11 @@ def read(folder: Path) -> Profile:
     for name, part in _PARTS.items():
         path = folder / name
         try:
-            parts[name] = part(**json.loads(path.read_text(encoding="utf-8"))) if path.is_file() else None
+            parts[name] = (
+                part(**json.loads(path.read_text(encoding="utf-8"))) if path.is_file() else None
+            )
         except (OSError, ValueError, TypeError) as error:
-            raise BadSetting(f"{path} cannot be read; remove it and run: ecgbench profile --to {folder}") from error
+            raise BadSetting(
+                f"{path} cannot be read; remove it and run: ecgbench profile --to {folder}"
+            ) from error
     return Profile(costs=parts["cost.json"], complexity=parts["complexity.json"])

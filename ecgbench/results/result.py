@@ -18,7 +18,9 @@ from ecgbench.room import folder_name
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Result:
-    """A finished cell. Every file is checked against the hash that was stored with it; BadSetting where it is another."""
+    """A finished cell. Every file is checked against the hash that was stored with it; BadSetting
+    where it is another.
+    """
 
     cell: Cell
     run: Path
@@ -27,9 +29,14 @@ class Result:
 
     @cached_property
     def document(self) -> dict[str, Any]:
-        """What cell.json says: identity, key, weights, counts, times, and where its fit and features lie."""
+        """What cell.json says: identity, key, weights, counts, times, and where its fit and
+        features lie.
+        """
         says = read_json(self.folder, "cell.json")
-        if (says.get("identity"), folder_name(str(says.get("key")))) != (self.cell.identity, self.folder.name):
+        if (says.get("identity"), folder_name(str(says.get("key")))) != (
+            self.cell.identity,
+            self.folder.name,
+        ):
             raise BadSetting(
                 f"{self.folder} holds the files of another cell, {says.get('identity')}; "
                 f"remove {self.folder} and run the same command again"
@@ -47,19 +54,27 @@ class Result:
         return hashlib.sha256((self.folder / DONE).read_bytes()).hexdigest()
 
     def predictions(self) -> pd.DataFrame:
-        """record, patient, leads (what was measured: "II+V2"), then `probability:<label>` and `target:<label>` of each label."""
+        """record, patient, leads (what was measured: "II+V2"), then `probability:<label>` and
+        `target:<label>` of each label.
+        """
         return read_table(self.folder, "predictions.parquet")
 
     def scores(self) -> pd.DataFrame:
-        """metric, label ("macro": their mean), value (a fraction), n (records), positives; of the metrics that the run computed."""
+        """metric, label ("macro": their mean), value (a fraction), n (records), positives; of the
+        metrics that the run computed.
+        """
         return read_table(self.folder, "scores.parquet")
 
     def features(self) -> tuple[list[str], np.ndarray]:
-        """Test records, and features (record, dim) float32, the mean over a record's windows. MissingData where none were kept."""
+        """Test records, and features (record, dim) float32, the mean over a record's windows.
+        MissingData where none were kept.
+        """
         return read_pooled(self.run, self.document["features"], self.folder)
 
     def validation(self) -> pd.DataFrame:
-        """What its fit predicts for the validation records with all twelve leads: the columns of `predictions` but `leads`."""
+        """What its fit predicts for the validation records with all twelve leads: the columns of
+        `predictions` but `leads`.
+        """
         folder = self.run / self.document["fit"]
         if not finished(folder):
             raise BadSetting(f"{folder} is gone; run the same command again to fit anew")

@@ -1,4 +1,6 @@
-"""Scores and intervals of finished cells, computed from their predictions and kept in <run>/derived/, which may be deleted."""
+"""Scores and intervals of finished cells, computed from their predictions and kept in
+<run>/derived/, which may be deleted.
+"""
 
 import hashlib
 import json
@@ -35,48 +37,85 @@ class Scorer:
     """(dataset, fold) -> who is drawn, each once, in alphabetical order."""
 
     def __call__(self, result: Result, metric: str, names: frozenset[str] | None = None) -> Scored:
-        """A cell under a metric. `names`: of these records alone, with draws over their patients only."""
-        patients = None if names is not None else self.patients[result.dataset, result.cell.fit.fold]
+        """A cell under a metric. `names`: of these records alone, with draws over their patients
+        only.
+        """
+        patients = (
+            None if names is not None else self.patients[result.dataset, result.cell.fit.fold]
+        )
         key_facts = {
-            "version": VERSION, "cell": result.content, "metric": metric, "source": _source(metric),
-            "draws": self.scoring.draws, "bootstrap": self.scoring.bootstrap,
-            "patients": patients and _digest(patients), "names": names and _digest(names),
-        }  # fmt: skip
+            "version": VERSION,
+            "cell": result.content,
+            "metric": metric,
+            "source": _source(metric),
+            "draws": self.scoring.draws,
+            "bootstrap": self.scoring.bootstrap,
+            "patients": patients and _digest(patients),
+            "names": names and _digest(names),
+        }
         file = self.run / "derived" / f"{key(key_facts)}.safetensors"
-        arrays, summary = _cached(file) or _cache(file, *self._computed(result, metric, patients, names))
-        table = pd.DataFrame({"label": summary["labels"], **{name: arrays[name] for name in COLUMNS}})
+        arrays, summary = _cached(file) or _cache(
+            file, *self._computed(result, metric, patients, names)
+        )
+        table = pd.DataFrame(
+            {"label": summary["labels"], **{name: arrays[name] for name in COLUMNS}}
+        )
         stored = result.scores()
         own = stored.loc[stored["metric"] == metric, "value"].to_numpy()
-        same = np.allclose(own, table["value"], rtol=0, atol=ROUNDING, equal_nan=True) if len(own) == len(table) else not len(own)
+        same = (
+            np.allclose(own, table["value"], rtol=0, atol=ROUNDING, equal_nan=True)
+            if len(own) == len(table)
+            else not len(own)
+        )
         return Scored(
-            cell=result.cell, metric=metric, table=table, replicates=arrays["replicates"], records=summary["records"],
+            cell=result.cell,
+            metric=metric,
+            table=table,
+            replicates=arrays["replicates"],
+            records=summary["records"],
             predictions=result.predictions,
-            n_records=summary["n_records"], n_patients=summary["n_patients"], lost=summary["lost"],
-            bootstrap=summary["bootstrap"], edited=names is None and not same,
-        )  # fmt: skip
+            n_records=summary["n_records"],
+            n_patients=summary["n_patients"],
+            lost=summary["lost"],
+            bootstrap=summary["bootstrap"],
+            edited=names is None and not same,
+        )
 
     def _computed(
-        self, result: Result, metric: str, patients: tuple[str, ...] | None, names: frozenset[str] | None
+        self,
+        result: Result,
+        metric: str,
+        patients: tuple[str, ...] | None,
+        names: frozenset[str] | None,
     ) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         predictions = result.predictions()
         if names is not None:
             predictions = predictions[predictions["record"].isin(names)].reset_index(drop=True)
         own = sorted(set(predictions["patient"]))
         draws = Draws(
-            dataset=result.dataset, fold=result.cell.fit.fold, patients=patients or tuple(own),
-            draws=self.scoring.draws, bootstrap=self.scoring.bootstrap,
-        )  # fmt: skip
+            dataset=result.dataset,
+            fold=result.cell.fit.fold,
+            patients=patients or tuple(own),
+            draws=self.scoring.draws,
+            bootstrap=self.scoring.bootstrap,
+        )
         scores = score(metric, predictions, draws)
         arrays = {name: scores.table[name].to_numpy() for name in COLUMNS}
         summary = {
-            "labels": list(scores.table["label"]), "records": _digest(predictions["record"]),
-            "n_records": len(predictions), "n_patients": len(own), "lost": scores.lost, "bootstrap": scores.bootstrap,
-        }  # fmt: skip
+            "labels": list(scores.table["label"]),
+            "records": _digest(predictions["record"]),
+            "n_records": len(predictions),
+            "n_patients": len(own),
+            "lost": scores.lost,
+            "bootstrap": scores.bootstrap,
+        }
         return {**arrays, "replicates": scores.replicates}, summary
 
 
 def _cached(file: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]] | None:
-    """What was computed before; None where it was not, or where the file is not what was written."""
+    """What was computed before; None where it was not, or where the file is not what was
+    written.
+    """
     with suppress(OSError, ValueError, SafetensorError):
         sha256, data = file.read_bytes().split(b"\n", 1)
         if hashlib.sha256(data).hexdigest().encode() == sha256:
@@ -85,7 +124,9 @@ def _cached(file: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]] | None:
     return None
 
 
-def _cache(file: Path, arrays: dict[str, np.ndarray], summary: dict[str, Any]) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+def _cache(
+    file: Path, arrays: dict[str, np.ndarray], summary: dict[str, Any]
+) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     data = json.dumps(summary).encode() + b"\n" + save(arrays)
     with suppress(WriteError):  # a run folder that is only read is no error
         put(file, hashlib.sha256(data).hexdigest().encode() + b"\n" + data)

@@ -1,18 +1,20 @@
 """The store of a run, format 2: plain files, each whole or absent. A finished folder is complete.
 
-<run>/plan.json                                  what was asked for, and its hash; nothing of what is done
-      index.jsonl                                one line for each cell that got another key; its last line counts
-      cells/<task>/<model>/<setting>/<key>/      predictions.parquet, scores.parquet, cell.json, DONE;
+<run>/plan.json                                  what was asked for, and its hash; nothing of what
+is done
+      index.jsonl                                one line for each cell that got another key; its
+      last line counts cells/<task>/<model>/<setting>/<key>/      predictions.parquet,
+      scores.parquet, cell.json, DONE;
                                                  OUTDATED where the cell got another key since
-      fits/<task>/<model>/<key>/                 weights, validation.parquet, log.csv, fit.json, DONE
-      reasons/<task>/<model>/<setting>/<id>.json why a cell has no number
-      features/<model>/<dataset>/                pooled features by setting, and windows/ for resuming
-      models/<sha>.json, datasets/<sha>.json     facts of each network and of each selection of records
-      policies/<sha>.safetensors                 what a policy learned from the training split
-      invocations/<time>-<id>.json               the commands that worked here
-      derived/                                   intervals, computed when a run is read; may be deleted
-      checkpoints/<fit key>/                     of fits that are not finished
-      locks/, logs/                              who computes what; what the models printed
+      fits/<task>/<model>/<key>/                 weights, validation.parquet, log.csv, fit.json,
+      DONE reasons/<task>/<model>/<setting>/<id>.json why a cell has no number
+      features/<model>/<dataset>/                pooled features by setting, and windows/ for
+      resuming models/<sha>.json, datasets/<sha>.json     facts of each network and of each
+      selection of records policies/<sha>.safetensors                 what a policy learned from the
+      training split invocations/<time>-<id>.json               the commands that worked here
+      derived/                                   intervals, computed when a run is read; may be
+      deleted checkpoints/<fit key>/                     of fits that are not finished locks/, logs/
+      who computes what; what the models printed
 """
 
 import hashlib
@@ -34,7 +36,9 @@ FORMAT = 2
 
 Status = Literal["ok", "skipped", "failed", "missing"]
 _OUTDATED = "OUTDATED"
-"""File in a finished cell's folder: its cell got another key since. It says so where the index is gone."""
+"""File in a finished cell's folder: its cell got another key since. It says so where the index is
+gone.
+"""
 _ELSEWHERE = "choose another folder with --out"
 PENDING = "not computed yet; the same `ecgbench run` command goes on where it stopped"
 
@@ -61,7 +65,9 @@ class Store:
         return self.path / "index.jsonl"
 
     def plan(self) -> Plan | None:
-        """What was asked for in this folder, None before the first run; BadSetting where it cannot be read."""
+        """What was asked for in this folder, None before the first run; BadSetting where it cannot
+        be read.
+        """
         if not self.plan_file.exists():
             return None
         try:
@@ -70,14 +76,22 @@ class Store:
             if version == FORMAT:
                 return Plan.from_json(document["plan"])
         except (ValueError, KeyError, TypeError, AttributeError):
-            raise BadSetting(f"{self.plan_file} is not what a run wrote; restore it, or {_ELSEWHERE}") from None
-        raise BadSetting(f"{self.path} holds a run of format {version}, and this version reads format {FORMAT}; {_ELSEWHERE}")
+            raise BadSetting(
+                f"{self.plan_file} is not what a run wrote; restore it, or {_ELSEWHERE}"
+            ) from None
+        raise BadSetting(
+            f"{self.path} holds a run of format {version}, and this version reads format "
+            f"{FORMAT}; {_ELSEWHERE}"
+        )
 
     def existing_plan(self) -> Plan:
         """The plan; MissingData where there is none."""
         plan = self.plan()
         if plan is None:
-            raise MissingData(f"no run in {self.path} (no plan.json there); run: ecgbench run --out {self.path}, or see `ecgbench runs ls`")
+            raise MissingData(
+                f"no run in {self.path} (no plan.json there); run: ecgbench run --out "
+                f"{self.path}, or see `ecgbench runs ls`"
+            )
         return plan
 
     def join(self, plan: Plan) -> Plan:
@@ -92,11 +106,15 @@ class Store:
         ours, theirs = plan.shared(), old.shared()
         if ours != theirs:
             differing = ", ".join(k for k in ours if ours[k] != theirs[k])
-            raise BadSetting(f"{self.path} holds a run with other settings ({differing}); {_ELSEWHERE}")
+            raise BadSetting(
+                f"{self.path} holds a run with other settings ({differing}); {_ELSEWHERE}"
+            )
         loaded = {f.model: f.weights for f in old.fits}
         for f in plan.fits:  # one row is one model: its seeds are averaged, its weights must not be
             if loaded.get(f.model, f.weights) != f.weights:
-                raise BadSetting(f"{self.path} holds {f.model} with weights {loaded[f.model]}; {_ELSEWHERE}")
+                raise BadSetting(
+                    f"{self.path} holds {f.model} with weights {loaded[f.model]}; {_ELSEWHERE}"
+                )
         both = plan if set(old.cells) <= set(plan.cells) else old.joined(plan)
         metrics = tuple(dict.fromkeys([*plan.scoring.metrics, *old.scoring.metrics]))
         both = replace(both, scoring=replace(plan.scoring, metrics=metrics))
@@ -119,7 +137,8 @@ class Store:
     def keys(self) -> dict[str, str]:
         """Identity of a cell -> its key, of all that were begun.
 
-        As the index says, of which only what is new is read; cells that it does not name speak for themselves.
+        As the index says, of which only what is new is read; cells that it does not name speak for
+        themselves.
         """
         size = self.index_file.stat().st_size if self.index_file.exists() else 0
         if self._read == size:
@@ -146,7 +165,10 @@ class Store:
         known = self.keys()
         changed = {i: k for i, k in {**known, **keys}.items() if self._indexed.get(i) != k}
         if changed:
-            self._mark({known[i] for i, k in changed.items() if known.get(i, k) != k}, set(changed.values()))
+            self._mark(
+                {known[i] for i, k in changed.items() if known.get(i, k) != k},
+                set(changed.values()),
+            )
             append(self.index_file, [json.dumps({i: k}) for i, k in changed.items()])
 
     def _mark(self, old: set[str], new: set[str]) -> None:
@@ -168,9 +190,20 @@ class Store:
         stored = document(file)
         return stored.get("status", "failed"), stored.get("reason", f"{file} does not say why")
 
-    def give_reason(self, cell: Cell, status: Status, reason: str, trace: str = "", log: str = "") -> None:
-        """Store why a cell has no number: it is "failed" or "skipped". `log`: what its model printed."""
-        why = {"format": FORMAT, "identity": cell.identity, "status": status, "reason": reason, "trace": trace, "log": log}
+    def give_reason(
+        self, cell: Cell, status: Status, reason: str, trace: str = "", log: str = ""
+    ) -> None:
+        """Store why a cell has no number: it is "failed" or "skipped". `log`: what its model
+        printed.
+        """
+        why = {
+            "format": FORMAT,
+            "identity": cell.identity,
+            "status": status,
+            "reason": reason,
+            "trace": trace,
+            "log": log,
+        }
         content = as_json(why)
         file = self.reason_file(cell)
         if not file.exists() or file.read_text() != content:
@@ -219,13 +252,17 @@ class Store:
     def facts(self, kind: str) -> dict[str, dict[str, Any]]:
         """sha256 -> facts of all models, datasets or invocations ("models", ...), oldest first."""
         files = [p for p in (self.path / kind).glob("*.json") if not p.name.startswith(".")]
-        return {p.stem: document(p) for p in sorted(files, key=lambda p: (p.stat().st_mtime_ns, p.name))}
+        return {
+            p.stem: document(p) for p in sorted(files, key=lambda p: (p.stat().st_mtime_ns, p.name))
+        }
 
     # who computes what
 
     @contextmanager
     def claim(self, name: str) -> Iterator[bool]:
-        """Whether this process may compute what is called `name`; a dead one's claim ends with it."""
+        """Whether this process may compute what is called `name`; a dead one's claim ends with
+        it.
+        """
         with ExitStack() as stack:
             try:
                 stack.enter_context(self.alone(f"claim {name}", wait=False))
@@ -235,7 +272,9 @@ class Store:
             yield mine
 
     def alone(self, name: str, wait: bool = True) -> AbstractContextManager[None]:
-        """Holds a lock, which ends with its process. `wait` false: BlockingIOError where another process holds it."""
+        """Holds a lock, which ends with its process. `wait` false: BlockingIOError where another
+        process holds it.
+        """
         return locked(self.path / "locks", hashlib.sha256(name.encode()).hexdigest()[:32], wait)
 
 
@@ -249,7 +288,9 @@ def cells_of(path: Path) -> Iterable[Path]:
 
 
 def claimed(folder: Path) -> tuple[str, str, float]:
-    """What a finished cell says of itself: identity, key, when it was finished; ("", "", 0) where it is damaged."""
+    """What a finished cell says of itself: identity, key, when it was finished; ("", "", 0) where
+    it is damaged.
+    """
     try:
         says = read_json(folder, "cell.json")
         return str(says["identity"]), str(says["key"]), float(says["finished"])
@@ -266,11 +307,15 @@ def _scanned(path: Path, indexed: Collection[str]) -> dict[str, str]:
     folders = (f for f in cells_of(path) if f.name not in names and not (f / _OUTDATED).exists())
     cells = [(*claimed(f), f.name) for f in folders]
     cells = [cell for cell in cells if folder_name(cell[1]) == cell[3]]
-    return {identity: cell_key for identity, cell_key, _, _ in sorted(cells, key=lambda cell: cell[2])}
+    return {
+        identity: cell_key for identity, cell_key, _, _ in sorted(cells, key=lambda cell: cell[2])
+    }
 
 
 def _entries(line: bytes) -> list[tuple[str, str]]:
-    """(identity, key) of a line of the index; none of an empty line, or of one whose writer died."""
+    """(identity, key) of a line of the index; none of an empty line, or of one whose writer
+    died.
+    """
     try:
         entries = json.loads(line)
     except (ValueError, RecursionError):

@@ -1,7 +1,8 @@
 """Area under the ROC curve of records with weights, per label and as the macro mean.
 
-The AUROC is the probability that a random positive scores above a random negative, ties counting half (Mann-Whitney; Hanley and
-McNeil 1982, doi:10.1148/radiology.143.1.7063747). A label without both values is *undefined*, NaN: a 0.5 would be a number nobody measured.
+The AUROC is the probability that a random positive scores above a random negative, ties counting
+half (Mann-Whitney; Hanley and McNeil 1982, doi:10.1148/radiology.143.1.7063747). A label without
+both values is *undefined*, NaN: a 0.5 would be a number nobody measured.
 """
 
 from typing import Any, Literal
@@ -15,8 +16,9 @@ Floats = NDArray[np.float64]
 def auroc(target: ArrayLike, score: ArrayLike, weight: ArrayLike | None = None) -> float:
     """AUROC of one label in O(n log n); NaN if a class is absent or weighs nothing.
 
-    `target` (n,) holds 0 and 1, `score` (n,) is larger for likelier positives, `weight` (n,) is not negative (default: all 1).
-    Raises ValueError on other shapes, on other targets, on NaN scores and on weights that are negative or not finite.
+    `target` (n,) holds 0 and 1, `score` (n,) is larger for likelier positives, `weight` (n,) is not
+    negative (default: all 1). Raises ValueError on other shapes, on other targets, on NaN scores
+    and on weights that are negative or not finite.
 
     >>> auroc([0, 0, 1, 1], [0.1, 0.4, 0.4, 0.8])
     0.875
@@ -34,20 +36,27 @@ def auroc(target: ArrayLike, score: ArrayLike, weight: ArrayLike | None = None) 
 
 
 def per_label(target: ArrayLike, score: ArrayLike, weight: ArrayLike | None = None) -> Floats:
-    """AUROC (k,) of each column of `target` and `score`, both (n, k); `weight` (n,) is shared by the labels."""
+    """AUROC (k,) of each column of `target` and `score`, both (n, k); `weight` (n,) is shared by
+    the labels.
+    """
     target, score = np.asarray(target), np.asarray(score)
     if target.ndim != 2 or target.shape != score.shape:
-        raise ValueError(f"target {target.shape} and score {score.shape} must both be (record, label)")
+        raise ValueError(
+            f"target {target.shape} and score {score.shape} must both be (record, label)"
+        )
     return np.array([auroc(t, s, weight) for t, s in zip(target.T, score.T)], dtype=np.float64)
 
 
 def macro_auroc(
-    target: ArrayLike, score: ArrayLike, weight: ArrayLike | None = None, absent: Literal["undefined", "half"] = "undefined"
+    target: ArrayLike,
+    score: ArrayLike,
+    weight: ArrayLike | None = None,
+    absent: Literal["undefined", "half"] = "undefined",
 ) -> float:
     """Mean AUROC over the labels of (n, k) arrays; NaN if no label is defined.
 
-    `absent="undefined"` leaves undefined labels out of the mean; "half" counts them as 0.5, which only serves to reproduce the
-    reference benchmark.
+    `absent="undefined"` leaves undefined labels out of the mean; "half" counts them as 0.5, which
+    only serves to reproduce the reference benchmark.
     """
     if absent not in ("undefined", "half"):
         raise ValueError(f"absent={absent!r}; known: undefined, half")
@@ -59,11 +68,13 @@ def macro_auroc(
 
 
 def influence(target: ArrayLike, score: ArrayLike) -> Floats:
-    """Influence (n, k) of each record on the AUROC of each label, `target` and `score` both (n, k); NaN where a label is undefined.
+    """Influence (n, k) of each record on the AUROC of each label, `target` and `score` both (n, k);
+    NaN where a label is undefined.
 
-    Weights w of mean 1 move the AUROC by about mean(w * influence): for a positive n/positives (its placement - AUROC), where its placement
-    is the share of negatives below it, and for a negative the same with the share of positives above it (DeLong et al. 1988,
-    doi:10.2307/2531595). Each column sums to 0.
+    Weights w of mean 1 move the AUROC by about mean(w * influence): for a positive n/positives (its
+    placement - AUROC), where its placement is the share of negatives below it, and for a negative
+    the same with the share of positives above it (DeLong et al. 1988, doi:10.2307/2531595). Each
+    column sums to 0.
     """
     target, score = np.asarray(target), np.asarray(score)
     values = per_label(target, score)
@@ -72,7 +83,9 @@ def influence(target: ArrayLike, score: ArrayLike) -> Floats:
         positive = target[:, k] == 1
         for own, sign in ((positive, 1), (~positive, -1)):
             others, mine = np.sort(sign * score[~own, k]), sign * score[own, k]
-            won = (np.searchsorted(others, mine, "left") + np.searchsorted(others, mine, "right")) / 2
+            won = (
+                np.searchsorted(others, mine, "left") + np.searchsorted(others, mine, "right")
+            ) / 2
             influences[own, k] = len(target) / own.sum() * (won / len(others) - values[k])
     return influences
 
@@ -86,7 +99,9 @@ def checked(target: ArrayLike, score: ArrayLike) -> tuple[NDArray[np.bool_], NDA
     if not np.all(positive | (target == 0)):
         raise ValueError("a target holds values other than 0 and 1")
     if np.isnan(score).any():
-        raise ValueError(f"{int(np.isnan(score).sum())} of {len(score)} scores are NaN; a rank needs a number")
+        raise ValueError(
+            f"{int(np.isnan(score).sum())} of {len(score)} scores are NaN; a rank needs a number"
+        )
     return positive, score
 
 

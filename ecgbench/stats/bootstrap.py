@@ -1,11 +1,13 @@
 """Bootstrap over patients: weights of the records, replicates of the AUROC, percentile intervals.
 
-Two ways to weigh patients. `bayesian` gives each an Exponential(1) weight (Rubin 1981, doi:10.1214/aos/1176345338): no weight is 0, so no
-class is ever lost. `multinomial` draws patients with replacement (Efron 1979), as the LAEF paper does: a rare class can be lost.
+Two ways to weigh patients. `bayesian` gives each an Exponential(1) weight (Rubin 1981,
+doi:10.1214/aos/1176345338): no weight is 0, so no class is ever lost. `multinomial` draws patients
+with replacement (Efron 1979), as the LAEF paper does: a rare class can be lost.
 
-Speed. One label's replicates need, for each draw, the weight of the larger class that lies below each score of the smaller class. Which
-record lies where is the same in all draws, so the records are sorted once per label into a sparse matrix of 1 and 0.5 (a tie) that sums
-many draws at a time: O(n) per label and draw, without the matrix of pairwise comparisons.
+Speed. One label's replicates need, for each draw, the weight of the larger class that lies below
+each score of the smaller class. Which record lies where is the same in all draws, so the records
+are sorted once per label into a sparse matrix of 1 and 0.5 (a tie) that sums many draws at a time:
+O(n) per label and draw, without the matrix of pairwise comparisons.
 """
 
 from collections.abc import Callable, Iterator
@@ -20,20 +22,27 @@ from ecgbench.stats.auroc import checked
 Floats = NDArray[np.float64]
 
 DRAWS_AT_A_TIME = 128
-"""Draws summed together: their weights of 2,198 records (1-2 MB) stay in the processor's second cache; 20 MB at 20,000 records."""
+"""Draws summed together: their weights of 2,198 records (1-2 MB) stay in the processor's second
+cache; 20 MB at 20,000 records.
+"""
 
 EXACT_FLOAT32 = 2**23
 """Below this, sums of integers and of halves are exact in float32, in any order."""
 
 
 def patient_weights(
-    patients: ArrayLike, draws: int, rng: np.random.Generator, kind: Literal["bayesian", "multinomial"]
+    patients: ArrayLike,
+    draws: int,
+    rng: np.random.Generator,
+    kind: Literal["bayesian", "multinomial"],
 ) -> NDArray[np.float32] | NDArray[np.int32]:
     """Weights (draws, n) of n records; the records of a patient share one weight.
 
-    `bayesian` weights are drawn in float64 (float32 would draw an exact 0 once in 10 million) and rounded to float32 for the store: what is
-    stored is the weight. `multinomial` counts are int32, which shows `auroc_replicates` that its sums can be exact. Patients are taken in
-    sorted order and draws filled one after the other: neither the order of the records nor a larger `draws` changes a draw.
+    `bayesian` weights are drawn in float64 (float32 would draw an exact 0 once in 10 million) and
+    rounded to float32 for the store: what is stored is the weight. `multinomial` counts are int32,
+    which shows `auroc_replicates` that its sums can be exact. Patients are taken in sorted order
+    and draws filled one after the other: neither the order of the records nor a larger `draws`
+    changes a draw.
     """
     names, patient_of_record = np.unique(np.asarray(patients), return_inverse=True)
     if not len(names):
@@ -41,29 +50,39 @@ def patient_weights(
     if kind not in ("bayesian", "multinomial"):
         raise ValueError(f"bootstrap {kind!r}; known: bayesian, multinomial")
     draw = _exponential if kind == "bayesian" else _counts
-    weights: NDArray[Any] = np.empty((draws, len(patient_of_record)), np.float32 if kind == "bayesian" else np.int32)
+    weights: NDArray[Any] = np.empty(
+        (draws, len(patient_of_record)), np.float32 if kind == "bayesian" else np.int32
+    )
     for block in _blocks(draws):
         weights[block] = draw(rng, block.stop - block.start, len(names))[:, patient_of_record]
     return weights
 
 
 def auroc_replicates(target: ArrayLike, score: ArrayLike, weights: ArrayLike) -> Floats:
-    """AUROC (draws,) of one label, `target` and `score` (n,), under each row of `weights` (draws, n); NaN where a class has no weight.
+    """AUROC (draws,) of one label, `target` and `score` (n,), under each row of `weights` (draws,
+    n); NaN where a class has no weight.
 
-    Equals `auroc(target, score, row)` to 1e-9; weights are finite and not negative. Raises ValueError as `auroc` does.
+    Equals `auroc(target, score, row)` to 1e-9; weights are finite and not negative. Raises
+    ValueError as `auroc` does.
     """
     positive, score = checked(target, score)
-    return _replicates(positive[:, None], score[:, None], _checked_weights(weights, len(positive)))[:, 0]
+    return _replicates(positive[:, None], score[:, None], _checked_weights(weights, len(positive)))[
+        :, 0
+    ]
 
 
 def label_replicates(target: ArrayLike, score: ArrayLike, weights: ArrayLike) -> Floats:
-    """AUROC (draws, k) per label, `target` and `score` (n, k), under each row of `weights` (draws, n).
+    """AUROC (draws, k) per label, `target` and `score` (n, k), under each row of `weights` (draws,
+    n).
 
     NaN where a draw lost a class, and in the columns of labels that are undefined on the full data.
     """
     target, score = np.asarray(target), np.asarray(score)
     if target.ndim != 2 or target.shape != score.shape or not target.shape[1]:
-        raise ValueError(f"target {target.shape} and score {score.shape} must both be (record, label), with a label")
+        raise ValueError(
+            f"target {target.shape} and score {score.shape} must both be (record, label), with a "
+            f"label"
+        )
     weights = _checked_weights(weights, len(target))
     positive = np.stack([checked(t, s)[0] for t, s in zip(target.T, score.T)], axis=1)
     defined = positive.any(axis=0) & ~positive.all(axis=0)
@@ -72,11 +91,15 @@ def label_replicates(target: ArrayLike, score: ArrayLike, weights: ArrayLike) ->
     return labels
 
 
-def macro_replicates(labels: Floats, defined: NDArray[np.bool_]) -> tuple[Floats, NDArray[np.int64]]:
-    """From replicates (draw, label) to (draw,) their mean over labels, and (draw,) how many labels the draw lost.
+def macro_replicates(
+    labels: Floats, defined: NDArray[np.bool_]
+) -> tuple[Floats, NDArray[np.int64]]:
+    """From replicates (draw, label) to (draw,) their mean over labels, and (draw,) how many labels
+    the draw lost.
 
-    `defined` (label,): which labels have a value on the full data; the others are left out everywhere. A label that a draw loses (NaN) is
-    left out of that draw's mean and counted; a mean of nothing is NaN.
+    `defined` (label,): which labels have a value on the full data; the others are left out
+    everywhere. A label that a draw loses (NaN) is left out of that draw's mean and counted; a mean
+    of nothing is NaN.
     """
     counted = np.isfinite(labels) & defined
     n_counted = counted.sum(axis=1)
@@ -85,14 +108,22 @@ def macro_replicates(labels: Floats, defined: NDArray[np.bool_]) -> tuple[Floats
     return macro, defined.sum() - n_counted
 
 
-def resampled(value: Callable[[Any, Any], ArrayLike], target: NDArray[Any], score: NDArray[Any], counts: NDArray[Any]) -> Floats:
-    """Values (draw, label) of a statistic of the records of each draw; `counts` (draw, n): how often each record is among them."""
+def resampled(
+    value: Callable[[Any, Any], ArrayLike],
+    target: NDArray[Any],
+    score: NDArray[Any],
+    counts: NDArray[Any],
+) -> Floats:
+    """Values (draw, label) of a statistic of the records of each draw; `counts` (draw, n): how
+    often each record is among them.
+    """
     rows = [np.repeat(np.arange(len(target)), times) for times in counts]
     return np.stack([np.asarray(value(target[drawn], score[drawn]), np.float64) for drawn in rows])
 
 
 def percentile_interval(replicates: ArrayLike, level: float = 0.95) -> tuple[float, float]:
-    """Low and high quantile that hold `level` of the replicates between them; NaN draws are left out, (NaN, NaN) if none is left.
+    """Low and high quantile that hold `level` of the replicates between them; NaN draws are left
+    out, (NaN, NaN) if none is left.
 
     >>> percentile_interval(range(1001), level=0.5)
     (250.0, 750.0)
@@ -106,11 +137,13 @@ def percentile_interval(replicates: ArrayLike, level: float = 0.95) -> tuple[flo
 
 
 class _Sorted(NamedTuple):
-    """One label's records, sorted once: `sums @ weights` (2 levels + 1, draws) holds all that a draw needs.
+    """One label's records, sorted once: `sums @ weights` (2 levels + 1, draws) holds all that a
+    draw needs.
 
-    The levels are the u distinct scores of the smaller class. Rows 0..u sum the larger class, so that the cumulated row l is the weight
-    that a record at level l wins against (a tie is half in row l and half in l + 1) and the cumulated row u is the whole class;
-    the last u rows sum the smaller class at each level.
+    The levels are the u distinct scores of the smaller class. Rows 0..u sum the larger class, so
+    that the cumulated row l is the weight that a record at level l wins against (a tie is half in
+    row l and half in l + 1) and the cumulated row u is the whole class; the last u rows sum the
+    smaller class at each level.
     """
 
     sums: sp.csr_array
@@ -131,12 +164,19 @@ def _sort(positive: NDArray[np.bool_], score: NDArray[Any], dtype: type) -> _Sor
     record = np.concatenate([many, many, np.flatnonzero(few)])
     share = np.concatenate([np.full(2 * len(many), 0.5), np.ones(few.sum())])
     # Without a tie both halves fall into one cell, where the conversion adds them.
-    return _Sorted(sp.csr_array((share.astype(dtype), (row, record)), shape=(2 * u + 1, len(rank))), u)
+    return _Sorted(
+        sp.csr_array((share.astype(dtype), (row, record)), shape=(2 * u + 1, len(rank))), u
+    )
 
 
 def _replicates(positive: NDArray[np.bool_], score: NDArray[Any], weights: NDArray[Any]) -> Floats:
-    """AUROC (draws, k) of columns that may be undefined; the sums are exact for counts, else in float64."""
-    exact = weights.dtype.kind in "iub" and weights.sum(axis=1, dtype=np.int64).max(initial=0) < EXACT_FLOAT32
+    """AUROC (draws, k) of columns that may be undefined; the sums are exact for counts, else in
+    float64.
+    """
+    exact = (
+        weights.dtype.kind in "iub"
+        and weights.sum(axis=1, dtype=np.int64).max(initial=0) < EXACT_FLOAT32
+    )
     dtype = np.float32 if exact else np.float64
     labels = [_sort(positive[:, k], score[:, k], dtype) for k in range(positive.shape[1])]
     values = np.empty((len(weights), len(labels)))

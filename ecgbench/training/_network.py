@@ -10,7 +10,9 @@ from ecgbench.training import heads
 from ecgbench.training.feed import Batch
 
 SLOWER = {"early": 0.01, "late": 0.1, "head": 1.0}
-"""Rate of each group as a share of the head's (reference benchmark: discriminative factor 0.1, once and twice)."""
+"""Rate of each group as a share of the head's (reference benchmark: discriminative factor 0.1, once
+and twice).
+"""
 
 
 class Tuning(nn.Module):
@@ -30,9 +32,11 @@ class Tuning(nn.Module):
 
 
 def freeze_unused(module: Tuning, probe: Batch) -> list[str]:
-    """Freeze what a forward pass with all leads does not use; the names in the encoder of all that is frozen.
+    """Freeze what a forward pass with all leads does not use; the names in the encoder of all that
+    is frozen.
 
-    In evaluation mode: what chance leaves out of a pass of training (LayerDrop) is used all the same.
+    In evaluation mode: what chance leaves out of a pass of training (LayerDrop) is used all the
+    same.
     """
     device = next(module.parameters()).device
     module.eval()
@@ -45,12 +49,19 @@ def freeze_unused(module: Tuning, probe: Batch) -> list[str]:
 
 
 def groups(module: Tuning, card: ModelCard) -> dict[str, dict[str, nn.Parameter]]:
-    """early, late and head -> name -> trainable parameter, by the prefixes of the card; a group without parameters is left out.
+    """early, late and head -> name -> trainable parameter, by the prefixes of the card; a group
+    without parameters is left out.
 
-    GateError where a trainable parameter is in none or in two of them, or nothing of a group is trainable.
+    GateError where a trainable parameter is in none or in two of them, or nothing of a group is
+    trainable.
     """
-    prefixes = {g: tuple(f"encoder.{p}" for p in card.groups.get(g, ())) for g in ("early", "late")} | {"head": ("head.",)}
-    every = {g: {n: p for n, p in module.named_parameters() if n.startswith(start)} for g, start in prefixes.items()}
+    prefixes = {
+        g: tuple(f"encoder.{p}" for p in card.groups.get(g, ())) for g in ("early", "late")
+    } | {"head": ("head.",)}
+    every = {
+        g: {n: p for n, p in module.named_parameters() if n.startswith(start)}
+        for g, start in prefixes.items()
+    }
     groups = {g: {n: p for n, p in named.items() if p.requires_grad} for g, named in every.items()}
     gates.each_in_one_group(module, [named.values() for named in groups.values()])
     for group, named in every.items():
@@ -58,10 +69,21 @@ def groups(module: Tuning, card: ModelCard) -> dict[str, dict[str, nn.Parameter]
     return {g: named for g, named in groups.items() if named}
 
 
-def optimiser(module: Tuning, groups: dict[str, dict[str, nn.Parameter]], training: Training) -> torch.optim.AdamW:
-    """AdamW with one group per entry of `found`, weight decay on all of them; GateError where it misses a parameter."""
+def optimiser(
+    module: Tuning, groups: dict[str, dict[str, nn.Parameter]], training: Training
+) -> torch.optim.AdamW:
+    """AdamW with one group per entry of `found`, weight decay on all of them; GateError where it
+    misses a parameter.
+    """
     optimiser = torch.optim.AdamW(
-        [{"params": list(p.values()), "lr": training.lr * (SLOWER[g] if training.lr_groups else 1), "name": g} for g, p in groups.items()],
+        [
+            {
+                "params": list(p.values()),
+                "lr": training.lr * (SLOWER[g] if training.lr_groups else 1),
+                "name": g,
+            }
+            for g, p in groups.items()
+        ],
         weight_decay=training.weight_decay,
     )
     gates.each_in_one_group(module, [group["params"] for group in optimiser.param_groups])
@@ -70,4 +92,8 @@ def optimiser(module: Tuning, groups: dict[str, dict[str, nn.Parameter]], traini
 
 def moved(module: Tuning, optimiser: torch.optim.Optimizer) -> list[str]:
     """Names of the parameters that a gradient other than zero has reached."""
-    return [n for n, p in module.named_parameters() if p in optimiser.state and bool(optimiser.state[p]["exp_avg"].any())]
+    return [
+        n
+        for n, p in module.named_parameters()
+        if p in optimiser.state and bool(optimiser.state[p]["exp_avg"].any())
+    ]

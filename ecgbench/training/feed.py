@@ -1,4 +1,6 @@
-"""What fine-tuning feeds: one random window of each training record per epoch, under the leads drawn for it, a batch ahead."""
+"""What fine-tuning feeds: one random window of each training record per epoch, under the leads
+drawn for it, a batch ahead.
+"""
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -67,7 +69,10 @@ class Feed:
 
     def __call__(self, epoch: int) -> Iterator[Batch]:
         """The batches of an epoch, each made while the one before it is computed."""
-        return ahead(self._batch(rows, epoch) for rows in steps(len(self.learn.records), self.training.batch, self.seed, epoch))
+        return ahead(
+            self._batch(rows, epoch)
+            for rows in steps(len(self.learn.records), self.training.batch, self.seed, epoch)
+        )
 
     @property
     def per_epoch(self) -> int:
@@ -77,9 +82,13 @@ class Feed:
         return records // batch * batch
 
     def probe(self) -> Batch:
-        """The first window of the first record with all leads, to see which parameters a forward pass uses."""
+        """The first window of the first record with all leads, to see which parameters a forward
+        pass uses.
+        """
         contract = self.fed.contract
-        signal, measured = adapt(self.learn.view(self.learn.records[0]), ALL.mask, contract, self.fed.policy)
+        signal, measured = adapt(
+            self.learn.view(self.learn.records[0]), ALL.mask, contract, self.fed.policy
+        )
         target = torch.from_numpy(self.learn.target[:1].astype(np.float32))
         window = cut(signal, measured, contract, np.zeros(1, int))
         return Batch(torch.from_numpy(window), torch.from_numpy(measured[None]), target, 1)
@@ -97,10 +106,17 @@ class Feed:
         """A window anywhere in the record, each start equally likely."""
         contract = self.fed.contract
         leads = shown(contract, self.training, "train leads", self.seed, epoch, record)
-        signal, measured = adapt(self.learn.view(record), bits_to_mask(np.array(leads)), contract, self.fed.policy)
+        signal, measured = adapt(
+            self.learn.view(record), bits_to_mask(np.array(leads)), contract, self.fed.policy
+        )
         if not contract.windows(signal.shape[1]):
-            raise BadSetting(f"record {record} has {signal.shape[1]} samples, a window {contract.samples}; leave it out of training")
-        start = rng("crop", self.seed, epoch, record).integers(max(1, signal.shape[1] - contract.samples + 1), size=1)
+            raise BadSetting(
+                f"record {record} has {signal.shape[1]} samples, a window {contract.samples}; "
+                f"leave it out of training"
+            )
+        start = rng("crop", self.seed, epoch, record).integers(
+            max(1, signal.shape[1] - contract.samples + 1), size=1
+        )
         return cut(signal, measured, contract, start)[0], measured
 
 

@@ -1,11 +1,13 @@
-"""Protocol `finetune`: the whole network is trained, early layers slower than late ones and both slower than the head.
+"""Protocol `finetune`: the whole network is trained, early layers slower than late ones and both
+slower than the head.
 
-Source: the reference benchmark (AdamW, rates lr, lr/10 and lr/100, constant, no clipping, one random window per record and
-epoch, best epoch by record-level validation macro AUROC). Every group must be trained, or the fit stops: in the reference
-benchmark one model's encoder was left out of the optimiser by a misspelt prefix, and nothing said so.
+Source: the reference benchmark (AdamW, rates lr, lr/10 and lr/100, constant, no clipping, one
+random window per record and epoch, best epoch by record-level validation macro AUROC). Every group
+must be trained, or the fit stops: in the reference benchmark one model's encoder was left out of
+the optimiser by a misspelt prefix, and nothing said so.
 
-Batch normalisation, where a network has it, sees the records of one forward pass: with smaller passes or several processes
-its statistics are of fewer records, everything else is the same.
+Batch normalisation, where a network has it, sees the records of one forward pass: with smaller
+passes or several processes its statistics are of fewer records, everything else is the same.
 """
 
 import hashlib
@@ -48,7 +50,9 @@ class Tuned:
     """Epoch of the best validation score, the last one where none is defined."""
     log: list[Epoch]
     groups: dict[str, dict[str, Any]]
-    """Per group: its rate `lr`, the number of `parameters` trained, their sha256 `before` and `after`."""
+    """Per group: its rate `lr`, the number of `parameters` trained, their sha256 `before` and
+    `after`.
+    """
     frozen: list[str]
     """Parameters of the network that a forward pass with all leads does not use."""
     micro_batch: int
@@ -57,17 +61,29 @@ class Tuned:
     seconds: list[float]
     """Wall time of each epoch, validation included."""
     notes: list[str]
-    """What went otherwise than asked for: smaller passes for want of memory, a checkpoint that was not used."""
+    """What went otherwise than asked for: smaller passes for want of memory, a checkpoint that was
+    not used.
+    """
 
 
-def fit(network: nn.Module, fed: Feeding, training: Training, seed: int, data: tuple[Examples, Examples], place: Place) -> Tuned:
+def fit(
+    network: nn.Module,
+    fed: Feeding,
+    training: Training,
+    seed: int,
+    data: tuple[Examples, Examples],
+    place: Place,
+) -> Tuned:
     """Fine-tune `network` (it is used up) on the first of `data`, choose the epoch on the second.
 
-    Goes on from `place.checkpoint` where it is one of this very training, with the numbers of an uninterrupted one. Under
-    torchrun every process calls this alike and returns the same. GateError where it would not be a fine-tuning.
+    Goes on from `place.checkpoint` where it is one of this very training, with the numbers of an
+    uninterrupted one. Under torchrun every process calls this alike and returns the same. GateError
+    where it would not be a fine-tuning.
     """
     if not (data[0].records and data[1].records):
-        raise BadSetting("fine-tuning needs training and validation records; give more of them (--limit)")
+        raise BadSetting(
+            "fine-tuning needs training and validation records; give more of them (--limit)"
+        )
     fabric = device.open_fabric(place.device, training.precision)
     with device.repeatable(fabric.device):
         return _Work(network, _Task(fed, training, seed, data, place), fabric)()
@@ -83,13 +99,23 @@ class _Task:
 
     def identity(self, state: dict[str, Tensor]) -> str:
         """Of everything that a checkpoint rests on."""
-        splits = [[d.records, [int(w) for w in d.windows], hashlib.sha256(d.target.tobytes()).hexdigest()] for d in self.data]
-        return key({
-            "features": FEATURES, "fits": FITS, "training": self.training.facts(), "seed": self.seed, "splits": splits,
-            "weights": fingerprint(state),
-            "contract": facts(self.fed.contract), "policy": self.fed.policy.name,
-            **{word: facts(self.fed.card)[word] for word in ("groups", "fixed")},
-        })  # fmt: skip
+        splits = [
+            [d.records, [int(w) for w in d.windows], hashlib.sha256(d.target.tobytes()).hexdigest()]
+            for d in self.data
+        ]
+        return key(
+            {
+                "features": FEATURES,
+                "fits": FITS,
+                "training": self.training.facts(),
+                "seed": self.seed,
+                "splits": splits,
+                "weights": fingerprint(state),
+                "contract": facts(self.fed.contract),
+                "policy": self.fed.policy.name,
+                **{word: facts(self.fed.card)[word] for word in ("groups", "fixed")},
+            }
+        )
 
 
 class _Work:
@@ -98,24 +124,38 @@ class _Work:
     def __init__(self, network: nn.Module, task: _Task, fabric: Any) -> None:
         self.task, self.fabric, self.name = task, fabric, task.fed.card.title
         learn, check = task.data
-        self.module = _network.Tuning(network, task.fed.card, learn.target.shape[1], task.seed).to(fabric.device)
+        self.module = _network.Tuning(network, task.fed.card, learn.target.shape[1], task.seed).to(
+            fabric.device
+        )
         self.identity = task.identity(self.module.state_dict())
         self.feed = Feed(
-            fed=task.fed, training=task.training, seed=task.seed, learn=learn, rank=fabric.global_rank, world=fabric.world_size
+            fed=task.fed,
+            training=task.training,
+            seed=task.seed,
+            learn=learn,
+            rank=fabric.global_rank,
+            world=fabric.world_size,
         )
         self.frozen = _network.freeze_unused(self.module, self.feed.probe())
         self.groups = _network.groups(self.module, task.fed.card)
         self.before = {g: fingerprint(parameters) for g, parameters in self.groups.items()}
         self.optimiser = _network.optimiser(self.module, self.groups, task.training)
-        self.masks = [shown(task.fed.contract, task.training, "validation leads", r) for r in check.records]
+        self.masks = [
+            shown(task.fed.contract, task.training, "validation leads", r) for r in check.records
+        ]
 
     def __call__(self) -> Tuned:
         progress = self._resume()
         model = self.fabric.setup(self.module)
         stepper = Stepper(
-            fabric=self.fabric, model=model, module=self.module, optimiser=self.optimiser, micro=progress.micro,
-            advance=self.task.place.advance, notes=progress.notes,
-        )  # fmt: skip
+            fabric=self.fabric,
+            model=model,
+            module=self.module,
+            optimiser=self.optimiser,
+            micro=progress.micro,
+            advance=self.task.place.advance,
+            notes=progress.notes,
+        )
 
         def learn(epoch: int) -> float:
             return self._learn(stepper, epoch)
@@ -125,9 +165,14 @@ class _Work:
             progress.micro = stepper.micro
             progress.seconds.append(round(time.monotonic() - started, 3))
             if improved:
-                progress.best, progress.moved = checkpoint.kept(self.module), _network.moved(self.module, self.optimiser)
+                progress.best, progress.moved = (
+                    checkpoint.kept(self.module),
+                    _network.moved(self.module, self.optimiser),
+                )
             if self.fabric.is_global_zero:
-                checkpoint.write(self.task.place.checkpoint, self.identity, progress, self.module, self.optimiser)
+                checkpoint.write(
+                    self.task.place.checkpoint, self.identity, progress, self.module, self.optimiser
+                )
             started = time.monotonic()
         return self._result(progress)
 
@@ -163,18 +208,32 @@ class _Work:
         return sum(losses) / len(losses)
 
     def _validate(self) -> float:
-        """Record-level macro AUROC, as the evaluation computes it; each process takes its share of the records."""
+        """Record-level macro AUROC, as the evaluation computes it; each process takes its share of
+        the records.
+        """
         check, fed, advance = self.task.data[1], self.task.fed, self.task.place.advance
         encoder = Encoder(Placed(self.module.encoder, self.fabric.device), fed.contract, fed.policy)
-        weight, bias = (p.detach().cpu().numpy() for p in (self.module.head.weight, self.module.head.bias))
+        weight, bias = (
+            p.detach().cpu().numpy() for p in (self.module.head.weight, self.module.head.bias)
+        )
         probability = np.zeros(check.target.shape, np.float64)
         mine = range(self.fabric.global_rank, len(check.records), self.fabric.world_size)
         for i in mine:
-            features = encoder(check.view(check.records[i]), {self.masks[i]: np.arange(check.windows[i])})[self.masks[i]]
-            probability[i] = probabilities(features, np.zeros(len(features), np.int64), weight, bias)[0]
+            features = encoder(
+                check.view(check.records[i]), {self.masks[i]: np.arange(check.windows[i])}
+            )[self.masks[i]]
+            probability[i] = probabilities(
+                features, np.zeros(len(features), np.int64), weight, bias
+            )[0]
             advance(1)
         if self.fabric.world_size > 1:
-            probability = self.fabric.all_reduce(torch.from_numpy(probability).to(self.fabric.device), reduce_op="sum").cpu().numpy()
+            probability = (
+                self.fabric.all_reduce(
+                    torch.from_numpy(probability).to(self.fabric.device), reduce_op="sum"
+                )
+                .cpu()
+                .numpy()
+            )
             advance(len(check.records) - len(mine))
         return macro_auroc(check.target, probability)
 
@@ -184,13 +243,32 @@ class _Work:
         groups = {}
         for group, parameters in self.groups.items():
             after = fingerprint(parameters)
-            gates.changed(self.name, group, (self.before[group], after), any(n in progress.moved for n in parameters))
+            gates.changed(
+                self.name,
+                group,
+                (self.before[group], after),
+                any(n in progress.moved for n in parameters),
+            )
             count = sum(p.numel() for p in parameters.values())
-            groups[group] = {"lr": rates[group], "parameters": count, "before": self.before[group], "after": after}
+            groups[group] = {
+                "lr": rates[group],
+                "parameters": count,
+                "before": self.before[group],
+                "after": after,
+            }
         parts: list[dict[str, Tensor]] = [
-            {k.removeprefix(start): v for k, v in progress.best.items() if k.startswith(start)} for start in ("encoder.", "head.")
+            {k.removeprefix(start): v for k, v in progress.best.items() if k.startswith(start)}
+            for start in ("encoder.", "head.")
         ]
         return Tuned(
-            encoder=parts[0], head=parts[1], best=best_of(progress.log), log=progress.log, groups=groups, frozen=self.frozen,
-            micro_batch=progress.micro, devices=self.fabric.world_size, seconds=progress.seconds, notes=progress.notes,
-        )  # fmt: skip
+            encoder=parts[0],
+            head=parts[1],
+            best=best_of(progress.log),
+            log=progress.log,
+            groups=groups,
+            frozen=self.frozen,
+            micro_batch=progress.micro,
+            devices=self.fabric.world_size,
+            seconds=progress.seconds,
+            notes=progress.notes,
+        )

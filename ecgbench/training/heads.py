@@ -9,7 +9,9 @@ from ecgbench.seeds import seed_of
 
 
 def linear(dim: int, labels: int, seed: int) -> nn.Linear:
-    """One Linear on the pooled feature; weights and bias uniform in +-1/sqrt(dim), drawn from the training seed."""
+    """One Linear on the pooled feature; weights and bias uniform in +-1/sqrt(dim), drawn from the
+    training seed.
+    """
     head = nn.Linear(dim, labels)
     generator = torch.Generator().manual_seed(seed_of("head", seed) % 2**63)
     bound = 1 / math.sqrt(dim)

@@ -1,4 +1,6 @@
-"""Protocol `linear`: one Linear on features of a frozen encoder, trained on one window per record and epoch."""
+"""Protocol `linear`: one Linear on features of a frozen encoder, trained on one window per record
+and epoch.
+"""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -28,18 +30,27 @@ class Split:
     target: np.ndarray
     """(record, label) int8."""
     chosen: Callable[[int], np.ndarray] | None = None
-    """Epoch -> (record,) rows of `features` that training sees, where leads are drawn anew in each epoch; else `one_window_each`."""
+    """Epoch -> (record,) rows of `features` that training sees, where leads are drawn anew in each
+    epoch; else `one_window_each`.
+    """
 
 
 def fit(training: Training, seed: int, learn: Split, check: Split) -> Trained:
     """Train the head on `learn`, choose the epoch on `check` (record-level macro AUROC)."""
     head = heads.linear(learn.features.shape[1], learn.target.shape[1], seed)
-    optimiser = torch.optim.AdamW(head.parameters(), lr=training.lr, weight_decay=training.weight_decay)
+    optimiser = torch.optim.AdamW(
+        head.parameters(), lr=training.lr, weight_decay=training.weight_decay
+    )
     gates.each_in_one_group(head, [group["params"] for group in optimiser.param_groups])
-    features, target = torch.from_numpy(learn.features), torch.from_numpy(learn.target.astype(np.float32))
+    features, target = (
+        torch.from_numpy(learn.features),
+        torch.from_numpy(learn.target.astype(np.float32)),
+    )
 
     def batches(epoch: int) -> Iterator[tuple[Tensor, Tensor]]:
-        chosen = torch.from_numpy(learn.chosen(epoch) if learn.chosen else one_window_each(learn, seed, epoch))
+        chosen = torch.from_numpy(
+            learn.chosen(epoch) if learn.chosen else one_window_each(learn, seed, epoch)
+        )
         for rows in steps(len(target), training.batch, seed, epoch):
             yield features[chosen[rows]], target[rows]
 
@@ -51,8 +62,13 @@ def fit(training: Training, seed: int, learn: Split, check: Split) -> Trained:
 
 
 def one_window_each(split: Split, seed: int, epoch: int) -> np.ndarray:
-    """(record,) rows of `split.features`: one window per record, drawn from (seed, epoch, record)."""
+    """(record,) rows of `split.features`: one window per record, drawn from (seed, epoch,
+    record).
+    """
     starts = np.flatnonzero(np.diff(split.owner, prepend=-1))
     counts = np.diff(starts, append=len(split.owner))
-    drawn = [int(rng("window", seed, epoch, r).integers(c)) for r, c in zip(split.records, counts, strict=True)]
+    drawn = [
+        int(rng("window", seed, epoch, r).integers(c))
+        for r, c in zip(split.records, counts, strict=True)
+    ]
     return np.asarray(starts + np.array(drawn))

@@ -1,7 +1,8 @@
-"""The training loop: epochs, loss, best checkpoint by validation macro AUROC. One page, for every protocol.
+"""The training loop: epochs, loss, best checkpoint by validation macro AUROC. One page, for every
+protocol.
 
-Source: the reference benchmark's optimisation (AdamW, constant rate, BCE with logits averaged over records and labels, best
-epoch by record-level validation macro AUROC).
+Source: the reference benchmark's optimisation (AdamW, constant rate, BCE with logits averaged over
+records and labels, best epoch by record-level validation macro AUROC).
 """
 
 import math
@@ -38,7 +39,13 @@ class Trained:
     log: list[Epoch]
 
 
-def train(module: nn.Module, optimiser: torch.optim.Optimizer, batches: Batches, validate: Callable[[], float], epochs: int) -> Trained:
+def train(
+    module: nn.Module,
+    optimiser: torch.optim.Optimizer,
+    batches: Batches,
+    validate: Callable[[], float],
+    epochs: int,
+) -> Trained:
     """Train `module` for `epochs`; its parameters end at the best epoch (the first of equals)."""
     criterion = nn.BCEWithLogitsLoss()
     state: dict[str, Tensor] = {}
@@ -63,8 +70,11 @@ def train(module: nn.Module, optimiser: torch.optim.Optimizer, batches: Batches,
     return Trained(state, best_of(log), log)
 
 
-def rounds(log: list[Epoch], epochs: int, learn: Callable[[int], float], validate: Callable[[], float]) -> Iterator[bool]:
-    """Train and validate the epochs that `log` lacks and enter them; says after each whether it is the best so far.
+def rounds(
+    log: list[Epoch], epochs: int, learn: Callable[[int], float], validate: Callable[[], float]
+) -> Iterator[bool]:
+    """Train and validate the epochs that `log` lacks and enter them; says after each whether it is
+    the best so far.
 
     `learn` trains one epoch and returns its mean loss.
     """
@@ -85,7 +95,9 @@ def best_of(log: list[Epoch]) -> int:
 
 
 def steps(records: int, batch: int, seed: int, epoch: int) -> Iterator[np.ndarray]:
-    """Rows of the shuffled batches; the last incomplete one is dropped unless it is the only one."""
+    """Rows of the shuffled batches; the last incomplete one is dropped unless it is the only
+    one.
+    """
     order = rng("order", seed, epoch).permutation(records)
     batch = min(batch, records)
     for start in range(0, records - batch + 1, batch):

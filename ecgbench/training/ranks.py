@@ -1,7 +1,9 @@
-"""Several processes of torchrun: the first computes the study and calls the others to every fine-tuning.
+"""Several processes of torchrun: the first computes the study and calls the others to every
+fine-tuning.
 
-`torchrun --nproc-per-node 4 -m ecgbench run --protocol finetune ...` starts the same command four times; each takes its part of
-every training step (`finetune.fit`), the rest of the work is the first one's.
+`torchrun --nproc-per-node 4 -m ecgbench run --protocol finetune ...` starts the same command four
+times; each takes its part of every training step (`finetune.fit`), the rest of the work is the
+first one's.
 """
 
 import json
@@ -31,12 +33,16 @@ def local() -> int:
 
 
 def join() -> None:
-    """Make the group, where there is none yet; its processes wait for each other as long as work in one of them may take."""
+    """Make the group, where there is none yet; its processes wait for each other as long as work in
+    one of them may take.
+    """
     import torch
     import torch.distributed as group
 
     if world() > 1 and not group.is_initialized():
-        group.init_process_group("cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo", timeout=PATIENCE)
+        group.init_process_group(
+            "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo", timeout=PATIENCE
+        )
 
 
 def wait() -> None:
@@ -63,7 +69,9 @@ def hear() -> dict[str, Any] | None:
 
 @contextmanager
 def together() -> Iterator[None]:
-    """Around all that a process does: the first tells the others when it is done; after an error torchrun ends them."""
+    """Around all that a process does: the first tells the others when it is done; after an error
+    torchrun ends them.
+    """
     if world() == 1:
         yield
         return

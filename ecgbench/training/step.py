@@ -1,4 +1,6 @@
-"""One optimiser step: the gradient of the whole batch, however many forward passes and processes it takes."""
+"""One optimiser step: the gradient of the whole batch, however many forward passes and processes it
+takes.
+"""
 
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
@@ -20,9 +22,10 @@ if TYPE_CHECKING:
 class Stepper:
     """Gradients in pieces of `micro` records, halved where memory does not suffice.
 
-    A piece weighs as many records as it holds, so that without batch normalisation the step is that of the whole batch.
-    Processes add their gradients once per step, not inside the backward pass: one that repeats its share in smaller pieces
-    keeps no other waiting in a collective that it left.
+    A piece weighs as many records as it holds, so that without batch normalisation the step is that
+    of the whole batch. Processes add their gradients once per step, not inside the backward pass:
+    one that repeats its share in smaller pieces keeps no other waiting in a collective that it
+    left.
     """
 
     fabric: "Fabric"
@@ -36,7 +39,9 @@ class Stepper:
     notes: list[str] = field(default_factory=list)
 
     def step(self, batch: Batch) -> float:
-        """Make one step and return the loss of the whole batch; no step where the loss is not finite."""
+        """Make one step and return the loss of the whole batch; no step where the loss is not
+        finite.
+        """
         loss = self._share(batch)
         of_all_processes([p for p in self.module.parameters() if p.requires_grad], loss)
         value = float(loss)
@@ -47,7 +52,9 @@ class Stepper:
         return value
 
     def _share(self, batch: Batch) -> Tensor:
-        """The gradient of this process's records, tried again with half the records per pass until it fits."""
+        """The gradient of this process's records, tried again with half the records per pass until
+        it fits.
+        """
         buffers = [(b, b.clone()) for b in self.module.buffers()]
         state, done = self._generators(), 0
         while True:
@@ -66,14 +73,24 @@ class Stepper:
                     raise
             # outside the handler: the traceback no longer holds what filled the memory
             self.micro = size // 2
-            self.notes.append(f"out of memory with {size} records per pass; goes on with {self.micro}")
+            self.notes.append(
+                f"out of memory with {size} records per pass; goes on with {self.micro}"
+            )
             self._again(state, buffers)
 
     def _backward(self, batch: Batch, part: slice) -> Tensor:
-        signal, measured, target = (t[part].to(self.fabric.device, non_blocking=True) for t in batch[:3])
-        with self.fabric.no_backward_sync(self.model) if self.fabric.world_size > 1 else nullcontext():
+        signal, measured, target = (
+            t[part].to(self.fabric.device, non_blocking=True) for t in batch[:3]
+        )
+        with (
+            self.fabric.no_backward_sync(self.model)
+            if self.fabric.world_size > 1
+            else nullcontext()
+        ):
             logits = self.model(signal, measured).float()
-            loss = F.binary_cross_entropy_with_logits(logits, target, reduction="sum") / (batch.whole * target.shape[1])
+            loss = F.binary_cross_entropy_with_logits(logits, target, reduction="sum") / (
+                batch.whole * target.shape[1]
+            )
             self.fabric.backward(loss)
         return loss.detach()
 
@@ -81,7 +98,9 @@ class Stepper:
         cuda = self.fabric.device.type == "cuda"
         return torch.get_rng_state(), torch.cuda.get_rng_state(self.fabric.device) if cuda else None
 
-    def _again(self, state: tuple[Tensor, Tensor | None], buffers: list[tuple[Tensor, Tensor]]) -> None:
+    def _again(
+        self, state: tuple[Tensor, Tensor | None], buffers: list[tuple[Tensor, Tensor]]
+    ) -> None:
         self.optimiser.zero_grad(set_to_none=True)
         torch.set_rng_state(state[0])
         if state[1] is not None:
@@ -111,5 +130,11 @@ def of_all_processes(trained: Sequence[nn.Parameter], sums: Tensor) -> None:
 
 
 def out_of_memory(error: RuntimeError) -> bool:
-    """Whether torch says that memory did not suffice: of a GPU, or of the CPU, whose allocator has no error class of its own."""
-    return isinstance(error, torch.OutOfMemoryError) or "can't allocate memory" in str(error) or "DefaultCPUAllocator" in str(error)
+    """Whether torch says that memory did not suffice: of a GPU, or of the CPU, whose allocator has
+    no error class of its own.
+    """
+    return (
+        isinstance(error, torch.OutOfMemoryError)
+        or "can't allocate memory" in str(error)
+        or "DefaultCPUAllocator" in str(error)
+    )

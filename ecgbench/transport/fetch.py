@@ -1,4 +1,6 @@
-"""Authors' files from where they publish them: the Hub by huggingface_hub, Google Drive and plain https by gdown. Whole or not at all."""
+"""Authors' files from where they publish them: the Hub by huggingface_hub, Google Drive and plain
+https by gdown. Whole or not at all.
+"""
 
 import os
 import re
@@ -29,12 +31,15 @@ class DownloadError(BadSetting):
 
 
 def download(url: str, file: str, folder: Path, proved: bool, progress: Progress) -> Path:
-    """`file` in `folder`, downloaded from `url`; DownloadError says in half a sentence why there is none.
+    """`file` in `folder`, downloaded from `url`; DownloadError says in half a sentence why there is
+    none.
 
-    url: a file on the Hub (`/resolve/`; HF_ENDPOINT is honoured), a file or a folder of Google Drive, or any https address.
-    proved: whether a hash will show that the file is the right one and whole; only then is what an earlier call left there used.
+    url: a file on the Hub (`/resolve/`; HF_ENDPOINT is honoured), a file or a folder of Google
+    Drive, or any https address. proved: whether a hash will show that the file is the right one and
+    whole; only then is what an earlier call left there used.
     """
-    if not proved:  # a beginning of the file as it was last month and an end of today's would make one file
+    # a beginning of the file as it was last month and an end of today's would make one file
+    if not proved:
         shutil.rmtree(folder, ignore_errors=True)
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
@@ -55,7 +60,9 @@ def download(url: str, file: str, folder: Path, proved: bool, progress: Progress
     return path
 
 
-def _from_hub(repository: str, revision: str, file: str, *, folder: Path, progress: Progress) -> Path:
+def _from_hub(
+    repository: str, revision: str, file: str, *, folder: Path, progress: Progress
+) -> Path:
     import huggingface_hub
     from huggingface_hub.utils import tqdm  # type: ignore[attr-defined]
 
@@ -72,16 +79,33 @@ def _from_hub(repository: str, revision: str, file: str, *, folder: Path, progre
 
     endpoint = os.environ.get("HF_ENDPOINT") or None
     address = huggingface_hub.hf_hub_url(repository, file, revision=revision, endpoint=endpoint)
-    huggingface_hub.get_hf_file_metadata(address, timeout=TIMEOUT[0])  # the download itself would try for half a minute to find a network
-    options: dict[str, Any] = {"revision": revision, "local_dir": folder, "tqdm_class": Forwarding, "endpoint": endpoint}
-    return Path(huggingface_hub.hf_hub_download(repository, file, library_name="ecgbench", **options))
+    # the download itself would try for half a minute to find a network
+    huggingface_hub.get_hf_file_metadata(address, timeout=TIMEOUT[0])
+    options: dict[str, Any] = {
+        "revision": revision,
+        "local_dir": folder,
+        "tqdm_class": Forwarding,
+        "endpoint": endpoint,
+    }
+    return Path(
+        huggingface_hub.hf_hub_download(repository, file, library_name="ecgbench", **options)
+    )
 
 
 def _from_web(url: str, path: Path, progress: Progress) -> None:
     import gdown
 
     # no cookies: gdown would keep them in the user's home
-    gdown.download(url, str(path), quiet=True, use_cookies=False, resume=True, progress=progress, timeout=TIMEOUT, retries=RETRIES)
+    gdown.download(
+        url,
+        str(path),
+        quiet=True,
+        use_cookies=False,
+        resume=True,
+        progress=progress,
+        timeout=TIMEOUT,
+        retries=RETRIES,
+    )
 
 
 def _in_folder(url: str, file: str) -> str:
@@ -91,8 +115,12 @@ def _in_folder(url: str, file: str) -> str:
         return url
     import gdown
 
-    listed = gdown.download_folder(id=match[1], skip_download=True, quiet=True, use_cookies=False, timeout=TIMEOUT)
-    same = [entry for entry in listed if not isinstance(entry, str) and Path(entry.path).name == file]
+    listed = gdown.download_folder(
+        id=match[1], skip_download=True, quiet=True, use_cookies=False, timeout=TIMEOUT
+    )
+    same = [
+        entry for entry in listed if not isinstance(entry, str) and Path(entry.path).name == file
+    ]
     if len(same) != 1:
         raise DownloadError(f"the Drive folder shows {len(same)} files called {file}, not one")
     return f"https://drive.google.com/uc?id={same[0].id}"
@@ -112,6 +140,16 @@ def reason(error: Exception, url: str) -> str:
         return "HF_HUB_OFFLINE is set"
     if "incomplete" in message:
         return message.partition(". The received bytes")[0]
-    if kinds & {"ConnectionError", "ConnectError", "Timeout", "TimeoutException", "ConnectTimeout", "ProxyError"}:
-        return f"no connection to {urlsplit(os.environ.get('HF_ENDPOINT', url) if _HUB.match(url) else url).netloc}"
+    if kinds & {
+        "ConnectionError",
+        "ConnectError",
+        "Timeout",
+        "TimeoutException",
+        "ConnectTimeout",
+        "ProxyError",
+    }:
+        return (
+            f"no connection to "
+            f"{urlsplit(os.environ.get('HF_ENDPOINT', url) if _HUB.match(url) else url).netloc}"
+        )
     return f"{type(error).__name__}: {message}".removesuffix(": ")

@@ -1,4 +1,6 @@
-"""An authors' file into the cache: obtained, proved, read, matched, stored as safetensors with a record of where it comes from."""
+"""An authors' file into the cache: obtained, proved, read, matched, stored as safetensors with a
+record of where it comes from.
+"""
 
 import shutil
 from contextlib import AbstractContextManager
@@ -28,12 +30,16 @@ class Listener(Protocol):
         """Bytes that are here, of how many."""
 
 
-def fetch(model: str, name: str, given: Path | None, lock: Path | None, force: bool, listener: Listener) -> Path:
-    """The conversion of the weights of `model` called `name` ("released"), made where it is not here yet.
+def fetch(
+    model: str, name: str, given: Path | None, lock: Path | None, force: bool, listener: Listener
+) -> Path:
+    """The conversion of the weights of `model` called `name` ("released"), made where it is not
+    here yet.
 
-    given: the authors' file, where a person has it already; else the one they put into the model's folder of the cache, else it
-    is downloaded. lock: the lock file (see `released.lock_file`), which pins the hash of a file whose card does not. force:
-    convert again. BadSetting says what to do where the file cannot be downloaded; BadWeights refuses one that is not the authors' or does
+    given: the authors' file, where a person has it already; else the one they put into the model's
+    folder of the cache, else it is downloaded. lock: the lock file (see `released.lock_file`),
+    which pins the hash of a file whose card does not. force: convert again. BadSetting says what to
+    do where the file cannot be downloaded; BadWeights refuses one that is not the authors' or does
     not fit, and leaves an earlier conversion as it is. Weights that are shipped are only proved.
     """
     model = ROOM.resolve(model)
@@ -51,9 +57,12 @@ def fetch(model: str, name: str, given: Path | None, lock: Path | None, force: b
         else:
             released.prove(notes["source_sha256"], str(path), layout, model, pins)
             listener.note(f"{model}, {name}: here already, {path}")
-        if layout.sha256 is None and released.pin(pins, model, layout, notes["source_sha256"], notes["bytes"]):
+        if layout.sha256 is None and released.pin(
+            pins, model, layout, notes["source_sha256"], notes["bytes"]
+        ):
             listener.note(
-                f"no sha256 of {notes['file']} was known; {notes['source_sha256']} is now pinned in {pins}: commit that file, and every "
+                f"no sha256 of {notes['file']} was known; {notes['source_sha256']} is now pinned "
+                f"in {pins}: commit that file, and every "
                 "later copy must match it"
             )
     return path
@@ -62,18 +71,28 @@ def fetch(model: str, name: str, given: Path | None, lock: Path | None, force: b
 def _proved(model: str, layout: Weights, given: Path | None, listener: Listener) -> Path:
     """Where shipped weights lie, once they are proved."""
     if given is not None:
-        raise BadSetting(f"--from {given}: the {layout.name} weights of {model} come with ecgbench; to use it, --weights {model}=PATH")
+        raise BadSetting(
+            f"--from {given}: the {layout.name} weights of {model} come with ecgbench; to use it, "
+            f"--weights {model}=PATH"
+        )
     shipped.content(layout)
     path = shipped.path(layout)
     assert path is not None
-    listener.note(f"{model}, {layout.name}: shipped with ecgbench, there is nothing to fetch: {path} (licence: {layout.licence})")
+    listener.note(
+        f"{model}, {layout.name}: shipped with ecgbench, there is nothing to fetch: {path} "
+        f"(licence: {layout.licence})"
+    )
     return path
 
 
-def _made(card: ModelCard, layout: Weights, model: str, given: Path | None, pins: Path, listener: Listener) -> dict[str, Any]:
+def _made(
+    card: ModelCard, layout: Weights, model: str, given: Path | None, pins: Path, listener: Listener
+) -> dict[str, Any]:
     place = released.model_folder(model)
     passing = place / "download"
-    source = given or next((place / n for n in (layout.file, layout.member) if n and (place / n).is_file()), None)
+    source = given or next(
+        (place / n for n in (layout.file, layout.member) if n and (place / n).is_file()), None
+    )
     if source is None:
         source = _downloaded(layout, model, passing, pins, listener)
     else:
@@ -82,7 +101,8 @@ def _made(card: ModelCard, layout: Weights, model: str, given: Path | None, pins
     try:
         notes = _stored(card, layout, model, source, pins)
     except BadWeights:
-        shutil.rmtree(passing, ignore_errors=True)  # or it would be the beginning of the next download
+        # or it would be the beginning of the next download
+        shutil.rmtree(passing, ignore_errors=True)
         raise
     shutil.rmtree(passing, ignore_errors=True)
     return notes
@@ -94,23 +114,36 @@ def _downloaded(layout: Weights, model: str, passing: Path, pins: Path, listener
     try:
         return download(layout.url, layout.file, passing, proved, listener.progress)
     except DownloadError as error:
-        command = f"ecgbench models fetch {model}" + ("" if layout.name == released.RELEASED else f" --weights {layout.name}")
+        command = f"ecgbench models fetch {model}" + (
+            "" if layout.name == released.RELEASED else f" --weights {layout.name}"
+        )
         raise BadSetting(
-            f"{layout.file} could not be downloaded ({error}); get it from {layout.url} with a browser, put it into "
-            f"{released.model_folder(model)} and run again: {command} (or, from where it lies: {command} --from FILE)"
+            f"{layout.file} could not be downloaded ({error}); get it from {layout.url} with a "
+            f"browser, put it into "
+            f"{released.model_folder(model)} and run again: {command} (or, from where it lies: "
+            f"{command} --from FILE)"
         ) from None
 
 
 def _refuse(source: Path, layout: Weights) -> None:
     known = read.SAFE + read.TORCH + ((".zip",) if layout.member else ())
     if not source.is_file():
-        raise BadSetting(f"--from {source}: no such file; give the path of {layout.file}, as you downloaded it from {layout.url}")
+        raise BadSetting(
+            f"--from {source}: no such file; give the path of {layout.file}, as you downloaded it "
+            f"from {layout.url}"
+        )
     if source.suffix not in known:
-        raise BadSetting(f"--from {source}: its name must end in {', '.join(known)}, which says how it is read")
+        raise BadSetting(
+            f"--from {source}: its name must end in {', '.join(known)}, which says how it is read"
+        )
 
 
-def _stored(card: ModelCard, layout: Weights, model: str, source: Path, pins: Path) -> dict[str, Any]:
-    """Convert one file; the record is removed first and written last, so what has a record is whole."""
+def _stored(
+    card: ModelCard, layout: Weights, model: str, source: Path, pins: Path
+) -> dict[str, Any]:
+    """Convert one file; the record is removed first and written last, so what has a record is
+    whole.
+    """
     with torch.random.fork_rng(devices=[]):
         network = ROOM.get(model).build()
     with read.unpacked(source, layout.member) as file:
@@ -120,10 +153,18 @@ def _stored(card: ModelCard, layout: Weights, model: str, source: Path, pins: Pa
         network.load_state_dict(tensors)
     path = released.converted(model, layout.name)
     notes = {
-        "model": model, "weights": layout.name, "file": layout.member or layout.file, "url": layout.url, "bytes": size,
-        "source_sha256": digest, "tensors_sha256": load.digest(network), "licence": layout.licence, "terms": layout.terms,
-        "date": datetime.now(UTC).date().isoformat(), "ecgbench": ecgbench.__version__,
-    }  # fmt: skip
+        "model": model,
+        "weights": layout.name,
+        "file": layout.member or layout.file,
+        "url": layout.url,
+        "bytes": size,
+        "source_sha256": digest,
+        "tensors_sha256": load.digest(network),
+        "licence": layout.licence,
+        "terms": layout.terms,
+        "date": datetime.now(UTC).date().isoformat(),
+        "ecgbench": ecgbench.__version__,
+    }
     content = save({name: t.contiguous().clone() for name, t in network.state_dict().items()})
     with writing(path):
         path.with_suffix(".json").unlink(missing_ok=True)
@@ -135,4 +176,9 @@ def _stored(card: ModelCard, layout: Weights, model: str, source: Path, pins: Pa
 def _alone(model: str) -> AbstractContextManager[None]:
     """Two commands that fetch one model would write into one download."""
     folder = released.model_folder(model)
-    return locked(folder, otherwise=f"another command is fetching weights of {model}; wait for it, then run this one again")
+    return locked(
+        folder,
+        otherwise=(
+            f"another command is fetching weights of {model}; wait for it, then run this one again"
+        ),
+    )

@@ -1,4 +1,6 @@
-"""Weights into a network: every tensor matched in name and shape, or nothing is changed and the run stops."""
+"""Weights into a network: every tensor matched in name and shape, or nothing is changed and the run
+stops.
+"""
 
 import hashlib
 import os
@@ -23,7 +25,9 @@ N = TypeVar("N", bound=nn.Module)
 
 @dataclass(frozen=True)
 class _Reading:
-    """A file read as one of the card's layouts: tensors under the network's names, and what does not fit."""
+    """A file read as one of the card's layouts: tensors under the network's names, and what does
+    not fit.
+    """
 
     layout: str
     tensors: Mapping[str, Tensor]
@@ -46,18 +50,22 @@ class _Reading:
 def load(network: nn.Module, weights: str | Path, card: ModelCard) -> None:
     """Copy the tensors of a file into `network`; "random" leaves it as it is.
 
-    `weights` is a name on the card, whose file is shipped or was converted by `ecgbench models fetch`, or the path of a .safetensors,
-    .pth, .pt or .ckpt file: a plain state dict, or one of the layouts of `card.weights` (container, prefix, entries dropped by name;
-    a zip archive where the authors publish one). Nothing in a file is executed. A name whose file was not fetched, or a path without
-    a file, is BadSetting; a file that cannot be read, does not match the whole state dict (buffers too), or is not the one that
-    its card or the lock file pins, is BadWeights, and `network` is as before.
+    `weights` is a name on the card, whose file is shipped or was converted by `ecgbench models
+    fetch`, or the path of a .safetensors, .pth, .pt or .ckpt file: a plain state dict, or one of
+    the layouts of `card.weights` (container, prefix, entries dropped by name; a zip archive where
+    the authors publish one). Nothing in a file is executed. A name whose file was not fetched, or a
+    path without a file, is BadSetting; a file that cannot be read, does not match the whole state
+    dict (buffers too), or is not the one that its card or the lock file pins, is BadWeights, and
+    `network` is as before.
     """
     if weights == released.RANDOM:
         return
     layout = next((w for w in card.weights if w.name == weights), None)
     if layout is not None:
         own = shipped.comes_along(layout.url)
-        network.load_state_dict(_shipped_tensors(network, layout) if own else _converted(network, layout, card))
+        network.load_state_dict(
+            _shipped_tensors(network, layout) if own else _converted(network, layout, card)
+        )
         return
     path = _path(weights, card)
     member = next((w.member for w in card.weights if w.member), "")
@@ -67,35 +75,58 @@ def load(network: nn.Module, weights: str | Path, card: ModelCard) -> None:
 
 
 def loaded(network: N, weights: str | Path | None, card: ModelCard) -> N:
-    """`network` with the tensors of a file or name (see `load`), or as it is where `weights` is None: what `build` gives."""
+    """`network` with the tensors of a file or name (see `load`), or as it is where `weights` is
+    None: what `build` gives.
+    """
     if weights is not None:
         load(network, weights, card)
     return network
 
 
-def matched(network: nn.Module, path: Path, card: ModelCard, layouts: Sequence[Weights]) -> tuple[dict[str, Tensor], str]:
-    """Tensors of a file under the network's names, all of them, and the name of the layout they were read in; else BadWeights."""
+def matched(
+    network: nn.Module, path: Path, card: ModelCard, layouts: Sequence[Weights]
+) -> tuple[dict[str, Tensor], str]:
+    """Tensors of a file under the network's names, all of them, and the name of the layout they
+    were read in; else BadWeights.
+    """
     content = read.read(path)
     best = min((_read_as(network, content, layout) for layout in layouts), key=lambda r: r.problems)
     if best.problems:
         guess = _looks_like(network, content, card, layouts)
-        raise BadWeights(f"{path} is not a file of weights of {card.title} ({_complaint(best)}); {guess or _where(card)}")
-    kinds = {name: t.dtype for name, t in network.state_dict().items()}  # a number of float64 may be none of float32
-    unsound = [name for name, t in best.tensors.items() if t.is_floating_point() and not bool(t.to(kinds[name]).isfinite().all())]
+        raise BadWeights(
+            f"{path} is not a file of weights of {card.title} ({_complaint(best)}); "
+            f"{guess or _where(card)}"
+        )
+    # a number of float64 may be none of float32
+    kinds = {name: t.dtype for name, t in network.state_dict().items()}
+    unsound = [
+        name
+        for name, t in best.tensors.items()
+        if t.is_floating_point() and not bool(t.to(kinds[name]).isfinite().all())
+    ]
     if unsound:
         raise BadWeights(f"{path} holds NaN or infinity in {_some(unsound)}; {_where(card)}")
     return dict(best.tensors), best.layout
 
 
 def assign(network: nn.Module, content: bytes, source: str) -> None:
-    """Copy the tensors of our own safetensors file into `network`, all of them or none; BadWeights when they do not match."""
+    """Copy the tensors of our own safetensors file into `network`, all of them or none; BadWeights
+    when they do not match.
+    """
     tensors = load_bytes(content)
-    _must_fit(network, tensors, f"{source} does not fit the network", "remove its folder and run the same command again")
+    _must_fit(
+        network,
+        tensors,
+        f"{source} does not fit the network",
+        "remove its folder and run the same command again",
+    )
     network.load_state_dict(tensors)
 
 
 def digest(network: nn.Module) -> str:
-    """sha256 (hex) over the names, types, shapes and bytes of the whole state dict, in the order of the names."""
+    """sha256 (hex) over the names, types, shapes and bytes of the whole state dict, in the order of
+    the names.
+    """
     return fingerprint(network.state_dict())
 
 
@@ -109,7 +140,9 @@ def fingerprint(tensors: Mapping[str, Tensor]) -> str:
     return whole.hexdigest()
 
 
-def _must_fit(network: nn.Module, tensors: Mapping[str, Tensor], complaint: str, remedy: str) -> None:
+def _must_fit(
+    network: nn.Module, tensors: Mapping[str, Tensor], complaint: str, remedy: str
+) -> None:
     """BadWeights where the tensors are not the network's whole state dict."""
     reading = _Reading("state dict", tensors, *_differences(network, tensors))
     if reading.problems:
@@ -117,9 +150,13 @@ def _must_fit(network: nn.Module, tensors: Mapping[str, Tensor], complaint: str,
 
 
 def _shipped_tensors(network: nn.Module, layout: Weights) -> Mapping[str, Tensor]:
-    """The tensors of shipped weights, proved against the card; the file may hold fewer digits (float16) than `network` computes with."""
+    """The tensors of shipped weights, proved against the card; the file may hold fewer digits
+    (float16) than `network` computes with.
+    """
     tensors = load_bytes(shipped.content(layout))
-    _must_fit(network, tensors, f"{layout.url} does not fit the network", shipped.remedy(layout.url))
+    _must_fit(
+        network, tensors, f"{layout.url} does not fit the network", shipped.remedy(layout.url)
+    )
     return tensors
 
 
@@ -140,21 +177,31 @@ def _converted(network: nn.Module, layout: Weights, card: ModelCard) -> Mapping[
 
 def _path(weights: str | Path, card: ModelCard) -> Path:
     path = Path(weights).expanduser()
-    if isinstance(weights, str) and (weights in _names(card) or not (path.suffix or os.sep in weights or path.exists())):
+    if isinstance(weights, str) and (
+        weights in _names(card) or not (path.suffix or os.sep in weights or path.exists())
+    ):
         raise _no_name(weights, card)
     if not path.is_file():
         raise BadSetting(f"no file {path} (given as weights of {card.title}); {_where(card)}")
     known = SAFE + TORCH + ((".zip",) if any(w.member for w in card.weights) else ())
     if path.suffix not in known:
-        raise BadSetting(f"weights {path}: the name of the file must end in {', '.join(known)}, which says how it is read")
+        raise BadSetting(
+            f"weights {path}: the name of the file must end in {', '.join(known)}, which says how "
+            f"it is read"
+        )
     return path
 
 
 def _no_name(name: str, card: ModelCard) -> Exception:
     if name == released.RELEASED and not card.weights:
         model = released.name_of(card)
-        return BadSetting(f"no weights of {card.title} are released; pass --weights {model}=PATH or --weights random")
-    return UnknownName("weights", name, _names(card), f"Or the path of a file ending in {', '.join(SAFE + TORCH)}")
+        return BadSetting(
+            f"no weights of {card.title} are released; pass --weights {model}=PATH or --weights "
+            f"random"
+        )
+    return UnknownName(
+        "weights", name, _names(card), f"Or the path of a file ending in {', '.join(SAFE + TORCH)}"
+    )
 
 
 def _names(card: ModelCard) -> list[str]:
@@ -164,19 +211,30 @@ def _names(card: ModelCard) -> list[str]:
 def _where(card: ModelCard) -> str:
     first = card.weights[0] if card.weights else None
     if first is not None and shipped.comes_along(first.url):
-        return f"the {first.name} weights come with ecgbench (--weights {first.name}); --weights random needs no file"
-    source = "no weights are released" if first is None else f"the authors' file is {first.file} at {first.url}"
+        return (
+            f"the {first.name} weights come with ecgbench (--weights {first.name}); --weights "
+            f"random needs no file"
+        )
+    source = (
+        "no weights are released"
+        if first is None
+        else f"the authors' file is {first.file} at {first.url}"
+    )
     return f"{source}; --weights random needs no file"
 
 
-def _looks_like(network: nn.Module, content: Mapping[str, Any], card: ModelCard, tried: Sequence[Weights]) -> str:
+def _looks_like(
+    network: nn.Module, content: Mapping[str, Any], card: ModelCard, tried: Sequence[Weights]
+) -> str:
     """Which other weights, of this model or another, are all in a file; "" where none are."""
     from ecgbench import models
 
     here = released.name_of(card)
     for layout in card.weights:
         if layout not in tried and _read_as(network, content, layout).whole:
-            return f"it looks like the {layout.name} weights of {card.title}: --weights {layout.name}"
+            return (
+                f"it looks like the {layout.name} weights of {card.title}: --weights {layout.name}"
+            )
     for name in models.names():
         if name == here:
             continue
@@ -184,7 +242,10 @@ def _looks_like(network: nn.Module, content: Mapping[str, Any], card: ModelCard,
             module = models.get(name)
             with torch.random.fork_rng(devices=[]), torch.device("meta"):
                 other = module.build()
-            if any(_read_as(other, content, layout).whole for layout in (_plain_layout(module.CARD), *module.CARD.weights)):
+            if any(
+                _read_as(other, content, layout).whole
+                for layout in (_plain_layout(module.CARD), *module.CARD.weights)
+            ):
                 return f"it looks like weights of {module.CARD.title}: --weights {name}=PATH"
     return ""
 
@@ -199,7 +260,9 @@ def _read_as(network: nn.Module, content: Mapping[str, Any], layout: Weights) ->
     for key, value in _inside(content, layout).items():
         if _dropped(str(key), layout):
             continue
-        if not (isinstance(key, str) and isinstance(value, Tensor) and key.startswith(layout.prefix)):
+        if not (
+            isinstance(key, str) and isinstance(value, Tensor) and key.startswith(layout.prefix)
+        ):
             unexpected.append(str(key))
             continue
         name = key.removeprefix(layout.prefix)
@@ -212,7 +275,9 @@ def _read_as(network: nn.Module, content: Mapping[str, Any], layout: Weights) ->
     return _Reading(layout.name, tensors, missing, unexpected + strange, wrong, differing)
 
 
-def _differences(network: nn.Module, tensors: Mapping[str, Tensor]) -> tuple[list[str], list[str], list[str]]:
+def _differences(
+    network: nn.Module, tensors: Mapping[str, Tensor]
+) -> tuple[list[str], list[str], list[str]]:
     """Names that are missing, unexpected, and of the wrong shape or type."""
     wanted = network.state_dict()
     missing = [name for name in wanted if name not in tensors]
@@ -221,7 +286,9 @@ def _differences(network: nn.Module, tensors: Mapping[str, Tensor]) -> tuple[lis
 
 
 def _inside(content: Mapping[str, Any], layout: Weights) -> Mapping[str, Any]:
-    """The state dict inside the containers; a file that holds tensors only (a conversion to safetensors) has none."""
+    """The state dict inside the containers; a file that holds tensors only (a conversion to
+    safetensors) has none.
+    """
     for key in layout.container:
         if all(isinstance(value, Tensor) for value in content.values()):
             break
@@ -238,14 +305,20 @@ def _dropped(key: str, layout: Weights) -> bool:
 
 def _alike(ours: Tensor, theirs: Tensor) -> bool:
     stored = theirs.layout == torch.strided and theirs.device.type == "cpu" and not theirs.is_nested
-    return stored and ours.shape == theirs.shape and ours.is_floating_point() == theirs.is_floating_point()
+    return (
+        stored
+        and ours.shape == theirs.shape
+        and ours.is_floating_point() == theirs.is_floating_point()
+    )
 
 
 def _complaint(reading: _Reading) -> str:
     kinds = {
-        "missing": reading.missing, "unexpected": reading.unexpected, "of the wrong shape or type": reading.wrong,
+        "missing": reading.missing,
+        "unexpected": reading.unexpected,
+        "of the wrong shape or type": reading.wrong,
         "given twice with different values": reading.differing,
-    }  # fmt: skip
+    }
     problems = [f"{len(names)} {kind}: {_some(names)}" for kind, names in kinds.items() if names]
     return f"read as {reading.layout}: " + "; ".join(problems)
 

@@ -1,7 +1,9 @@
-"""A file of weights as a mapping, whatever was pickled beside its tensors; nothing that a file names is ever called.
+"""A file of weights as a mapping, whatever was pickled beside its tensors; nothing that a file
+names is ever called.
 
-Three readers, by what the file is: safetensors; torch's own restricted one (`weights_only`); and, where a file also pickles
-objects of its authors' classes (Lightning checkpoints, a configuration), one that puts a stand-in in the place of every class.
+Three readers, by what the file is: safetensors; torch's own restricted one (`weights_only`); and,
+where a file also pickles objects of its authors' classes (Lightning checkpoints, a configuration),
+one that puts a stand-in in the place of every class.
 """
 
 import pickle
@@ -30,33 +32,47 @@ _ZIP = b"PK\x03\x04"
 
 
 def read(path: Path) -> Mapping[str, Any]:
-    """The mapping in a .safetensors, .pth, .pt or .ckpt file; BadSetting where it cannot be opened, BadWeights where it is none."""
+    """The mapping in a .safetensors, .pth, .pt or .ckpt file; BadSetting where it cannot be opened,
+    BadWeights where it is none.
+    """
     _refuse_pages(path)
     try:
         tensors = load_file(path) if path.suffix in SAFE else _torch_load(path)
     except BadWeights:
         raise
     except pickle.UnpicklingError:
-        # torch's own message runs over many lines and proposes to read the file without the restriction
+        # torch's own message runs over many lines and proposes to read the file without the
+        # restriction
         raise BadWeights(
-            f"{path} is damaged or asks to build more than tensors and plain containers; nothing of it was run. "
+            f"{path} is damaged or asks to build more than tensors and plain containers; nothing "
+            f"of it was run. "
             "Get the file again, or convert its state dict to .safetensors where you trust it"
         ) from None
     except Exception as error:  # a damaged file can make its reader fail in any way
         message = str(error).strip().split("\n")[0][:200] or type(error).__name__
-        raise BadWeights(f"{path} cannot be read as weights ({message}); get the file again") from None
+        raise BadWeights(
+            f"{path} cannot be read as weights ({message}); get the file again"
+        ) from None
     if not isinstance(tensors, Mapping):
-        kind = "object of its authors' classes" if isinstance(tensors, _StandIn) else type(tensors).__name__
-        raise BadWeights(f"{path} holds one {kind}, not a dict of tensors; pass a file that holds a state dict")
+        kind = (
+            "object of its authors' classes"
+            if isinstance(tensors, _StandIn)
+            else type(tensors).__name__
+        )
+        raise BadWeights(
+            f"{path} holds one {kind}, not a dict of tensors; pass a file that holds a state dict"
+        )
     return tensors
 
 
 @contextmanager
 def unpacked(path: Path, member: str) -> Iterator[Path]:
-    """The file of weights that a download stands for: itself, or where it is an archive the member called so, in a folder that goes.
+    """The file of weights that a download stands for: itself, or where it is an archive the member
+    called so, in a folder that goes.
 
-    Only the last part of a name in the archive counts and no file is written under it, so it cannot leave the folder.
-    BadWeights: no such member, several, or one that unpacks to more than any weights.
+    Only the last part of a name in the archive counts and no file is written under it, so it cannot
+    leave the folder. BadWeights: no such member, several, or one that unpacks to more than any
+    weights.
     """
     if not member or path.suffix != ".zip":
         yield path
@@ -73,17 +89,29 @@ def unpacked(path: Path, member: str) -> Iterator[Path]:
             raise
         except Exception as error:  # a damaged archive can make its reader fail in any way
             message = str(error).split("\n")[0][:200]
-            raise BadWeights(f"{member} cannot be unpacked from {path} ({message}); get the archive again") from None
+            raise BadWeights(
+                f"{member} cannot be unpacked from {path} ({message}); get the archive again"
+            ) from None
         yield out
 
 
 def _member(path: Path, archive: zipfile.ZipFile, member: str) -> zipfile.ZipInfo:
-    same = [i for i in archive.infolist() if not i.is_dir() and i.filename.replace("\\", "/").split("/")[-1] == member]
+    same = [
+        i
+        for i in archive.infolist()
+        if not i.is_dir() and i.filename.replace("\\", "/").split("/")[-1] == member
+    ]
     if len(same) != 1:
         names = ", ".join(i.filename[:80] for i in archive.infolist()[:5])
-        raise BadWeights(f"{path} holds {len(same)} files called {member}, not one (it holds {names}); get the archive again")
+        raise BadWeights(
+            f"{path} holds {len(same)} files called {member}, not one (it holds {names}); get the "
+            f"archive again"
+        )
     if same[0].file_size > min(LARGEST, SWELLING * path.stat().st_size):
-        raise BadWeights(f"{path}: {member} would unpack to {same[0].file_size:,} bytes, which no weights do; get the archive again")
+        raise BadWeights(
+            f"{path}: {member} would unpack to {same[0].file_size:,} bytes, which no weights do; "
+            f"get the archive again"
+        )
     return same[0]
 
 
@@ -101,13 +129,18 @@ def _refuse_pages(path: Path) -> None:
         with path.open("rb") as file:
             head = file.read(512)
     except OSError as error:
-        raise BadSetting(f"cannot read {path} ({error.strerror}); make it readable, or pass another file") from None
-    if path.suffix in SAFE and head[8:9] == b"{":  # the length before its header may look like anything
+        raise BadSetting(
+            f"cannot read {path} ({error.strerror}); make it readable, or pass another file"
+        ) from None
+    # the length before its header may look like anything
+    if path.suffix in SAFE and head[8:9] == b"{":
         return
     head = head.lstrip().lower()
     if head.startswith((b"<", b"version https://git-lfs")):
         kind = "a web page" if head.startswith(b"<") else "a Git LFS pointer"
-        raise BadWeights(f"{path} is {kind}, not weights; download the file itself and pass its path")
+        raise BadWeights(
+            f"{path} is {kind}, not weights; download the file itself and pass its path"
+        )
 
 
 def _torch_load(path: Path) -> Any:
@@ -116,9 +149,16 @@ def _torch_load(path: Path) -> Any:
     if zipped:
         with zipfile.ZipFile(path) as archive:
             if sum(i.file_size for i in archive.infolist()) > SWELLING * path.stat().st_size:
-                raise BadWeights(f"{path} would unpack to a hundred times its size, which no file of weights does; get the file again")
-    with suppress(*([pickle.UnpicklingError] if zipped else [])), warnings.catch_warnings(action="ignore"):
-        # mmap: a checkpoint with an optimiser's state is three times its weights, and only these are read
+                raise BadWeights(
+                    f"{path} would unpack to a hundred times its size, which no file of weights "
+                    f"does; get the file again"
+                )
+    with (
+        suppress(*([pickle.UnpicklingError] if zipped else [])),
+        warnings.catch_warnings(action="ignore"),
+    ):
+        # mmap: a checkpoint with an optimiser's state is three times its weights, and only these
+        # are read
         return torch.load(path, map_location="cpu", weights_only=True, mmap=zipped)
     return _stripped(path)
 
@@ -137,7 +177,9 @@ def _stripped(path: Path) -> Any:
 
 
 class _StandIn:
-    """Stands for every class and function that is not ours: it can be made, called, filled and given a state, and does nothing."""
+    """Stands for every class and function that is not ours: it can be made, called, filled and
+    given a state, and does nothing.
+    """
 
     def __new__(cls, *_: Any, **__: Any) -> "_StandIn":
         return object.__new__(cls)
@@ -170,7 +212,9 @@ class _Rebuild:
     def __setstate__(self, state: Any) -> None: ...
 
 
-def _tensor(storage: Tensor, offset: int, size: tuple[int, ...], stride: tuple[int, ...], *_: Any) -> Tensor:
+def _tensor(
+    storage: Tensor, offset: int, size: tuple[int, ...], stride: tuple[int, ...], *_: Any
+) -> Tensor:
     last = offset + sum((n - 1) * step for n, step in zip(size, stride, strict=True))
     if min((offset, *size, *stride)) < 0 or (0 not in size and last >= len(storage)):
         raise ValueError("a tensor reaches outside its storage")
@@ -182,10 +226,17 @@ def _parameter(tensor: Tensor, *_: Any) -> Tensor:
 
 
 _STORAGES = {
-    "DoubleStorage": torch.float64, "FloatStorage": torch.float32, "HalfStorage": torch.float16, "BFloat16Storage": torch.bfloat16,
-    "LongStorage": torch.int64, "IntStorage": torch.int32, "ShortStorage": torch.int16, "CharStorage": torch.int8,
-    "ByteStorage": torch.uint8, "BoolStorage": torch.bool,
-}  # fmt: skip
+    "DoubleStorage": torch.float64,
+    "FloatStorage": torch.float32,
+    "HalfStorage": torch.float16,
+    "BFloat16Storage": torch.bfloat16,
+    "LongStorage": torch.int64,
+    "IntStorage": torch.int32,
+    "ShortStorage": torch.int16,
+    "CharStorage": torch.int8,
+    "ByteStorage": torch.uint8,
+    "BoolStorage": torch.bool,
+}
 _REAL: Mapping[tuple[str, str], Any] = {
     ("collections", "OrderedDict"): _Dict,
     ("torch", "Size"): tuple,
@@ -196,15 +247,37 @@ _REAL: Mapping[tuple[str, str], Any] = {
     **{("torch", name): dtype for name, dtype in _STORAGES.items()},
     ("torch.storage", "UntypedStorage"): torch.uint8,
 }
-_TELLING = frozenset(("os", "posix", "nt", "io", "_io", "subprocess", "sys", "shutil", "socket", "pty", "runpy", "importlib", "ctypes"))
-_TELLING_BUILTINS = frozenset(("eval", "exec", "compile", "open", "__import__", "breakpoint", "input"))
-"""Nothing rests on these two lists, for no global is ever resolved: a file that names one of them is refused to warn its owner."""
+_TELLING = frozenset(
+    (
+        "os",
+        "posix",
+        "nt",
+        "io",
+        "_io",
+        "subprocess",
+        "sys",
+        "shutil",
+        "socket",
+        "pty",
+        "runpy",
+        "importlib",
+        "ctypes",
+    )
+)
+_TELLING_BUILTINS = frozenset(
+    ("eval", "exec", "compile", "open", "__import__", "breakpoint", "input")
+)
+"""Nothing rests on these two lists, for no global is ever resolved: a file that names one of them
+is refused to warn its owner.
+"""
 
 
 class _Stripped(pickle._Unpickler):
-    """Knows tensors and plain containers; every other name becomes a stand-in, so no code of a file or of its libraries runs.
+    """Knows tensors and plain containers; every other name becomes a stand-in, so no code of a file
+    or of its libraries runs.
 
-    The one in Python, not the one in C: its memo is a dict, where the other allots as many places as a file names.
+    The one in Python, not the one in C: its memo is a dict, where the other allots as many places
+    as a file names.
     """
 
     def load_build(self) -> None:
@@ -216,14 +289,19 @@ class _Stripped(pickle._Unpickler):
     def __init__(self, file: IO[bytes], path: Path, archive: zipfile.ZipFile, top: str) -> None:
         super().__init__(file, encoding="utf-8")
         self._path, self._archive, self._top = path, archive, top
-        self._bytes = torch.from_file(str(path), shared=False, size=path.stat().st_size, dtype=torch.uint8)
+        self._bytes = torch.from_file(
+            str(path), shared=False, size=path.stat().st_size, dtype=torch.uint8
+        )
         self._storages: dict[str, Tensor] = {}
 
     def find_class(self, module: str, name: str, /) -> Any:
         """Our own object for a name, or a stand-in; nothing is imported."""
-        if module.partition(".")[0] in _TELLING or (module in ("builtins", "__builtin__") and name in _TELLING_BUILTINS):
+        if module.partition(".")[0] in _TELLING or (
+            module in ("builtins", "__builtin__") and name in _TELLING_BUILTINS
+        ):
             raise BadWeights(
-                f"{self._path} asks to run {f'{module}.{name}'[:80]!r}, which weights never do; nothing of it was run: do not trust it"
+                f"{self._path} asks to run {f'{module}.{name}'[:80]!r}, which weights never do; "
+                f"nothing of it was run: do not trust it"
             )
         return _REAL.get((module, name), _StandIn)
 
@@ -241,8 +319,10 @@ class _Stripped(pickle._Unpickler):
         if info.compress_type != zipfile.ZIP_STORED:
             return torch.frombuffer(bytearray(self._archive.read(info)), dtype=torch.uint8)
         head = bytes(self._bytes[info.header_offset : info.header_offset + 30].tolist())
-        start = info.header_offset + 30 + sum(struct.unpack("<HH", head[26:30]))  # behind the name and the padding of its local header
+        # behind the name and the padding of its local header
+        start = info.header_offset + 30 + sum(struct.unpack("<HH", head[26:30]))
         if len(head) < 30 or start + info.file_size > len(self._bytes):
             raise ValueError(f"{record[:40]} ends outside the file")
         tensor = self._bytes[start : start + info.file_size]
-        return tensor if start % 16 == 0 else tensor.clone()  # a view as another type wants its alignment
+        # a view as another type wants its alignment
+        return tensor if start % 16 == 0 else tensor.clone()

@@ -1,8 +1,10 @@
-"""Authors' weights on this machine: where their conversions lie, what is known of their origin, and what they must hash to.
+"""Authors' weights on this machine: where their conversions lie, what is known of their origin, and
+what they must hash to.
 
-`<cache>/<model>/<name>.safetensors` holds the network's tensors as converted from the authors' file, the JSON beside it where they
-come from; our own are shipped, see `shipped`. A lock file (`ecgbench.lock`, to be committed) pins files whose hash no card knows,
-from the first time they are used.
+`<cache>/<model>/<name>.safetensors` holds the network's tensors as converted from the authors'
+file, the JSON beside it where they come from; our own are shipped, see `shipped`. A lock file
+(`ecgbench.lock`, to be committed) pins files whose hash no card knows, from the first time they are
+used.
 """
 
 import functools
@@ -34,18 +36,28 @@ _NOWHERE: Json = dict.fromkeys(("file", "sha256", "licence", "url"))
 
 
 def cache() -> Path:
-    """The folder of converted weights: ECGBENCH_WEIGHTS, or `weights` in the user's cache folder of ecgbench."""
+    """The folder of converted weights: ECGBENCH_WEIGHTS, or `weights` in the user's cache folder of
+    ecgbench.
+    """
     named = os.environ.get(CACHE)
-    return Path(named).expanduser() if named else Path(platformdirs.user_cache_dir("ecgbench")) / "weights"
+    return (
+        Path(named).expanduser()
+        if named
+        else Path(platformdirs.user_cache_dir("ecgbench")) / "weights"
+    )
 
 
 def name_of(card: ModelCard) -> str:
-    """What the model with this card is called on the command line; of one that came through no room, what its title says."""
+    """What the model with this card is called on the command line; of one that came through no
+    room, what its title says.
+    """
     return card.name or plain(card.title)
 
 
 def model_folder(model: str) -> Path:
-    """The folder of one model in the cache; a file of its authors that a person puts there is found by `ecgbench models fetch`."""
+    """The folder of one model in the cache; a file of its authors that a person puts there is found
+    by `ecgbench models fetch`.
+    """
     return cache() / folder_name(model)
 
 
@@ -55,7 +67,9 @@ def converted(model: str, name: str) -> Path:
 
 
 def is_here(model: str, layout: Weights) -> bool:
-    """Whether weights on the card of a model are on this machine: a conversion with its record, or a file that is shipped."""
+    """Whether weights on the card of a model are on this machine: a conversion with its record, or
+    a file that is shipped.
+    """
     if shipped.comes_along(layout.url):
         return shipped.path(layout) is not None
     path = converted(model, layout.name)
@@ -63,43 +77,64 @@ def is_here(model: str, layout: Weights) -> bool:
 
 
 def record(model: str, layout: Weights) -> Json | None:
-    """What is known of weights that are here: file, url, sha256, licence, and of a conversion its own hash and date; else None."""
+    """What is known of weights that are here: file, url, sha256, licence, and of a conversion its
+    own hash and date; else None.
+    """
     if not is_here(model, layout):
         return None
     own = shipped.path(layout) if shipped.comes_along(layout.url) else None
     if own is not None:
-        facts = {"file": layout.file, "url": layout.url, "licence": layout.licence, "terms": layout.terms}
+        facts = {
+            "file": layout.file,
+            "url": layout.url,
+            "licence": layout.licence,
+            "terms": layout.terms,
+        }
         return {**facts, "source_sha256": sha256(own), "bytes": own.stat().st_size}
     path = converted(model, layout.name)
     notes = path.with_suffix(".json")
     conversion = _json(notes, "remove its folder and run: ecgbench models fetch " + model)
     kinds = {"file": str, "source_sha256": str, "tensors_sha256": str, "bytes": int}
     if not all(isinstance(conversion.get(k), kind) for k, kind in kinds.items()):
-        raise BadWeights(f"{notes} does not say where {path.name} comes from; run: ecgbench models fetch {model} --force")
+        raise BadWeights(
+            f"{notes} does not say where {path.name} comes from; run: ecgbench models fetch "
+            f"{model} --force"
+        )
     return conversion
 
 
 def layout_of(card: ModelCard, model: str, name: str) -> Weights:
-    """The weights called `name` on the card; BadSetting where it has none at all, UnknownName where it has others."""
+    """The weights called `name` on the card; BadSetting where it has none at all, UnknownName where
+    it has others.
+    """
     for weights in card.weights:
         if weights.name == name:
             return weights
     if not card.weights:
-        raise BadSetting(f"no weights of {card.title} are released; pass --weights {model}=PATH or --weights random")
+        raise BadSetting(
+            f"no weights of {card.title} are released; pass --weights {model}=PATH or --weights "
+            f"random"
+        )
     raise UnknownName("weights", name, [w.name for w in card.weights])
 
 
 def not_here(card: ModelCard, model: str, name: str) -> BadSetting:
-    """The one message for weights that are not on this machine: the command, the file, where to get it, where to put it."""
+    """The one message for weights that are not on this machine: the command, the file, where to get
+    it, where to put it.
+    """
     layout = layout_of(card, model, name)
     if shipped.comes_along(layout.url):
         return shipped.missing(layout)
     from ecgbench.models import ROOM
 
-    command = f"ecgbench models fetch {ROOM.argument(model)}" + ("" if name == RELEASED else f" --weights {name}")
+    command = f"ecgbench models fetch {ROOM.argument(model)}" + (
+        "" if name == RELEASED else f" --weights {name}"
+    )
     return BadSetting(
-        f"the {name} weights of {card.title} are not on this machine; run: {command}. It gets {layout.file} from {layout.url}; "
-        f"where that fails, put the file into {model_folder(model)} and run it again. Or pass --weights {model}=PATH, or --weights random"
+        f"the {name} weights of {card.title} are not on this machine; run: {command}. It gets "
+        f"{layout.file} from {layout.url}; "
+        f"where that fails, put the file into {model_folder(model)} and run it again. Or pass "
+        f"--weights {model}=PATH, or --weights random"
     )
 
 
@@ -121,44 +156,62 @@ def lock_file(named: Path | None = None) -> Path:
 
 
 def locked(path: Path, model: str, name: str) -> Json | None:
-    """What the lock file says of these weights, if anything; BadSetting where it cannot be read as one."""
+    """What the lock file says of these weights, if anything; BadSetting where it cannot be read as
+    one.
+    """
     entry = _lock(path).get(model, {}).get(name)
     if entry is not None and not (isinstance(entry, dict) and isinstance(entry.get("sha256"), str)):
-        raise BadSetting(f"{path}: the entry of {model}, {name} holds no sha256; correct or remove it")
+        raise BadSetting(
+            f"{path}: the entry of {model}, {name} holds no sha256; correct or remove it"
+        )
     return entry
 
 
 def pin(path: Path, model: str, layout: Weights, digest: str, size: int) -> bool:
-    """Write a hash that no card knows into the lock file; False where it stands there already. WriteError names the file."""
+    """Write a hash that no card knows into the lock file; False where it stands there already.
+    WriteError names the file.
+    """
     with files.locked(path.parent, ""):
         entries = _lock(path)
         if entries.get(model, {}).get(layout.name, {}).get("sha256") == digest:
             return False
         today = datetime.now(UTC).date().isoformat()
-        entries.setdefault(model, {})[layout.name] = {"file": layout.member or layout.file, "sha256": digest, "bytes": size, "date": today}
+        entries.setdefault(model, {})[layout.name] = {
+            "file": layout.member or layout.file,
+            "sha256": digest,
+            "bytes": size,
+            "date": today,
+        }
         put(path, as_json(entries))
     return True
 
 
 def prove(digest: str, source: str, layout: Weights, model: str, lock: Path) -> None:
-    """BadWeights where the hash of a file is not the card's, or, of a file that no card knows, not the lock file's."""
+    """BadWeights where the hash of a file is not the card's, or, of a file that no card knows, not
+    the lock file's.
+    """
     if layout.sha256 is not None:
         if digest != layout.sha256:
             raise BadWeights(
-                f"{source} is not the authors' {layout.member or layout.file}: its sha256 is {digest}, theirs is {layout.sha256}. "
-                f"Get it again from {layout.url}; to use another file all the same, pass --weights {model}=PATH"
+                f"{source} is not the authors' {layout.member or layout.file}: its sha256 is "
+                f"{digest}, theirs is {layout.sha256}. "
+                f"Get it again from {layout.url}; to use another file all the same, pass "
+                f"--weights {model}=PATH"
             )
         return
     entry = locked(lock, model, layout.name)
     if entry is not None and digest != entry["sha256"]:
         raise BadWeights(
-            f"{source} is not the file that {lock} pins for {model}, {layout.name}: its sha256 is {digest}, not {entry['sha256']}. "
+            f"{source} is not the file that {lock} pins for {model}, {layout.name}: its sha256 is "
+            f"{digest}, not {entry['sha256']}. "
             "Get the pinned one, or remove the entry and run the same command again to pin this one"
         )
 
 
 def show_terms(model: str, layout: Weights, show: Callable[[str], None]) -> None:
-    """Say what the licence forbids, once per machine and weights; where the cache cannot be written, every time."""
+    """Say what the licence forbids, once per machine and weights; where the cache cannot be
+    written, every time.
+    """
     if not layout.terms:
         return
     path, key = cache() / "terms.json", f"{model}/{layout.name}"
@@ -173,11 +226,13 @@ def show_terms(model: str, layout: Weights, show: Callable[[str], None]) -> None
 
 
 def origin(card: ModelCard, weights: str | Path) -> Json:
-    """Where weights come from, for provenance: name, file, sha256 (of the authors' or the user's file), licence, url, tensors_sha256.
+    """Where weights come from, for provenance: name, file, sha256 (of the authors' or the user's
+    file), licence, url, tensors_sha256.
 
-    `weights`: "random", a name on the card whose conversion is here (else BadSetting), or a path. Of a path, licence and url are
-    known where its hash is a card's; its folder is left out. tensors_sha256 is that of a conversion, own: True of
-    weights that this project trained and ships.
+    `weights`: "random", a name on the card whose conversion is here (else BadSetting), or a path.
+    Of a path, licence and url are known where its hash is a card's; its folder is left out.
+    tensors_sha256 is that of a conversion, own: True of weights that this project trained and
+    ships.
     """
     if weights == RANDOM:
         return {"name": RANDOM, **_NOWHERE}
@@ -186,9 +241,17 @@ def origin(card: ModelCard, weights: str | Path) -> Json:
         notes = record(model, layout_of(card, model, weights))
         if notes is None:
             raise not_here(card, model, weights)
-        from_record: Json = {k: notes[k] for k in ("licence", "url", "terms", "tensors_sha256") if k in notes}
+        from_record: Json = {
+            k: notes[k] for k in ("licence", "url", "terms", "tensors_sha256") if k in notes
+        }
         own = {"own": True} if shipped.comes_along(notes.get("url") or "") else {}
-        return {"name": weights, "file": notes["file"], "sha256": notes["source_sha256"], **from_record, **own}
+        return {
+            "name": weights,
+            "file": notes["file"],
+            "sha256": notes["source_sha256"],
+            **from_record,
+            **own,
+        }
     path = Path(weights).expanduser()
     if not path.is_file():  # a plug-in's own word
         return {"name": str(weights), **_NOWHERE}
@@ -201,14 +264,25 @@ def origin(card: ModelCard, weights: str | Path) -> Json:
     else:
         digest = sha256(path)
     same = next((w for w in card.weights if w.sha256 == digest), None)
-    known: Json = {"licence": None, "url": None} if same is None else {"licence": same.licence, "url": same.url, "terms": same.terms}
-    return {"name": path.name if same is None else same.name, "file": path.name, "sha256": digest, **known}
+    known: Json = (
+        {"licence": None, "url": None}
+        if same is None
+        else {"licence": same.licence, "url": same.url, "terms": same.terms}
+    )
+    return {
+        "name": path.name if same is None else same.name,
+        "file": path.name,
+        "sha256": digest,
+        **known,
+    }
 
 
 def _lock(path: Path) -> Json:
     pins = _json(path, "correct it, or remove it to pin again") if path.is_file() else {}
     if not all(isinstance(entries, dict) for entries in pins.values()):
-        raise BadSetting(f"{path} is not a lock file of ecgbench; correct it, or remove it to pin again")
+        raise BadSetting(
+            f"{path} is not a lock file of ecgbench; correct it, or remove it to pin again"
+        )
     return pins
 
 
@@ -216,7 +290,9 @@ def _json(path: Path, remedy: str) -> Json:
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise BadSetting(f"{path} cannot be read ({shortened(str(error), 120)}); {remedy}") from None
+        raise BadSetting(
+            f"{path} cannot be read ({shortened(str(error), 120)}); {remedy}"
+        ) from None
     if not isinstance(content, dict):
         raise BadSetting(f"{path} holds no JSON object; {remedy}")
     return content

@@ -1,4 +1,5 @@
-"""Policies: the laws that every file of the room keeps, and what each of ours makes of missing leads.
+"""Policies: the laws that every file of the room keeps, and what each of ours makes of missing
+leads.
 
 The laws run over `adapters.names()`: a policy dropped into the room is covered without a line here.
 """
@@ -14,19 +15,28 @@ from ecgbench.adapters.copy import nearest
 from ecgbench.ecg.leads import CHEST, LEADS, LIMB, LIMB_FROM_I_II, LeadSubset, rows_of
 
 NAMES = adapters.names()
-SUBSETS = [LeadSubset.parse(t) for t in ("I", "aVR", "V4", "I+II", "III+aVF", "II+V2", "V1+V6", "I+aVL+V3", "III+aVR+aVL+aVF")]
+SUBSETS = [
+    LeadSubset.parse(t)
+    for t in ("I", "aVR", "V4", "I+II", "III+aVF", "II+V2", "V1+V6", "I+aVL+V3", "III+aVR+aVL+aVF")
+]
 TIME = 60
 
 
 def ecg(seed: int, dtype: type = np.float32) -> np.ndarray:
-    """(12, time) mV: limb leads that keep Einthoven's law, an offset of its own in each chest lead."""
+    """(12, time) mV: limb leads that keep Einthoven's law, an offset of its own in each chest
+    lead.
+    """
     generator = np.random.default_rng(seed)
     limb = LIMB_FROM_I_II @ generator.normal(0.1, 1, (2, TIME))
-    return np.vstack([limb, generator.normal(0, 1, (6, TIME)) + np.arange(6)[:, None]]).astype(dtype)
+    return np.vstack([limb, generator.normal(0, 1, (6, TIME)) + np.arange(6)[:, None]]).astype(
+        dtype
+    )
 
 
 def training(signals: Iterable[np.ndarray] | None = None) -> TrainingSplit:
-    """Read once: a policy may not go over its training records twice without keeping what it needs."""
+    """Read once: a policy may not go over its training records twice without keeping what it
+    needs.
+    """
     named = ((str(i), s) for i, s in enumerate(signals or (ecg(seed) for seed in range(100, 110))))
     return TrainingSplit(frozenset(map(str, range(10))), lambda: named)
 
@@ -34,7 +44,11 @@ def training(signals: Iterable[np.ndarray] | None = None) -> TrainingSplit:
 def filled(name: str, signal: np.ndarray, subset: LeadSubset) -> np.ndarray:
     policy = Policy.of(name, training)
     assert policy.fill is not None
-    return policy.fill(np.where(subset.mask[:, None], signal, np.nan).astype(signal.dtype), subset.mask, policy.state)
+    return policy.fill(
+        np.where(subset.mask[:, None], signal, np.nan).astype(signal.dtype),
+        subset.mask,
+        policy.state,
+    )
 
 
 @pytest.mark.parametrize("subset", SUBSETS, ids=str)
@@ -55,7 +69,9 @@ def test_with_all_leads_there_is_nothing_to_fill(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_policy_works_on_one_record_of_any_length_and_precision(name: str) -> None:
-    """A single sample, and float64: a record is not a batch, and its length is not known beforehand."""
+    """A single sample, and float64: a record is not a batch, and its length is not known
+    beforehand.
+    """
     for signal in (ecg(0)[:, :1], ecg(0, np.float64)):
         out = filled(name, signal, SUBSETS[5])
         assert out.shape == signal.shape
@@ -69,16 +85,23 @@ def test_a_policy_is_documented_and_found_by_a_loose_name(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [n for n in NAMES if hasattr(adapters.get(n), "fit")])
-def test_what_is_learned_depends_on_the_given_signals_only_and_is_stored_as_arrays(name: str) -> None:
+def test_what_is_learned_depends_on_the_given_signals_only_and_is_stored_as_arrays(
+    name: str,
+) -> None:
     one, again = Policy.of(name, training).state, Policy.of(name, training).state
     other = Policy.of(name, lambda: training(ecg(s) for s in range(200, 210))).state
     assert one is not None
     assert again is not None
     assert other is not None
-    assert all(isinstance(v, np.ndarray) and v.dtype != object and np.isfinite(v).all() for v in one.values())
+    assert all(
+        isinstance(v, np.ndarray) and v.dtype != object and np.isfinite(v).all()
+        for v in one.values()
+    )
     assert all(np.array_equal(v, again[k]) for k, v in one.items())
     assert any(not np.array_equal(v, other[k]) for k, v in one.items())
-    given = Policy.of(name, lambda: pytest.fail("a state was given, so nothing may be fitted"), other)
+    given = Policy.of(
+        name, lambda: pytest.fail("a state was given, so nothing may be fitted"), other
+    )
     assert given.state is other
 
 
@@ -94,7 +117,9 @@ def test_einthoven_gives_what_is_determined_and_zero_for_the_rest(subset: LeadSu
     limb = len([n for n in subset if n in LIMB]) >= 2
     for row, lead in enumerate(LEADS):
         known = lead in subset or (limb and lead in LIMB)
-        np.testing.assert_allclose(out[row], signal[row] if known else 0, rtol=0, atol=1e-12, err_msg=lead)
+        np.testing.assert_allclose(
+            out[row], signal[row] if known else 0, rtol=0, atol=1e-12, err_msg=lead
+        )
 
 
 def test_mean_is_the_average_of_the_records_averages_whatever_their_lengths() -> None:
@@ -105,8 +130,12 @@ def test_mean_is_the_average_of_the_records_averages_whatever_their_lengths() ->
     expected = (short.astype(np.float64).mean(1) + long.astype(np.float64).mean(1)) / 2
     np.testing.assert_allclose(state["mean"], expected, rtol=0, atol=1e-12)
     subset = LeadSubset.of("II", "V5")
-    out = adapters.get("mean").fill(np.where(subset.mask[:, None], ecg(3, np.float64), np.nan), subset.mask, state)
-    np.testing.assert_allclose(out[~subset.mask], np.repeat(expected[~subset.mask, None], TIME, 1), rtol=0, atol=1e-12)
+    out = adapters.get("mean").fill(
+        np.where(subset.mask[:, None], ecg(3, np.float64), np.nan), subset.mask, state
+    )
+    np.testing.assert_allclose(
+        out[~subset.mask], np.repeat(expected[~subset.mask, None], TIME, 1), rtol=0, atol=1e-12
+    )
 
 
 @pytest.mark.parametrize(
@@ -134,7 +163,9 @@ def test_mean_is_the_average_of_the_records_averages_whatever_their_lengths() ->
         ("V3", "I+II", None, 1),
     ],
 )
-def test_copy_takes_the_nearest_of_its_kind(lead: str, measured: str, source: str | None, sign: int) -> None:
+def test_copy_takes_the_nearest_of_its_kind(
+    lead: str, measured: str, source: str | None, sign: int
+) -> None:
     subset, signal = LeadSubset.parse(measured), ecg(0)
     assert nearest(lead, list(subset)) == (source, sign)
     row = filled("copy", signal, subset)[LEADS.index(lead)]

@@ -1,4 +1,6 @@
-"""The contracts of the cards against arrays that the authors' own preparation gave, and the laws of windows."""
+"""The contracts of the cards against arrays that the authors' own preparation gave, and the laws of
+windows.
+"""
 
 import zlib
 from pathlib import Path
@@ -17,15 +19,31 @@ from ecgbench.errors import LeakError
 GOLDEN = np.load(Path(__file__).parents[1] / "data" / "preproc" / "golden_seed0.npz")
 ZERO = Policy.of("zero", lambda: pytest.fail("it does not learn"))
 PLAIN: dict[str, Any] = {
-    "name": "upstream", "fs": 100, "seconds": 0.5, "leads": LEADS, "unit": "mV", "filter": None, "normalisation": "none",
-    "fill": "after", "policy": "zero", "absent": "0",
-}  # fmt: skip
+    "name": "upstream",
+    "fs": 100,
+    "seconds": 0.5,
+    "leads": LEADS,
+    "unit": "mV",
+    "filter": None,
+    "normalisation": "none",
+    "fill": "after",
+    "policy": "zero",
+    "absent": "0",
+}
 
 
 def recorded(samples: int, fs: float) -> np.ndarray:
-    """The record of the check values: noise and a slow wave of another phase in each lead, (12, samples) float64."""
-    z = np.random.RandomState(zlib.crc32(b"input|preproc|public-0")).standard_normal((1, 12, samples)).astype(np.float32)
-    return (np.float32(0.3) * z)[0] + 0.5 * np.sin(2 * np.pi * 0.3 * np.arange(samples) / fs + np.arange(12)[:, None])
+    """The record of the check values: noise and a slow wave of another phase in each lead, (12,
+    samples) float64.
+    """
+    z = (
+        np.random.RandomState(zlib.crc32(b"input|preproc|public-0"))
+        .standard_normal((1, 12, samples))
+        .astype(np.float32)
+    )
+    return (np.float32(0.3) * z)[0] + 0.5 * np.sin(
+        2 * np.pi * 0.3 * np.arange(samples) / fs + np.arange(12)[:, None]
+    )
 
 
 def contract(model: str, name: str) -> InputContract:
@@ -65,7 +83,9 @@ def test_the_reference_benchmark_filters_huberts_window_at_100_hz() -> None:
 def test_st_mem_filters_and_standardises_each_crop(seconds: float, every: int) -> None:
     fed = InputContract(**{**vars(contract("stmem", "upstream")), "seconds": seconds})
     received = first_window(recorded(5000, 500), 500, fed)
-    np.testing.assert_allclose(received[:, ::every], GOLDEN[f"stmem_pre_crop{fed.samples}"], atol=5e-6)
+    np.testing.assert_allclose(
+        received[:, ::every], GOLDEN[f"stmem_pre_crop{fed.samples}"], atol=5e-6
+    )
 
 
 def test_ecg_jepa_resamples_the_record_and_keeps_eight_leads() -> None:
@@ -76,7 +96,9 @@ def test_ecg_jepa_resamples_the_record_and_keeps_eight_leads() -> None:
 @pytest.mark.parametrize("name", models.names())
 @pytest.mark.parametrize("fill", ["paper", "upstream"])
 def test_an_absent_lead_is_what_the_card_says(name: str, fill: str) -> None:
-    """0 mV before the normalisation under `paper`, 0 after it under `upstream`; then the others know nothing of it."""
+    """0 mV before the normalisation under `paper`, 0 after it under `upstream`; then the others
+    know nothing of it.
+    """
     fed = contract(name, fill)
     subset = LeadSubset.of(*[n for n in LEADS if n in fed.leads][1:3] or fed.leads)
     seen = view(recorded(5000, 500).astype(np.float32), 500, fed.preparation)
@@ -90,12 +112,23 @@ def test_an_absent_lead_is_what_the_card_says(name: str, fill: str) -> None:
         assert np.abs(inner).max(initial=0) < 1e-6
     elif len(absent):
         assert np.ptp(absent, axis=1).max() < 1e-6
-        assert absent[0, 0] == pytest.approx({"none": 0, "minmax-per-lead": -1}.get(fed.normalisation, absent[0, 0]))
+        assert absent[0, 0] == pytest.approx(
+            {"none": 0, "minmax-per-lead": -1}.get(fed.normalisation, absent[0, 0])
+        )
 
 
 def test_three_overlapping_windows_of_st_mem_and_a_record_that_is_too_short() -> None:
     fed = contract("stmem", "upstream")
-    assert [fed.windows(n) for n in (0, 1, 2249, 2250, 2374, 2375, 2500, 5000)] == [0, 1, 1, 1, 1, 2, 3, 23]
+    assert [fed.windows(n) for n in (0, 1, 2249, 2250, 2374, 2375, 2500, 5000)] == [
+        0,
+        1,
+        1,
+        1,
+        1,
+        2,
+        3,
+        23,
+    ]
     assert [contract("stmem", "paper").windows(n) for n in (599, 600, 1199, 2500)] == [0, 1, 1, 4]
     short = InputContract(**PLAIN, short="edge")
     signal = np.arange(24, dtype=np.float32).reshape(12, 2)
@@ -108,13 +141,23 @@ def test_three_overlapping_windows_of_st_mem_and_a_record_that_is_too_short() ->
 
 @pytest.mark.parametrize("normalisation", ["minmax-record", "standardise-record"])
 @pytest.mark.parametrize("fill", ["before", "after"])
-def test_windows_are_normalised_one_by_one_without_what_was_not_measured(normalisation: str, fill: str) -> None:
-    fed = InputContract(**{**PLAIN, "fill": fill, "normalisation": normalisation, "scope": "window", "stride": 0.25})
-    x, subset = np.random.default_rng(0).normal(1, 1, (12, 200)).astype(np.float32), LeadSubset.of("II", "V3")
+def test_windows_are_normalised_one_by_one_without_what_was_not_measured(
+    normalisation: str, fill: str
+) -> None:
+    fed = InputContract(
+        **{**PLAIN, "fill": fill, "normalisation": normalisation, "scope": "window", "stride": 0.25}
+    )
+    x, subset = (
+        np.random.default_rng(0).normal(1, 1, (12, 200)).astype(np.float32),
+        LeadSubset.of("II", "V3"),
+    )
     x *= np.linspace(1, 9, 200, dtype=np.float32)
     starts = np.arange(fed.windows(200)) * fed.step
     assert starts.tolist() == [0, 25, 50, 75, 100, 125, 150]
-    outcomes = [cut(*adapt(v, subset.mask, fed, ZERO), fed, starts) for v in (x, np.where(subset.mask[:, None], x, np.float32(7)))]
+    outcomes = [
+        cut(*adapt(v, subset.mask, fed, ZERO), fed, starts)
+        for v in (x, np.where(subset.mask[:, None], x, np.float32(7)))
+    ]
     assert np.array_equal(*outcomes)
     native = cut(*adapt(x, subset.mask, fed, Policy(NATIVE, None)), fed, starts)
     assert np.isnan(native[:, ~subset.mask]).all()
@@ -123,12 +166,26 @@ def test_windows_are_normalised_one_by_one_without_what_was_not_measured(normali
         known = (
             there
             if fill == "after"
-            else np.vstack([there, np.zeros((1, 50))] if normalisation == "minmax-record" else [there, np.zeros((10, 50))])
+            else np.vstack(
+                [there, np.zeros((1, 50))]
+                if normalisation == "minmax-record"
+                else [there, np.zeros((10, 50))]
+            )
         )
-        low, span = (known.mean(), known.std()) if normalisation == "standardise-record" else (known.min(), np.ptp(known))
+        low, span = (
+            (known.mean(), known.std())
+            if normalisation == "standardise-record"
+            else (known.min(), np.ptp(known))
+        )
         np.testing.assert_allclose(window[subset.mask], (there - low) / span, atol=1e-5)
-        np.testing.assert_allclose(window[~subset.mask], 0 if fill == "after" else -low / span, atol=1e-5)
-        exact = (there.mean(), there.std()) if normalisation == "standardise-record" else (there.min(), np.ptp(there))
+        np.testing.assert_allclose(
+            window[~subset.mask], 0 if fill == "after" else -low / span, atol=1e-5
+        )
+        exact = (
+            (there.mean(), there.std())
+            if normalisation == "standardise-record"
+            else (there.min(), np.ptp(there))
+        )
         np.testing.assert_allclose(alone[subset.mask], (there - exact[0]) / exact[1], atol=1e-5)
 
 
@@ -136,7 +193,12 @@ def test_a_limit_holds_for_what_a_policy_makes_of_limited_leads() -> None:
     fed = InputContract(**{**PLAIN, "clip": 3.0})
     x = np.zeros((12, 50), np.float32)
     x[0], x[1] = -3, 3
-    signal, _ = adapt(x, LeadSubset.of("I", "II").mask, fed, Policy.of("einthoven", lambda: pytest.fail("it does not learn")))
+    signal, _ = adapt(
+        x,
+        LeadSubset.of("I", "II").mask,
+        fed,
+        Policy.of("einthoven", lambda: pytest.fail("it does not learn")),
+    )
     assert signal[2].max() == 3  # III is 6 mV by Einthoven's law
 
 
@@ -152,16 +214,28 @@ def test_a_measured_lead_that_is_no_number_is_never_taken_for_a_blank_one() -> N
 def test_a_record_of_less_than_one_sample_has_no_window() -> None:
     for name in ("ecgjepa", "ecgcpc"):
         fed = contract(name, "upstream")
-        assert fed.windows(view(np.ones((12, 1)), 500, fed.preparation).shape[1]) == (1 if name == "ecgcpc" else 0)
+        assert fed.windows(view(np.ones((12, 1)), 500, fed.preparation).shape[1]) == (
+            1 if name == "ecgcpc" else 0
+        )
 
 
 def test_a_filter_of_windows_never_meets_a_hidden_lead() -> None:
     band = Filter(kind="butterworth-sosfiltfilt", low=0.67, high=40, where="window")
-    fed = InputContract(**{**PLAIN, "filter": band, "seconds": 2, "normalisation": "standardise-record", "scope": "window"})
+    fed = InputContract(
+        **{
+            **PLAIN,
+            "filter": band,
+            "seconds": 2,
+            "normalisation": "standardise-record",
+            "scope": "window",
+        }
+    )
     x = np.random.default_rng(0).normal(0, 1, (12, 200)).astype(np.float32)
     mask = LeadSubset.of("I", "aVF").mask
     signal, measured = adapt(x, mask, fed, ZERO)
     window = cut(signal, measured, fed, np.zeros(1, int))[0]
     expected = band(x[mask], 100)
-    np.testing.assert_allclose(window[mask], (expected - expected.mean()) / expected.std(), atol=1e-5)
+    np.testing.assert_allclose(
+        window[mask], (expected - expected.mean()) / expected.std(), atol=1e-5
+    )
     assert not window[~mask].any()

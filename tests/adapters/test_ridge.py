@@ -1,4 +1,6 @@
-"""Ridge against scikit-learn on stacked samples, its laws, the guard on what policies learn from, and genuine recordings."""
+"""Ridge against scikit-learn on stacked samples, its laws, the guard on what policies learn from,
+and genuine recordings.
+"""
 
 from collections.abc import Callable, Iterator
 from itertools import combinations
@@ -20,14 +22,32 @@ from ecgbench.ecg.leads import ALL, LEADS, LIMB, LIMB_FROM_I_II, LeadSubset, bit
 from ecgbench.errors import BadSetting, LeakError
 from ecgbench.prepared.source import rows
 
-SUBSETS = [LeadSubset.parse(t) for t in ("I", "V4", "I+II", "III+aVF", "II+V2", "I+II+III+aVR", "I+aVL+V3", "V1+V2+V3+V4+V5+V6")]
+SUBSETS = [
+    LeadSubset.parse(t)
+    for t in (
+        "I",
+        "V4",
+        "I+II",
+        "III+aVF",
+        "II+V2",
+        "I+II+III+aVR",
+        "I+aVL+V3",
+        "V1+V2+V3+V4+V5+V6",
+    )
+]
 
 
 def ecg(seed: int, samples: int = 200, offset: float = 0.0, scale: float = 0.3) -> np.ndarray:
-    """(12, time) mV, float32, rounded to 1 uV: limb leads in one plane, chest leads that share a source with them."""
+    """(12, time) mV, float32, rounded to 1 uV: limb leads in one plane, chest leads that share a
+    source with them.
+    """
     random = np.random.default_rng(seed)
     heart = random.normal(0, scale, (3, samples)) * np.array([[1.0], [0.6], [0.3]])
-    chest = np.random.default_rng(9).normal(0, 1, (6, 3)) @ heart + random.normal(0, 0.05, (6, samples)) + offset
+    chest = (
+        np.random.default_rng(9).normal(0, 1, (6, 3)) @ heart
+        + random.normal(0, 0.05, (6, samples))
+        + offset
+    )
     return np.round(np.vstack([LIMB_FROM_I_II @ heart[:2], chest]), 3).astype(np.float32)
 
 
@@ -80,7 +100,12 @@ def test_agrees_with_scikit_learn_on_stacked_samples(subset: LeadSubset) -> None
     mask, fresh = subset.mask, ecg(77).astype(np.float64)
     alpha = ridge.PENALTY * STACKED.var(axis=1).mean() * STACKED.shape[1]
     reference = Ridge(alpha=alpha, solver="svd").fit(STACKED[mask].T, STACKED[~mask].T)
-    np.testing.assert_allclose(filled(ridge, fresh, mask, STATE)[~mask], reference.predict(fresh[mask].T).T, rtol=0, atol=1e-9)
+    np.testing.assert_allclose(
+        filled(ridge, fresh, mask, STATE)[~mask],
+        reference.predict(fresh[mask].T).T,
+        rtol=0,
+        atol=1e-9,
+    )
 
 
 def test_every_subset_is_solved_and_fits_its_training_data_no_worse_than_mean() -> None:
@@ -102,11 +127,16 @@ def test_two_limb_leads_give_the_six_within_microvolts(pair: tuple[str, ...]) ->
 
 
 def test_redundant_limb_leads_do_not_blow_up_their_rounding() -> None:
-    """Four limb leads of rank two whose Einthoven law is off by 10 uV: the rest moves by as little."""
+    """Four limb leads of rank two whose Einthoven law is off by 10 uV: the rest moves by as
+    little.
+    """
     mask, signal = LeadSubset.of("I", "II", "III", "aVR").mask, ecg(79)
     off = signal.copy()
     off[2] += 0.01
-    assert np.abs(filled(ridge, off, mask, STATE) - filled(ridge, signal, mask, STATE))[~mask].max() < 0.02
+    assert (
+        np.abs(filled(ridge, off, mask, STATE) - filled(ridge, signal, mask, STATE))[~mask].max()
+        < 0.02
+    )
 
 
 def test_a_lead_flat_throughout_training_says_nothing_and_is_filled_with_its_level() -> None:
@@ -114,7 +144,9 @@ def test_a_lead_flat_throughout_training_says_nothing_and_is_filled_with_its_lev
     state, fresh = ridge.fit(flat, LEADS), ecg(80)
     out = filled(ridge, fresh, LeadSubset.of("V2").mask, state)
     np.testing.assert_allclose(out[0], state["mean"][0], atol=1e-6)
-    np.testing.assert_allclose(filled(ridge, fresh, LeadSubset.of("I", "V1").mask, state)[7], 0.3, atol=1e-6)
+    np.testing.assert_allclose(
+        filled(ridge, fresh, LeadSubset.of("I", "V1").mask, state)[7], 0.3, atol=1e-6
+    )
     beside, alone = (filled(ridge, fresh, LeadSubset.parse(t).mask, state) for t in ("I+V2", "I"))
     np.testing.assert_allclose(beside[8], alone[8], atol=1e-6)
 
@@ -161,7 +193,9 @@ def test_the_guard_stops_before_the_signal_is_handed_out() -> None:
 
 def evaluation(training: list[str]) -> Evaluation:
     """An evaluation whose index holds two records of each split, about to learn from `training`."""
-    index = pd.DataFrame({"record": list("abvwtu"), "split": ["train"] * 2 + ["val"] * 2 + ["test"] * 2})
+    index = pd.DataFrame(
+        {"record": list("abvwtu"), "split": ["train"] * 2 + ["val"] * 2 + ["test"] * 2}
+    )
     selection: Any = SimpleNamespace(prepared=SimpleNamespace(index=index, name="invented"))
     nothing: Any = SimpleNamespace(name="none")
     made = Evaluation(nothing, nothing, selection, Path(), nothing)
@@ -173,7 +207,9 @@ def evaluation(training: list[str]) -> Evaluation:
 
 @pytest.mark.parametrize("name", ["mean", "ridge"])
 def test_a_run_that_would_learn_from_validation_or_test_stops(name: str) -> None:
-    """The splits are those of the dataset's index, whatever the run believes its training records are."""
+    """The splits are those of the dataset's index, whatever the run believes its training records
+    are.
+    """
     assert evaluation(["a", "b"]).policy(name).state is not None
     for intruder in "vt":
         with pytest.raises(LeakError, match=f"record '{intruder}' is not of the training split"):
@@ -184,14 +220,22 @@ def test_a_run_that_would_learn_from_validation_or_test_stops(name: str) -> None
 def test_v2_from_four_leads_on_genuine_recordings(real_ptbxl: Path) -> None:
     index = ptbxl.index(real_ptbxl / "ptbxl")
     chosen = {s: index[index["split"] == s][:n] for s, n in (("train", 200), ("test", 120))}
-    learnt, unseen = ([ptbxl.read(real_ptbxl / "ptbxl", r).signal[:, ::5] for r in rows(chosen[s])] for s in ("train", "test"))
+    learnt, unseen = (
+        [ptbxl.read(real_ptbxl / "ptbxl", r).signal[:, ::5] for r in rows(chosen[s])]
+        for s in ("train", "test")
+    )
     mask, v2 = LeadSubset.of("I", "II", "V1", "V5").mask, LEADS.index("V2")
     rms = {}
     for policy in (zero, mean, ridge):
         state = policy.fit(learnt, LEADS) if hasattr(policy, "fit") else None
-        rms[policy] = 1000 * np.array([np.sqrt(np.mean((filled(policy, x, mask, state)[v2] - x[v2]) ** 2)) for x in unseen])
+        rms[policy] = 1000 * np.array(
+            [np.sqrt(np.mean((filled(policy, x, mask, state)[v2] - x[v2]) ** 2)) for x in unseen]
+        )
         median, pooled = np.median(rms[policy]), np.sqrt(np.mean(rms[policy] ** 2))
-        print(f"{policy.__name__}: V2 off by {median:.0f} uV (median of records), {pooled:.0f} uV (all)")
+        print(
+            f"{policy.__name__}: V2 off by {median:.0f} uV (median of records), {pooled:.0f} uV "
+            f"(all)"
+        )
     for other in (zero, mean):
         assert np.median(rms[ridge]) < 0.75 * np.median(rms[other])
         assert np.mean(rms[ridge] ** 2) < 0.9 * np.mean(rms[other] ** 2)

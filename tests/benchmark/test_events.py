@@ -39,16 +39,28 @@ def test_an_event_comes_back_as_it_was(event: Event) -> None:
 @pytest.mark.parametrize(
     "line",
     [
-        b"garbage", b"[1]", b"{}", b"", b"null", b'{"kind": 3}', b"\xff\xfe", b"[" * 100_000, b'{"kind": "Exploded", "job": "1"}',
-        b'{"kind": ["Note"], "job": "1"}', b'{"kind": "Note", "job": "1"}', b'{"kind": "Note", "job": 1, "text": "x"}',
-        b'{"kind": "Note", "job": "1", "text": "x", "more": 1}', b'{"kind": "Advance", "job": "1", "stage": 1, "n": true}',
+        b"garbage",
+        b"[1]",
+        b"{}",
+        b"",
+        b"null",
+        b'{"kind": 3}',
+        b"\xff\xfe",
+        b"[" * 100_000,
+        b'{"kind": "Exploded", "job": "1"}',
+        b'{"kind": ["Note"], "job": "1"}',
+        b'{"kind": "Note", "job": "1"}',
+        b'{"kind": "Note", "job": 1, "text": "x"}',
+        b'{"kind": "Note", "job": "1", "text": "x", "more": 1}',
+        b'{"kind": "Advance", "job": "1", "stage": 1, "n": true}',
         b'{"kind": "Advance", "job": "1", "stage": 1, "n": 1e400}',
         b'{"kind": "Advance", "job": "1", "stage": 1, "n": 1' + b"0" * 60 + b"}",
         b'{"kind": "Finished", "job": "1", "cells": [3], "earlier": false}',
         b'{"kind": "Finished", "job": "1", "cells": "a", "earlier": false}',
-        b'{"kind": "Over", "job": "1", "answer": [1]}', b'{"kind": "Event", "job": "1"}',
+        b'{"kind": "Over", "job": "1", "answer": [1]}',
+        b'{"kind": "Event", "job": "1"}',
     ],
-)  # fmt: skip
+)
 def test_a_line_that_no_worker_wrote_is_no_event(line: bytes) -> None:
     with pytest.raises(BadEvent):
         from_line(line)
@@ -58,7 +70,9 @@ def test_events_come_whole_however_the_bytes_are_cut() -> None:
     data = b"".join(map(to_line, ALL))
     for size in (1, 7, 64, len(data)):
         lines = Lines()
-        assert [e for at in range(0, len(data), size) for e in lines.feed(data[at : at + size])] == ALL
+        assert [
+            e for at in range(0, len(data), size) for e in lines.feed(data[at : at + size])
+        ] == ALL
 
 
 def until_garbage(coming: Iterable[Event]) -> list[Event]:
@@ -74,7 +88,9 @@ def test_what_came_before_garbage_is_an_event_and_a_line_without_end_is_garbage(
 
 
 def test_events_from_a_file_that_grows(tmp_path: Path) -> None:
-    """Not there at first; half of a line is waited for; what was read is not read again; garbage is told."""
+    """Not there at first; half of a line is waited for; what was read is not read again; garbage is
+    told.
+    """
     file = EventFile(tmp_path / "events.jsonl")
     assert list(file.events()) == []
     line = to_line(ALL[1])

@@ -29,7 +29,14 @@ class Features(Evaluation):
 def made() -> tuple[Features, Any]:
     import pandas as pd
 
-    index = pd.DataFrame({"record": ["a", "b"], "sha256": ["1", "2"], "patient": ["p", "q"], "split": ["train", "test"]})
+    index = pd.DataFrame(
+        {
+            "record": ["a", "b"],
+            "sha256": ["1", "2"],
+            "patient": ["p", "q"],
+            "split": ["train", "test"],
+        }
+    )
     index = index.assign(**{"task:A": [0, 1], "task:B": [1, 0], "other:C": [0, 0]})
     prepared = SimpleNamespace(index=index, name="toy", digest="of the whole release")
     selection = Selection(prepared, None)  # type: ignore[arg-type]
@@ -55,14 +62,18 @@ USUAL = three()
 
 
 def moved(now: tuple[str, str, str]) -> list[str]:
-    return [name for name, a, b in zip(("features", "fit", "cell"), USUAL, now, strict=True) if a != b]
+    return [
+        name for name, a, b in zip(("features", "fit", "cell"), USUAL, now, strict=True) if a != b
+    ]
 
 
 @pytest.mark.parametrize(
     ("number", "expected"),
     [("FEATURES", ["features", "fit", "cell"]), ("FITS", ["fit", "cell"]), ("SCORES", ["cell"])],
 )
-def test_a_number_that_is_raised_moves_what_lies_below_it(number: str, expected: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_number_that_is_raised_moves_what_lies_below_it(
+    number: str, expected: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(evaluation if number == "FEATURES" else keys, number, 99)
     assert moved(three()) == expected
 
@@ -82,10 +93,15 @@ def test_a_number_that_is_raised_moves_what_lies_below_it(number: str, expected:
         ({"changed": lambda index: index.__setitem__("other:C", [1, 1])}, []),
         ({"changed": lambda index: index.__setitem__("task:A", [1, 1])}, ["fit", "cell"]),
         ({"changed": lambda index: index.__setitem__("patient", ["p", "p"])}, ["fit", "cell"]),
-        ({"changed": lambda index: index.__setitem__("sha256", ["1", "3"])}, ["features", "fit", "cell"]),
+        (
+            {"changed": lambda index: index.__setitem__("sha256", ["1", "3"])},
+            ["features", "fit", "cell"],
+        ),
     ],
 )
-def test_a_fact_moves_what_rests_on_it_and_nothing_else(words: dict[str, Any], expected: list[str]) -> None:
+def test_a_fact_moves_what_rests_on_it_and_nothing_else(
+    words: dict[str, Any], expected: list[str]
+) -> None:
     assert moved(three(**words)) == expected
 
 

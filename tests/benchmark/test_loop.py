@@ -1,4 +1,6 @@
-"""The loop of a run against an engine that says whatever a test wants, and a worker that has no run."""
+"""The loop of a run against an engine that says whatever a test wants, and a worker that has no
+run.
+"""
 
 import json
 import os
@@ -30,7 +32,7 @@ from ecgbench.benchmark.events import (
     StageOver,
     Started,
     Stopped,
-)  # fmt: skip
+)
 from ecgbench.benchmark.job import Compute, Job, Look, Measure, plugins
 from ecgbench.benchmark.job_record import Outcome
 from ecgbench.benchmark.progress import Lines
@@ -79,7 +81,15 @@ class Scripted:
 def plan_of(*names: str, leads: str = "I,II,12") -> Plan:
     for room in (models, adapters, datasets):
         room.ROOM.forget()
-    asked = Request(models=names, tasks=("demo",), leads=parse_leads(leads), seeds=1, weights="random", limit=60, name="x")
+    asked = Request(
+        models=names,
+        tasks=("demo",),
+        leads=parse_leads(leads),
+        seeds=1,
+        weights="random",
+        limit=60,
+        name="x",
+    )
     return planning.plan(planning.check(asked), lambda model, weights: "zero")
 
 
@@ -90,7 +100,9 @@ def cells_of(job: Compute) -> tuple[str, ...]:
 @pytest.fixture
 def run(copies: Path, tmp_path: Path) -> Callable[[Plan, Scripted], Outcome]:
     def run(plan: Plan, engine: Scripted) -> Outcome:
-        return Run(plan, Folders(data=None, prepared=copies, out=tmp_path / "run"), Lines(), engine)()
+        return Run(
+            plan, Folders(data=None, prepared=copies, out=tmp_path / "run"), Lines(), engine
+        )()
 
     return run
 
@@ -99,13 +111,38 @@ Runs = Callable[[Plan, Scripted], Outcome]
 
 
 def test_forged_events_change_nothing(run: Runs, tmp_path: Path) -> None:
-    """Of jobs and cells that there are not, of stages that nobody opened, and of cells said to be finished that are not there."""
+    """Of jobs and cells that there are not, of stages that nobody opened, and of cells said to be
+    finished that are not there.
+    """
 
     def answer(job: Compute) -> list[Event]:
-        of_other_jobs = [Started("99"), Over("99", {}), Died("", "no"), Disqualified("99", "no", ""), Stopped("99", "BadWeights", "no")]
-        stray = [Advance(job.id, 7, 1), StageOver(job.id, 7), Skipped(job.id, ("a|b",), "x"), Failed(job.id, ("a|b",), "x", "")]
-        claims = [InProgress(job.id, ("a|b",), True), Finished(job.id, cells_of(job), False), Finished(job.id, ("a",), True)]
-        return [*of_other_jobs, *stray, *claims, Stage(job.id, 1, "x", -3, "y"), Advance(job.id, 1, -5), Event(job.id), Over(job.id, {})]
+        of_other_jobs = [
+            Started("99"),
+            Over("99", {}),
+            Died("", "no"),
+            Disqualified("99", "no", ""),
+            Stopped("99", "BadWeights", "no"),
+        ]
+        stray = [
+            Advance(job.id, 7, 1),
+            StageOver(job.id, 7),
+            Skipped(job.id, ("a|b",), "x"),
+            Failed(job.id, ("a|b",), "x", ""),
+        ]
+        claims = [
+            InProgress(job.id, ("a|b",), True),
+            Finished(job.id, cells_of(job), False),
+            Finished(job.id, ("a",), True),
+        ]
+        return [
+            *of_other_jobs,
+            *stray,
+            *claims,
+            Stage(job.id, 1, "x", -3, "y"),
+            Advance(job.id, 1, -5),
+            Event(job.id),
+            Over(job.id, {}),
+        ]
 
     outcome = run(plan_of("stmem"), Scripted(answer))
     assert (outcome.computed, outcome.reused, outcome.failures) == (0, 0, 3)
@@ -133,7 +170,9 @@ def test_jobs_are_in_flight_together_and_each_is_claimed(run: Runs, tmp_path: Pa
 
 
 def test_what_is_left_of_a_job_that_died_is_submitted_again(run: Runs) -> None:
-    """Together: each alone, then the rest; alone: that cell fails and the rest goes on; with nothing in progress: all fail."""
+    """Together: each alone, then the rest; alone: that cell fails and the rest goes on; with
+    nothing in progress: all fail.
+    """
     plan = plan_of("stmem", leads="I,II,12,1")
 
     def answer(job: Compute) -> list[Event]:
@@ -142,7 +181,11 @@ def test_what_is_left_of_a_job_that_died_is_submitted_again(run: Runs) -> None:
             return [Started(job.id), InProgress(job.id, cells[:2], True), Died(job.id, "killed")]
         if len(cells) == 2:
             return [InProgress(job.id, cells[:1], False), Died(job.id, "killed", "a.log")]
-        return [Died(job.id, "aborted")] if cells[0] == cells_of(engine.jobs[0])[1] else [Over(job.id, {})]
+        return (
+            [Died(job.id, "aborted")]
+            if cells[0] == cells_of(engine.jobs[0])[1]
+            else [Over(job.id, {})]
+        )
 
     engine = Scripted(answer)
     outcome = run(plan, engine)
@@ -150,8 +193,10 @@ def test_what_is_left_of_a_job_that_died_is_submitted_again(run: Runs) -> None:
     tried = [cells_of(job) for job in engine.jobs]
     assert tried == [first, first[:1], first[1:2], first[2:], first[3:]]
     assert {(reason, log): len(cells) for (_, reason, log), cells in outcome.failed.items()} == {
-        ("its job ended without it", ""): 2, ("aborted", ""): 1, ("killed", "a.log"): 1,
-    }  # fmt: skip
+        ("its job ended without it", ""): 2,
+        ("aborted", ""): 1,
+        ("killed", "a.log"): 1,
+    }
 
 
 def test_a_process_that_names_foreign_cells_and_dies_fails_what_is_left(run: Runs) -> None:
@@ -164,7 +209,9 @@ def test_a_process_that_names_foreign_cells_and_dies_fails_what_is_left(run: Run
     assert (len(engine.jobs), outcome.failures) == (1, 3)
 
 
-def test_a_cell_is_skipped_where_the_store_says_so(run: Runs, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_cell_is_skipped_where_the_store_says_so(
+    run: Runs, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     def answer(job: Compute) -> list[Event]:
         one, two, _ = job.plan.cells
         Store(tmp_path / "run").give_reason(one, "skipped", "too short")
@@ -173,7 +220,11 @@ def test_a_cell_is_skipped_where_the_store_says_so(run: Runs, tmp_path: Path, ca
 
     outcome = run(plan_of("stmem"), Scripted(answer))
     assert (len(outcome.skipped), outcome.failures) == (1, 2)
-    shown = [*outcome.skipped, *(reason for _, reason, _ in outcome.failed), capsys.readouterr().err]
+    shown = [
+        *outcome.skipped,
+        *(reason for _, reason, _ in outcome.failed),
+        capsys.readouterr().err,
+    ]
     assert "\x1b" not in "".join(shown)
     assert "U+001B[31mit failed" in shown[-1]
 
@@ -193,19 +244,34 @@ def start(setup): {start}
 @pytest.mark.parametrize(
     ("fault", "complaint"),
     [
-        ({"start": "return 1 / 0"}, r"engine 'mine' failed at mine.py:9: ZeroDivisionError: division by zero"),
+        (
+            {"start": "return 1 / 0"},
+            r"engine 'mine' failed at mine.py:9: ZeroDivisionError: division by zero",
+        ),
         ({"start": "pass"}, r"engine 'mine' failed at .*: AttributeError: 'NoneType'"),
         ({"submit": "raise KeyError(5)"}, r"engine 'mine' failed at mine.py:6: KeyError: 5"),
         ({"events": "yield 1 / 0"}, r"engine 'mine' failed at mine.py:7: ZeroDivisionError"),
-        ({"events": "yield 5"}, r"engine 'mine': its events\(\) gives a int where an Event belongs"),
+        (
+            {"events": "yield 5"},
+            r"engine 'mine': its events\(\) gives a int where an Event belongs",
+        ),
     ],
 )
-def test_an_engine_plug_in_that_fails_is_one_line(tmp_path: Path, fault: dict[str, str], complaint: str) -> None:
-    (tmp_path / "mine.py").write_text(ENGINE.format(**{"start": "return Mine()", "submit": "pass", "events": "return []", **fault}))
+def test_an_engine_plug_in_that_fails_is_one_line(
+    tmp_path: Path, fault: dict[str, str], complaint: str
+) -> None:
+    (tmp_path / "mine.py").write_text(
+        ENGINE.format(
+            **{"start": "return Mine()", "submit": "pass", "events": "return []", **fault}
+        )
+    )
     try:
         name = engines.resolve(str(tmp_path / "mine.py"))
         with pytest.raises(BadSetting, match=complaint):
-            ask(start(name, Setup(logs=tmp_path, patience=1.0, show=lambda event: None)), compute_job(tmp_path, tmp_path))
+            ask(
+                start(name, Setup(logs=tmp_path, patience=1.0, show=lambda event: None)),
+                compute_job(tmp_path, tmp_path),
+            )
     finally:
         engines.ROOM.forget()
 
@@ -224,7 +290,10 @@ def test_a_question_is_answered_or_its_process_died() -> None:
             self.coming[job.id] = [Note("other", "x"), *self.answer(job)]  # type: ignore[arg-type]
 
     look = Look(id="look", model="stmem", weights=None, contract="paper")
-    assert ask(Request(lambda job: [Over("other", {"policy": "no"}), Over("look", {"policy": "zero"})]), look) == {"policy": "zero"}
+    assert ask(
+        Request(lambda job: [Over("other", {"policy": "no"}), Over("look", {"policy": "zero"})]),
+        look,
+    ) == {"policy": "zero"}
     assert ask(Request(lambda job: [Died("look", "killed")]), look) == {"failed": "killed"}
     with pytest.raises(BadWeights):
         ask(Request(lambda job: [Stopped("look", "BadWeights", "x")]), look)
@@ -234,7 +303,9 @@ def compute_job(out: Path, prepared: Path) -> Compute:
     plan = plan_of(str(TINY))
     plan = replace(plan, training=replace(plan.training, epochs=2))
     folders = Folders(data=None, prepared=prepared, out=out)
-    return Compute(id="7", model="tiny", plugins=plugins(), plan=plan, dataset="demo", folders=folders)
+    return Compute(
+        id="7", model="tiny", plugins=plugins(), plan=plan, dataset="demo", folders=folders
+    )
 
 
 def test_jobs_travel_as_json(tmp_path: Path) -> None:
@@ -249,12 +320,28 @@ def test_jobs_travel_as_json(tmp_path: Path) -> None:
             Job.from_json(bad)
 
 
-def test_a_worker_without_a_run_leaves_results_that_a_report_and_a_run_find(copies: Path, tmp_path: Path) -> None:
-    """Its job is a file and so are its events; a run in the same folder has nothing left to compute."""
+def test_a_worker_without_a_run_leaves_results_that_a_report_and_a_run_find(
+    copies: Path, tmp_path: Path
+) -> None:
+    """Its job is a file and so are its events; a run in the same folder has nothing left to
+    compute.
+    """
     job = compute_job(tmp_path / "run", copies)
     (tmp_path / "job.json").write_text(json.dumps(job.to_json()))
-    command = [sys.executable, "-m", "ecgbench.benchmark.worker", str(tmp_path / "job.json"), str(tmp_path / "events.jsonl")]
-    done = subprocess.run(command, env={**os.environ, "OMP_NUM_THREADS": "1"}, capture_output=True, text=True, check=False)
+    command = [
+        sys.executable,
+        "-m",
+        "ecgbench.benchmark.worker",
+        str(tmp_path / "job.json"),
+        str(tmp_path / "events.jsonl"),
+    ]
+    done = subprocess.run(
+        command,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
     came = list(EventFile(tmp_path / "events.jsonl").events())
     assert isinstance(came[0], Started)

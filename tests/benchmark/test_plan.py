@@ -9,14 +9,22 @@ from ecgbench.cells import Plan, Request, Scoring, Training
 from ecgbench.ecg.draw import parse_leads
 from ecgbench.errors import BadSetting, EcgbenchError, UnknownName
 
-ASKED = Request(models=("laef", "stmem"), tasks=("ptbxl_super",), leads=parse_leads("1,12,II"), seeds=2, weights="random")
+ASKED = Request(
+    models=("laef", "stmem"),
+    tasks=("ptbxl_super",),
+    leads=parse_leads("1,12,II"),
+    seeds=2,
+    weights="random",
+)
 
 
 def planned(**words: Any) -> Plan:
     if "leads" in words:
         words["leads"] = parse_leads(words["leads"])
     asked = planning.check(replace(ASKED, **words))
-    return planning.plan(asked, lambda model, weights: str(look(model, weights, asked.contract)["policy"]))
+    return planning.plan(
+        asked, lambda model, weights: str(look(model, weights, asked.contract)["policy"])
+    )
 
 
 def test_a_grid_in_the_order_typed() -> None:
@@ -31,11 +39,18 @@ def test_a_grid_in_the_order_typed() -> None:
 
 def test_policies_are_those_of_each_model_and_named_once() -> None:
     found = planned(leads="II", policies=("paper", "Zero", "native", "paper"))
-    assert [(c.fit.model, c.policy) for c in found.cells] == [("laef", "native"), ("laef", "zero"), ("stmem", "zero"), ("stmem", "native")]
+    assert [(c.fit.model, c.policy) for c in found.cells] == [
+        ("laef", "native"),
+        ("laef", "zero"),
+        ("stmem", "zero"),
+        ("stmem", "native"),
+    ]
 
 
 def test_columns_of_a_task_share_its_fit() -> None:
-    found = planned(tasks=("ptbxl-diag", "ptbxl_super", "PTBXL_ALL", "ptbxl_form"), models=("laef",), leads="12")
+    found = planned(
+        tasks=("ptbxl-diag", "ptbxl_super", "PTBXL_ALL", "ptbxl_form"), models=("laef",), leads="12"
+    )
     assert [(c.task, c.fit.task) for c in found.cells] == [
         ("ptbxl_diag", "ptbxl_all"),
         ("ptbxl_all", "ptbxl_all"),
@@ -76,7 +91,11 @@ def test_weights_text(text: str, expected: dict[str, str]) -> None:
     [
         ({"models": ("leaf",)}, UnknownName, "unknown model 'leaf'; did you mean laef?"),
         ({"models": ("./nowhere.py",)}, BadSetting, "no file nowhere.py"),
-        ({"tasks": ("ptbxl_sup",)}, UnknownName, "unknown task 'ptbxl_sup'; did you mean .*ptbxl_sup"),
+        (
+            {"tasks": ("ptbxl_sup",)},
+            UnknownName,
+            "unknown task 'ptbxl_sup'; did you mean .*ptbxl_sup",
+        ),
         ({"policies": ("zeros",)}, UnknownName, "unknown policy 'zeros'; did you mean zero?"),
         ({"leads": "13"}, BadSetting, "--leads 13: a count of leads is 1 to 12"),
         ({"leads": "I+V7"}, UnknownName, "unknown lead 'V7'"),
@@ -91,12 +110,22 @@ def test_weights_text(text: str, expected: dict[str, str]) -> None:
         ({"tasks": ()}, BadSetting, "--tasks names nothing"),
         ({"policies": ()}, BadSetting, "--policy names nothing"),
         ({"weights": "laef=random"}, BadSetting, "name each of laef, stmem once"),
-        ({"weights": "laef=random,stmem=random,laef=a.pth"}, BadSetting, "name each of laef, stmem once"),
+        (
+            {"weights": "laef=random,stmem=random,laef=a.pth"},
+            BadSetting,
+            "name each of laef, stmem once",
+        ),
         ({"weights": "laef=random,stmem="}, BadSetting, "name each of laef, stmem once"),
-        ({"models": ("laef",), "weights": "laef=random,stmem=random"}, BadSetting, "name each of laef once"),
+        (
+            {"models": ("laef",), "weights": "laef=random,stmem=random"},
+            BadSetting,
+            "name each of laef once",
+        ),
         ({"weights": "leaf=random"}, UnknownName, "did you mean laef"),
     ],
 )
-def test_what_cannot_be_met_is_said(words: dict[str, Any], error: type[EcgbenchError], told: str) -> None:
+def test_what_cannot_be_met_is_said(
+    words: dict[str, Any], error: type[EcgbenchError], told: str
+) -> None:
     with pytest.raises(error, match=told):
         planned(**words)

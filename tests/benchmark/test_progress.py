@@ -45,11 +45,20 @@ def test_plain_lines_say_whose_stage_it_is(capsys: pytest.CaptureFixture[str]) -
     for event in [*MIXED, StageOver("1", 1), Advance("1", 1, 1)]:
         show(event)
     said = capsys.readouterr().err.splitlines()
-    assert said == ["left on demo: test windows: 3 windows", "right on demo: test windows: 5 windows", "fitted"]
+    assert said == [
+        "left on demo: test windows: 3 windows",
+        "right on demo: test windows: 5 windows",
+        "fitted",
+    ]
 
 
-def test_what_events_say_is_shown_as_one_line_that_no_terminal_obeys(capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_events_say_is_shown_as_one_line_that_no_terminal_obeys(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     show = EventDisplay(Lines())
     show(Note("1", "\x1b]0;evil\x07 fitted\n2 cells computed"))
     show(Stage("1", 1, "\x1b[31mred\nline", 2, "windows\r"))
-    assert capsys.readouterr().err == "U+001B]0;evilU+0007 fitted 2 cells computed\nU+001B[31mred line: 2 windows\n"
+    assert (
+        capsys.readouterr().err
+        == "U+001B]0;evilU+0007 fitted 2 cells computed\nU+001B[31mred line: 2 windows\n"
+    )

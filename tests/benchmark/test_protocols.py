@@ -1,4 +1,6 @@
-"""Protocols and training leads, as typed, in this process, on the tiny plug-in and 60 records of the demo."""
+"""Protocols and training leads, as typed, in this process, on the tiny plug-in and 60 records of
+the demo.
+"""
 
 import hashlib
 import json
@@ -23,28 +25,43 @@ def fits(run: Path) -> list[Path]:
 def numbers(run: Path) -> dict[str, str]:
     """Hash of every array and table of the cells, by its place without the key."""
     cells = [p for p in (run / "cells").rglob("*") if p.suffix in (".npy", ".parquet")]
-    return {"/".join([*p.parts[-5:-2], p.name]): hashlib.sha256(p.read_bytes()).hexdigest() for p in cells}
+    return {
+        "/".join([*p.parts[-5:-2], p.name]): hashlib.sha256(p.read_bytes()).hexdigest()
+        for p in cells
+    }
 
 
 def test_a_fine_tuned_grid_that_grew_trains_nothing_again(typed: Typed, tmp_path: Path) -> None:
     whole, grown = tmp_path / "whole", tmp_path / "grown"
-    assert typed(whole, "--protocol", "finetune", "--leads", "12,I,2", "--policy", "zero,ridge") == 0
+    assert (
+        typed(whole, "--protocol", "finetune", "--leads", "12,I,2", "--policy", "zero,ridge") == 0
+    )
     assert typed(grown, "--protocol", "finetune", "--leads", "12") == 0
     (fit,) = fits(grown)
     written = (fit / "encoder.safetensors").stat().st_mtime_ns
-    assert typed(grown, "--protocol", "finetune", "--leads", "12,I,2", "--policy", "zero,ridge") == 0
+    assert (
+        typed(grown, "--protocol", "finetune", "--leads", "12,I,2", "--policy", "zero,ridge") == 0
+    )
     assert (fit / "encoder.safetensors").stat().st_mtime_ns == written
     assert [p.name for p in fits(grown)] == [p.name for p in fits(whole)]
     assert numbers(grown) == numbers(whole)
     note = json.loads((fit / "fit.json").read_text())
-    assert {g: a["lr"] for g, a in note["groups"].items()} == {"early": 1e-5, "late": 1e-4, "head": 1e-3}
-    assert not list((grown / "features").glob("*/*/windows/*")), "features of windows serve no other fit"
+    assert {g: a["lr"] for g, a in note["groups"].items()} == {
+        "early": 1e-5,
+        "late": 1e-4,
+        "head": 1e-3,
+    }
+    assert not list((grown / "features").glob("*/*/windows/*")), (
+        "features of windows serve no other fit"
+    )
     assert list(read(grown).main["status"]) == ["ok"] * 6
     cell = json.loads(next((grown / "cells").rglob("cell.json")).read_text())
     assert cell["weights_sha256"] == note["encoder_sha256"] != note["from_sha256"]
 
 
-def test_a_fine_tuned_encoder_that_was_altered_is_not_used(typed: Typed, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_fine_tuned_encoder_that_was_altered_is_not_used(
+    typed: Typed, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     run = tmp_path / "run"
     assert typed(run, "--protocol", "finetune") == 0
     weights = fits(run)[0] / "encoder.safetensors"
@@ -54,14 +71,33 @@ def test_a_fine_tuned_encoder_that_was_altered_is_not_used(typed: Typed, tmp_pat
 
 
 def test_one_rate_for_all_is_another_fit(typed: Typed, tmp_path: Path) -> None:
-    assert typed(tmp_path / "run", "--protocol", "finetune", "--lr-groups", "off", "--lr", "0.002", "--batch", "8") == 0
+    assert (
+        typed(
+            tmp_path / "run",
+            "--protocol",
+            "finetune",
+            "--lr-groups",
+            "off",
+            "--lr",
+            "0.002",
+            "--batch",
+            "8",
+        )
+        == 0
+    )
     (fit,) = fits(tmp_path / "run")
-    assert {a["lr"] for a in json.loads((fit / "fit.json").read_text())["groups"].values()} == {0.002}
+    assert {a["lr"] for a in json.loads((fit / "fit.json").read_text())["groups"].values()} == {
+        0.002
+    }
 
 
 @pytest.mark.parametrize("protocol", ["linear", "finetune"])
-def test_random_training_leads_give_each_policy_its_own_fit(protocol: str, typed: Typed, tmp_path: Path) -> None:
-    """Where leads are missing in training, what fills them is part of the training; where none is, one fit serves all."""
+def test_random_training_leads_give_each_policy_its_own_fit(
+    protocol: str, typed: Typed, tmp_path: Path
+) -> None:
+    """Where leads are missing in training, what fills them is part of the training; where none is,
+    one fit serves all.
+    """
     words = ("--protocol", protocol, "--policy", "zero,einthoven", "--leads", "12,I")
     runs = {leads: tmp_path / leads for leads in ("all", "random", "again")}
     for leads, run in runs.items():
@@ -72,7 +108,8 @@ def test_random_training_leads_give_each_policy_its_own_fit(protocol: str, typed
     assert len(logs) == 3
     table = pd.DataFrame(read(runs["random"]).main)
     at_twelve = table[table["leads"] == "12"]["value"]
-    assert at_twelve.nunique() == 2  # nothing is missing there in the evaluation, yet the fits differ
+    # nothing is missing there in the evaluation, yet the fits differ
+    assert at_twelve.nunique() == 2
 
 
 @pytest.mark.parametrize(
@@ -87,7 +124,11 @@ def test_random_training_leads_give_each_policy_its_own_fit(protocol: str, typed
     ],
 )
 def test_bad_words_are_told_in_one_line(
-    words: tuple[str, ...], said: str, typed: Typed, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    words: tuple[str, ...],
+    said: str,
+    typed: Typed,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert typed(tmp_path / "run", *words) == 2
     told = capsys.readouterr().err

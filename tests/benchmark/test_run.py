@@ -1,4 +1,6 @@
-"""Runs as a person types them, in this process; the tiny plug-in on 60 records of the demo unless said otherwise."""
+"""Runs as a person types them, in this process; the tiny plug-in on 60 records of the demo unless
+said otherwise.
+"""
 
 import hashlib
 import json
@@ -23,7 +25,22 @@ from ecgbench.results.store import Store
 from ecgbench.results.study import Study, read
 
 TINY = Path(__file__).parents[1] / "tiny.py"
-USUAL = ("--models", str(TINY), "--tasks", "demo", "--weights", "random", "--limit", "60", "--epochs", "3", "--leads", "12", "--seeds", "1")
+USUAL = (
+    "--models",
+    str(TINY),
+    "--tasks",
+    "demo",
+    "--weights",
+    "random",
+    "--limit",
+    "60",
+    "--epochs",
+    "3",
+    "--leads",
+    "12",
+    "--seeds",
+    "1",
+)
 TWIST = """'{name}: tiny with a twist'
 
 import importlib.util
@@ -72,9 +89,23 @@ def both(folder: Path) -> tuple[str, str]:
 
 
 def plug_in(folder: Path, name: str, **twists: str) -> Path:
-    """Writes `folder`/name.py: tests/tiny.py with other `seconds`, or lines `made` at its construction, `before` and `after` its pass."""
+    """Writes `folder`/name.py: tests/tiny.py with other `seconds`, or lines `made` at its
+    construction, `before` and `after` its pass.
+    """
     path = folder / f"{name}.py"
-    path.write_text(TWIST.format(**{"seconds": "2.5", "made": "", "before": "", "after": "", "name": name, "tiny": str(TINY), **twists}))
+    path.write_text(
+        TWIST.format(
+            **{
+                "seconds": "2.5",
+                "made": "",
+                "before": "",
+                "after": "",
+                "name": name,
+                "tiny": str(TINY),
+                **twists,
+            }
+        )
+    )
     return path
 
 
@@ -83,7 +114,12 @@ def table(run: Path) -> bytes:
 
 
 def hashes(run: Path) -> dict[str, str]:
-    places = [p for part in ("cells", "fits", "features", "models", "datasets") for p in (run / part).rglob("*") if p.is_file()]
+    places = [
+        p
+        for part in ("cells", "fits", "features", "models", "datasets")
+        for p in (run / part).rglob("*")
+        if p.is_file()
+    ]
     return {str(p.relative_to(run)): hashlib.sha256(p.read_bytes()).hexdigest() for p in places}
 
 
@@ -95,7 +131,9 @@ def states(study: Study) -> dict[str, str]:
     return {f"{c.model} {c.setting} {c.policy}": c.status for c in study.cells.itertuples()}
 
 
-def test_a_second_time_nothing_is_computed(grid: Path, typed: Typed, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_second_time_nothing_is_computed(
+    grid: Path, typed: Typed, capsys: pytest.CaptureFixture[str]
+) -> None:
     before, was = hashes(grid), table(grid)
     assert typed(grid, *both(grid.parent), "--leads", "1,2,12,I,II", "--seeds", "2") == 0
     assert "0 cells computed, 14 were there already, 0 skipped, 0 failed" in capsys.readouterr().out
@@ -104,12 +142,18 @@ def test_a_second_time_nothing_is_computed(grid: Path, typed: Typed, capsys: pyt
 
 
 @pytest.mark.parametrize("draw", ["record", "window"])
-def test_a_grid_that_grew_is_the_grid_asked_for_at_once(draw: str, grid: Path, typed: Typed, tmp_path: Path) -> None:
-    """More leads, more seeds, more models: cells that were there stay, and every number is the same to the last bit."""
+def test_a_grid_that_grew_is_the_grid_asked_for_at_once(
+    draw: str, grid: Path, typed: Typed, tmp_path: Path
+) -> None:
+    """More leads, more seeds, more models: cells that were there stay, and every number is the same
+    to the last bit.
+    """
     words = ("--draw", draw)
     whole = grid if draw == "record" else tmp_path / "whole"
     if draw == "window":
-        assert typed(whole, *both(grid.parent), "--leads", "1,2,12,I,II", "--seeds", "2", *words) == 0
+        assert (
+            typed(whole, *both(grid.parent), "--leads", "1,2,12,I,II", "--seeds", "2", *words) == 0
+        )
     grown = tmp_path / "grown"
     assert typed(grown, "--leads", "12,2", *words) == 0
     first = hashes(grown)
@@ -123,7 +167,9 @@ def test_a_grid_that_grew_is_the_grid_asked_for_at_once(draw: str, grid: Path, t
     assert all((whole / p).read_bytes() == (grown / p).read_bytes() for p in cells)
 
 
-def test_a_model_that_this_command_does_not_name_stays_as_it_is(grid: Path, typed: Typed, tmp_path: Path) -> None:
+def test_a_model_that_this_command_does_not_name_stays_as_it_is(
+    grid: Path, typed: Typed, tmp_path: Path
+) -> None:
     run = tmp_path / "run"
     assert typed(run) == 0
     before = hashes(run)
@@ -132,7 +178,9 @@ def test_a_model_that_this_command_does_not_name_stays_as_it_is(grid: Path, type
     assert before.items() <= hashes(run).items()
 
 
-def test_the_key_changes_with_what_changes_the_number_and_with_nothing_else(copies: Path, typed: Typed, grid: Path, tmp_path: Path) -> None:
+def test_the_key_changes_with_what_changes_the_number_and_with_nothing_else(
+    copies: Path, typed: Typed, grid: Path, tmp_path: Path
+) -> None:
     def key_of(name: str, *words: str) -> str:
         run = tmp_path / name
         assert typed(run, *words) == 0
@@ -142,10 +190,15 @@ def test_the_key_changes_with_what_changes_the_number_and_with_nothing_else(copi
     file = tmp_path / "one.safetensors"
     save_file(models.get(str(TINY)).build().state_dict(), file)
     other = {
-        "epochs": ("--epochs", "4"), "lr": ("--lr", "0.01"), "batch": ("--batch", "8"), "fit seed": ("--fit-seeds", "1"),
-        "policy": ("--policy", "mean"), "weights": ("--weights", str(file)), "draw": ("--draw", "window"),
+        "epochs": ("--epochs", "4"),
+        "lr": ("--lr", "0.01"),
+        "batch": ("--batch", "8"),
+        "fit seed": ("--fit-seeds", "1"),
+        "policy": ("--policy", "mean"),
+        "weights": ("--weights", str(file)),
+        "draw": ("--draw", "window"),
         "limit": ("--limit", "61"),
-    }  # fmt: skip
+    }
     found = {name: key_of(name, *words) for name, words in other.items()}
     assert len({usual, *found.values()}) == 1 + len(found)
     moved = tmp_path / "elsewhere"
@@ -161,15 +214,24 @@ def test_the_key_changes_with_what_changes_the_number_and_with_nothing_else(copi
     assert key_of("edited", "--models", str(edited)) != usual
 
 
-def test_other_settings_or_a_second_writer_need_another_folder(grid: Path, typed: Typed, capsys: pytest.CaptureFixture[str]) -> None:
+def test_other_settings_or_a_second_writer_need_another_folder(
+    grid: Path, typed: Typed, capsys: pytest.CaptureFixture[str]
+) -> None:
     was = (grid / "plan.json").read_bytes()
     assert typed(grid, "--epochs", "9") == 2
-    assert "holds a run with other settings (training); choose another folder with --out" in capsys.readouterr().err
+    assert (
+        "holds a run with other settings (training); choose another folder with --out"
+        in capsys.readouterr().err
+    )
     assert (grid / "plan.json").read_bytes() == was
 
 
-def test_a_model_that_fails_does_not_cost_the_others(typed: Typed, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """One fails always, one at lead I alone (where II is blank), one cannot be built, one is longer than any record."""
+def test_a_model_that_fails_does_not_cost_the_others(
+    typed: Typed, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One fails always, one at lead I alone (where II is blank), one cannot be built, one is longer
+    than any record.
+    """
     ill = [
         plug_in(tmp_path, "ill", before="raise RuntimeError('no such kernel')"),
         plug_in(tmp_path, "picky", before="assert signal[:, 1].any(), 'lead II please'"),
@@ -182,7 +244,11 @@ def test_a_model_that_fails_does_not_cost_the_others(typed: Typed, tmp_path: Pat
     assert "3 cells computed, 0 were there already, 0 skipped, 7 failed" in told.out
     assert "Traceback" not in told.err
     study = read(run)
-    assert {k for k, v in states(study).items() if v == "ok"} == {"picky II zero", "tiny I zero", "tiny II zero"}
+    assert {k for k, v in states(study).items() if v == "ok"} == {
+        "picky II zero",
+        "tiny I zero",
+        "tiny II zero",
+    }
     reasons = dict(zip(study.cells["model"] + " " + study.cells["setting"], study.cells["reason"]))
     assert reasons["ill I"] == "RuntimeError: no such kernel"
     assert reasons["picky I"] == "AssertionError: lead II please"
@@ -203,13 +269,18 @@ def test_a_policy_that_fails_does_not_cost_the_others(typed: Typed, tmp_path: Pa
     assert states(read(tmp_path / "run")) == {"tiny 12 clumsy": "failed", "tiny 12 zero": "ok"}
 
 
-def test_what_a_model_cannot_do_is_skipped_and_said(typed: Typed, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_a_model_cannot_do_is_skipped_and_said(
+    typed: Typed, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     run = tmp_path / "run"
     assert typed(run, "--policy", "native,zero") == 0
     assert "1 cells computed, 0 were there already, 1 skipped, 0 failed" in capsys.readouterr().out
     study = read(run)
     assert list(study.main["status"]) == ["skipped", "ok"]
-    assert study.cells["reason"][0] == "Tiny reads all of its leads at once; policy native is not for it"
+    assert (
+        study.cells["reason"][0]
+        == "Tiny reads all of its leads at once; policy native is not for it"
+    )
     assert any("1 skipped" in note for note in study.notes)
 
 
@@ -233,8 +304,12 @@ def test_an_encoder_that_moves_is_disqualified_every_time(
     assert states(read(tmp_path / "run")) == {"restless 12 zero": "failed", "tiny 12 zero": "ok"}
 
 
-def test_a_disqualified_model_is_a_file_until_it_is_mended(typed: Typed, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Seen by every later job, of other cells too; the same model is tried again once the file is removed, another at once."""
+def test_a_disqualified_model_is_a_file_until_it_is_mended(
+    typed: Typed, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Seen by every later job, of other cells too; the same model is tried again once the file is
+    removed, another at once.
+    """
     run, moves = tmp_path / "run", {"before": "self.norm.weight.data.mul_(1.001)"}
     restless = plug_in(tmp_path, "restless", **moves)
     assert typed(run, "--models", str(restless)) == 1
@@ -254,18 +329,32 @@ def test_a_disqualified_model_is_a_file_until_it_is_mended(typed: Typed, tmp_pat
 
 
 def test_batch_norm_at_rest_is_frozen(typed: Typed, tmp_path: Path) -> None:
-    assert typed(tmp_path / "run", "--models", str(plug_in(tmp_path, "quiet", made="self.norm = nn.BatchNorm1d(CARD.dim)"))) == 0
+    assert (
+        typed(
+            tmp_path / "run",
+            "--models",
+            str(plug_in(tmp_path, "quiet", made="self.norm = nn.BatchNorm1d(CARD.dim)")),
+        )
+        == 0
+    )
 
 
 @pytest.mark.parametrize("draw", ["record", "window"])
 def test_all_models_see_the_same_leads(draw: str, typed: Typed, tmp_path: Path) -> None:
-    """Networks whose feature is which rows are not blank, stored as the mean over the windows of a record."""
-    masks = "found = found._replace(pooled=torch.nn.functional.pad(signal.any(-1).float(), (0, CARD.dim - 12)))"
+    """Networks whose feature is which rows are not blank, stored as the mean over the windows of a
+    record.
+    """
+    masks = (
+        "found = found._replace(pooled=torch.nn.functional.pad(signal.any(-1).float(), (0, "
+        "CARD.dim - 12)))"
+    )
     pair = [plug_in(tmp_path, name, after=masks) for name in ("one", "two")]
     run = tmp_path / "run"
     assert typed(run, "--models", ",".join(map(str, pair)), "--leads", "3", "--draw", draw) == 0
     cells = [next((run / "cells" / "demo" / name).rglob("cell.json")) for name in ("one", "two")]
-    (records, one), (others, two) = (read_pooled(run, json.loads(cell.read_text())["features"]) for cell in cells)
+    (records, one), (others, two) = (
+        read_pooled(run, json.loads(cell.read_text())["features"]) for cell in cells
+    )
     assert records == others
     one, two = one[:, :12], two[:, :12]
     np.testing.assert_array_equal(one, two)
@@ -275,16 +364,27 @@ def test_all_models_see_the_same_leads(draw: str, typed: Typed, tmp_path: Path) 
     assert len(np.unique(one, axis=0)) > 5
 
 
-def test_records_that_are_too_short_are_left_out_and_counted(typed: Typed, copies: Path, tmp_path: Path, ptbxl_copy: object) -> None:
+def test_records_that_are_too_short_are_left_out_and_counted(
+    typed: Typed, copies: Path, tmp_path: Path, ptbxl_copy: object
+) -> None:
     root = ptbxl_copy.make(tmp_path / "data")  # type: ignore[attr-defined]
     short = ptbxl_copy.signal({"NORM": 100.0}, np.random.default_rng(0))[:, :1000]  # type: ignore[attr-defined]
     for record in (1, 30):  # of train and test; 2 s are no window of 2.5 s
         ptbxl_copy.write_record(root / "records500" / "00000" / f"{record:05d}_hr", short)  # type: ignore[attr-defined]
     run = tmp_path / "run"
-    words = ("--data", str(tmp_path / "data"), "--prepared", str(tmp_path / "prepared"), "--limit", "30")
+    words = (
+        "--data",
+        str(tmp_path / "data"),
+        "--prepared",
+        str(tmp_path / "prepared"),
+        "--limit",
+        "30",
+    )
     brief = plug_in(tmp_path, "brief", seconds="1")
     tasks = "ptbxl_super,ptbxl_all,ptbxl_rhythm,ptbxl_form"
-    assert typed(run, *words, "--tasks", tasks, "--models", f"{TINY},{brief}", "--leads", "12,I") == 0
+    assert (
+        typed(run, *words, "--tasks", tasks, "--models", f"{TINY},{brief}", "--leads", "12,I") == 0
+    )
     study = read(run)
     by_model = study.cells.groupby("model")
     assert by_model["n_records"].unique().map(list).to_dict() == {"brief": [7], "tiny": [6]}
@@ -292,15 +392,20 @@ def test_records_that_are_too_short_are_left_out_and_counted(typed: Typed, copie
     assert any("2 records shorter than its window are left out" in n for n in study.notes)
     assert set(study.comparisons["n_patients"]) <= {4, 5, 6}
     fits = [p.parent.relative_to(run / "fits") for p in (run / "fits").rglob("DONE")]
-    assert sorted(str(p.parent) for p in fits) == [f"{t}/{m}" for t in ("ptbxl_all", "ptbxl_super") for m in ("brief", "tiny")]
+    assert sorted(str(p.parent) for p in fits) == [
+        f"{t}/{m}" for t in ("ptbxl_all", "ptbxl_super") for m in ("brief", "tiny")
+    ]
     whole, part = (
-        pd.read_parquet(next((run / "cells" / t / "tiny" / "I").rglob("predictions.parquet"))) for t in ("ptbxl_all", "ptbxl_rhythm")
+        pd.read_parquet(next((run / "cells" / t / "tiny" / "I").rglob("predictions.parquet")))
+        for t in ("ptbxl_all", "ptbxl_rhythm")
     )
     assert part.shape[1] == 3 + 2 * 12
     pd.testing.assert_frame_equal(part, whole[part.columns])
 
 
-def test_a_head_that_was_altered_is_not_used(typed: Typed, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_head_that_was_altered_is_not_used(
+    typed: Typed, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     run = tmp_path / "run"
     assert typed(run) == 0
     head = next((run / "fits").rglob("head.safetensors"))
@@ -312,19 +417,43 @@ def test_a_head_that_was_altered_is_not_used(typed: Typed, tmp_path: Path, capsy
 def test_global_seeds_do_not_matter(grid: Path, typed: Typed, tmp_path: Path) -> None:
     torch.manual_seed(1234)
     np.random.seed(5)
-    assert typed(tmp_path / "run", *both(grid.parent), "--leads", "1,2,12,I,II", "--seeds", "2") == 0
+    assert (
+        typed(tmp_path / "run", *both(grid.parent), "--leads", "1,2,12,I,II", "--seeds", "2") == 0
+    )
     assert table(tmp_path / "run") == table(grid)
 
 
-def test_killed_at_any_moment_it_goes_on_to_the_same_table(grid: Path, copies: Path, tmp_path: Path) -> None:
-    """A process of the command line is killed three times, each time after some more of its lines; then it is left to finish."""
+def test_killed_at_any_moment_it_goes_on_to_the_same_table(
+    grid: Path, copies: Path, tmp_path: Path
+) -> None:
+    """A process of the command line is killed three times, each time after some more of its lines;
+    then it is left to finish.
+    """
     code = "import sys; sys.argv[0] = 'ecgbench'; from ecgbench.cli import main; main()"
     run, lines_of = tmp_path / "run", random.Random(time.time_ns())
-    words = [*USUAL, *both(grid.parent), "--leads", "1,2,12,I,II", "--seeds", "2", "--prepared", str(copies), "--out", str(run)]
+    words = [
+        *USUAL,
+        *both(grid.parent),
+        "--leads",
+        "1,2,12,I,II",
+        "--seeds",
+        "2",
+        "--prepared",
+        str(copies),
+        "--out",
+        str(run),
+    ]
     env = {**os.environ, "OMP_NUM_THREADS": "1"}
-    moments = [(lines_of.randint(low, low + 3), round(lines_of.uniform(0, 0.1), 3)) for low in (1, 3, 4)]
+    moments = [
+        (lines_of.randint(low, low + 3), round(lines_of.uniform(0, 0.1), 3)) for low in (1, 3, 4)
+    ]
     for count, pause in moments:
-        process = subprocess.Popen([sys.executable, "-c", code, "run", *words], env=env, stderr=subprocess.PIPE, start_new_session=True)
+        process = subprocess.Popen(
+            [sys.executable, "-c", code, "run", *words],
+            env=env,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
         assert process.stderr is not None
         for _ in range(count):
             process.stderr.readline()
@@ -332,7 +461,13 @@ def test_killed_at_any_moment_it_goes_on_to_the_same_table(grid: Path, copies: P
         os.killpg(process.pid, signal.SIGKILL)
         process.stderr.close()
         process.wait()
-    done = subprocess.run([sys.executable, "-c", code, "run", *words], env=env, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", code, "run", *words],
+        env=env,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 0, (moments, done.stderr)
     assert table(run) == table(grid), moments
     assert not list(run.rglob("*.tmp"))
@@ -346,17 +481,25 @@ def test_rows_of_unequal_seeds_are_in_no_comparison(typed: Typed, tmp_path: Path
     study = read(run)
     assert list(study.main["best"]) == [True, False]
     assert study.main["p_holm"].isna().all()
-    assert any((note.startswith("UNEQUAL SEEDS: ") and "brief" in note.lower()) or "Tiny" in note for note in study.notes)
+    assert any(
+        (note.startswith("UNEQUAL SEEDS: ") and "brief" in note.lower()) or "Tiny" in note
+        for note in study.notes
+    )
 
 
 def test_a_bad_policy_or_a_diverging_fit_costs_itself_only(typed: Typed, tmp_path: Path) -> None:
     policy = tmp_path / "lazy.py"
-    policy.write_text('"""Lazy: leaves hidden leads hidden."""\n\n\ndef fill(signal, measured, state=None):\n    return signal\n')
+    policy.write_text(
+        '"""Lazy: leaves hidden leads hidden."""\n\n\ndef fill(signal, measured, state=None):\n   '
+        " return signal\n"
+    )
     assert typed(tmp_path / "run", "--policy", f"{policy},zero", "--leads", "I") == 1
     assert states(read(tmp_path / "run")) == {"tiny I lazy": "failed", "tiny I zero": "ok"}
 
 
-def test_a_second_run_says_nothing_of_cells_it_does_not_compute(typed: Typed, tmp_path: Path) -> None:
+def test_a_second_run_says_nothing_of_cells_it_does_not_compute(
+    typed: Typed, tmp_path: Path
+) -> None:
     run = tmp_path / "run"
     assert typed(run, *both(tmp_path)) == 0
     other = {identity: "0" * 64 for identity in keys(run) if "|tiny|" in identity}
@@ -370,6 +513,9 @@ def test_random_training_leads_extend_to_the_same_bits(typed: Typed, tmp_path: P
     assert typed(tmp_path / "whole", *words, "--fit-seeds", "0,1") == 0
     assert typed(tmp_path / "grown", *words, "--fit-seeds", "1") == 0
     assert typed(tmp_path / "grown", *words, "--fit-seeds", "0,1") == 0
-    heads = [sorted(p.read_bytes() for p in (tmp_path / r / "fits").rglob("head.safetensors")) for r in ("whole", "grown")]
+    heads = [
+        sorted(p.read_bytes() for p in (tmp_path / r / "fits").rglob("head.safetensors"))
+        for r in ("whole", "grown")
+    ]
     assert heads[0] == heads[1]
     assert len(heads[0]) == 2

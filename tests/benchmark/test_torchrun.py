@@ -7,11 +7,36 @@ import sys
 from pathlib import Path
 
 TINY = Path(__file__).parents[1] / "tiny.py"
-USUAL = ("--tasks", "demo", "--weights", "random", "--limit", "60", "--epochs", "2", "--seeds", "1", "--leads", "12,I", "--device", "cpu")
+USUAL = (
+    "--tasks",
+    "demo",
+    "--weights",
+    "random",
+    "--limit",
+    "60",
+    "--epochs",
+    "2",
+    "--seeds",
+    "1",
+    "--leads",
+    "12,I",
+    "--device",
+    "cpu",
+)
 
 
 def test_two_processes_train_one_fit(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "ecgbench", "run"]
+    command = [
+        sys.executable,
+        "-m",
+        "torch.distributed.run",
+        "--standalone",
+        "--nproc-per-node",
+        "2",
+        "-m",
+        "ecgbench",
+        "run",
+    ]
     places = ["--prepared", str(tmp_path / "prepared"), "--out", str(tmp_path / "run")]
     words = [*command, "--models", str(TINY), *USUAL, *places, "--protocol", "finetune"]
     env = {**os.environ, "OMP_NUM_THREADS": "1"}
@@ -24,7 +49,16 @@ def test_two_processes_train_one_fit(tmp_path: Path) -> None:
 
 def test_another_engine_is_refused(tmp_path: Path) -> None:
     env = {**os.environ, "WORLD_SIZE": "2", "RANK": "0"}
-    words = [sys.executable, "-m", "ecgbench", "run", "--engine", "isolated", "--out", str(tmp_path / "run")]
+    words = [
+        sys.executable,
+        "-m",
+        "ecgbench",
+        "run",
+        "--engine",
+        "isolated",
+        "--out",
+        str(tmp_path / "run"),
+    ]
     done = subprocess.run(words, env=env, capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 2
     assert "--engine isolated: torchrun runs models in its own processes" in done.stderr

@@ -28,25 +28,39 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 
 def planned(leads: str, **training: object) -> Plan:
     models.ROOM.forget()
-    asked = Request(models=(str(TINY),), tasks=("demo",), leads=parse_leads(leads), seeds=1, weights="random", limit=60)
+    asked = Request(
+        models=(str(TINY),),
+        tasks=("demo",),
+        leads=parse_leads(leads),
+        seeds=1,
+        weights="random",
+        limit=60,
+    )
     asked = Request(**{**asked.__dict__, "training": Training(**{"epochs": 2, **training})})  # type: ignore[arg-type]
     return planning.plan(planning.check(asked), lambda model, weights: "zero")
 
 
 @pytest.fixture
 def alone(copies: Path, tmp_path: Path) -> Callable[..., Path]:
-    """alone(plan, **job): writes plan.json, computes the plan as one job in this process, and returns the run folder."""
+    """alone(plan, **job): writes plan.json, computes the plan as one job in this process, and
+    returns the run folder.
+    """
 
     def compute(plan: Plan, **job: object) -> Path:
         folders = Folders(data=None, prepared=copies, out=tmp_path / "run")
         Store(folders.out).write_plan(plan)
-        work(Compute(model="tiny", plan=plan, dataset="demo", folders=folders, **job), Reporter("", lambda event: None))  # type: ignore[arg-type]
+        work(
+            Compute(model="tiny", plan=plan, dataset="demo", folders=folders, **job),
+            Reporter("", lambda event: None),
+        )  # type: ignore[arg-type]
         return folders.out
 
     return compute
 
 
-def test_a_worker_alone_leaves_what_a_report_finds(alone: Callable[..., Path], typed: Callable[..., int], tmp_path: Path) -> None:
+def test_a_worker_alone_leaves_what_a_report_finds(
+    alone: Callable[..., Path], typed: Callable[..., int], tmp_path: Path
+) -> None:
     run, whole = alone(planned("12,I")), tmp_path / "whole"
     assert typed(whole, "--leads", "12,I") == 0
     study = read(run)
@@ -68,8 +82,17 @@ def test_a_cell_says_what_it_is(alone: Callable[..., Path]) -> None:
     note = json.loads((folder / "cell.json").read_text())
     plan = Store(run).plan()
     assert plan is not None
-    assert (note["format"], note["identity"], note["key"]) == (2, plan.cells[0].identity, folder.name)
-    assert sorted(p.name for p in folder.iterdir()) == ["DONE", "cell.json", "predictions.parquet", "scores.parquet"]
+    assert (note["format"], note["identity"], note["key"]) == (
+        2,
+        plan.cells[0].identity,
+        folder.name,
+    )
+    assert sorted(p.name for p in folder.iterdir()) == [
+        "DONE",
+        "cell.json",
+        "predictions.parquet",
+        "scores.parquet",
+    ]
     assert (run / note["fit"] / "fit.json").is_file()
     assert note["model"] in Store(run).facts("models")
     assert note["dataset"] in Store(run).facts("datasets")
@@ -81,19 +104,31 @@ def test_a_cell_says_what_it_is(alone: Callable[..., Path]) -> None:
 
 
 @pytest.mark.parametrize("training", [{}, {"protocol": "finetune"}], ids=["linear", "finetune"])
-def test_a_fit_keeps_what_it_predicts_for_the_validation_records(training: dict[str, object], alone: Callable[..., Path]) -> None:
+def test_a_fit_keeps_what_it_predicts_for_the_validation_records(
+    training: dict[str, object], alone: Callable[..., Path]
+) -> None:
     """With all leads; the score of the best epoch is the one of the log."""
     run = alone(planned("I", **training))
     (done,) = (run / "fits").rglob("DONE")
-    table, note = pd.read_parquet(done.with_name("validation.parquet")), json.loads(done.with_name("fit.json").read_text())
-    probability, target = (table[[c for c in table if c.startswith(f"{kind}:")]].to_numpy() for kind in ("probability", "target"))
+    table, note = (
+        pd.read_parquet(done.with_name("validation.parquet")),
+        json.loads(done.with_name("fit.json").read_text()),
+    )
+    probability, target = (
+        table[[c for c in table if c.startswith(f"{kind}:")]].to_numpy()
+        for kind in ("probability", "target")
+    )
     assert note["format"] == 2
     assert macro_auroc(target, probability) == pytest.approx(note["validation"], abs=1e-6)
-    assert set(table["record"]).isdisjoint(pd.read_parquet(next((run / "cells").rglob("predictions.parquet")))["record"])
+    assert set(table["record"]).isdisjoint(
+        pd.read_parquet(next((run / "cells").rglob("predictions.parquet")))["record"]
+    )
     assert not list(run.rglob("checkpoint.safetensors"))
 
 
-def test_features_that_are_not_wanted_are_not_kept(typed: Callable[..., int], tmp_path: Path) -> None:
+def test_features_that_are_not_wanted_are_not_kept(
+    typed: Callable[..., int], tmp_path: Path
+) -> None:
     run, kept = tmp_path / "run", tmp_path / "kept"
     assert typed(run, "--keep-features", "no") == 0
     assert typed(kept) == 0

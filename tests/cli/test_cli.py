@@ -1,4 +1,6 @@
-"""The command line as a person types it: a process, its exit code, what it prints and what it leaves."""
+"""The command line as a person types it: a process, its exit code, what it prints and what it
+leaves.
+"""
 
 import csv
 import json
@@ -22,16 +24,38 @@ def ecgbench(*words: str, cwd: Path, **env: str) -> subprocess.CompletedProcess:
     code = "import sys; sys.argv[0] = 'ecgbench'; from ecgbench.cli import main; main()"
     kept = {k: v for k, v in os.environ.items() if not k.startswith("ECGBENCH_")}
     return subprocess.run(
-        [sys.executable, "-c", code, *map(str, words)], cwd=cwd, capture_output=True, text=True, timeout=300,
-        env={**kept, "ECGBENCH_PREPARED": str(cwd / "prepared"), "NO_COLOR": "1", "COLUMNS": "200", **env},
-    )  # fmt: skip
+        [sys.executable, "-c", code, *map(str, words)],
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env={
+            **kept,
+            "ECGBENCH_PREPARED": str(cwd / "prepared"),
+            "NO_COLOR": "1",
+            "COLUMNS": "200",
+            **env,
+        },
+    )
 
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory) -> Path:
     """A finished run of the tiny plug-in on the demo, with a skipped policy."""
     place = tmp_path_factory.mktemp("cli")
-    words = ("run", "--models", TINY, "--leads", "1,12,I+V2", "--policy", "zero,native", "--epochs", "5", "--out", "runs/a")
+    words = (
+        "run",
+        "--models",
+        TINY,
+        "--leads",
+        "1,12,I+V2",
+        "--policy",
+        "zero,native",
+        "--epochs",
+        "5",
+        "--out",
+        "runs/a",
+    )
     done = ecgbench(*words, cwd=place)
     assert done.returncode == 0, done.stderr
     assert "4 cells computed" in done.stdout
@@ -44,20 +68,34 @@ def test_report_of_the_newest_run(run):
     assert done.returncode == 0, done.stderr
     folder = run / "runs/a/report"
     names = {p.name for p in folder.iterdir()}
-    assert names >= {"index.html", *(f"main_table.{e}" for e in ("csv", "md", "tex")), *(f"lead_curve.{e}" for e in ("png", "svg", "csv"))}
+    assert names >= {
+        "index.html",
+        *(f"main_table.{e}" for e in ("csv", "md", "tex")),
+        *(f"lead_curve.{e}" for e in ("png", "svg", "csv")),
+    }
     rows = list(csv.DictReader((folder / "main_table.csv").open()))
     assert [(r["leads"], r["policy"], r["status"]) for r in rows] == [
-        ("1", "zero", "ok"), ("12", "zero", "ok"), ("I+V2", "zero", "ok"),
-        ("1", "native", "skipped"), ("12", "native", "skipped"), ("I+V2", "native", "skipped"),
-    ]  # fmt: skip
-    assert all(0 <= float(r["low"]) <= float(r["value"]) <= float(r["high"]) <= 1 for r in rows if r["status"] == "ok")
+        ("1", "zero", "ok"),
+        ("12", "zero", "ok"),
+        ("I+V2", "zero", "ok"),
+        ("1", "native", "skipped"),
+        ("12", "native", "skipped"),
+        ("I+V2", "native", "skipped"),
+    ]
+    assert all(
+        0 <= float(r["low"]) <= float(r["value"]) <= float(r["high"]) <= 1
+        for r in rows
+        if r["status"] == "ok"
+    )
     page = (folder / "index.html").read_text()
     assert "ynthetic" in page
     assert "random" in page
 
 
 def test_every_number_of_the_table_can_be_traced(run):
-    """The mean over cells.csv is the row of main_table.csv, and each cell's files hold its score."""
+    """The mean over cells.csv is the row of main_table.csv, and each cell's files hold its
+    score.
+    """
     import pandas as pd
     from sklearn.metrics import roc_auc_score
 
@@ -70,19 +108,37 @@ def test_every_number_of_the_table_can_be_traced(run):
         for _, cell in mine.iterrows():
             predictions = pd.read_parquet(run / "runs/a" / cell["path"] / "predictions.parquet")
             labels = [c[7:] for c in predictions if c.startswith("target:")]
-            again = roc_auc_score(predictions[[f"target:{n}" for n in labels]], predictions[[f"probability:{n}" for n in labels]])
+            again = roc_auc_score(
+                predictions[[f"target:{n}" for n in labels]],
+                predictions[[f"probability:{n}" for n in labels]],
+            )
             assert cell["value"] == pytest.approx(again, abs=1e-12)
 
 
 def test_the_same_command_again_computes_nothing(run):
     before = {p: p.stat().st_mtime_ns for p in (run / "runs/a/cells").rglob("*") if p.is_file()}
-    done = ecgbench("run", "--models", TINY, "--leads", "1,12,I+V2", "--policy", "zero", "--epochs", "5", "--out", "runs/a", cwd=run)
+    done = ecgbench(
+        "run",
+        "--models",
+        TINY,
+        "--leads",
+        "1,12,I+V2",
+        "--policy",
+        "zero",
+        "--epochs",
+        "5",
+        "--out",
+        "runs/a",
+        cwd=run,
+    )
     assert "0 cells computed, 4 were there already" in done.stdout
     assert before == {p: p.stat().st_mtime_ns for p in before}
 
 
 def test_other_settings_in_one_folder_are_refused(run):
-    done = ecgbench("run", "--models", TINY, "--leads", "1", "--epochs", "6", "--out", "runs/a", cwd=run)
+    done = ecgbench(
+        "run", "--models", TINY, "--leads", "1", "--epochs", "6", "--out", "runs/a", cwd=run
+    )
     assert done.returncode == 2
     assert "--out" in done.stderr
 
@@ -104,7 +160,10 @@ BAD = [
     (("data", "verify", "ptb"), "unknown dataset 'ptb'; did you mean ptbxl?"),
     (("data", "prepare", "ptbxl_super"), "ptbxl_super is a task of ptbxl"),
     (("check", "model", "lae"), "unknown model 'lae'; did you mean laef?"),
-    (("check", "parity", "stmem", "--pack", "a", "--keys", "b", "--seed-string", "s"), "cannot read b"),
+    (
+        ("check", "parity", "stmem", "--pack", "a", "--keys", "b", "--seed-string", "s"),
+        "cannot read b",
+    ),
     (("runn",), "No such command 'runn'"),
 ]
 
@@ -119,13 +178,31 @@ def test_bad_input_is_one_line_and_exit_2(tmp_path, words, says):
 
 
 ENDS = [
-    (KeyboardInterrupt(), 130, "ecgbench: interrupted; what is finished is stored, the same command goes on from there"),
-    (typer.Abort(), 130, "ecgbench: interrupted; what is finished is stored, the same command goes on from there"),
-    (OSError(28, "No space left"), 2, "ecgbench: No space left; choose another folder, or mend this one and run the command again"),
+    (
+        KeyboardInterrupt(),
+        130,
+        "ecgbench: interrupted; what is finished is stored, the same command goes on from there",
+    ),
+    (
+        typer.Abort(),
+        130,
+        "ecgbench: interrupted; what is finished is stored, the same command goes on from there",
+    ),
+    (
+        OSError(28, "No space left"),
+        2,
+        (
+            "ecgbench: No space left; choose another folder, or mend this one and run the command "
+            "again"
+        ),
+    ),
     (
         OSError(28, "No space left", "a/b"),
         2,
-        "ecgbench: No space left: a/b; choose another folder, or mend this one and run the command again",
+        (
+            "ecgbench: No space left: a/b; choose another folder, or mend this one and run the "
+            "command again"
+        ),
     ),
     (BadSetting("--x\ny"), 2, "ecgbench: --x y"),
     (typer.Exit(1), 1, ""),
@@ -133,8 +210,14 @@ ENDS = [
 ]
 
 
-@pytest.mark.parametrize(("end", "code", "says"), ENDS, ids=[f"{type(end).__name__}{i}" for i, (end, _, _) in enumerate(ENDS)])
-def test_however_a_command_ends_it_says_so_in_one_line_and_its_code(end, code, says, monkeypatch, capsys):
+@pytest.mark.parametrize(
+    ("end", "code", "says"),
+    ENDS,
+    ids=[f"{type(end).__name__}{i}" for i, (end, _, _) in enumerate(ENDS)],
+)
+def test_however_a_command_ends_it_says_so_in_one_line_and_its_code(
+    end, code, says, monkeypatch, capsys
+):
     program = typer.Typer(pretty_exceptions_enable=False)
 
     @program.command()
@@ -153,7 +236,9 @@ def test_however_a_command_ends_it_says_so_in_one_line_and_its_code(end, code, s
 def test_lists_load_no_torch(tmp_path, room):
     code = "import sys; sys.argv[0] = 'ecgbench'; from ecgbench import cli\n"
     code += "try: cli.main()\nfinally: print('torch' in sys.modules, file=sys.stderr)"
-    done = subprocess.run([sys.executable, "-c", code, room], cwd=tmp_path, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code, room], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
     assert done.stderr.strip() == "False"
 
 
@@ -161,7 +246,9 @@ def test_the_list_of_models_takes_little_longer_than_torch(tmp_path):
     """It imports them all, in at most 2.5 s of the processor; a busy machine is slower at both."""
     import_torch = _processor_seconds([sys.executable, "-c", "import torch"], tmp_path)
     code = "import sys; sys.argv[0] = 'ecgbench'; from ecgbench.cli import main; main()"
-    assert _processor_seconds([sys.executable, "-c", code, "models"], tmp_path) <= max(2.5, 1.6 * import_torch)
+    assert _processor_seconds([sys.executable, "-c", code, "models"], tmp_path) <= max(
+        2.5, 1.6 * import_torch
+    )
 
 
 def _processor_seconds(command: list[str], cwd: Path) -> float:
@@ -171,14 +258,33 @@ def _processor_seconds(command: list[str], cwd: Path) -> float:
         before = os.times()
         subprocess.run(command, cwd=cwd, capture_output=True, check=True)
         after = os.times()
-        taken.append(after.children_user + after.children_system - before.children_user - before.children_system)
+        taken.append(
+            after.children_user
+            + after.children_system
+            - before.children_user
+            - before.children_system
+        )
     return min(taken)
 
 
 def test_names_are_checked_before_torch(tmp_path):
-    code = "import sys; sys.modules['torch'] = None; sys.argv[0] = 'ecgbench'; from ecgbench.cli import main; main()"
-    for words in (["run", "--models", "leaf"], ["run", "--tasks", "ptbxl_supr"], ["run", "--policy", "zeroo"], ["run", "--leads", "V7"]):
-        done = subprocess.run([sys.executable, "-c", code, *words], cwd=tmp_path, capture_output=True, text=True, check=False)
+    code = (
+        "import sys; sys.modules['torch'] = None; sys.argv[0] = 'ecgbench'; from ecgbench.cli "
+        "import main; main()"
+    )
+    for words in (
+        ["run", "--models", "leaf"],
+        ["run", "--tasks", "ptbxl_supr"],
+        ["run", "--policy", "zeroo"],
+        ["run", "--leads", "V7"],
+    ):
+        done = subprocess.run(
+            [sys.executable, "-c", code, *words],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
         assert (done.returncode, "unknown" in done.stderr) == (2, True), done.stderr
 
 
@@ -194,7 +300,18 @@ def _seconds(*words: str, cwd: Path) -> float:
 
 
 def test_missing_data_names_path_variable_and_command(tmp_path):
-    done = ecgbench("run", "--models", TINY, "--tasks", "ptbxl_super", "--weights", "random", "--data", "gone", cwd=tmp_path)
+    done = ecgbench(
+        "run",
+        "--models",
+        TINY,
+        "--tasks",
+        "ptbxl_super",
+        "--weights",
+        "random",
+        "--data",
+        "gone",
+        cwd=tmp_path,
+    )
     assert done.returncode == 2
     for word in ("gone/ptbxl", "--data", "ECGBENCH_DATA", "ecgbench data prepare ptbxl"):
         assert word in done.stderr
@@ -214,9 +331,18 @@ def test_lists_as_json(tmp_path, room):
     assert all(isinstance(r["name"], str) for r in rows)
     if room == "tasks":
         assert {r["name"]: r["targets"] for r in rows if r["dataset"] == "ptbxl"} == {
-            "ptbxl_all": 71, "ptbxl_diag": 44, "ptbxl_form": 19, "ptbxl_rhythm": 12, "ptbxl_sub": 23, "ptbxl_super": 5,
-        }  # fmt: skip
-        assert {r["name"] for r in rows if r["evaluation_only"]} == {"ptbxl_diag", "ptbxl_form", "ptbxl_rhythm"}
+            "ptbxl_all": 71,
+            "ptbxl_diag": 44,
+            "ptbxl_form": 19,
+            "ptbxl_rhythm": 12,
+            "ptbxl_sub": 23,
+            "ptbxl_super": 5,
+        }
+        assert {r["name"] for r in rows if r["evaluation_only"]} == {
+            "ptbxl_diag",
+            "ptbxl_form",
+            "ptbxl_rhythm",
+        }
         assert all(isinstance(r["prepared"], bool) for r in rows)
 
 
@@ -225,12 +351,24 @@ def test_data_prepare_and_verify(fake_ptbxl, tmp_path):
     assert done.returncode == 0, done.stderr
     assert "0 quarantined" in done.stdout
     assert ecgbench("data", "verify", "ptbxl", "--data", fake_ptbxl, cwd=tmp_path).returncode == 0
-    assert '"prepared": true' in ecgbench("tasks", "--json", "--data", fake_ptbxl, cwd=tmp_path).stdout
+    assert (
+        '"prepared": true' in ecgbench("tasks", "--json", "--data", fake_ptbxl, cwd=tmp_path).stdout
+    )
 
 
 def test_parity_exit_codes(tmp_path):
     pack = TESTS / "data/parity/stmem"
-    words = ("check", "parity", "stmem", "--pack", pack / "golden_seed0.npz", "--keys", pack / "keys.json", "--json", "--seed-string")
+    words = (
+        "check",
+        "parity",
+        "stmem",
+        "--pack",
+        pack / "golden_seed0.npz",
+        "--keys",
+        pack / "keys.json",
+        "--json",
+        "--seed-string",
+    )
     good = ecgbench(*words, "public-0", cwd=tmp_path)
     assert good.returncode == 0, good.stdout
     rows = json.loads(good.stdout)
@@ -245,7 +383,20 @@ def test_check_model_of_a_plug_in(tmp_path):
 
 
 def test_a_test_split_without_any_defined_label_is_reported(tmp_path):
-    done = ecgbench("run", "--models", TINY, "--leads", "1,12", "--limit", "3", "--epochs", "2", "--out", "r", cwd=tmp_path)
+    done = ecgbench(
+        "run",
+        "--models",
+        TINY,
+        "--leads",
+        "1,12",
+        "--limit",
+        "3",
+        "--epochs",
+        "2",
+        "--out",
+        "r",
+        cwd=tmp_path,
+    )
     assert done.returncode == 0, done.stderr
     done = ecgbench("report", "r", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
@@ -254,7 +405,10 @@ def test_a_test_split_without_any_defined_label_is_reported(tmp_path):
 
 def test_files_in_the_way_are_one_line(run, tmp_path):
     (tmp_path / "afile").write_text("x")
-    for words in (("run", "--models", TINY, "--out", "afile"), ("report", run / "runs/a", "--to", "afile")):
+    for words in (
+        ("run", "--models", TINY, "--out", "afile"),
+        ("report", run / "runs/a", "--to", "afile"),
+    ):
         done = ecgbench(*words, cwd=tmp_path)
         assert (done.returncode, len(done.stderr.strip().splitlines())) == (2, 1), done.stderr
         assert "afile" in done.stderr
@@ -268,15 +422,37 @@ def test_files_in_the_way_are_one_line(run, tmp_path):
 
 def test_help_tells_the_defaults(tmp_path):
     text = " ".join(ecgbench("run", "--help", cwd=tmp_path).stdout.replace("│", " ").split())
-    for said in ("(default: 5; demo: 2)", "(default: runs/NAME)", "(default: released; suites: released_or_random)"):
+    for said in (
+        "(default: 5; demo: 2)",
+        "(default: runs/NAME)",
+        "(default: released; suites: released_or_random)",
+    ):
         assert said in text
 
 
 def test_a_failure_on_a_rerun_does_not_hide_finished_cells(tmp_path):
     model = tmp_path / "moody.py"
-    model.write_text(Path(TINY).read_text() + "\n\n_build = build\n\n\ndef build(weights=None):\n    import os\n\n"
-                     "    if os.environ.get('BOOM'):\n        raise MemoryError('boom')\n    return _build(weights)\n")  # fmt: skip
-    words = ("run", "--models", model, "--weights", "random", "--leads", "I", "--epochs", "2", "--limit", "40", "--out", "r")
+    model.write_text(
+        Path(TINY).read_text()
+        + "\n\n_build = build\n\n\ndef build(weights=None):\n    import os\n\n"
+        "    if os.environ.get('BOOM'):\n        raise MemoryError('boom')\n    return "
+        "_build(weights)\n"
+    )
+    words = (
+        "run",
+        "--models",
+        model,
+        "--weights",
+        "random",
+        "--leads",
+        "I",
+        "--epochs",
+        "2",
+        "--limit",
+        "40",
+        "--out",
+        "r",
+    )
     assert ecgbench(*words, cwd=tmp_path).returncode == 0
     assert ecgbench(*words, cwd=tmp_path, BOOM="1").returncode == 1
     ecgbench("report", "r", cwd=tmp_path)

@@ -1,4 +1,6 @@
-"""`ecgbench doctor` as a person types it: everything is told, and a model that ends or hangs its process costs its own line only."""
+"""`ecgbench doctor` as a person types it: everything is told, and a model that ends or hangs its
+process costs its own line only.
+"""
 
 import json
 import os
@@ -24,7 +26,9 @@ def doctor(*words: str, cwd: Path, **env: str) -> subprocess.CompletedProcess:
 def plug_in(folder: Path, name: str, code: str) -> Path:
     """Tiny, whose `build` first does what `code` says."""
     path = folder / f"{name}.py"
-    body = TINY.read_text().replace("    network = Tiny()\n", f"    import os, sys\n    {code}\n    network = Tiny()\n")
+    body = TINY.read_text().replace(
+        "    network = Tiny()\n", f"    import os, sys\n    {code}\n    network = Tiny()\n"
+    )
     assert code in body
     path.write_text(body)
     return path
@@ -34,14 +38,29 @@ def test_every_fact_is_told_and_bad_models_cost_their_own_line_only(tmp_path):
     bad = [
         plug_in(tmp_path, "aborts", "os.abort()"),
         plug_in(tmp_path, "loops", "\n    while True: pass"),
-        plug_in(tmp_path, "shouts", "print('{\"ok\": true}' * 9); sys.stderr.write('x' * 10**6); raise ValueError('a\\nb')"),
+        plug_in(
+            tmp_path,
+            "shouts",
+            "print('{\"ok\": true}' * 9); sys.stderr.write('x' * 10**6); raise ValueError('a\\nb')",
+        ),
         plug_in(tmp_path, "quits", "os._exit(0)"),
     ]
     names = ",".join([*map(str, bad), str(TINY), "laef"])
     done = doctor("--json", "--models", names, "--timeout", "20", cwd=tmp_path)
     assert done.returncode == 1, done.stderr
     found = json.loads(done.stdout)
-    assert set(found) >= {"versions", "device", "threads", "memory", "disk", "data", "models", "ok", "problems", "remarks"}
+    assert set(found) >= {
+        "versions",
+        "device",
+        "threads",
+        "memory",
+        "disk",
+        "data",
+        "models",
+        "ok",
+        "problems",
+        "remarks",
+    }
     assert found["ok"] is False
     told = {m["name"]: m for m in found["models"]}
     assert told["aborts"]["error"] == "its process was killed by SIGABRT"
@@ -49,34 +68,63 @@ def test_every_fact_is_told_and_bad_models_cost_their_own_line_only(tmp_path):
     assert told["shouts"]["error"] == "ValueError: a b"
     assert told["quits"]["error"] == "its process ended with exit code 0"
     for name, parameters in (("tiny", 8_616), ("laef", 7_104_000)):
-        assert (told[name]["ok"], told[name]["parameters"], told[name]["leads"]) == (True, parameters, 12)
+        assert (told[name]["ok"], told[name]["parameters"], told[name]["leads"]) == (
+            True,
+            parameters,
+            12,
+        )
         assert 0 < told[name]["ms"] < 20_000
     assert len(found["problems"]) == 4
-    assert all(any(name in p for p in found["problems"]) for name in ("aborts", "loops", "shouts", "quits"))
+    assert all(
+        any(name in p for p in found["problems"]) for name in ("aborts", "loops", "shouts", "quits")
+    )
     assert found["versions"]["python"] == sys.version.split()[0]
     assert {p["name"]: p["ok"] for p in found["versions"]["packages"]}["torch"] is True
-    assert found["threads"] == {"torch": 1, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": os.environ.get("MKL_NUM_THREADS")}
+    assert found["threads"] == {
+        "torch": 1,
+        "OMP_NUM_THREADS": "1",
+        "MKL_NUM_THREADS": os.environ.get("MKL_NUM_THREADS"),
+    }
     assert found["memory"]["total"] > found["memory"]["available"] > 0
-    assert {d["name"]: d["state"] for d in found["data"]} == {"demo": "downloaded", "ptbxl": "absent"}
+    assert {d["name"]: d["state"] for d in found["data"]} == {
+        "demo": "downloaded",
+        "ptbxl": "absent",
+    }
     assert all(d["writable"] and d["free"] > 0 for d in found["disk"])
     assert not (tmp_path / "runs").exists()
     assert done.stderr.count("one forward pass of") == 6
 
 
 def test_a_person_reads_a_table_and_what_to_do(fake_ptbxl, tmp_path):
-    published = 'weights=(Weights(name="released", url="https://example.org/w", file="w.pt", sha256=None, licence="MIT"),),\n    native'
+    published = (
+        'weights=(Weights(name="released", url="https://example.org/w", file="w.pt", '
+        'sha256=None, licence="MIT"),),\n    native'
+    )
     known = tmp_path / "known.py"
-    known.write_text(TINY.read_text().replace("native", published, 1).replace("import InputContract", "import Weights, InputContract"))
-    done = doctor("-m", f"{known},laef", "--data", fake_ptbxl, "--prepared", tmp_path / "prepared", cwd=tmp_path)
+    known.write_text(
+        TINY.read_text()
+        .replace("native", published, 1)
+        .replace("import InputContract", "import Weights, InputContract")
+    )
+    done = doctor(
+        "-m",
+        f"{known},laef",
+        "--data",
+        fake_ptbxl,
+        "--prepared",
+        tmp_path / "prepared",
+        cwd=tmp_path,
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     table, rest = done.stdout.split("Weights of known", 1)
     assert all(len(line) <= 80 for line in table.splitlines())
     assert "downloaded" in table
     assert "not here" in table
     for said in (
-        "ecgbench models fetch known gets w.pt from https://example.org/w", "ecgbench data prepare ptbxl --data",
+        "ecgbench models fetch known gets w.pt from https://example.org/w",
+        "ecgbench data prepare ptbxl --data",
         "All that is needed works. Next: ecgbench run",
-    ):  # fmt: skip
+    ):
         assert said in " ".join(rest.split()), rest
 
 
@@ -88,13 +136,23 @@ def test_broken_things_are_all_told_with_what_mends_them(tmp_path):
     done = doctor("--prepared", tmp_path / "afile/prepared", cwd=tmp_path, PYTHONPATH=str(tmp_path))
     assert done.returncode == 1
     text = " ".join(done.stdout.split())
-    for said in ("no torch here", "pip install torch", "runs cannot be written", "--out DIR", "afile/prepared cannot", "--prepared DIR"):
+    for said in (
+        "no torch here",
+        "pip install torch",
+        "runs cannot be written",
+        "--out DIR",
+        "afile/prepared cannot",
+        "--prepared DIR",
+    ):
         assert said in text
     assert "3 things to mend; then: ecgbench doctor" in text
 
 
 def test_bad_words_are_one_line(tmp_path):
-    for words, said in ((("-m", "leaf"), "did you mean laef?"), (("--timeout", "0"), "--timeout 0")):
+    for words, said in (
+        (("-m", "leaf"), "did you mean laef?"),
+        (("--timeout", "0"), "--timeout 0"),
+    ):
         done = doctor(*words, cwd=tmp_path)
         assert (done.returncode, len(done.stderr.strip().splitlines())) == (2, 1)
         assert said in done.stderr
@@ -113,7 +171,9 @@ def test_limits_of_the_cgroup_are_those_of_the_tightest_group_around(tmp_path, v
         (group / "outer/cpu.max").write_text("150000 100000\n")
         (group / "outer/inner/cpu.max").write_text("max 100000\n")
     else:
-        (tmp_path / "proc/self/cgroup").write_text("4:memory:/outer/inner\n3:cpu,cpuacct:/outer\n0::/\n")
+        (tmp_path / "proc/self/cgroup").write_text(
+            "4:memory:/outer/inner\n3:cpu,cpuacct:/outer\n0::/\n"
+        )
         (group / "memory/outer/inner").mkdir(parents=True)
         (group / "memory/outer/memory.limit_in_bytes").write_text("1024000\n")
         (group / "memory/outer/inner/memory.limit_in_bytes").write_text(f"{2**63 - 4096}\n")
@@ -123,11 +183,19 @@ def test_limits_of_the_cgroup_are_those_of_the_tightest_group_around(tmp_path, v
             (group / folder / "cpu.cfs_period_us").write_text("100000\n")
     assert machine.memory(tmp_path)["limit"] == 1_024_000
     assert machine.cpu_limit(tmp_path) == 1.5
-    assert machine.cpu_limit(tmp_path / "nowhere") is machine.memory(tmp_path / "nowhere")["limit"] is None
+    assert (
+        machine.cpu_limit(tmp_path / "nowhere")
+        is machine.memory(tmp_path / "nowhere")["limit"]
+        is None
+    )
 
 
 def test_a_dependency_that_is_missing_or_too_old_is_named(monkeypatch, tmp_path):
-    monkeypatch.setattr(machine, "requires", lambda name: ["numpy>=99.1", "no-such-thing>=1", "scipy>=1.0", 'ruff>=0.6; extra == "dev"'])
+    monkeypatch.setattr(
+        machine,
+        "requires",
+        lambda name: ["numpy>=99.1", "no-such-thing>=1", "scipy>=1.0", 'ruff>=0.6; extra == "dev"'],
+    )
     rows = {p["name"]: p["ok"] for p in machine.packages()}
     assert rows == {"numpy": False, "no-such-thing": False, "scipy": True}
     monkeypatch.setattr(examine, "_attempt", lambda words, seconds: {"ok": True, "error": ""})

@@ -1,4 +1,6 @@
-"""What comes from outside stays where it belongs: names in paths, plug-ins nobody asked for, files that would run code."""
+"""What comes from outside stays where it belongs: names in paths, plug-ins nobody asked for, files
+that would run code.
+"""
 
 import csv
 import io
@@ -27,9 +29,23 @@ from ecgbench.room import Room, folder_name
 TINY = Path(__file__).parents[1] / "tiny.py"
 CODE = "import sys; sys.argv[0] = 'ecgbench'; from ecgbench.cli import main; main()"
 NAMES = (
-    "<script>alert(1)</script>", "../../x", "..", ".", "/etc/passwd", "\\input{x}", "=cmd()", "a\nb", "\u202ex", "long " * 100, "", "con:x",
-)  # fmt: skip
-PLUGIN = "from pathlib import Path\nPath({canary!r}).touch()\nraise RuntimeError('boom\\nfrom a plug-in')\n"
+    "<script>alert(1)</script>",
+    "../../x",
+    "..",
+    ".",
+    "/etc/passwd",
+    "\\input{x}",
+    "=cmd()",
+    "a\nb",
+    "\u202ex",
+    "long " * 100,
+    "",
+    "con:x",
+)
+PLUGIN = (
+    "from pathlib import Path\nPath({canary!r}).touch()\nraise RuntimeError('boom\\nfrom a "
+    "plug-in')\n"
+)
 DATASET = """
 '''The demo under names that mean harm.'''
 from dataclasses import replace
@@ -47,14 +63,30 @@ def read(root, row):
     hot = {f"demo:{label}": row[f"../../x:{evil}"] for label, evil in zip(demo.LABELS, EVIL)}
     plain = {"record": row["record"].removeprefix("../"), "patient": row["patient"].removeprefix("="), **hot}
     return replace(demo.read(root, plain), record=row["record"], patient=row["patient"])
-"""
+"""  # noqa: E501
 
 
 def ecgbench(*words: object, cwd: Path, **env: str) -> subprocess.CompletedProcess:
     kept = {k: v for k, v in os.environ.items() if not k.startswith("ECGBENCH_")}
-    env = {**kept, "ECGBENCH_PREPARED": str(cwd / "prepared"), "NO_COLOR": "1", "COLUMNS": "200", "OMP_NUM_THREADS": "1", **env}
-    env["PYTHONPATH"] = os.pathsep.join(filter(None, (env.get("PYTHONPATH"), os.environ.get("PYTHONPATH"))))
-    return subprocess.run([sys.executable, "-c", CODE, *map(str, words)], cwd=cwd, capture_output=True, text=True, timeout=120, env=env)
+    env = {
+        **kept,
+        "ECGBENCH_PREPARED": str(cwd / "prepared"),
+        "NO_COLOR": "1",
+        "COLUMNS": "200",
+        "OMP_NUM_THREADS": "1",
+        **env,
+    }
+    env["PYTHONPATH"] = os.pathsep.join(
+        filter(None, (env.get("PYTHONPATH"), os.environ.get("PYTHONPATH")))
+    )
+    return subprocess.run(
+        [sys.executable, "-c", CODE, *map(str, words)],
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env=env,
+    )
 
 
 def plugin(site: Path, group: str, name: str, text: str) -> None:
@@ -81,7 +113,10 @@ def test_cells_and_fits_of_hostile_names_lie_inside_the_run_and_apart(tmp_path):
     for name in NAMES:
         fit = Fit(task=name, model=name, contract="paper", weights="random", seed=0)
         cell = Cell(fit=fit, task=name, setting=Count(1, 0), policy=name)
-        for folder, depth in ((Store(tmp_path).cell_folder(cell, name), 5), (Store(tmp_path).fit_folder(fit, name), 4)):
+        for folder, depth in (
+            (Store(tmp_path).cell_folder(cell, name), 5),
+            (Store(tmp_path).fit_folder(fit, name), 4),
+        ):
             inside = Path(os.path.normpath(folder)).relative_to(tmp_path)
             assert len(inside.parts) == depth
             places.add(inside)
@@ -106,15 +141,34 @@ def test_a_file_whose_name_is_no_name_is_refused_in_one_line(file, tmp_path):
 
 
 def test_a_hostile_study_from_plug_in_to_report(tmp_path):
-    """A dataset and a model under such names run and are reported; a broken model plug-in beside them is never imported."""
+    """A dataset and a model under such names run and are reported; a broken model plug-in beside
+    them is never imported.
+    """
     canary, site = tmp_path / "CANARY", tmp_path / "site"
     plugin(site, "models", "evilnet", PLUGIN.format(canary=str(canary)))
     plugin(site, "datasets", "evildata", DATASET)
     model = tmp_path / "=cmd()<script>alert(1)<b>$_.py"
-    model.write_text(TINY.read_text().replace('"Tiny"', '"=T|{}<script>alert(1)</script>$^\\\\input{x}"'))
+    model.write_text(
+        TINY.read_text().replace('"Tiny"', '"=T|{}<script>alert(1)</script>$^\\\\input{x}"')
+    )
     place = tmp_path / "a" / "b" / "c"
     place.mkdir(parents=True)
-    words = ("--tasks", "../../x", "--leads", "I,1", "--seeds", "1", "--epochs", "2", "--weights", "random", "--limit", "60", "--out", "r")
+    words = (
+        "--tasks",
+        "../../x",
+        "--leads",
+        "I,1",
+        "--seeds",
+        "1",
+        "--epochs",
+        "2",
+        "--weights",
+        "random",
+        "--limit",
+        "60",
+        "--out",
+        "r",
+    )
     done = ecgbench("run", "--models", model, *words, cwd=place, PYTHONPATH=str(site))
     assert done.returncode == 0, done.stderr
     done = ecgbench("report", "r", cwd=place, PYTHONPATH=str(site))
@@ -132,7 +186,9 @@ def test_a_hostile_study_from_plug_in_to_report(tmp_path):
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page
     assert "\\input" not in (place / "r/report/main_table.tex").read_text()
     rows = list(csv.DictReader((place / "r/report/main_table.csv").open()))
-    assert [(r["task"], r["model"], r["status"]) for r in rows] == [("../../x", "'" + model.stem, "ok")] * 2
+    assert [(r["task"], r["model"], r["status"]) for r in rows] == [
+        ("../../x", "'" + model.stem, "ok")
+    ] * 2
     labels = {r["label"] for r in csv.DictReader((place / "r/report/labels.csv").open())}
     assert {"'=cmd()", "'+1", "'@SUM(1)", "<script>alert(1)</script>", "a|b"} <= labels
 
@@ -142,7 +198,12 @@ def test_lists_survive_plug_ins_that_cannot_be_imported(tmp_path):
     for group in ("models", "adapters", "datasets", "reports"):
         plugin(site, group, f"evil{group}", PLUGIN.format(canary=str(canary)))
     plugin(site, "models", "cardless", "CARD = build = 'none'\n")
-    for room, own in (("models", "laef"), ("tasks", "ptbxl_super"), ("adapters", "zero"), ("reports", "main_table")):
+    for room, own in (
+        ("models", "laef"),
+        ("tasks", "ptbxl_super"),
+        ("adapters", "zero"),
+        ("reports", "main_table"),
+    ):
         done = ecgbench(room, cwd=tmp_path, PYTHONPATH=str(site))
         assert done.returncode == 0, done.stderr
         assert own in done.stdout
@@ -175,14 +236,24 @@ def test_an_array_that_would_run_code_is_refused_by_the_prepared_copy(kind, tmp_
     bomb = _bombs(canary)[kind]
     prepared = prepare.prepare("demo", None, tmp_path / "prepared")
     contract = InputContract(
-        name="paper", fs=100, seconds=2.5, leads=LEADS, unit="mV", filter=None, normalisation="none", fill="before", policy="zero",
+        name="paper",
+        fs=100,
+        seconds=2.5,
+        leads=LEADS,
+        unit="mV",
+        filter=None,
+        normalisation="none",
+        fill="before",
+        policy="zero",
         absent="0 mV",
-    )  # fmt: skip
+    )
     view = View(prepared, contract)
     (view.folder / "done.npy").write_bytes(bomb)
     (prepared.folder / "gain.npy").write_bytes(bomb)
     for use in (lambda: View(prepared, contract).get("D001"), lambda: prepared.recording("D001")):
-        with pytest.raises((EcgbenchError, ValueError, TypeError, IndexError, KeyError, AttributeError)):
+        with pytest.raises(
+            (EcgbenchError, ValueError, TypeError, IndexError, KeyError, AttributeError)
+        ):
             use()
     assert not canary.exists()
     pickle.loads(_bombs(canary)["pickle"])
@@ -198,7 +269,12 @@ def test_weights_that_would_run_code_are_refused(suffix, how, tmp_path):
     if how == "pickle":
         path.write_bytes(pickle.dumps({**dict.fromkeys(state, 0), "x": _Bomb(canary)}))
     else:
-        torch.save({"x": _Bomb(canary), **state} if how == "torch" else {"model": state, "args": _Bomb(canary)}, path)
+        torch.save(
+            {"x": _Bomb(canary), **state}
+            if how == "torch"
+            else {"model": state, "args": _Bomb(canary)},
+            path,
+        )
     with pytest.raises(BadWeights) as told:
         module.build(weights=path)
     assert "\n" not in str(told.value)

@@ -1,4 +1,6 @@
-"""`ecgbench models` and `ecgbench models fetch` as a person uses them: output, exit codes, what is loaded, what is left."""
+"""`ecgbench models` and `ecgbench models fetch` as a person uses them: output, exit codes, what is
+loaded, what is left.
+"""
 
 import hashlib
 import json
@@ -35,31 +37,55 @@ def build(weights=None):
     if weights is not None:
         load.load(network, weights, CARD)
     return network
-'''
+'''  # noqa: E501
 
 
 def ecgbench(*words: object, cwd: Path, blocked: str = "pass") -> subprocess.CompletedProcess[str]:
     code = f"import sys; {blocked}; sys.argv[0] = 'ecgbench'; from ecgbench.cli import main; main()"
     env = {**os.environ, "ECGBENCH_WEIGHTS": str(cwd / "cache"), "NO_COLOR": "1", "COLUMNS": "200"}
-    return subprocess.run([sys.executable, "-c", code, *map(str, words)], cwd=cwd, env=env, capture_output=True, text=True, timeout=120)
+    return subprocess.run(
+        [sys.executable, "-c", code, *map(str, words)],
+        cwd=cwd,
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
 
 
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
-    """A folder with two models from outside, ada and bob; the file of ada's authors was downloaded by hand."""
+    """A folder with two models from outside, ada and bob; the file of ada's authors was downloaded
+    by hand.
+    """
     for name in ("ada", "bob"):
         (tmp_path / f"{name}.py").write_text(PLUG_IN.format(name=name))
-    torch.save({"model": torch.nn.Linear(4, 4).state_dict(), "epoch": 1}, tmp_path / "Downloaded (1).pth")
+    torch.save(
+        {"model": torch.nn.Linear(4, 4).state_dict(), "epoch": 1}, tmp_path / "Downloaded (1).pth"
+    )
     return tmp_path
 
 
 def test_a_file_that_one_has_becomes_the_released_weights(place: Path) -> None:
-    done = ecgbench("models", "fetch", "./ada.py", "--from", "Downloaded (1).pth", "--lock", "my.lock", cwd=place)
+    done = ecgbench(
+        "models",
+        "fetch",
+        "./ada.py",
+        "--from",
+        "Downloaded (1).pth",
+        "--lock",
+        "my.lock",
+        cwd=place,
+    )
     assert done.returncode == 0, done.stderr
     for word in ("no commercial use", "licence: CC BY-NC 4.0", "now pinned in my.lock"):
         assert word in done.stderr
     assert json.loads((place / "my.lock").read_text())["ada"]["released"]["file"] == "ada.pth"
-    assert {p.name for p in (place / "cache" / "ada").iterdir()} == {".lock", "released.json", "released.safetensors"}
+    assert {p.name for p in (place / "cache" / "ada").iterdir()} == {
+        ".lock",
+        "released.json",
+        "released.safetensors",
+    }
     again = ecgbench("models", "fetch", "./ada.py", cwd=place)
     assert "here already" in again.stderr
     assert (place / "ecgbench.lock").is_file()
@@ -76,7 +102,8 @@ def test_what_cannot_be_had_is_one_line_and_the_rest_is_fetched(place: Path) -> 
     ):
         assert word in last
     (place / "cache" / "ada").mkdir()
-    (place / "Downloaded (1).pth").rename(place / "cache" / "ada" / "ada.pth")  # where the message says
+    # where the message says
+    (place / "Downloaded (1).pth").rename(place / "cache" / "ada" / "ada.pth")
     both = ecgbench("models", "fetch", "./bob.py", "./ada.py", cwd=place)
     assert both.returncode == 1
     assert "1 of 2 are here" in both.stdout
@@ -91,12 +118,17 @@ def test_what_cannot_be_had_is_one_line_and_the_rest_is_fetched(place: Path) -> 
         (("all", "stmem"), "all stands alone"),
         (("all", "--weights", "x"), "no model has weights of that name"),
         (("stmem", "laef", "--from", "x.pth"), "name one"),
-        (("stmem", "--from", "x.pth"), "--from x.pth: no such file; give the path of st_mem_vit_base_full.pth"),
+        (
+            ("stmem", "--from", "x.pth"),
+            "--from x.pth: no such file; give the path of st_mem_vit_base_full.pth",
+        ),
         (("stmem", "--weights", "released-encodr"), "did you mean released-encoder"),
         ((), "NAME..."),
     ],
 )
-def test_bad_words_are_one_line_and_exit_2(words: tuple[str, ...], says: str, tmp_path: Path) -> None:
+def test_bad_words_are_one_line_and_exit_2(
+    words: tuple[str, ...], says: str, tmp_path: Path
+) -> None:
     done = ecgbench("models", "fetch", *words, cwd=tmp_path)
     assert done.returncode == 2
     assert says in done.stderr.splitlines()[-1]
@@ -115,16 +147,23 @@ def test_the_list_says_what_is_here(tmp_path: Path) -> None:
     assert "weights" in ecgbench("models", cwd=tmp_path).stdout.splitlines()[0].split()
 
 
-def test_wrong_names_are_found_and_help_is_shown_without_torch_or_a_downloader(tmp_path: Path) -> None:
+def test_wrong_names_are_found_and_help_is_shown_without_torch_or_a_downloader(
+    tmp_path: Path,
+) -> None:
     blocked = "sys.modules.update(torch=None, huggingface_hub=None, gdown=None, requests=None)"
-    assert "did you mean stmem" in ecgbench("models", "fetch", "stmen", cwd=tmp_path, blocked=blocked).stderr
+    assert (
+        "did you mean stmem"
+        in ecgbench("models", "fetch", "stmen", cwd=tmp_path, blocked=blocked).stderr
+    )
     told = ecgbench("models", "fetch", "--help", cwd=tmp_path, blocked=blocked)
     assert told.returncode == 0, told.stderr
     for word in ("NAME...", "--from", "--lock", "--force", "ECGBENCH_WEIGHTS", "Exit 0"):
         assert word in told.stdout
 
 
-def test_one_run_folder_holds_one_contract(typed: Callable[..., int], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_one_run_folder_holds_one_contract(
+    typed: Callable[..., int], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert typed(tmp_path / "run") == 0
     assert typed(tmp_path / "run", "--models", "laef", "--contract", "upstream") == 2
     assert "holds a run with other settings (contract)" in capsys.readouterr().err
@@ -134,9 +173,16 @@ def test_a_run_tells_once_what_a_licence_forbids_and_stores_where_the_weights_co
     typed: Callable[..., int], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """By a path whose name is that of the authors' file."""
-    terms = 'weights=(Weights(name="released", url="", file="w.pth", sha256=None, licence="CC", terms="no commercial use"),),\n    native'
+    terms = (
+        'weights=(Weights(name="released", url="", file="w.pth", sha256=None, licence="CC", '
+        'terms="no commercial use"),),\n    native'
+    )
     model, file = tmp_path / "known.py", tmp_path / "w.pth"
-    model.write_text(TINY.read_text().replace("native", terms, 1).replace("import InputContract", "import Weights, InputContract"))
+    model.write_text(
+        TINY.read_text()
+        .replace("native", terms, 1)
+        .replace("import InputContract", "import Weights, InputContract")
+    )
     models.ROOM.forget()
     torch.save(models.get(models.resolve(str(model))).build().state_dict(), file)
     for out in ("one", "two"):
@@ -145,5 +191,8 @@ def test_a_run_tells_once_what_a_licence_forbids_and_stores_where_the_weights_co
     (network,) = (tmp_path / "one" / "models").glob("*.json")
     told = json.loads(network.read_text())
     source = told["weights_source"]
-    assert (source["file"], source["sha256"]) == ("w.pth", hashlib.sha256(file.read_bytes()).hexdigest())
+    assert (source["file"], source["sha256"]) == (
+        "w.pth",
+        hashlib.sha256(file.read_bytes()).hexdigest(),
+    )
     assert str(tmp_path) not in json.dumps(source)

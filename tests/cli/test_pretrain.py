@@ -32,9 +32,22 @@ def pretrain(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
     return run
 
 
-def test_smoke_ends_with_weights_a_table_and_a_report(tmp_path: Path, pretrain: Typed, copies: Path) -> None:
+def test_smoke_ends_with_weights_a_table_and_a_report(
+    tmp_path: Path, pretrain: Typed, copies: Path
+) -> None:
     out = tmp_path / "laef"
-    words = ("--recipe", "smoke", "--steps", "2,2", "--device", "cpu", "--prepared", copies, "--out", out)
+    words = (
+        "--recipe",
+        "smoke",
+        "--steps",
+        "2,2",
+        "--device",
+        "cpu",
+        "--prepared",
+        copies,
+        "--out",
+        out,
+    )
     code, told, said = pretrain(*words)
     assert code == 0, said
     assert "120 recordings of demo to train on, 0 left out" in said
@@ -42,11 +55,17 @@ def test_smoke_ends_with_weights_a_table_and_a_report(tmp_path: Path, pretrain: 
     assert "records/s" in said
     lines = told.splitlines()
     assert lines[0].split() == ["phase", "here", "recordings", "projected", "paper"]
-    assert [line.split("  ")[0] for line in lines[1:7:3]] == ["stage 1: extraction", "stage 2: extraction"]
+    assert [line.split("  ")[0] for line in lines[1:7:3]] == [
+        "stage 1: extraction",
+        "stage 2: extraction",
+    ]
     assert str(out / "encoder.safetensors") in lines
     laef.build(out / "encoder.safetensors")
     assert (out / "report" / "index.html").is_file()
-    assert {p["device"].rsplit(", ")[-1] for p in json.loads((out / "pretraining.json").read_text())["phases"]} == {"1 thread"}
+    assert {
+        p["device"].rsplit(", ")[-1]
+        for p in json.loads((out / "pretraining.json").read_text())["phases"]
+    } == {"1 thread"}
 
     before = (out / "encoder.safetensors").read_bytes()
     assert pretrain(*words)[0] == 0
@@ -62,8 +81,14 @@ def test_smoke_ends_with_weights_a_table_and_a_report(tmp_path: Path, pretrain: 
         (("--recipe", "smoke", "--steps", "5"), "--steps 5: one number for each stage"),
         (("--recipe", "smoke", "--codes", "5,x"), "--codes 5,x: whole numbers"),
         (("--recipe", "smoke", "--init", "middle"), "init middle: previous"),
-        (("--recipe", "smoke", "--descriptor", "mfcc"), "unknown descriptor 'mfcc'; did you mean mfcc-ecg"),
-        (("--recipe", "smoke", "--wandb", "mine"), "--wandb mine: Weights & Biases is not installed"),
+        (
+            ("--recipe", "smoke", "--descriptor", "mfcc"),
+            "unknown descriptor 'mfcc'; did you mean mfcc-ecg",
+        ),
+        (
+            ("--recipe", "smoke", "--wandb", "mine"),
+            "--wandb mine: Weights & Biases is not installed",
+        ),
         (("--recipe", "paper", "--data", "/nowhere"), "code, ikem, cpsc2018, cpsc-extra"),
         (("--recipe", "small", "--data", "/nowhere"), "/nowhere"),
         (("--recipe", "smoke", "--device", "gpu"), "--device gpu: auto, cpu, cuda"),
@@ -74,7 +99,11 @@ def test_smoke_ends_with_weights_a_table_and_a_report(tmp_path: Path, pretrain: 
     ],
 )
 def test_bad_words_give_one_line(
-    tmp_path: Path, pretrain: Typed, words: tuple[str, ...], said: str, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
+    pretrain: Typed,
+    words: tuple[str, ...],
+    said: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setitem(sys.modules, "wandb", None)
     code, _, told = pretrain(*words, "--out", tmp_path / "out")
@@ -106,24 +135,45 @@ def test_a_recording_of_folds_9_and_10_stops_everything(
 
     monkeypatch.setattr(assemble, "prepare", tampered)
     out = tmp_path / "out"
-    code, _, said = pretrain("--recipe", "small-cpu", "--device", "cpu", "--data", fake_ptbxl, "--out", out)
+    code, _, said = pretrain(
+        "--recipe", "small-cpu", "--device", "cpu", "--data", fake_ptbxl, "--out", out
+    )
     last = said.splitlines()[-1]
     assert code == 2
     assert f"PTB-XL's fold {fold}, which only evaluation may see" in last
     assert not list(out.glob("**/*.npz"))
 
 
-def test_weights_and_biases_follows_each_step(tmp_path: Path, pretrain: Typed, copies: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_weights_and_biases_follows_each_step(
+    tmp_path: Path, pretrain: Typed, copies: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     logged: list[dict[str, float]] = []
     opened: list[dict[str, Any]] = []
 
     def init(**words: Any) -> Any:
         opened.append(words)
         end = {"finished": 1}
-        return SimpleNamespace(log=logged.append, finish=lambda: logged.append(end), define_metric=lambda *_, **__: None)
+        return SimpleNamespace(
+            log=logged.append,
+            finish=lambda: logged.append(end),
+            define_metric=lambda *_, **__: None,
+        )
 
     monkeypatch.setitem(sys.modules, "wandb", SimpleNamespace(init=init))
-    words = ("--recipe", "smoke", "--steps", "2,1", "--device", "cpu", "--prepared", copies, "--out", tmp_path / "out", "--wandb", "mine")
+    words = (
+        "--recipe",
+        "smoke",
+        "--steps",
+        "2,1",
+        "--device",
+        "cpu",
+        "--prepared",
+        copies,
+        "--out",
+        tmp_path / "out",
+        "--wandb",
+        "mine",
+    )
     assert pretrain(*words)[0] == 0
     assert [(o["project"], o["resume"]) for o in opened] == [("mine", "allow")]
     assert [log["stage 1/step"] for log in logged[:2]] == [1, 2]

@@ -17,21 +17,59 @@ TINY = str(Path(__file__).parents[1] / "tiny.py")
 def profile(*words: str, cwd: Path) -> subprocess.CompletedProcess:
     code = "import sys; sys.argv[0] = 'ecgbench'; from ecgbench.cli import main; main()"
     env = {**os.environ, "NO_COLOR": "1", "COLUMNS": "200", "OMP_NUM_THREADS": "1"}
-    return subprocess.run([sys.executable, "-c", code, "profile", *words], cwd=cwd, capture_output=True, text=True, timeout=300, env=env)
+    return subprocess.run(
+        [sys.executable, "-c", code, "profile", *words],
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env=env,
+    )
 
 
 def test_counts_without_timing(tmp_path: Path) -> None:
-    done = profile("--models", f"{TINY},laef", "--leads", "2,1", "--no-timing", "--device", "cpu", "--to", "out", cwd=tmp_path)
+    done = profile(
+        "--models",
+        f"{TINY},laef",
+        "--leads",
+        "2,1",
+        "--no-timing",
+        "--device",
+        "cpu",
+        "--to",
+        "out",
+        cwd=tmp_path,
+    )
     assert done.returncode == 0, done.stderr
     names = {"cost.csv", "cost.md", "cost.tex", "cost_paper.csv", "cost.json", "index.html"}
     assert {p.name for p in (tmp_path / "out").iterdir()} == names
     rows = list(csv.DictReader((tmp_path / "out/cost.csv").open()))
     assert list(rows[0]) == [
-        "model", "leads", "samples", "device", "batch", "params_backbone_m", "params_with_head_m", "gflop_forward", "gflop_forward_paper",
-        "gflop_backward", "peak_mb", "throughput_samples_s", "latency_ms_sample",
-    ]  # fmt: skip
-    assert [(r["model"], r["leads"]) for r in rows] == [("tiny", "1"), ("tiny", "2"), ("laef", "1"), ("laef", "2")]
-    assert all(r[name] == "" for r in rows for name in ("batch", "peak_mb", "throughput_samples_s", "latency_ms_sample"))
+        "model",
+        "leads",
+        "samples",
+        "device",
+        "batch",
+        "params_backbone_m",
+        "params_with_head_m",
+        "gflop_forward",
+        "gflop_forward_paper",
+        "gflop_backward",
+        "peak_mb",
+        "throughput_samples_s",
+        "latency_ms_sample",
+    ]
+    assert [(r["model"], r["leads"]) for r in rows] == [
+        ("tiny", "1"),
+        ("tiny", "2"),
+        ("laef", "1"),
+        ("laef", "2"),
+    ]
+    assert all(
+        r[name] == ""
+        for r in rows
+        for name in ("batch", "peak_mb", "throughput_samples_s", "latency_ms_sample")
+    )
     assert float(rows[3]["gflop_forward"]) > 1.9 * float(rows[2]["gflop_forward"])
     assert rows[0]["gflop_forward"] == rows[1]["gflop_forward"] != ""
     assert "1 thread" in rows[0]["device"]
@@ -73,7 +111,9 @@ def test_an_interruption_says_that_nothing_is_stored(
         raise KeyboardInterrupt
 
     monkeypatch.setattr(cost, "measure", interrupted)
-    monkeypatch.setattr(sys, "argv", ["ecgbench", "profile", "--device", "cpu", "--to", str(tmp_path / "a/b")])
+    monkeypatch.setattr(
+        sys, "argv", ["ecgbench", "profile", "--device", "cpu", "--to", str(tmp_path / "a/b")]
+    )
     with pytest.raises(SystemExit) as stopped:
         main()
     assert stopped.value.code == 130

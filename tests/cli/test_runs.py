@@ -92,7 +92,9 @@ def test_why_prints_what_two_numbers_differ_in(run: Path, told: Told) -> None:
         (("runs", "prune", "RUN/none"), "no run in"),
     ],
 )
-def test_bad_input_is_told_in_one_line(words: tuple[str, ...], said: str, finished: Path, told: Told) -> None:
+def test_bad_input_is_told_in_one_line(
+    words: tuple[str, ...], said: str, finished: Path, told: Told
+) -> None:
     code, out, err = told(*(w.replace("RUN", str(finished)) for w in words))
     assert (code, out) == (2, "")
     assert said in err
@@ -109,7 +111,9 @@ def test_why_tells_the_reason_of_a_cell_without_a_number(run: Path, told: Told) 
     assert "has no number, it is failed: RuntimeError: it broke" in err
 
 
-def test_merged_runs_hold_what_both_held(run: Path, typed: Typed, told: Told, tmp_path: Path) -> None:
+def test_merged_runs_hold_what_both_held(
+    run: Path, typed: Typed, told: Told, tmp_path: Path
+) -> None:
     other, both, whole = tmp_path / "two", tmp_path / "both", tmp_path / "whole"
     assert typed(other, "--leads", "I,II") == 0
     before = {p: p.read_bytes() for r in (run, other) for p in r.rglob("*") if p.is_file()}
@@ -126,7 +130,9 @@ def test_merged_runs_hold_what_both_held(run: Path, typed: Typed, told: Told, tm
     assert typed(both, "--leads", "12,I,II") == 0, "a run goes on there"
 
 
-def test_runs_of_other_settings_are_not_merged(run: Path, typed: Typed, told: Told, tmp_path: Path) -> None:
+def test_runs_of_other_settings_are_not_merged(
+    run: Path, typed: Typed, told: Told, tmp_path: Path
+) -> None:
     assert typed(tmp_path / "two", "--epochs", "3") == 0
     before = sorted(run.rglob("*"))
     code, _, err = told("merge", run, tmp_path / "two")
@@ -147,7 +153,9 @@ def test_runs_are_listed_with_what_they_take(run: Path, told: Told) -> None:
     (row,) = json.loads(out)
     assert [row[s] for s in disk.STATES] == [2, 0, 0, 0]
     assert row["features"] > row["cells"] > 0
-    assert sum(row[p] for p in (*disk.PARTS, "other")) == sum(p.stat().st_size for p in run.rglob("*") if p.is_file())
+    assert sum(row[p] for p in (*disk.PARTS, "other")) == sum(
+        p.stat().st_size for p in run.rglob("*") if p.is_file()
+    )
 
 
 def test_pruning_frees_what_no_number_needs(run: Path, typed: Typed, told: Told) -> None:

@@ -1,4 +1,6 @@
-"""Every model keeps the promises, the plug-in tiny included; and a model that does not is caught."""
+"""Every model keeps the promises, the plug-in tiny included; and a model that does not is
+caught.
+"""
 
 import types
 from pathlib import Path
@@ -33,7 +35,9 @@ class Leaky(nn.Module):
         kept = torch.where(measured[:, :, None], signal, 0.0)
         if self.fault == "reads hidden rows":
             kept = torch.nan_to_num(signal)
-        pooled = torch.stack([kept.mean((1, 2)), kept.std((1, 2)), kept.amax((1, 2)), kept.amin((1, 2))], 1)
+        pooled = torch.stack(
+            [kept.mean((1, 2)), kept.std((1, 2)), kept.amax((1, 2)), kept.amin((1, 2))], 1
+        )
         if self.fault == "looks at its neighbours":
             pooled = pooled - pooled.mean(0)
         if self.fault == "remembers":
@@ -68,7 +72,9 @@ def test_a_view_that_mixes_leads_is_caught(monkeypatch):
     from ecgbench.ecg import preprocess
 
     true = preprocess.view
-    mixing = types.SimpleNamespace(**{**vars(preprocess), "view": lambda x, *rest: true(x - x.mean(axis=0), *rest)})
+    mixing = types.SimpleNamespace(
+        **{**vars(preprocess), "view": lambda x, *rest: true(x - x.mean(axis=0), *rest)}
+    )
     monkeypatch.setattr(conformance, "preprocess", mixing)
     broken = [row["name"] for row in check(TINY) if not row["ok"]]
     assert any(name.startswith("hidden leads do not matter") for name in broken)

@@ -1,4 +1,6 @@
-"""`check parity`: ST-MEM's real pack, and a tiny network with packs made here by a second, plain implementation of the rule."""
+"""`check parity`: ST-MEM's real pack, and a tiny network with packs made here by a second, plain
+implementation of the rule.
+"""
 
 import json
 import math
@@ -39,7 +41,11 @@ class Tiny(nn.Module):
 
 
 def plain_rule(key: str, shape: list[int], seed: str) -> np.ndarray:
-    z = np.random.RandomState(zlib.crc32(f"{key}|{seed}".encode())).standard_normal(shape).astype(np.float32)
+    z = (
+        np.random.RandomState(zlib.crc32(f"{key}|{seed}".encode()))
+        .standard_normal(shape)
+        .astype(np.float32)
+    )
     if key.endswith("running_mean"):
         return 0.1 * z
     if key.endswith("running_var"):
@@ -51,21 +57,39 @@ def plain_rule(key: str, shape: list[int], seed: str) -> np.ndarray:
 
 def entries() -> list[dict[str, Any]]:
     state = Tiny().state_dict()
-    return [{"key": k, "shape": list(t.shape), "dtype": "?", "left": k in ("table", "norm.num_batches_tracked")} for k, t in state.items()]
+    return [
+        {
+            "key": k,
+            "shape": list(t.shape),
+            "dtype": "?",
+            "left": k in ("table", "norm.num_batches_tracked"),
+        }
+        for k, t in state.items()
+    ]
 
 
-def truth(seed: str, time: int, keep: slice | list[int] = slice(None), blank: float | None = 0.0, rows: int = 12) -> np.ndarray:
+def truth(
+    seed: str,
+    time: int,
+    keep: slice | list[int] = slice(None),
+    blank: float | None = 0.0,
+    rows: int = 12,
+) -> np.ndarray:
     """Tiny's features in numpy. blank None: the leads outside `keep` are absent."""
     v = {e["key"]: plain_rule(e["key"], e["shape"], seed) for e in entries()}
-    x = np.float32(0.3) * np.random.RandomState(zlib.crc32(f"input|ti-ny|{seed}".encode())).standard_normal((2, 12, time)).astype(
-        np.float32
-    )
+    x = np.float32(0.3) * np.random.RandomState(
+        zlib.crc32(f"input|ti-ny|{seed}".encode())
+    ).standard_normal((2, 12, time)).astype(np.float32)
     x = x[:, :rows]
     there = np.zeros(rows, bool)
     there[keep] = True
     x[:, ~there] = blank or 0
-    y = np.square(x).sum(2) @ v["lead"][:rows] + (there.sum() if blank is None else rows) * np.arange(5)
-    return (y - v["norm.running_mean"]) / np.sqrt(v["norm.running_var"] + 1e-5) * v["norm.weight"] + v["norm.bias"]
+    y = np.square(x).sum(2) @ v["lead"][:rows] + (
+        there.sum() if blank is None else rows
+    ) * np.arange(5)
+    return (y - v["norm.running_mean"]) / np.sqrt(v["norm.running_var"] + 1e-5) * v[
+        "norm.weight"
+    ] + v["norm.bias"]
 
 
 def golden(seed: str) -> dict[str, np.ndarray]:
@@ -89,9 +113,13 @@ def tiny(monkeypatch: pytest.MonkeyPatch) -> types.ModuleType:
     return module
 
 
-def verdict(tmp_path: Path, pack: dict[str, np.ndarray], seed: str, keys: dict[str, Any] | None = None) -> parity.ParityReport:
+def verdict(
+    tmp_path: Path, pack: dict[str, np.ndarray], seed: str, keys: dict[str, Any] | None = None
+) -> parity.ParityReport:
     np.savez(tmp_path / "pack.npz", **pack)
-    (tmp_path / "keys.json").write_text(json.dumps(keys or {"entries": entries(), "input": {"name": "ti-ny", "T": 30}}))
+    (tmp_path / "keys.json").write_text(
+        json.dumps(keys or {"entries": entries(), "input": {"name": "ti-ny", "T": 30}})
+    )
     return parity.check("tinyparity", tmp_path / "pack.npz", tmp_path / "keys.json", seed)
 
 
@@ -127,8 +155,17 @@ def test_any_seed_passes_with_its_own_pack_only(seed: str, tmp_path: Path) -> No
 @pytest.mark.usefixtures("tiny")
 @pytest.mark.parametrize("layout", ["entries", "encoder_checkpoint", "checkpoint"])
 def test_three_layouts_and_both_names_of_the_input(layout: str, tmp_path: Path) -> None:
-    beside = {"full_checkpoint": [{"key": "decoder", "shape": [2]}]} if layout == "encoder_checkpoint" else {}
-    assert verdict(tmp_path, golden("s"), "s", {layout: entries(), "input": {"name": "ti-ny", "n_leads": 12, "T": 30}} | beside).ok
+    beside = (
+        {"full_checkpoint": [{"key": "decoder", "shape": [2]}]}
+        if layout == "encoder_checkpoint"
+        else {}
+    )
+    assert verdict(
+        tmp_path,
+        golden("s"),
+        "s",
+        {layout: entries(), "input": {"name": "ti-ny", "n_leads": 12, "T": 30}} | beside,
+    ).ok
     pack = {k: v for k, v in golden("s").items() if "T40" in k}
     assert verdict(tmp_path, pack, "s", {layout: entries(), "input_name": "ti-ny"}).ok
     rows = {"feat_T40": truth("s", 40, rows=1)}
@@ -147,7 +184,9 @@ def test_three_layouts_and_both_names_of_the_input(layout: str, tmp_path: Path) 
         ("feat_T101", "cannot compute"),
     ],
 )
-def test_an_array_that_cannot_be_computed_fails_the_check(array: str, status: str, tmp_path: Path) -> None:
+def test_an_array_that_cannot_be_computed_fails_the_check(
+    array: str, status: str, tmp_path: Path
+) -> None:
     report = verdict(tmp_path, {"feat": truth("s", 30), array: truth("s", 30)}, "s")
     assert [row.status for row in report.rows] == ["ok", status]
     assert report.rows[1].reason
@@ -180,21 +219,29 @@ def test_keys_of_another_network_fail_the_check(tmp_path: Path) -> None:
         assert told in report.problem
         assert report.exit_code == 1
         assert len(report.rows) == 6
-    spare = {"checkpoint": [*entries(), {"key": "head", "shape": [2]}], "not_needed_for_features": ["head"]}
+    spare = {
+        "checkpoint": [*entries(), {"key": "head", "shape": [2]}],
+        "not_needed_for_features": ["head"],
+    }
     assert verdict(tmp_path, golden("s"), "s", spare | {"input": {"name": "ti-ny", "T": 30}}).ok
 
 
 def test_a_module_may_translate_names_and_values(tiny: types.ModuleType, tmp_path: Path) -> None:
     renamed = [{**e, "key": f"module.{e['key']}"} for e in entries()]
     twin = {"key": "alias", "shape": [5], "same_tensor_as": "norm.bias"}
-    keys = {"entries": [*renamed, {"key": "dense.weight", "shape": [3]}, twin], "input": {"name": "ti-ny", "T": 30}}
+    keys = {
+        "entries": [*renamed, {"key": "dense.weight", "shape": [3]}, twin],
+        "input": {"name": "ti-ny", "T": 30},
+    }
     tiny.parity_key = lambda key: None if key.startswith("dense.") else key.removeprefix("module.")  # type: ignore[attr-defined]
     asked = []
 
     def value(key: str, shape: tuple[int, ...], seed: str) -> np.ndarray | None:
         asked.append(key)
         # an alias that comes last decides; what the module says goes before the common rule
-        return plain_rule("norm.bias" if key == "alias" else key.removeprefix("module."), list(shape), seed)
+        return plain_rule(
+            "norm.bias" if key == "alias" else key.removeprefix("module."), list(shape), seed
+        )
 
     tiny.parity_value = value  # type: ignore[attr-defined]
     assert verdict(tmp_path, golden("s"), "s", keys).ok
@@ -214,10 +261,26 @@ def test_bad_arguments_are_told_apart_from_a_failed_check(tmp_path: Path) -> Non
     (tmp_path / "text.npz").write_text("<html>")
     (tmp_path / "cut.npz").write_bytes(good[0].read_bytes()[:300])
     np.save(tmp_path / "single.npy", np.zeros(2))
-    for pack in ("absent.npz", "objects.npz", "nothing.npz", "text.npz", "cut.npz", "single.npy", "."):
+    for pack in (
+        "absent.npz",
+        "objects.npz",
+        "nothing.npz",
+        "text.npz",
+        "cut.npz",
+        "single.npy",
+        ".",
+    ):
         with pytest.raises(BadSetting, match="--pack"):
             parity.check("tinyparity", tmp_path / pack, good[1], "s")
-    for i, text in enumerate(["", "[]", '{"layers": []}', '{"entries": [{"key": 1}], "input_name": "x"}', '{"entries": []}']):
+    for i, text in enumerate(
+        [
+            "",
+            "[]",
+            '{"layers": []}',
+            '{"entries": [{"key": 1}], "input_name": "x"}',
+            '{"entries": []}',
+        ]
+    ):
         (tmp_path / f"{i}.json").write_text(text)
         with pytest.raises(BadSetting, match="--keys"):
             parity.check("tinyparity", good[0], tmp_path / f"{i}.json", "s")

@@ -18,13 +18,22 @@ def test_policies(name):
     ("body", "caught_by"),
     [
         ("return signal", "fills every hidden lead"),
-        ("return np.where(np.isnan(signal), np.random.default_rng().normal(size=signal.shape), signal)", "the same twice"),
+        (
+            (
+                "return np.where(np.isnan(signal), "
+                "np.random.default_rng().normal(size=signal.shape), "
+                "signal)"
+            ),
+            "the same twice",
+        ),
         ("return np.where(measured[:, None], 2 * signal, 0)", "fills every hidden lead"),
     ],
 )
 def test_a_bad_policy_is_caught(tmp_path: Path, body, caught_by):
     file = tmp_path / "bad.py"
-    file.write_text(f'"""Bad."""\nimport numpy as np\n\ndef fill(signal, measured, state=None):\n    {body}\n')
+    file.write_text(
+        f'"""Bad."""\nimport numpy as np\n\ndef fill(signal, measured, state=None):\n    {body}\n'
+    )
     try:
         broken = [row["name"] for row in policies.check(str(file)) if not row["ok"]]
     finally:

@@ -1,6 +1,8 @@
-"""The demo's promises: counts, splits, exact limb leads, and each condition where a reader of ECGs would look for it.
+"""The demo's promises: counts, splits, exact limb leads, and each condition where a reader of ECGs
+would look for it.
 
-The signatures are measured on the signal alone (own beat detector, median beat), never on the generator's parameters.
+The signatures are measured on the signal alone (own beat detector, median beat), never on the
+generator's parameters.
 """
 
 import numpy as np
@@ -24,16 +26,29 @@ def signals() -> np.ndarray:
 
 @pytest.fixture(scope="module")
 def measured(signals: np.ndarray) -> dict[str, np.ndarray]:
-    """Per record: rr_spread (median |change| of log RR), beat (12, BEFORE + AFTER) mV from the level before QRS, n beats."""
+    """Per record: rr_spread (median |change| of log RR), beat (12, BEFORE + AFTER) mV from the
+    level before QRS, n beats.
+    """
     centres = [_centres(x) for x in signals]
     beats = np.stack([_median_beat(x, c) for x, c in zip(signals, centres)])
     jumps = [np.diff(np.log(np.diff(c))) for c in centres]
-    return {"rr_spread": np.array([np.median(np.abs(j)) for j in jumps]), "beat": beats, "n": np.array([len(c) for c in centres])}
+    return {
+        "rr_spread": np.array([np.median(np.abs(j)) for j in jumps]),
+        "beat": beats,
+        "n": np.array([len(c) for c in centres]),
+    }
 
 
 def _centres(signal: np.ndarray) -> np.ndarray:
-    """Centres of QRS (samples): peaks of the slope energy of all leads, smoothed over a wide QRS, at least 280 ms apart."""
-    slope = np.diff(np.apply_along_axis(np.convolve, 1, signal[[0, 1, 6, 7, 8, 9, 10, 11]], np.ones(8) / 8, "same"), axis=1)
+    """Centres of QRS (samples): peaks of the slope energy of all leads, smoothed over a wide QRS,
+    at least 280 ms apart.
+    """
+    slope = np.diff(
+        np.apply_along_axis(
+            np.convolve, 1, signal[[0, 1, 6, 7, 8, 9, 10, 11]], np.ones(8) / 8, "same"
+        ),
+        axis=1,
+    )
     energy = np.convolve((slope**2).sum(axis=0), np.hanning(91), "same")
     energy[:60] = energy[-60:] = 0  # the filters' ends
     found: list[int] = []
@@ -70,8 +85,12 @@ def _auroc(value: np.ndarray, positive: np.ndarray, negative: np.ndarray) -> flo
 
 
 def _qrs_ms(beat: np.ndarray) -> np.ndarray:
-    """Duration (ms) between the first and last time that the leads' summed slope (10 ms means) exceeds 15 % of its maximum."""
-    smooth = np.apply_along_axis(np.convolve, 2, beat[:, :, BEFORE - 70 : BEFORE + 80], np.ones(5) / 5, "valid")
+    """Duration (ms) between the first and last time that the leads' summed slope (10 ms means)
+    exceeds 15 % of its maximum.
+    """
+    smooth = np.apply_along_axis(
+        np.convolve, 2, beat[:, :, BEFORE - 70 : BEFORE + 80], np.ones(5) / 5, "valid"
+    )
     slope = np.abs(np.diff(smooth, axis=2)).sum(axis=1)
     return np.array([np.ptp(np.flatnonzero(row > 0.15 * row.max())) * 1000 / FS for row in slope])
 
@@ -131,11 +150,14 @@ def test_limb_leads_and_microvolts(signals: np.ndarray) -> None:
     assert np.abs(signals[:, :6] - limb).max() < 0.0015
     whole = np.round(signals.astype(float) * 1000)
     assert np.abs(whole).max() < 2**15
-    assert np.array_equal((whole / 1000).astype(np.float32), signals)  # an int16 store at 1000/mV loses nothing
+    # an int16 store at 1000/mV loses nothing
+    assert np.array_equal((whole / 1000).astype(np.float32), signals)
 
 
 def test_the_lead_field_is_dowers() -> None:
-    """Its least-squares inverse is near the inverse that Edenbrandt & Pahlm (1988) published; a wrong sign or digit is not."""
+    """Its least-squares inverse is near the inverse that Edenbrandt & Pahlm (1988) published; a
+    wrong sign or digit is not.
+    """
     published = np.array(
         [
             [0.156, -0.010, -0.172, -0.074, 0.122, 0.231, 0.239, 0.194],
@@ -164,7 +186,9 @@ def test_amplitudes_and_rates(signals: np.ndarray, measured: dict[str, np.ndarra
 def test_atrial_fibrillation_is_irregular_and_has_no_p(measured: dict[str, np.ndarray]) -> None:
     af, sinus = _has("AFIB"), ~_has("AFIB")
     assert _auroc(measured["rr_spread"], af, sinus) > 0.88
-    p = _lead(measured["beat"], "II", -330, -70).max(axis=1) - np.median(_lead(measured["beat"], "II", -330, -70), axis=1)
+    p = _lead(measured["beat"], "II", -330, -70).max(axis=1) - np.median(
+        _lead(measured["beat"], "II", -330, -70), axis=1
+    )
     assert np.median(p[af]) < 0.7 * np.median(p[_has("NORM")])
 
 
@@ -195,7 +219,9 @@ def test_the_side_of_the_block_is_in_v1_and_v6(measured: dict[str, np.ndarray]) 
     assert np.median(v6[right]) < 0
 
 
-def test_inferior_infarction_shows_q_below_and_its_mirror_in_avl(measured: dict[str, np.ndarray]) -> None:
+def test_inferior_infarction_shows_q_below_and_its_mirror_in_avl(
+    measured: dict[str, np.ndarray],
+) -> None:
     mi, normal = _only("IMI"), _has("NORM")
     for lead, least in (("II", 0.75), ("III", 0.85), ("aVF", 0.85)):
         first = _lead(measured["beat"], lead, -40, -5).min(axis=1)
@@ -203,8 +229,12 @@ def test_inferior_infarction_shows_q_below_and_its_mirror_in_avl(measured: dict[
     assert _auroc(_lead(measured["beat"], "aVL", -40, -5).max(axis=1), mi, normal) > 0.7
 
 
-def test_anterior_infarction_lives_in_v1_to_v4_and_not_in_lead_i(measured: dict[str, np.ndarray]) -> None:
-    """The law of the study: what one lead shows another cannot (r is lost in V1-V2, Q appears in V3-V4; lead I hardly sees z)."""
+def test_anterior_infarction_lives_in_v1_to_v4_and_not_in_lead_i(
+    measured: dict[str, np.ndarray],
+) -> None:
+    """The law of the study: what one lead shows another cannot (r is lost in V1-V2, Q appears in
+    V3-V4; lead I hardly sees z).
+    """
     mi, normal = _has("AMI") & ~_has("RBBB"), _has("NORM")
     r = {n: _lead(measured["beat"], n, -45, 20).max(axis=1) for n in ("I", "V1", "V2")}
     q = {n: _lead(measured["beat"], n, -45, -5).min(axis=1) for n in ("I", "V3", "V4")}

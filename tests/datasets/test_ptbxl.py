@@ -15,28 +15,54 @@ def _tasks() -> dict[str, tuple[str, ...]]:
 
 def test_tasks_have_the_published_sizes_and_their_columns_exist(fake_ptbxl: Path) -> None:
     sizes = {name: len(labels) for name, labels in _tasks().items()}
-    assert sizes == {"ptbxl_all": 71, "ptbxl_diag": 44, "ptbxl_form": 19, "ptbxl_rhythm": 12, "ptbxl_sub": 23, "ptbxl_super": 5}
+    assert sizes == {
+        "ptbxl_all": 71,
+        "ptbxl_diag": 44,
+        "ptbxl_form": 19,
+        "ptbxl_rhythm": 12,
+        "ptbxl_sub": 23,
+        "ptbxl_super": 5,
+    }
     found = ptbxl.index(fake_ptbxl / "ptbxl")
     assert list(found.columns[:3]) == ["record", "patient", "split"]
     for task in ptbxl.CARD.tasks:
         assert (found[task.columns].dtypes == "int8").all()
-    assert set(_tasks()["ptbxl_diag"]) | set(_tasks()["ptbxl_form"]) | set(_tasks()["ptbxl_rhythm"]) == set(_tasks()["ptbxl_all"])
+    assert set(_tasks()["ptbxl_diag"]) | set(_tasks()["ptbxl_form"]) | set(
+        _tasks()["ptbxl_rhythm"]
+    ) == set(_tasks()["ptbxl_all"])
 
 
-def test_a_code_counts_whatever_its_likelihood_and_classes_follow_diagnostic_codes(fake_ptbxl: Path) -> None:
-    row = ptbxl.index(fake_ptbxl / "ptbxl").set_index("record").loc["00006"]  # {"ASMI": 0.0, "CLBBB": 100.0, "STACH": 0.0}
+def test_a_code_counts_whatever_its_likelihood_and_classes_follow_diagnostic_codes(
+    fake_ptbxl: Path,
+) -> None:
+    # {"ASMI": 0.0, "CLBBB": 100.0, "STACH": 0.0}
+    row = ptbxl.index(fake_ptbxl / "ptbxl").set_index("record").loc["00006"]
     present = {c for c in row.index if ":" in c and row[c] == 1}
     assert present == {
-        "ptbxl_all:ASMI", "ptbxl_all:CLBBB", "ptbxl_all:STACH",
-        "ptbxl_sub:AMI", "ptbxl_sub:CLBBB", "ptbxl_super:MI", "ptbxl_super:CD",
-    }  # fmt: skip
-    assert (row["patient"], row["split"], row["fold"], row["path"]) == ("1005", "train", 3, "records500/00000/00006_hr")
+        "ptbxl_all:ASMI",
+        "ptbxl_all:CLBBB",
+        "ptbxl_all:STACH",
+        "ptbxl_sub:AMI",
+        "ptbxl_sub:CLBBB",
+        "ptbxl_super:MI",
+        "ptbxl_super:CD",
+    }
+    assert (row["patient"], row["split"], row["fold"], row["path"]) == (
+        "1005",
+        "train",
+        3,
+        "records500/00000/00006_hr",
+    )
 
 
 def test_folds_make_the_splits_and_every_superclass_has_both_values(fake_ptbxl: Path) -> None:
     found = ptbxl.index(fake_ptbxl / "ptbxl")
     assert found["split"].value_counts().to_dict() == {"train": 16, "val": 7, "test": 7}
-    assert found.groupby("split")["fold"].agg(set).to_dict() == {"train": set(range(1, 9)), "val": {9}, "test": {10}}
+    assert found.groupby("split")["fold"].agg(set).to_dict() == {
+        "train": set(range(1, 9)),
+        "val": {9},
+        "test": {10},
+    }
     assert (found.groupby("patient")["split"].nunique() == 1).all()
     assert found["patient"].nunique() == 27
     for _, part in found.groupby("split"):
@@ -72,7 +98,9 @@ def test_a_row_tells_whose_and_which_file_it_is(fake_ptbxl: Path) -> None:
         ("filename_hr", "", BadRecord, "filename_hr ''"),
     ],
 )
-def test_a_row_that_cannot_be_trusted_stops(fake_ptbxl: Path, column: str, value: str, kind: type[EcgbenchError], reason: str) -> None:
+def test_a_row_that_cannot_be_trusted_stops(
+    fake_ptbxl: Path, column: str, value: str, kind: type[EcgbenchError], reason: str
+) -> None:
     file = fake_ptbxl / "ptbxl" / "ptbxl_database.csv"
     table = pd.read_csv(file, dtype=str, keep_default_na=False)
     table.loc[4, column] = value

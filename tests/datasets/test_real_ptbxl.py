@@ -1,4 +1,6 @@
-"""Genuine PTB-XL recordings: labels counted another way, Einthoven's laws, published checksums, faulty native files."""
+"""Genuine PTB-XL recordings: labels counted another way, Einthoven's laws, published checksums,
+faulty native files.
+"""
 
 import hashlib
 import re
@@ -31,7 +33,9 @@ def copy(real_ptbxl: Path) -> Prepared:
 
 
 def test_label_counts_by_text_search_and_the_published_class_table(real_ptbxl: Path) -> None:
-    """Codes are found with a regular expression; classes through scp_statements.csv instead of the shipped table."""
+    """Codes are found with a regular expression; classes through scp_statements.csv instead of the
+    shipped table.
+    """
     table = pd.read_csv(real_ptbxl / "ptbxl" / "ptbxl_database.csv")
     statements = pd.read_csv(real_ptbxl / "ptbxl" / "scp_statements.csv", index_col=0)
     found = ptbxl.index(real_ptbxl / "ptbxl")
@@ -71,7 +75,10 @@ def test_native_files_are_the_published_ones(real_data: Path, real_ptbxl: Path) 
     lines = (real_data / "ptbxl" / "SHA256SUMS.txt").read_text().split()
     published = dict(zip(lines[1::2], lines[::2]))
     for path in sorted(published)[::400]:
-        assert hashlib.sha256((real_ptbxl / "ptbxl" / path).read_bytes()).hexdigest() == published[path], path
+        assert (
+            hashlib.sha256((real_ptbxl / "ptbxl" / path).read_bytes()).hexdigest()
+            == published[path]
+        ), path
 
 
 def test_a_record_reads_as_wfdb_converts_it(real_ptbxl: Path) -> None:
@@ -81,7 +88,9 @@ def test_a_record_reads_as_wfdb_converts_it(real_ptbxl: Path) -> None:
         path = real_ptbxl / "ptbxl" / "records500" / "00000" / f"{record}_hr"
         signal, fields = wfdb.rdsamp(str(path))
         assert [n.upper() for n in fields["sig_name"]] == [n.upper() for n in ptbxl.CARD.leads]
-        np.testing.assert_array_equal(_read(real_ptbxl / "ptbxl", record).signal, signal.T.astype(np.float32))
+        np.testing.assert_array_equal(
+            _read(real_ptbxl / "ptbxl", record).signal, signal.T.astype(np.float32)
+        )
 
 
 @pytest.mark.parametrize(
@@ -94,16 +103,24 @@ def test_a_record_reads_as_wfdb_converts_it(real_ptbxl: Path) -> None:
         ("ptb/S0001", 1000, "gain 2e\\+06 per mV, expected 1000"),
     ],
 )
-def test_pre_release_headers_are_refused_not_misread(real_data: Path, file: str, gain: float, reason: str) -> None:
+def test_pre_release_headers_are_refused_not_misread(
+    real_data: Path, file: str, gain: float, reason: str
+) -> None:
     with pytest.raises(BadRecord, match=reason):
-        reader.read(real_data / "samples" / "quirky-2020-headers" / file, "x", "x", expected_gain=gain)
+        reader.read(
+            real_data / "samples" / "quirky-2020-headers" / file, "x", "x", expected_gain=gain
+        )
 
 
 def test_sound_native_files_of_other_sources_are_read(real_data: Path, real_ptbxl: Path) -> None:
     samples = real_data / "samples"
     flat = {"JS20004": ("V2", "V4", "V6"), "JS20008": ("V2", "V4", "V6")}
     for header in sorted((samples / "challenge-2021").rglob("*.hea")):
-        recording = reader.read(header.with_suffix(""), header.stem, header.stem, expected_fs=500, expected_gain=1000)
+        recording = reader.read(
+            header.with_suffix(""), header.stem, header.stem, expected_fs=500, expected_gain=1000
+        )
         assert recording.clinical().flat() == flat.get(header.stem, ())
-    here, there = (_read(root, "00001").signal for root in (samples / "ptbxl-native", real_ptbxl / "ptbxl"))
+    here, there = (
+        _read(root, "00001").signal for root in (samples / "ptbxl-native", real_ptbxl / "ptbxl")
+    )
     np.testing.assert_array_equal(here, there)

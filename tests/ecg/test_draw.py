@@ -1,4 +1,6 @@
-"""`--leads` parsed, and the draw of leads: nested, uniform, named by seed and record and by nothing else."""
+"""`--leads` parsed, and the draw of leads: nested, uniform, named by seed and record and by nothing
+else.
+"""
 
 from itertools import combinations, pairwise
 
@@ -57,7 +59,11 @@ def test_records_named_by_numpy_are_drawn_like_records_named_by_python() -> None
 
 def test_the_draw_is_the_one_of_every_run_so_far() -> None:
     """Pinned: a change here changes every published number and calls for new FEATURES."""
-    assert [str(draw(2, 0, "00001")), str(draw(2, 1, "00001")), str(draw(2, 0, "00001", 0))] == ["V1+V2", "II+aVR", "aVL+V3"]
+    assert [str(draw(2, 0, "00001")), str(draw(2, 1, "00001")), str(draw(2, 0, "00001", 0))] == [
+        "V1+V2",
+        "II+aVR",
+        "aVL+V3",
+    ]
 
 
 def test_bits_say_what_is_measured_in_each_window() -> None:
@@ -123,7 +129,14 @@ def test_an_unknown_lead_suggests_the_nearest() -> None:
 def test_settings_in_the_order_asked_with_twelve_leads_once() -> None:
     asked = parse_leads("2,II,12,1")
     ii = Fixed(LeadSubset.of("II"))
-    assert settings(asked, 2) == [Count(2, 0), Count(2, 1), ii, Count(12, 0), Count(1, 0), Count(1, 1)]
+    assert settings(asked, 2) == [
+        Count(2, 0),
+        Count(2, 1),
+        ii,
+        Count(12, 0),
+        Count(1, 0),
+        Count(1, 1),
+    ]
     assert [str(s) for s in settings(asked, 1)] == ["2@seed0", "II", "12", "1@seed0"]
     assert [s.typed for s in settings(asked, 1)] == ["2", "II", "12", "1"]
     assert settings((), 3) == []

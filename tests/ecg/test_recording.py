@@ -1,4 +1,6 @@
-"""A recording refuses what cannot be trusted, and puts its leads in clinical order without touching a sample."""
+"""A recording refuses what cannot be trusted, and puts its leads in clinical order without touching
+a sample.
+"""
 
 from typing import Any
 
@@ -13,7 +15,17 @@ NOISE = np.random.default_rng(0).normal(0, 1, (12, 50)).astype(np.float32)
 
 
 def make(**changes: Any) -> Recording:
-    return Recording(**{"signal": NOISE, "unit": "mV", "leads": LEADS, "fs": 500.0, "record": "r7", "patient": "p", **changes})
+    return Recording(
+        **{
+            "signal": NOISE,
+            "unit": "mV",
+            "leads": LEADS,
+            "fs": 500.0,
+            "record": "r7",
+            "patient": "p",
+            **changes,
+        }
+    )
 
 
 def spoiled(value: float) -> np.ndarray:
@@ -59,7 +71,12 @@ def test_leads_in_another_order_give_the_same_clinical_record() -> None:
     clinical = shuffled.clinical()
     assert clinical.leads == LEADS
     assert np.array_equal(clinical.signal, NOISE)
-    assert (clinical.unit, clinical.fs, clinical.record, clinical.patient) == ("mV", 500.0, "r7", "p")
+    assert (clinical.unit, clinical.fs, clinical.record, clinical.patient) == (
+        "mV",
+        500.0,
+        "r7",
+        "p",
+    )
     with pytest.raises(BadRecord, match="r7: lead III, V6 is missing"):
         make(signal=NOISE[:10], leads=[n for n in LEADS if n not in ("III", "V6")]).clinical()
 

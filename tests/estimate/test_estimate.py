@@ -1,4 +1,6 @@
-"""What `--dry-run` tells, and what is asked before a long fine-tuning; the tiny plug-in on the demo."""
+"""What `--dry-run` tells, and what is asked before a long fine-tuning; the tiny plug-in on the
+demo.
+"""
 
 import json
 import sys
@@ -21,7 +23,20 @@ from ecgbench.cli import main
 from ecgbench.estimate import study
 
 TINY = Path(__file__).parents[1] / "tiny.py"
-USUAL = ("--models", str(TINY), "--tasks", "demo", "--weights", "random", "--leads", "1,2,12", "--seeds", "2", "--device", "cpu")
+USUAL = (
+    "--models",
+    str(TINY),
+    "--tasks",
+    "demo",
+    "--weights",
+    "random",
+    "--leads",
+    "1,2,12",
+    "--seeds",
+    "2",
+    "--device",
+    "cpu",
+)
 
 
 @pytest.fixture(autouse=True)
@@ -40,7 +55,9 @@ def typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]
         models.ROOM.forget()
         adapters.ROOM.forget()
         places = ["--prepared", str(tmp_path / "prepared"), "--out", str(tmp_path / "run")]
-        monkeypatch.setattr(sys, "argv", ["ecgbench", "run", "--in-process", *USUAL, *places, *words])
+        monkeypatch.setattr(
+            sys, "argv", ["ecgbench", "run", "--in-process", *USUAL, *places, *words]
+        )
         with pytest.raises(SystemExit) as end:
             main()
         return int(end.value.code or 0)
@@ -50,7 +67,12 @@ def typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]
 
 def asked_for_an(hours: float) -> Callable[[Measure], dict[str, Any]]:
     def measure(job: Measure) -> dict[str, Any]:
-        return {"source": "downloaded", "records": {"train": 1}, "seconds": {"training": 3600 * hours}, "disk": {"run": 1, "prepared": 1}}
+        return {
+            "source": "downloaded",
+            "records": {"train": 1},
+            "seconds": {"training": 3600 * hours},
+            "disk": {"run": 1, "prepared": 1},
+        }
 
     return measure
 
@@ -68,17 +90,23 @@ def test_a_dry_run_tells_cells_disk_and_time_and_writes_nothing(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_finished_cells_are_left_out(typed: Callable[..., int], capsys: pytest.CaptureFixture[str]) -> None:
+def test_finished_cells_are_left_out(
+    typed: Callable[..., int], capsys: pytest.CaptureFixture[str]
+) -> None:
     words = ("--limit", "60", "--epochs", "2")
     assert typed(*words) == 0
     assert typed("--dry-run", *words, "--leads", "1,2,12,I") == 0
     told = capsys.readouterr().out
     assert "6 cells of 1 fit (linear), 5 of them finished" in told
-    assert [line.split()[:4] for line in told.splitlines() if line.startswith("tiny ")] == [["tiny", "demo", "1", "1"]]
+    assert [line.split()[:4] for line in told.splitlines() if line.startswith("tiny ")] == [
+        ["tiny", "demo", "1", "1"]
+    ]
 
 
 @pytest.mark.parametrize("protocol", ["linear", "finetune"])
-def test_the_estimate_is_of_the_order_of_the_run(protocol: str, typed: Callable[..., int], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_estimate_is_of_the_order_of_the_run(
+    protocol: str, typed: Callable[..., int], monkeypatch: pytest.MonkeyPatch
+) -> None:
     found: list[study.Estimate] = []
     table = study.table
 
@@ -96,7 +124,10 @@ def test_the_estimate_is_of_the_order_of_the_run(protocol: str, typed: Callable[
 
 
 def test_long_fine_tuning_without_a_gpu_waits_for_a_yes(
-    typed: Callable[..., int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    typed: Callable[..., int],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     started = []
 
@@ -128,7 +159,9 @@ def test_the_paper_is_every_model_on_every_task_of_patients() -> None:
     asked = planning.check(suites.get("paper").PLAN)
     made: Plan = planning.plan(asked, lambda model, weights: "zero")
     real = [name for name, (_, card, _) in planning.all_tasks().items() if not card.synthetic]
-    assert {(c.fit.model, c.task) for c in made.cells} == {(m, t) for m in models.names() for t in real}
+    assert {(c.fit.model, c.task) for c in made.cells} == {
+        (m, t) for m in models.names() for t in real
+    }
     assert made.training.protocol == "finetune"
     assert made.training.epochs == 100
     settings = {str(c.setting) for c in made.cells}
@@ -136,7 +169,10 @@ def test_the_paper_is_every_model_on_every_task_of_patients() -> None:
 
 
 def test_earlier_fits_in_the_folder_say_how_long_the_next_take(
-    typed: Callable[..., int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    typed: Callable[..., int],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     words = ("--protocol", "finetune", "--epochs", "2", "--limit", "60")
     assert typed(*words) == 0
@@ -146,4 +182,6 @@ def test_earlier_fits_in_the_folder_say_how_long_the_next_take(
     assert typed("--dry-run", *words, "--fit-seeds", "0,1") == 0
     told = capsys.readouterr().out
     assert "10 cells of 2 fits (finetune), 5 of them finished" in told
-    assert [line.split()[3:6] for line in told.splitlines() if line.startswith("tiny ")] == [["1", "2", "h"]]
+    assert [line.split()[3:6] for line in told.splitlines() if line.startswith("tiny ")] == [
+        ["1", "2", "h"]
+    ]

@@ -40,7 +40,9 @@ ZERO = Policy("zero", zero.fill)
 
 
 class Spy(nn.Module):
-    """A linear map of each window that counts the windows it sees and can be told to fail or to change."""
+    """A linear map of each window that counts the windows it sees and can be told to fail or to
+    change.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -77,12 +79,16 @@ def spy() -> Spy:
     return Spy().eval()
 
 
-def work(settings: list[Count | Fixed], view: View, how: str = "record", records: int = 5) -> np.ndarray:
+def work(
+    settings: list[Count | Fixed], view: View, how: str = "record", records: int = 5
+) -> np.ndarray:
     table = [(p, str(view.prepared.index["record"][p]), 4) for p in range(records)]
     return np.concatenate([rows.measured(s, table, how) for s in settings])  # type: ignore[arg-type]
 
 
-def encoded(network: nn.Module, view: View, wanted: np.ndarray, folder: Path, singly: bool = False) -> FeatureCache:
+def encoded(
+    network: nn.Module, view: View, wanted: np.ndarray, folder: Path, singly: bool = False
+) -> FeatureCache:
     cache = FeatureCache(folder, list(view.prepared.index["record"]))
     cache.compute(Encoder(network, CONTRACT, ZERO, singly), view, wanted, lambda n: None)
     return cache
@@ -105,7 +111,9 @@ def test_laef_from_shared_embeddings_equals_its_forward() -> None:
         network = laef.build().eval()
     contract = laef.CARD.contract("paper")
     signal = np.random.default_rng(0).normal(size=(12, 1100)).astype(np.float32)
-    wanted = {m: np.array(w) for m, w in ((4095, [0, 1]), (1, [1]), (0b101, [0, 1]), (1 << 11, [0]))}
+    wanted = {
+        m: np.array(w) for m, w in ((4095, [0, 1]), (1, [1]), (0b101, [0, 1]), (1 << 11, [0]))
+    }
     encoder = Encoder(network, contract, Policy(NATIVE, None))
     assert encoder.shares_embeddings
     whole = nn.ModuleList([network])  # without the two methods
@@ -119,8 +127,16 @@ def test_laef_from_shared_embeddings_equals_its_forward() -> None:
 
 
 def test_equal_subsets_are_computed_once(view: View, spy: Spy, tmp_path: Path) -> None:
-    """Of any number of settings and seeds: as many windows as there are (record, window, subset)."""
-    settings = [*(Count(1, s) for s in range(20)), Count(12, 0), Fixed(ALL), Fixed(LeadSubset.of("II")), Fixed(LeadSubset.of("V2"))]
+    """Of any number of settings and seeds: as many windows as there are (record, window,
+    subset).
+    """
+    settings = [
+        *(Count(1, s) for s in range(20)),
+        Count(12, 0),
+        Fixed(ALL),
+        Fixed(LeadSubset.of("II")),
+        Fixed(LeadSubset.of("V2")),
+    ]
     table = [(str(view.prepared.index["record"][p]), w) for p in range(5) for w in range(4)]
     distinct = {(r, w, int(bits(s, r, 4)[w])) for s in settings for r, w in table}
     wanted = work(settings, view)
@@ -131,15 +147,24 @@ def test_equal_subsets_are_computed_once(view: View, spy: Spy, tmp_path: Path) -
     assert spy.seen == len(distinct)
     position, window, mask = rows.decode(wanted)
     for i in range(0, len(wanted), 37):
-        signal = np.where(bits_to_mask(mask[i])[:, None], view.get(str(view.prepared.index["record"][position[i]])), 0)
+        signal = np.where(
+            bits_to_mask(mask[i])[:, None],
+            view.get(str(view.prepared.index["record"][position[i]])),
+            0,
+        )
         with torch.no_grad():
             start = 250 * int(window[i])
-            alone = spy(torch.from_numpy(signal.astype(np.float32)[None, :, start : start + 250]), torch.ones(1, 12).bool()).pooled
+            alone = spy(
+                torch.from_numpy(signal.astype(np.float32)[None, :, start : start + 250]),
+                torch.ones(1, 12).bool(),
+            ).pooled
         np.testing.assert_allclose(cache.take(wanted[[i]]), alone.numpy(), atol=1e-5)
 
 
 @pytest.mark.parametrize("how", ["record", "window"])
-def test_features_depend_on_nothing_else_that_is_asked(how: str, view: View, spy: Spy, tmp_path: Path) -> None:
+def test_features_depend_on_nothing_else_that_is_asked(
+    how: str, view: View, spy: Spy, tmp_path: Path
+) -> None:
     """Bit for bit: one setting of one record, then the rest; and all at once."""
     settings = [*(Count(1, s) for s in range(6)), Count(12, 0)]
     everything, singly = work(settings, view, how, 2), how == "window"
@@ -147,11 +172,18 @@ def test_features_depend_on_nothing_else_that_is_asked(how: str, view: View, spy
     few = work([Count(1, 3)], view, how, 2)[4:8]
     bit_by_bit = encoded(spy, view, few, tmp_path / "parts", singly)
     for setting in settings:
-        bit_by_bit.compute(Encoder(spy, CONTRACT, ZERO, singly), view, work([setting], view, how, 2), lambda n: None)
+        bit_by_bit.compute(
+            Encoder(spy, CONTRACT, ZERO, singly),
+            view,
+            work([setting], view, how, 2),
+            lambda n: None,
+        )
     assert np.array_equal(whole.take(everything), bit_by_bit.take(everything))
 
 
-def test_what_was_computed_before_a_failure_is_kept(view: View, spy: Spy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_was_computed_before_a_failure_is_kept(
+    view: View, spy: Spy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(features, "FLUSH_SECONDS", -1.0)  # a shard per record
     wanted = work([Count(1, 0), Count(2, 0)], view)
     spy.fail_after = 19
@@ -178,7 +210,9 @@ def test_what_is_not_there_is_not_taken(view: View, spy: Spy, tmp_path: Path) ->
         cache.take(work([Count(12, 0)], view))
 
 
-def test_a_network_that_changes_while_it_encodes_leaves_nothing_behind(view: View, spy: Spy, tmp_path: Path) -> None:
+def test_a_network_that_changes_while_it_encodes_leaves_nothing_behind(
+    view: View, spy: Spy, tmp_path: Path
+) -> None:
     """Else the next run would find its features, encode nothing, and see nothing wrong."""
     spy.counting = True
     with pytest.raises(GateError, match="the frozen encoder changed"):
@@ -188,7 +222,9 @@ def test_a_network_that_changes_while_it_encodes_leaves_nothing_behind(view: Vie
 
 def test_features_that_are_no_numbers_stop_the_run(view: View, spy: Spy, tmp_path: Path) -> None:
     with pytest.raises(LeakError, match="not finite"):
-        Encoder(spy, CONTRACT, Policy(NATIVE, None))(view.get(str(view.prepared.index["record"][0])), {1: np.array([0])})
+        Encoder(spy, CONTRACT, Policy(NATIVE, None))(
+            view.get(str(view.prepared.index["record"][0])), {1: np.array([0])}
+        )
     with torch.no_grad():
         spy.more[-1].bias[0] = float("inf")  # type: ignore[union-attr, index]
     with pytest.raises(LeakError, match="not finite"):
@@ -206,7 +242,10 @@ def test_probabilities_are_those_of_a_loop() -> None:
     for record in range(3):
         for label in range(2):
             with np.errstate(over="ignore"):
-                each = [1 / (1 + np.exp(-(float(x[w] @ weight[label]) + bias[label]))) for w in np.flatnonzero(owner == record)]
+                each = [
+                    1 / (1 + np.exp(-(float(x[w] @ weight[label]) + bias[label])))
+                    for w in np.flatnonzero(owner == record)
+                ]
             assert found[record, label] == pytest.approx(sum(each) / len(each), abs=1e-6)
     np.testing.assert_allclose(averaged(x, owner)[1], x[1:5].mean(0), rtol=1e-6)
 
@@ -230,7 +269,9 @@ def test_a_native_network_that_forgets_what_was_measured_stops(view: View) -> No
         encoder(record, {LeadSubset.of("II").bits: np.array([0, 1])})
 
 
-def test_a_shard_that_cannot_be_read_is_computed_again(view: View, spy: Spy, tmp_path: Path) -> None:
+def test_a_shard_that_cannot_be_read_is_computed_again(
+    view: View, spy: Spy, tmp_path: Path
+) -> None:
     wanted = work([Count(1, 0)], view)
     first = encoded(spy, view, wanted, tmp_path).take(wanted)
     (shard,) = tmp_path.glob("*.safetensors")

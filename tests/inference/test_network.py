@@ -1,4 +1,6 @@
-"""A network in a lower precision: used where the features stay near, and told apart in keys and notes where they do."""
+"""A network in a lower precision: used where the features stay near, and told apart in keys and
+notes where they do.
+"""
 
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -40,7 +42,9 @@ class Cancelling(nn.Module):
 
 
 def test_a_network_that_bf16_would_spoil_keeps_to_float32() -> None:
-    tiny = Network("odd", models.get("stmem").CARD, Cancelling().eval().requires_grad_(False), "random", "")
+    tiny = Network(
+        "odd", models.get("stmem").CARD, Cancelling().eval().requires_grad_(False), "random", ""
+    )
     fed = tiny.card.contract("paper")
     assert tiny.in_precision("bf16", fed) is tiny
     assert tiny.in_precision("bf16", replace(fed, seconds=60)) is tiny
@@ -58,7 +62,9 @@ def test_precision_is_part_of_the_key_and_told(typed: Callable[..., int], tmp_pa
     for precision in ("float32", "bf16"):
         assert typed(tmp_path / precision, "--precision", precision) == 0
         studies[precision] = read(tmp_path / precision)
-        assert any("computed in bf16" in note for note in studies[precision].notes) == (precision == "bf16")
+        assert any("computed in bf16" in note for note in studies[precision].notes) == (
+            precision == "bf16"
+        )
     assert len({next((tmp_path / p / "cells").rglob("DONE")).parent.name for p in studies}) == 2
     exact, near = (float(studies[p].main["value"].iloc[0]) for p in ("float32", "bf16"))
     assert near == pytest.approx(exact, abs=0.05)
@@ -66,12 +72,20 @@ def test_precision_is_part_of_the_key_and_told(typed: Callable[..., int], tmp_pa
 
 @pytest.mark.parametrize("called", ["choose_path", "hasten"])
 def test_a_model_chooses_how_it_computes(called: str, tmp_path: Path) -> None:
-    """`hasten`, as the function was called before, is taken too; a model without a choice is eager."""
+    """`hasten`, as the function was called before, is taken too; a model without a choice is
+    eager.
+    """
     tiny = Path(__file__).parents[1] / "tiny.py"
     path = tmp_path / f"choosing_{called}.py"
-    path.write_text(tiny.read_text() + f"\n\ndef {called}(network, windows):\n    return f'for {{windows}}'\n")
+    path.write_text(
+        tiny.read_text() + f"\n\ndef {called}(network, windows):\n    return f'for {{windows}}'\n"
+    )
     name = models.resolve(str(path))
     network = models.get(name).build()
-    with pytest.warns(DeprecationWarning, match="choose_path now") if called == "hasten" else nullcontext():
+    with (
+        pytest.warns(DeprecationWarning, match="choose_path now")
+        if called == "hasten"
+        else nullcontext()
+    ):
         assert choose_path(name, network, 7) == "for 7"
     assert choose_path("stmem", network, 7) == "eager"

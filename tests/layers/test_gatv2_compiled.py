@@ -11,7 +11,9 @@ from ecgbench.layers import compiled
 from ecgbench.layers.cached import CachedTensors
 from ecgbench.models import laef
 
-compiler = pytest.mark.skipif(shutil.which(os.environ.get("CXX", "g++")) is None, reason="no C++ compiler")
+compiler = pytest.mark.skipif(
+    shutil.which(os.environ.get("CXX", "g++")) is None, reason="no C++ compiler"
+)
 SHAPES = [(1, 1), (1, 2), (1, 12), (2, 1), (2, 2), (2, 12), (12, 1), (3, 5)]
 
 
@@ -23,7 +25,9 @@ def network() -> laef.Laef:
 
 def example(batch: int, leads: int) -> tuple[Tensor, Tensor]:
     generator = torch.Generator().manual_seed(100 * batch + leads)
-    return torch.rand(batch, leads, 500, generator=generator) * 2 - 1, torch.ones(batch, leads, dtype=torch.bool)
+    return torch.rand(batch, leads, 500, generator=generator) * 2 - 1, torch.ones(
+        batch, leads, dtype=torch.bool
+    )
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +42,9 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[laef.Laef, 
 
 
 @compiler
-def test_one_compilation_serves_every_batch_and_number_of_leads(both: tuple[laef.Laef, laef.Laef]) -> None:
+def test_one_compilation_serves_every_batch_and_number_of_leads(
+    both: tuple[laef.Laef, laef.Laef],
+) -> None:
     graphs = torch._dynamo.utils.counters["stats"]["unique_graphs"]
     differs = []
     with torch.inference_mode():
@@ -59,19 +65,25 @@ def test_with_gradients_it_stays_eager(both: tuple[laef.Laef, laef.Laef]) -> Non
         assert torch.equal(*(n(signal, measured).sequence for n in both))
 
 
-def test_without_a_compiler_it_stays_eager_and_says_so_once(monkeypatch: pytest.MonkeyPatch, recwarn: pytest.WarningsRecorder) -> None:
+def test_without_a_compiler_it_stays_eager_and_says_so_once(
+    monkeypatch: pytest.MonkeyPatch, recwarn: pytest.WarningsRecorder
+) -> None:
     def fails(*args: object, **options: object) -> None:
         raise RuntimeError("no compiler\nand a page of text")
 
     monkeypatch.setattr(torch, "compile", fails)
     monkeypatch.setattr(compiled, "kernel", functools.cache(compiled.kernel.__wrapped__))
     assert [laef.choose_path(network(), laef.REPAID) for _ in range(2)] == ["eager", "eager"]
-    assert [str(w.message) for w in recwarn] == ["LAEF runs uncompiled, about a tenth slower: RuntimeError: no compiler"]
+    assert [str(w.message) for w in recwarn] == [
+        "LAEF runs uncompiled, about a tenth slower: RuntimeError: no compiler"
+    ]
     assert laef.choose_path(nn.Linear(1, 1), laef.REPAID) == "eager"
 
 
 @torch.no_grad()
-@pytest.mark.parametrize("change", ["optimiser", "load_state_dict", "in place", "pointed elsewhere", "another type"])
+@pytest.mark.parametrize(
+    "change", ["optimiser", "load_state_dict", "in place", "pointed elsewhere", "another type"]
+)
 def test_what_is_derived_from_parameters_follows_them(change: str) -> None:
     """A stale copy of the weights would give features of a network that is no more."""
     layer, cached = nn.Linear(3, 2), CachedTensors()

@@ -32,8 +32,17 @@ def test_what_is_no_signal_is_refused_in_one_line(name: str) -> None:
     module = models.get(name)
     fed = module.CARD.contract("paper")
     network = module.build().eval()
-    x, measured = torch.zeros(2, len(fed.leads), fed.received), torch.ones(2, len(fed.leads), dtype=torch.bool)
-    for signal, mask in ((x[:0], measured[:0]), (x.long(), measured), (x, measured.float()), (x[..., :0], measured), (x[0], measured[0])):
+    x, measured = (
+        torch.zeros(2, len(fed.leads), fed.received),
+        torch.ones(2, len(fed.leads), dtype=torch.bool),
+    )
+    for signal, mask in (
+        (x[:0], measured[:0]),
+        (x.long(), measured),
+        (x, measured.float()),
+        (x[..., :0], measured),
+        (x[0], measured[0]),
+    ):
         with pytest.raises(ValueError, match="reads") as caught:
             network(signal, mask)
         assert "\n" not in str(caught.value)

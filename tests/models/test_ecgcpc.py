@@ -1,4 +1,6 @@
-"""ECG-CPC against arrays of the authors' code (tests/data/parity/ecgcpc), its kernel against the state space, and laws of the network."""
+"""ECG-CPC against arrays of the authors' code (tests/data/parity/ecgcpc), its kernel against the
+state space, and laws of the network.
+"""
 
 import json
 from pathlib import Path
@@ -50,12 +52,19 @@ def kernel_of(network: ecgcpc.Cpc) -> ecgcpc.Kernel:
 
 def test_features_are_the_authors() -> None:
     report = parity.check("ecgcpc", PACK / "golden_seed0.npz", PACK / "keys.json", "public-0")
-    assert [(row.array, row.status) for row in report.rows] == [("features_T600", "ok"), ("features_T2400", "ok")]
+    assert [(row.array, row.status) for row in report.rows] == [
+        ("features_T600", "ok"),
+        ("features_T2400", "ok"),
+    ]
 
 
 def test_entries_are_those_of_the_checkpoint_and_constants_are_buffers(network: ecgcpc.Cpc) -> None:
     state = network.state_dict()
-    published = {e["key"].removeprefix("ts_encoder."): e["shape"] for e in KEYS["entries"] if "head_ssl" not in e["key"]}
+    published = {
+        e["key"].removeprefix("ts_encoder."): e["shape"]
+        for e in KEYS["entries"]
+        if "head_ssl" not in e["key"]
+    }
     assert {k: list(t.shape) for k, t in state.items()} == published
     assert len(state) == 76
     assert sum(p.numel() for p in network.parameters()) == ecgcpc.CARD.parameters == 2_932_736
@@ -66,7 +75,13 @@ def test_entries_are_those_of_the_checkpoint_and_constants_are_buffers(network: 
 def test_the_authors_file_is_taken_and_its_head_left(network: ecgcpc.Cpc, tmp_path: Path) -> None:
     state = {f"ts_encoder.{name}": tensor for name, tensor in network.state_dict().items()}
     path = tmp_path / "last_11597276.ckpt"
-    torch.save({"epoch": 1, "state_dict": state | {"ts_encoder.head_ssl.proj.0.weight": torch.ones(512, 512)}}, path)
+    torch.save(
+        {
+            "epoch": 1,
+            "state_dict": state | {"ts_encoder.head_ssl.proj.0.weight": torch.ones(512, 512)},
+        },
+        path,
+    )
     loaded = ecgcpc.build(path).state_dict()
     assert all(torch.equal(loaded[name], tensor) for name, tensor in network.state_dict().items())
 
@@ -75,8 +90,12 @@ def test_the_authors_file_is_taken_and_its_head_left(network: ecgcpc.Cpc, tmp_pa
 def test_stages_are_the_authors(network: ecgcpc.Cpc, time: int) -> None:
     seen: dict[str, Tensor] = {}
     hooks = [
-        network.get_submodule("encoder.layers").register_forward_hook(lambda *args: seen.update(enc=args[2])),
-        network.get_submodule(FIRST).register_forward_hook(lambda *args: seen.update(s4_0_out=args[2])),
+        network.get_submodule("encoder.layers").register_forward_hook(
+            lambda *args: seen.update(enc=args[2])
+        ),
+        network.get_submodule(FIRST).register_forward_hook(
+            lambda *args: seen.update(s4_0_out=args[2])
+        ),
     ]
     x = signal(time)
     tokens = network(x, ALL).sequence  # with gradients enabled a CPU too reads the batch at once
@@ -93,24 +112,36 @@ def test_stages_are_the_authors(network: ecgcpc.Cpc, time: int) -> None:
     taps = kernel_of(network)(length)
     near(taps[:4, :64], GOLDEN[f"kernel0_h0_3_T{time}"])
     near(taps.square().mean(1).sqrt(), GOLDEN[f"kernel0_rms_T{time}"])
-    head = torch.from_numpy(rule.weight("ts_encoder.head_ssl.proj.0.weight", (512, 512), "public-0"))
+    head = torch.from_numpy(
+        rule.weight("ts_encoder.head_ssl.proj.0.weight", (512, 512), "public-0")
+    )
     near((tokens[:, 0] @ head.T)[:, :16], GOLDEN[f"ssl_t0_T{time}"])
 
 
 def system(kernel: ecgcpc.Kernel) -> tuple[Tensor, Tensor, Tensor]:
-    """A_d (512, 8, 8), B_d (512, 8, 1) and the stored C (512, 1, 8) of a kernel in complex128, from the definition."""
+    """A_d (512, 8, 8), B_d (512, 8, 1) and the stored C (512, 1, 8) of a kernel in complex128, from
+    the definition.
+    """
     state = {name: t.double() for name, t in kernel.state_dict().items()}
-    b, p, q, c, w = (torch.view_as_complex(state[name].reshape(512, 4, 2)) for name in ("B", "P", "Q", "C", "w"))
+    b, p, q, c, w = (
+        torch.view_as_complex(state[name].reshape(512, 4, 2)) for name in ("B", "P", "Q", "C", "w")
+    )
     b, p, q, c, w = (torch.cat([v, v.conj()], 1) for v in (b, p, q, c, w))
     a = torch.diag_embed(w) - p[:, :, None] * q[:, None, :]
     half, one = state["log_dt"].exp()[:, None, None] / 2, torch.eye(8)
-    return torch.linalg.solve(one - half * a, one + half * a), torch.linalg.solve(one - half * a, 2 * half * b[:, :, None]), c[:, None]
+    return (
+        torch.linalg.solve(one - half * a, one + half * a),
+        torch.linalg.solve(one - half * a, 2 * half * b[:, :, None]),
+        c[:, None],
+    )
 
 
 def test_kernel_is_the_impulse_response_of_the_state_space(network: ecgcpc.Cpc) -> None:
     kernel = kernel_of(network)
     step, state, stored = system(kernel)
-    read = torch.linalg.solve(torch.eye(8) - torch.linalg.matrix_power(step, 1200), stored, left=False)
+    read = torch.linalg.solve(
+        torch.eye(8) - torch.linalg.matrix_power(step, 1200), stored, left=False
+    )
     taps = []
     for _ in range(1200):
         taps.append((read @ state)[:, 0, 0].real)
@@ -135,7 +166,9 @@ def test_fourier_product_is_the_causal_sum(network: ecgcpc.Cpc) -> None:
     assert isinstance(layer, ecgcpc.S4)
     x = torch.randn(2, 7, 512)
     taps = kernel_of(network)(7)
-    sums = F.conv1d(F.pad(x.transpose(1, 2), (6, 0)), taps.flip(1)[:, None], groups=512).transpose(1, 2)
+    sums = F.conv1d(F.pad(x.transpose(1, 2), (6, 0)), taps.flip(1)[:, None], groups=512).transpose(
+        1, 2
+    )
     torch.testing.assert_close(layer.convolve(x), sums + layer.D * x, atol=1e-5, rtol=0)
 
 
@@ -146,7 +179,9 @@ def test_lead_order_matters_and_earlier_tokens_do_not_see_later_ones(network: ec
     assert float((swapped.pooled - features.pooled).abs().max()) == pytest.approx(0.016, abs=6e-4)
     changed = x.clone()
     changed[:, :, 400:] = 0
-    torch.testing.assert_close(run(network, changed).sequence[:, :199], features.sequence[:, :199], atol=2e-5, rtol=0)
+    torch.testing.assert_close(
+        run(network, changed).sequence[:, :199], features.sequence[:, :199], atol=2e-5, rtol=0
+    )
     torch.testing.assert_close(features.pooled, features.sequence.mean(1))
 
 
@@ -167,15 +202,23 @@ def test_start_values_are_hippo_legs() -> None:
     w, b, p = ecgcpc.legs()
     assert w.imag.tolist() == pytest.approx([19.857, 5.354, 1.958, 0.428], abs=1e-3)
     assert w.real.tolist() == pytest.approx([-0.5] * 4)
-    # the published matrix, in the basis where it is a diagonal less P P^H, has the same spectrum and the same impulse response
+    # the published matrix, in the basis where it is a diagonal less P P^H, has the same spectrum
+    # and the same impulse response
     n = torch.arange(8.0, dtype=torch.float64)
     legs = -torch.outer(2 * n + 1, 2 * n + 1).sqrt().tril(-1) - torch.diag(n + 1)
     v, u = torch.cat([w, w.conj()]), torch.cat([p, p.conj()])
     ours = torch.diag(v) - torch.outer(u, u.conj())
-    torch.testing.assert_close(torch.linalg.eigvals(ours).real.sort()[0], -torch.arange(8.0, 0, -1, dtype=torch.float64), atol=1e-6, rtol=0)
+    torch.testing.assert_close(
+        torch.linalg.eigvals(ours).real.sort()[0],
+        -torch.arange(8.0, 0, -1, dtype=torch.float64),
+        atol=1e-6,
+        rtol=0,
+    )
     start, low = torch.cat([b, b.conj()]), (n + 0.5).sqrt()
     ours_seen = u.conj() @ torch.linalg.matrix_exp(0.3 * ours) @ start
-    torch.testing.assert_close(ours_seen.real, low @ torch.linalg.matrix_exp(0.3 * legs) @ (2 * n + 1).sqrt())
+    torch.testing.assert_close(
+        ours_seen.real, low @ torch.linalg.matrix_exp(0.3 * legs) @ (2 * n + 1).sqrt()
+    )
     torch.testing.assert_close(float(b.abs().square().sum() * 2), float((2 * n + 1).sum()))
 
 
@@ -183,7 +226,9 @@ def test_random_weights_give_the_kernel_of_the_drawn_c() -> None:
     torch.manual_seed(5)
     kernel = ecgcpc.Kernel()
     step, _, stored = system(kernel)
-    drawn = torch.linalg.solve(torch.eye(8) - torch.linalg.matrix_power(step, 1200), stored.detach(), left=False)[:, 0, :4]
+    drawn = torch.linalg.solve(
+        torch.eye(8) - torch.linalg.matrix_power(step, 1200), stored.detach(), left=False
+    )[:, 0, :4]
     assert float(drawn.abs().square().mean()) == pytest.approx(1, abs=0.1)
     assert float(kernel.log_dt.exp().min()) >= 0.001
     assert float(kernel.log_dt.exp().max()) <= 0.1
@@ -203,7 +248,9 @@ def test_training_reaches_every_parameter_and_leaves_out_whole_channels() -> Non
     assert rule.fill(network, KEYS, "public-0", ecgcpc) == ""
     x = signal(120)
     seen: list[Tensor] = []
-    hook = network.get_submodule(f"{FIRST}.output_linear.0").register_forward_pre_hook(lambda _, args: seen.append(args[0]))
+    hook = network.get_submodule(f"{FIRST}.output_linear.0").register_forward_pre_hook(
+        lambda _, args: seen.append(args[0])
+    )
     network(x, ALL).pooled.square().sum().backward()
     hook.remove()
     assert all(p.grad is not None and bool(p.grad.any()) for p in network.parameters())
@@ -231,11 +278,16 @@ def test_half_precision_stays_near(network: ecgcpc.Cpc) -> None:
 
 def test_every_parameter_is_in_one_group(network: ecgcpc.Cpc) -> None:
     groups = ecgcpc.CARD.groups
-    assert all(sum(n.startswith(prefixes) for prefixes in groups.values()) == 1 for n, _ in network.named_parameters())
+    assert all(
+        sum(n.startswith(prefixes) for prefixes in groups.values()) == 1
+        for n, _ in network.named_parameters()
+    )
 
 
 @pytest.mark.parametrize("shape", [(1, 11, 600), (1, 12, 0), (12, 600), (1, 12, 2401)])
-def test_other_shapes_and_longer_windows_are_refused(network: ecgcpc.Cpc, shape: tuple[int, ...]) -> None:
+def test_other_shapes_and_longer_windows_are_refused(
+    network: ecgcpc.Cpc, shape: tuple[int, ...]
+) -> None:
     with pytest.raises(ValueError, match="ECG-CPC reads"):
         network(torch.zeros(shape), torch.ones(1, 12, dtype=torch.bool))
 

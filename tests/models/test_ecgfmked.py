@@ -1,4 +1,6 @@
-"""ECGFM-KED's encoder against arrays of the authors' code (tests/data/parity/ecgfmked), and laws of the network."""
+"""ECGFM-KED's encoder against arrays of the authors' code (tests/data/parity/ecgfmked), and laws of
+the network.
+"""
 
 import json
 from functools import partial
@@ -41,18 +43,25 @@ def near(ours: Tensor | np.ndarray, golden: np.ndarray) -> None:
     assert np.abs(np.asarray(ours) - golden).max() <= 1e-5 * max(1, np.abs(golden).max())
 
 
-def keep(seen: dict[str, Tensor], name: str, _module: nn.Module, _args: object, out: Tensor) -> None:
+def keep(
+    seen: dict[str, Tensor], name: str, _module: nn.Module, _args: object, out: Tensor
+) -> None:
     seen[name] = out[:, :, 0].clone()  # the next module writes into it
 
 
 def test_features_are_the_authors() -> None:
     report = parity.check("ecgfmked", PACK / "golden_seed0.npz", PACK / "keys.json", "public-0")
-    assert [(row.array, row.status) for row in report.rows] == [("features_T1000", "ok"), ("features_T5000", "ok")]
+    assert [(row.array, row.status) for row in report.rows] == [
+        ("features_T1000", "ok"),
+        ("features_T5000", "ok"),
+    ]
 
 
 def test_entries_are_those_of_the_checkpoint_with_one_spelling(network: ecgfmked.Ked) -> None:
     state = network.state_dict()
-    assert {k: list(t.shape) for k, t in state.items()} == {e["key"]: e["shape"] for e in KEYS["entries"] if not e.get("same_tensor_as")}
+    assert {k: list(t.shape) for k, t in state.items()} == {
+        e["key"]: e["shape"] for e in KEYS["entries"] if not e.get("same_tensor_as")
+    }
     spelled = {e["same_tensor_as"]: e["key"] for e in KEYS["entries"] if e.get("same_tensor_as")}
     assert len(spelled) == 594
     (pair,) = ecgfmked.CARD.weights[0].aliases
@@ -72,30 +81,42 @@ def test_the_authors_file_may_hold_both_spellings(network: ecgfmked.Ked, tmp_pat
 def test_maps_after_each_module_are_the_authors(network: ecgfmked.Ked) -> None:
     for time in (1000, 5000):
         seen: dict[str, Tensor] = {}
-        hooks = [m.register_forward_hook(partial(keep, seen, n)) for n, m in network.named_children()]
+        hooks = [
+            m.register_forward_hook(partial(keep, seen, n)) for n, m in network.named_children()
+        ]
         sequence = run(network, signal(time)).sequence
         for hook in hooks:
             hook.remove()
         for name, module in (("stem", "2"), ("stage0", "4")):
             near(seen[module].mean((0, 2)), GOLDEN[f"{name}_mean_T{time}"])
             near(seen[module].numpy().std((0, 2)), GOLDEN[f"{name}_std_T{time}"])
-        near(np.array([m.square().mean().sqrt() for m in seen.values()]), GOLDEN[f"stage_rms_T{time}"])
+        near(
+            np.array([m.square().mean().sqrt() for m in seen.values()]),
+            GOLDEN[f"stage_rms_T{time}"],
+        )
         assert [m.shape[2] for m in seen.values()] == GOLDEN[f"lengths_T{time}"].tolist()
         near(sequence[:, 0, :16], GOLDEN[f"seq_ch0_15_t0_T{time}"])
 
 
-def test_pooled_is_the_mean_of_the_sequence_and_swapped_leads_move_the_tokens(network: ecgfmked.Ked) -> None:
+def test_pooled_is_the_mean_of_the_sequence_and_swapped_leads_move_the_tokens(
+    network: ecgfmked.Ked,
+) -> None:
     x = signal(1000)
     features = run(network, x)
     torch.testing.assert_close(features.pooled, features.sequence.mean(1))
     swapped = run(network, x[:, [0, 1, 2, 3, 5, 4, *range(6, 12)]])
-    assert float((swapped.sequence - features.sequence)[:, 0, :16].abs().max()) == pytest.approx(0.064, abs=6e-4)
+    assert float((swapped.sequence - features.sequence)[:, 0, :16].abs().max()) == pytest.approx(
+        0.064, abs=6e-4
+    )
     assert float((swapped.pooled - features.pooled).abs().max()) == pytest.approx(0.026, abs=5e-4)
 
 
 def test_shortcut_averages_what_is_there(network: ecgfmked.Ked) -> None:
     pool_only = network.get_submodule("6.0.idpath")
-    assert pool_only(torch.tensor([1.0, 2.0, 4.0]).view(1, 1, 1, 3)).flatten().tolist() == [1.5, 4.0]
+    assert pool_only(torch.tensor([1.0, 2.0, 4.0]).view(1, 1, 1, 3)).flatten().tolist() == [
+        1.5,
+        4.0,
+    ]
     assert len(list(network.get_submodule("4.1.idpath").children())) == 0
 
 
@@ -108,7 +129,11 @@ def test_operations_are_the_published_number(network: ecgfmked.Ked, time: int, f
 
 def test_untrained_conv_paths_end_in_zero() -> None:
     network = ecgfmked.build()
-    last = [m.convs.get_parameter("2.1.weight") for m in network.modules() if isinstance(m, ecgfmked.Bottleneck)]
+    last = [
+        m.convs.get_parameter("2.1.weight")
+        for m in network.modules()
+        if isinstance(m, ecgfmked.Bottleneck)
+    ]
     assert len(last) == 33
     assert not any(bool(w.any()) for w in last)
     convs = [m.weight.detach() for m in network.modules() if isinstance(m, nn.Conv1d)]
@@ -128,7 +153,9 @@ def test_training_reaches_every_parameter_and_moves_the_statistics() -> None:
     assert int(network.get_buffer("7.2.convs.1.1.num_batches_tracked")) == 1
 
 
-def test_frozen_folding_follows_written_weights_and_equals_batch_norm(network: ecgfmked.Ked) -> None:
+def test_frozen_folding_follows_written_weights_and_equals_batch_norm(
+    network: ecgfmked.Ked,
+) -> None:
     unit = ecgfmked.ConvUnit(3, 5, 5, stride=2).eval().requires_grad_(False)
     conv, norm = unit.get_submodule("0"), unit.get_submodule("1")
     x = torch.randn(2, 3, 1, 9)
@@ -148,7 +175,10 @@ def test_half_precision_stays_near(network: ecgfmked.Ked) -> None:
 
 def test_every_parameter_is_in_one_group(network: ecgfmked.Ked) -> None:
     groups = ecgfmked.CARD.groups
-    assert all(sum(n.startswith(prefixes) for prefixes in groups.values()) == 1 for n, _ in network.named_parameters())
+    assert all(
+        sum(n.startswith(prefixes) for prefixes in groups.values()) == 1
+        for n, _ in network.named_parameters()
+    )
     assert "2.0.weight".startswith(groups["early"])
     assert "4.0.convs.0.0.weight".startswith(groups["late"])
 

@@ -1,4 +1,6 @@
-"""ECGFounder against arrays of the authors' code (tests/data/parity/ecgfounder), and what is easily built wrong."""
+"""ECGFounder against arrays of the authors' code (tests/data/parity/ecgfounder), and what is easily
+built wrong.
+"""
 
 import json
 from pathlib import Path
@@ -46,7 +48,9 @@ def test_parity_of_the_network_of_twelve_leads() -> None:
 
 
 def test_parity_of_the_network_of_one_lead() -> None:
-    report = parity.check("ecgfounder", PACK / "golden_1lead_seed0.npz", PACK / "keys_1lead.json", "public-0")
+    report = parity.check(
+        "ecgfounder", PACK / "golden_1lead_seed0.npz", PACK / "keys_1lead.json", "public-0"
+    )
     assert report.ok, report
 
 
@@ -56,13 +60,23 @@ def test_entries_and_size_are_those_of_the_checkpoint(network: ecgfounder.Net1D)
     assert len(theirs) == 509 - 2
     count = sum(p.numel() for p in network.parameters())
     assert count == ecgfounder.CARD.parameters == 30_665_264
-    assert sum(p.numel() for n, p in network.named_parameters() if ".bn" in n or n.startswith("first_bn")) == 66_368
+    assert (
+        sum(
+            p.numel()
+            for n, p in network.named_parameters()
+            if ".bn" in n or n.startswith("first_bn")
+        )
+        == 66_368
+    )
 
 
 @pytest.mark.parametrize("time", [1250, 5000])
 def test_every_stage_is_the_authors(network: ecgfounder.Net1D, time: int) -> None:
     seen: list[torch.Tensor] = []
-    hooks = [stage.register_forward_hook(lambda *args: seen.append(args[2])) for stage in network.stage_list]
+    hooks = [
+        stage.register_forward_hook(lambda *args: seen.append(args[2]))
+        for stage in network.stage_list
+    ]
     hooks += [network.stage_list[0].register_forward_pre_hook(lambda _, args: seen.append(args[0]))]
     features = run(network, torch.from_numpy(rule.windows("ecgfounder", "public-0", 12, time)))
     for hook in hooks:
@@ -102,21 +116,29 @@ def test_an_odd_zero_is_added_on_the_right(time: int) -> None:
 
 
 def test_the_pool_compares_an_odd_last_sample_with_zero() -> None:
-    assert ecgfounder.halved(torch.tensor([[-3.0, -2.0, -4.0, -5.0, -1.0]])).tolist() == [[-2, -4, 0]]
+    assert ecgfounder.halved(torch.tensor([[-3.0, -2.0, -4.0, -5.0, -1.0]])).tolist() == [
+        [-2, -4, 0]
+    ]
     assert ecgfounder.halved(torch.tensor([[-3.0, -2.0, -4.0, -5.0]])).tolist() == [[-2, -4]]
     assert ecgfounder.halved(torch.tensor([[7.0]])).tolist() == [[7]]
 
 
-def test_training_reaches_all_but_the_batch_norms(network: ecgfounder.Net1D, signal: torch.Tensor) -> None:
+def test_training_reaches_all_but_the_batch_norms(
+    network: ecgfounder.Net1D, signal: torch.Tensor
+) -> None:
     network.train()
     network(signal, torch.ones(2, 12, dtype=torch.bool)).pooled.square().sum().backward()
     network.eval()
-    reached = {name for name, p in network.named_parameters() if p.grad is not None and bool(p.grad.any())}
+    reached = {
+        name for name, p in network.named_parameters() if p.grad is not None and bool(p.grad.any())
+    }
     finite = all(bool(p.grad.isfinite().all()) for p in network.parameters() if p.grad is not None)
     network.zero_grad(set_to_none=True)
     assert finite
     assert {name for name, _ in network.named_parameters()} - reached == {
-        name for name, _ in network.named_parameters() if ".bn" in name or name.startswith("first_bn")
+        name
+        for name, _ in network.named_parameters()
+        if ".bn" in name or name.startswith("first_bn")
     }
 
 

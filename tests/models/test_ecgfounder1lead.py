@@ -52,8 +52,14 @@ def test_weights_of_twelve_leads_do_not_fit(tmp_path: Path) -> None:
         ecgfounder1lead.build(tmp_path / "twelve.pth")
 
 
-def test_authors_file_with_its_label_layer_is_read(network: ecgfounder.Net1D, tmp_path: Path) -> None:
-    state = {**network.state_dict(), "dense.weight": torch.zeros(150, 1024), "dense.bias": torch.zeros(150)}
+def test_authors_file_with_its_label_layer_is_read(
+    network: ecgfounder.Net1D, tmp_path: Path
+) -> None:
+    state = {
+        **network.state_dict(),
+        "dense.weight": torch.zeros(150, 1024),
+        "dense.bias": torch.zeros(150),
+    }
     torch.save({"state_dict": state, "optimizer": {"state": {}}}, tmp_path / "one.pth")
     loaded = ecgfounder1lead.build(tmp_path / "one.pth").state_dict()
     assert all(torch.equal(v, loaded[k]) for k, v in network.state_dict().items())

@@ -1,4 +1,6 @@
-"""ECG-JEPA against arrays of the authors' code (tests/data/parity/ecgjepa), and laws of the network."""
+"""ECG-JEPA against arrays of the authors' code (tests/data/parity/ecgjepa), and laws of the
+network.
+"""
 
 import json
 from pathlib import Path
@@ -37,7 +39,9 @@ def run(network: ecgjepa.EcgJepa, x: Tensor, measured: Tensor) -> Features:
 
 
 def masks(*subsets: str) -> Tensor:
-    return torch.tensor([[lead in subset.split("+") for lead in ecgjepa.LEADS] for subset in subsets])
+    return torch.tensor(
+        [[lead in subset.split("+") for lead in ecgjepa.LEADS] for subset in subsets]
+    )
 
 
 def near(ours: Tensor, golden: np.ndarray) -> None:
@@ -47,22 +51,43 @@ def near(ours: Tensor, golden: np.ndarray) -> None:
 
 def test_features_are_the_authors() -> None:
     report = parity.check("ecgjepa", PACK / "golden_seed0.npz", PACK / "keys.json", "public-0")
-    assert [(row.array, row.status) for row in report.rows] == [(a, "ok") for a in GOLDEN if a.startswith("feat")]
+    assert [(row.array, row.status) for row in report.rows] == [
+        (a, "ok") for a in GOLDEN if a.startswith("feat")
+    ]
 
 
 def test_entries_and_size_are_those_of_the_encoder_checkpoint(network: ecgjepa.EcgJepa) -> None:
     state = network.state_dict()
-    assert {k: list(v.shape) for k, v in state.items()} == {e["key"]: e["shape"] for e in KEYS["encoder_checkpoint"]}
-    assert sum(p.numel() for p in network.parameters()) == ecgjepa.CARD.parameters == KEYS["n_params_encoder"] == 85_374_720
+    assert {k: list(v.shape) for k, v in state.items()} == {
+        e["key"]: e["shape"] for e in KEYS["encoder_checkpoint"]
+    }
+    assert (
+        sum(p.numel() for p in network.parameters())
+        == ecgjepa.CARD.parameters
+        == KEYS["n_params_encoder"]
+        == 85_374_720
+    )
     assert KEYS["left"] == list(ecgjepa.CARD.fixed)
 
 
 def test_only_the_positions_are_fixed_and_they_are_the_published_table() -> None:
     built = ecgjepa.build()
-    assert [name for name, p in built.named_parameters() if not p.requires_grad] == list(ecgjepa.CARD.fixed)
+    assert [name for name, p in built.named_parameters() if not p.requires_grad] == list(
+        ecgjepa.CARD.fixed
+    )
     assert torch.equal(built.pos_embed, ecgjepa.position_table())
     row = ecgjepa.position_table()[53, [0, 1, 191, 192, 193, 384, 385, 576, 767]]
-    expected = [0.141120, 0.278380, 3.14742e-4, -0.989992, -0.960471, 0.841471, 0.815251, 0.540302, 1.0]
+    expected = [
+        0.141120,
+        0.278380,
+        3.14742e-4,
+        -0.989992,
+        -0.960471,
+        0.841471,
+        0.815251,
+        0.540302,
+        1.0,
+    ]
     assert row.tolist() == pytest.approx(expected, abs=1e-6)
 
 
@@ -99,22 +124,30 @@ def test_a_token_sees_its_lead_and_its_time() -> None:
     mask = ecgjepa.allowed(8, 50, torch.device("cpu"))
     assert mask.shape == (400, 400)
     assert mask.sum(1).eq(57).all()
-    qkv = torch.randn(1, 8, 50, 3, 16, 48, generator=torch.Generator().manual_seed(0), requires_grad=True)
+    qkv = torch.randn(
+        1, 8, 50, 3, 16, 48, generator=torch.Generator().manual_seed(0), requires_grad=True
+    )
     for attend in (ecgjepa.by_blocks, ecgjepa.by_mask):
         (reached,) = torch.autograd.grad(attend(qkv)[0, 2, 7].sum(), qkv)
         assert torch.equal(reached[0, :, :, 2].any(-1).any(-1).flatten(), mask[2 * 50 + 7])
 
 
 @pytest.mark.parametrize("blank", [float("nan"), 0.0])
-def test_leads_that_were_not_measured_are_never_read(network: ecgjepa.EcgJepa, signal: Tensor, blank: float) -> None:
+def test_leads_that_were_not_measured_are_never_read(
+    network: ecgjepa.EcgJepa, signal: Tensor, blank: float
+) -> None:
     measured = masks("II", "I+V6")
     noise = torch.where(measured[..., None], signal, torch.randn_like(signal))
     filled = torch.where(measured[..., None], signal, blank)
-    for ours, theirs in zip(run(network, filled, measured), run(network, noise, measured), strict=True):
+    for ours, theirs in zip(
+        run(network, filled, measured), run(network, noise, measured), strict=True
+    ):
         assert torch.equal(ours, theirs)
 
 
-def test_a_batch_of_mixed_subsets_equals_each_window_alone(network: ecgjepa.EcgJepa, signal: Tensor) -> None:
+def test_a_batch_of_mixed_subsets_equals_each_window_alone(
+    network: ecgjepa.EcgJepa, signal: Tensor
+) -> None:
     subsets = ("I+II", "V2", "V1+V6")
     batch, measured = signal[[0, 1, 1]], masks(*subsets)
     together = run(network, batch, measured)
@@ -129,8 +162,11 @@ def test_a_batch_of_mixed_subsets_equals_each_window_alone(network: ecgjepa.EcgJ
 
 
 @pytest.mark.parametrize(("leads", "gflop"), [(1, 8.589), (3, 26.321), (8, 73.876685)])
-def test_operations_are_the_published_number_less_the_pairs_that_do_not_count(network: ecgjepa.EcgJepa, leads: int, gflop: float) -> None:
-    # published: with the products of all pairs of tokens; ours are of a seventh of them, or in fused attention, which is not counted
+def test_operations_are_the_published_number_less_the_pairs_that_do_not_count(
+    network: ecgjepa.EcgJepa, leads: int, gflop: float
+) -> None:
+    # published: with the products of all pairs of tokens; ours are of a seventh of them, or in
+    # fused attention, which is not counted
     measured = torch.arange(8)[None] < leads
     with FlopCounterMode(display=False) as counter:
         run(network, torch.zeros(1, 8, 2500), measured)
@@ -140,7 +176,9 @@ def test_operations_are_the_published_number_less_the_pairs_that_do_not_count(ne
     assert counter.get_total_flops() - maps <= dense / 5
 
 
-def test_training_reaches_every_parameter_but_the_positions(network: ecgjepa.EcgJepa, signal: Tensor) -> None:
+def test_training_reaches_every_parameter_but_the_positions(
+    network: ecgjepa.EcgJepa, signal: Tensor
+) -> None:
     measured = masks("II", "I+II")
     blank = torch.where(measured[..., None], signal, torch.nan)
     for name, p in network.named_parameters():

@@ -1,4 +1,6 @@
-"""HuBERT-ECG against arrays of the authors' code (tests/data/parity/hubertecg), and laws of the network."""
+"""HuBERT-ECG against arrays of the authors' code (tests/data/parity/hubertecg), and laws of the
+network.
+"""
 
 import json
 from pathlib import Path
@@ -55,18 +57,29 @@ def test_features_are_the_authors() -> None:
     report = parity.check("hubertecg", PACK / "golden_seed0.npz", PACK / "keys.json", "public-0")
     assert report.ok
     assert [row.array for row in report.rows if row.status == "ok"] == [
-        f"feat{kind}" for kind in ("", "_zerofill_II", "_absentminus1_II", "_zerofill_I_II", "_absentminus1_I_II")
+        f"feat{kind}"
+        for kind in ("", "_zerofill_II", "_absentminus1_II", "_zerofill_I_II", "_absentminus1_I_II")
     ]
 
 
-def test_tokens_after_each_stage_are_the_authors(network: hubertecg.HubertEcg, signal: Tensor) -> None:
+def test_tokens_after_each_stage_are_the_authors(
+    network: hubertecg.HubertEcg, signal: Tensor
+) -> None:
     seen: dict[str, Tensor] = {}
     encoder = network.encoder
     stages = {
-        "conv_feat": network.feature_extractor, "proj": network.feature_projection, "pos_conv": encoder.pos_conv_embed,
-        "hidden0": encoder.layer_norm, "hidden1": encoder.layers[0], "hidden8": encoder.layers[7], "hidden12": encoder.layers[11],
-    }  # fmt: skip
-    hooks = [m.register_forward_hook(lambda m, i, out, name=name: seen.update({name: out.clone()})) for name, m in stages.items()]
+        "conv_feat": network.feature_extractor,
+        "proj": network.feature_projection,
+        "pos_conv": encoder.pos_conv_embed,
+        "hidden0": encoder.layer_norm,
+        "hidden1": encoder.layers[0],
+        "hidden8": encoder.layers[7],
+        "hidden12": encoder.layers[11],
+    }
+    hooks = [
+        m.register_forward_hook(lambda m, i, out, name=name: seen.update({name: out.clone()}))
+        for name, m in stages.items()
+    ]
     features = run(network, signal)
     for hook in hooks:
         hook.remove()
@@ -74,22 +87,41 @@ def test_tokens_after_each_stage_are_the_authors(network: hubertecg.HubertEcg, s
         near(seen[name][:, ::3, :16], GOLDEN[name])
     near(seen["hidden8"].mean(1), GOLDEN["hidden8_mean"])
     assert torch.equal(features.sequence, seen["hidden12"])
-    projected = F.linear(features.sequence[:1, ::12], rule("final_proj.0.weight", 256, 768), rule("final_proj.0.bias", 256))
+    projected = F.linear(
+        features.sequence[:1, ::12],
+        rule("final_proj.0.weight", 256, 768),
+        rule("final_proj.0.bias", 256),
+    )
     codes = rule("label_embedding.0.weight", 500, 256)[:64]
-    near(F.normalize(projected, dim=-1) @ F.normalize(codes, dim=-1).T / 0.1, GOLDEN["pretrain_logits_s0"])
+    near(
+        F.normalize(projected, dim=-1) @ F.normalize(codes, dim=-1).T / 0.1,
+        GOLDEN["pretrain_logits_s0"],
+    )
 
 
 def test_entries_and_size_are_those_of_the_backbone(network: hubertecg.HubertEcg) -> None:
     state = network.state_dict()
-    inside = [e for e in KEYS["checkpoint"] if e["key"] == "masked_spec_embed" or e["key"] not in KEYS["not_needed_for_features"]]
+    inside = [
+        e
+        for e in KEYS["checkpoint"]
+        if e["key"] == "masked_spec_embed" or e["key"] not in KEYS["not_needed_for_features"]
+    ]
     assert {k: list(v.shape) for k, v in state.items()} == {e["key"]: e["shape"] for e in inside}
-    assert sum(p.numel() for p in network.parameters()) == hubertecg.CARD.parameters == KEYS["n_params_backbone"] == 92_798_848
+    assert (
+        sum(p.numel() for p in network.parameters())
+        == hubertecg.CARD.parameters
+        == KEYS["n_params_backbone"]
+        == 92_798_848
+    )
 
 
 def test_both_spellings_of_the_released_names_become_ours(network: hubertecg.HubertEcg) -> None:
     wanted, modern = set(network.state_dict()), [e["key"] for e in KEYS["checkpoint"]]
     older = [
-        k.replace("parametrizations.weight.original0", "weight_g").replace("parametrizations.weight.original1", "weight_v") for k in modern
+        k.replace("parametrizations.weight.original0", "weight_g").replace(
+            "parametrizations.weight.original1", "weight_v"
+        )
+        for k in modern
     ]
     assert len(set(older) - set(modern)) == 2
     for layout in hubertecg.CARD.weights:
@@ -101,12 +133,15 @@ def test_both_spellings_of_the_released_names_become_ours(network: hubertecg.Hub
 
 
 def test_operations_are_the_published_number(network: hubertecg.HubertEcg) -> None:
-    # the published figure leaves fused attention out and counts the convolution over the tokens, which is computed otherwise here
+    # the published figure leaves fused attention out and counts the convolution over the tokens,
+    # which is computed otherwise here
     with FlopCounterMode(display=False) as counter:
         run(network, torch.zeros(1, 12, 500))
     spectral = sum(counter.get_flop_counts()["HubertEcg.encoder.pos_conv_embed"].values())
     convolution = 2 * 94 * 768 * 48 * 128
-    assert (counter.get_total_flops() - spectral + convolution) / 1e9 == pytest.approx(18.829152, abs=1e-6)
+    assert (counter.get_total_flops() - spectral + convolution) / 1e9 == pytest.approx(
+        18.829152, abs=1e-6
+    )
     assert spectral < convolution / 10
 
 
@@ -138,18 +173,27 @@ def test_one_window_alone_is_as_in_a_batch(network: hubertecg.HubertEcg, signal:
     near(together.sequence[1:2], alone.sequence.numpy())
 
 
-def test_gradients_reach_every_parameter_but_the_mask_vector(network: hubertecg.HubertEcg, signal: Tensor) -> None:
+def test_gradients_reach_every_parameter_but_the_mask_vector(
+    network: hubertecg.HubertEcg, signal: Tensor
+) -> None:
     network.requires_grad_(True)
     network(signal[:1], ALL[:1]).pooled.square().sum().backward()
-    reached = {name for name, p in network.named_parameters() if p.grad is not None and bool(p.grad.any())}
+    reached = {
+        name for name, p in network.named_parameters() if p.grad is not None and bool(p.grad.any())
+    }
     network.zero_grad(set_to_none=True)
     network.requires_grad_(False)
     assert reached == {name for name, _ in network.named_parameters()} - {"masked_spec_embed"}
 
 
-def test_training_drops_units_and_whole_layers(network: hubertecg.HubertEcg, signal: Tensor) -> None:
+def test_training_drops_units_and_whole_layers(
+    network: hubertecg.HubertEcg, signal: Tensor
+) -> None:
     calls: list[int] = []
-    hooks = [layer.register_forward_hook(lambda m, i, out, n=n: calls.append(n)) for n, layer in enumerate(network.encoder.layers)]
+    hooks = [
+        layer.register_forward_hook(lambda m, i, out, n=n: calls.append(n))
+        for n, layer in enumerate(network.encoder.layers)
+    ]
     torch.manual_seed(0)
     with torch.no_grad():
         passes = [network.train()(signal[:1], ALL[:1]).pooled for _ in range(4)]
@@ -173,8 +217,16 @@ def test_every_parameter_is_in_one_group(network: hubertecg.HubertEcg) -> None:
         return [g for g, prefixes in hubertecg.CARD.groups.items() if name.startswith(prefixes)]
 
     assert all(len(groups(name)) == 1 for name, _ in network.named_parameters())
-    assert groups("encoder.layers.1.layer_norm.bias") == groups("encoder.layers.5.layer_norm.bias") == ["early"]
-    assert groups("encoder.layers.6.layer_norm.bias") == groups("encoder.layers.10.layer_norm.bias") == ["late"]
+    assert (
+        groups("encoder.layers.1.layer_norm.bias")
+        == groups("encoder.layers.5.layer_norm.bias")
+        == ["early"]
+    )
+    assert (
+        groups("encoder.layers.6.layer_norm.bias")
+        == groups("encoder.layers.10.layer_norm.bias")
+        == ["late"]
+    )
 
 
 @pytest.mark.parametrize("shape", [(1, 11, 500), (12, 500), (1, 12, 6)])

@@ -20,7 +20,9 @@ MIXED = [[1, 0, 1, 0, 0], [1, 1, 1, 1, 1], [0, 0, 0, 1, 0], [0, 1, 0, 0, 1]]
 
 @pytest.fixture(scope="module")
 def net() -> laef.Laef:
-    """Random weights, biases and norms too: at their initial 0 and 1 they could be left out unnoticed."""
+    """Random weights, biases and norms too: at their initial 0 and 1 they could be left out
+    unnoticed.
+    """
     with torch.random.fork_rng():
         torch.manual_seed(0)
         network = laef.build().eval()
@@ -46,7 +48,9 @@ def test_parameters_are_those_of_the_card_each_in_one_group() -> None:
     network = laef.build()
     assert sum(p.numel() for p in network.parameters()) == laef.CARD.parameters == 7_104_000
     prefixes = [prefix for group in laef.CARD.groups.values() for prefix in group]
-    assert all(sum(name.startswith(p) for p in prefixes) == 1 for name, _ in network.named_parameters())
+    assert all(
+        sum(name.startswith(p) for p in prefixes) == 1 for name, _ in network.named_parameters()
+    )
 
 
 @pytest.mark.parametrize(("leads", "gflop"), [(1, 0.572289), (12, 6.867468)])
@@ -57,17 +61,26 @@ def test_reference_costs_what_the_paper_says(net: laef.Laef, leads: int, gflop: 
     assert round(counter.get_total_flops() / 1e9, 6) == gflop
 
 
-@pytest.mark.parametrize("measured", [everyone(2, 1), everyone(2, 2), everyone(1, 5), everyone(1, 12), torch.tensor(MIXED).bool()])
-def test_dense_path_equals_edge_list_in_outputs_and_gradients(net: laef.Laef, measured: Tensor) -> None:
+@pytest.mark.parametrize(
+    "measured",
+    [everyone(2, 1), everyone(2, 2), everyone(1, 5), everyone(1, 12), torch.tensor(MIXED).bool()],
+)
+def test_dense_path_equals_edge_list_in_outputs_and_gradients(
+    net: laef.Laef, measured: Tensor
+) -> None:
     pytest.importorskip("torch_geometric")
-    """Gradients in double precision: in single, GATv2Conv itself is off by 5e-4 where a LeakyReLU sits at its kink."""
+    """Gradients in double precision: in single, GATv2Conv itself is off by 5e-4 where a LeakyReLU
+    sits at its kink.
+    """
     signal, direction = noise(*measured.shape, 500), noise(measured.shape[0], 768)
 
     def run(network: laef.Laef) -> tuple[Features, dict[str, Tensor]]:
         exact.zero_grad()
         found = network(signal.double(), measured)
         ((found.pooled * direction).sum() + found.sequence.square().mean()).backward()
-        return found, {name: p.grad.clone() for name, p in exact.named_parameters() if p.grad is not None}
+        return found, {
+            name: p.grad.clone() for name, p in exact.named_parameters() if p.grad is not None
+        }
 
     exact = copy.deepcopy(net).double()
     ours, our_grads = run(exact)
@@ -78,18 +91,30 @@ def test_dense_path_equals_edge_list_in_outputs_and_gradients(net: laef.Laef, me
     for name, grad in their_grads.items():
         assert difference(our_grads[name], grad) <= 1e-11 * max(1.0, float(grad.abs().max())), name
     with torch.no_grad():
-        assert difference(net(signal, measured).sequence, laef.reference(net)(signal, measured).sequence) <= 1e-5
+        assert (
+            difference(
+                net(signal, measured).sequence, laef.reference(net)(signal, measured).sequence
+            )
+            <= 1e-5
+        )
 
 
 def test_attention_is_that_of_a_loop_over_nodes(net: laef.Laef) -> None:
-    """No torch_geometric: for each node its neighbours by name, LeakyReLU as written, one softmax."""
+    """No torch_geometric: for each node its neighbours by name, LeakyReLU as written, one
+    softmax.
+    """
     layer = net.blocks[1].attention
     x = noise(1, 3, 4, 768)
     source, target = (m(x)[0].view(3, 4, 8, 96) for m in (layer.source, layer.target))
     found = layer(x)[0]
     for lead, time in ((0, 0), (2, 3)):
-        neighbours = torch.stack([source[lead, s] for s in range(4)] + [source[other, time] for other in range(3) if other != lead])
-        score = (torch.nn.functional.leaky_relu(neighbours + target[lead, time], 0.2) * layer.vector).sum(-1)
+        neighbours = torch.stack(
+            [source[lead, s] for s in range(4)]
+            + [source[other, time] for other in range(3) if other != lead]
+        )
+        score = (
+            torch.nn.functional.leaky_relu(neighbours + target[lead, time], 0.2) * layer.vector
+        ).sum(-1)
         expected = (score.softmax(0).unsqueeze(-1) * neighbours).sum(0).flatten() + layer.bias
         assert difference(found[lead, time], expected) <= 1e-5
 
@@ -142,7 +167,10 @@ def test_what_stands_in_unmeasured_rows_changes_no_bit(net: laef.Laef) -> None:
         assert torch.equal(found.sequence, expected.sequence)
         assert torch.equal(found.pooled, expected.pooled)
     tokens = net.embed_leads(signal)
-    once, again = net.encode(tokens, measured), net.encode(tokens.masked_fill(~measured[..., None, None], float("nan")), measured)
+    once, again = (
+        net.encode(tokens, measured),
+        net.encode(tokens.masked_fill(~measured[..., None, None], float("nan")), measured),
+    )
     assert torch.equal(once.sequence, again.sequence)
     assert torch.equal(once.pooled, again.pooled)
 
@@ -188,14 +216,20 @@ def test_constant_lead_gives_numbers_and_gradients(net: laef.Laef) -> None:
 
 
 def test_dropout_in_training_only(net: laef.Laef, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Coefficients are dropped from the joint softmax, 0.1 of them, the others scaled up; nodes after the GELU too."""
+    """Coefficients are dropped from the joint softmax, 0.1 of them, the others scaled up; nodes
+    after the GELU too.
+    """
     signal = noise(2, 3, 500)
     with torch.no_grad(), torch.random.fork_rng():
         assert torch.equal(net(signal, everyone(2, 3)).pooled, net(signal, everyone(2, 3)).pooled)
         net.train()
         try:
-            assert not torch.equal(net(signal, everyone(2, 3)).pooled, net(signal, everyone(2, 3)).pooled)
-            attention = net.blocks[0].attention._attention(noise(8, 3, 20, 768), noise(8, 3, 20, 768))
+            assert not torch.equal(
+                net(signal, everyone(2, 3)).pooled, net(signal, everyone(2, 3)).pooled
+            )
+            attention = net.blocks[0].attention._attention(
+                noise(8, 3, 20, 768), noise(8, 3, 20, 768)
+            )
         finally:
             net.eval()
     assert attention.shape == (8, 3, 8, 20, 23)
@@ -221,18 +255,26 @@ def test_saved_weights_come_back(net: laef.Laef, tmp_path: Path) -> None:
     path = tmp_path / "laef.safetensors"
     save_file(net.state_dict(), path)
     again = laef.build(path).eval()
-    assert all(torch.equal(a, b) for a, b in zip(net.state_dict().values(), again.state_dict().values()))
+    assert all(
+        torch.equal(a, b) for a, b in zip(net.state_dict().values(), again.state_dict().values())
+    )
 
 
 @pytest.mark.parametrize(
     ("signal", "measured", "told"),
     [
-        (noise(2, 3, 500), torch.tensor([[1, 0, 0], [0, 0, 0]]).bool(), "1 of 2 windows have no measured lead"),
+        (
+            noise(2, 3, 500),
+            torch.tensor([[1, 0, 0], [0, 0, 0]]).bool(),
+            "1 of 2 windows have no measured lead",
+        ),
         (noise(2, 3, 500), everyone(2, 12), r"measured \(2, 12\)"),
         (noise(2, 3, 39), everyone(2, 3), "39 samples"),
     ],
 )
-def test_what_it_cannot_read_is_refused(net: laef.Laef, signal: Tensor, measured: Tensor, told: str) -> None:
+def test_what_it_cannot_read_is_refused(
+    net: laef.Laef, signal: Tensor, measured: Tensor, told: str
+) -> None:
     with pytest.raises(BadSetting, match=told):
         net(signal, measured)
 
@@ -243,16 +285,23 @@ def test_maps_of_the_first_block_belong_to_each_lead_alone(net: laef.Laef) -> No
     tokens = net.embed_leads(noise(4, 5, 500))
     widened = net.per_lead(tokens)
     assert widened.shape == (4, 5, 20, 3 * 768)
-    whole, parts = net.encode(tokens, measured), net.encode(widened.masked_fill(~measured[..., None, None], float("nan")), measured)
+    whole, parts = (
+        net.encode(tokens, measured),
+        net.encode(widened.masked_fill(~measured[..., None, None], float("nan")), measured),
+    )
     assert difference(whole.sequence, parts.sequence) <= 1e-5
     assert difference(net.per_lead(tokens[1:2, 3:4])[0, 0], widened[1, 3]) <= 1e-5
 
 
 def test_a_lead_setting_gives_the_same_bits_whatever_else_is_asked(net: laef.Laef) -> None:
-    """Singles are computed twelve at once, asked for or not; windows in another order, and one without the other."""
+    """Singles are computed twelve at once, asked for or not; windows in another order, and one
+    without the other.
+    """
     encoder = Encoder(net, laef.CARD.contract("paper"), Policy(NATIVE, None))
     signal, both = noise(12, 1000).numpy(), np.arange(2)
-    everything = encoder(signal, dict.fromkeys((*(1 << lead for lead in range(12)), 3, 5, 4095), both))
+    everything = encoder(
+        signal, dict.fromkeys((*(1 << lead for lead in range(12)), 3, 5, 4095), both)
+    )
     for mask in (1 << 11, 0b101, 4095, 1):
         assert np.array_equal(encoder(signal, {mask: both})[mask], everything[mask])
     assert np.array_equal(encoder(signal, {2: both[1:]})[2], everything[2][1:])
@@ -264,7 +313,11 @@ def test_a_lead_setting_gives_the_same_bits_whatever_else_is_asked(net: laef.Lae
 def test_the_default_configuration_is_the_papers_network() -> None:
     config = laef.LaefConfig()
     assert (config.spacing, config.field, config.node_samples(19)) == (24, 40, range(456, 496))
-    assert (laef.Laef().depth, laef.Laef().width, len(laef.Laef().encodings)) == (2, laef.CARD.dim, 0)
+    assert (laef.Laef().depth, laef.Laef().width, len(laef.Laef().encodings)) == (
+        2,
+        laef.CARD.dim,
+        0,
+    )
 
 
 @pytest.mark.parametrize(
@@ -283,8 +336,12 @@ def test_a_configuration_that_is_no_network_is_refused(wrong: dict[str, Any], to
 
 @torch.no_grad()
 @pytest.mark.parametrize("encodings", [("lead",), ("position",), ("lead", "position")])
-def test_encodings_tell_leads_and_times_apart_on_every_way_through(encodings: tuple[Any, ...]) -> None:
-    """Shifting all leads by one row moves the pooled feature where leads are encoded; nodes of a constant differ where places are."""
+def test_encodings_tell_leads_and_times_apart_on_every_way_through(
+    encodings: tuple[Any, ...],
+) -> None:
+    """Shifting all leads by one row moves the pooled feature where leads are encoded; nodes of a
+    constant differ where places are.
+    """
     with torch.random.fork_rng():
         torch.manual_seed(0)
         network = laef.Laef(laef.LaefConfig(width=32, blocks=2, encodings=encodings)).eval()

@@ -1,4 +1,6 @@
-"""MERL against arrays of the authors' code (tests/data/parity/merl), both variants, and what is easily built wrong."""
+"""MERL against arrays of the authors' code (tests/data/parity/merl), both variants, and what is
+easily built wrong.
+"""
 
 import json
 from collections.abc import Iterator
@@ -57,17 +59,23 @@ def near(ours: torch.Tensor, golden: np.ndarray) -> None:
     assert np.abs(ours.numpy() - golden).max() <= 1e-5 * max(1, np.abs(golden).max())
 
 
-@pytest.mark.parametrize(("pack", "keys"), [("golden_seed0", "keys"), ("golden_vit_tiny_seed0", "keys_vit_tiny")])
+@pytest.mark.parametrize(
+    ("pack", "keys"), [("golden_seed0", "keys"), ("golden_vit_tiny_seed0", "keys_vit_tiny")]
+)
 def test_parity(pack: str, keys: str) -> None:
     report = parity.check("merl", PACK / f"{pack}.npz", PACK / f"{keys}.json", "public-0")
     assert report.ok, report
 
 
-def test_entries_and_size_are_those_of_the_checkpoints(network: merl.ResNet18, vit: merl.ViTTiny) -> None:
+def test_entries_and_size_are_those_of_the_checkpoints(
+    network: merl.ResNet18, vit: merl.ViTTiny
+) -> None:
     theirs = {e["key"]: e["shape"] for e in KEYS["entries"] if not e["key"].startswith("linear.")}
     assert {k: list(v.shape) for k, v in network.state_dict().items()} == theirs
     assert sum(p.numel() for p in network.parameters()) == merl.CARD.parameters == 3_848_832
-    assert {k: list(v.shape) for k, v in vit.state_dict().items()} == {e["key"]: e["shape"] for e in VIT_KEYS["entries"]}
+    assert {k: list(v.shape) for k, v in vit.state_dict().items()} == {
+        e["key"]: e["shape"] for e in VIT_KEYS["entries"]
+    }
     assert sum(p.numel() for p in vit.parameters()) == 5_473_152
 
 
@@ -99,7 +107,9 @@ def test_the_frozen_network_is_the_authors_too(frozen: merl.ResNet18, signal: to
     assert np.abs(moved - GOLDEN["features_T1250"]).max() > 0.01
 
 
-def test_the_frozen_network_in_training_mode_normalises_by_the_batch(frozen: merl.ResNet18, signal: torch.Tensor) -> None:
+def test_the_frozen_network_in_training_mode_normalises_by_the_batch(
+    frozen: merl.ResNet18, signal: torch.Tensor
+) -> None:
     before = {k: v.clone() for k, v in frozen.state_dict().items()}
     trained = run(frozen.train(), signal).pooled.numpy()
     moved = not torch.equal(frozen.bn1.running_mean, before["bn1.running_mean"])  # type: ignore[arg-type]
@@ -110,7 +120,10 @@ def test_the_frozen_network_in_training_mode_normalises_by_the_batch(frozen: mer
 
 def test_blocks_of_the_transformer_are_the_authors(vit: merl.ViTTiny) -> None:
     seen: list[torch.Tensor] = []
-    hooks = [vit.get_submodule(f"block{i}").register_forward_hook(lambda *args: seen.append(args[2])) for i in (0, 11)]
+    hooks = [
+        vit.get_submodule(f"block{i}").register_forward_hook(lambda *args: seen.append(args[2]))
+        for i in (0, 11)
+    ]
     features = run(vit, torch.from_numpy(rule.windows("merl", "public-0", 12, 5000)))
     for hook in hooks:
         hook.remove()
@@ -139,11 +152,18 @@ def test_the_order_of_the_leads_shows(network: merl.ResNet18, signal: torch.Tens
 
 
 @pytest.mark.parametrize("mode", [True, False])
-def test_gradients_reach_every_parameter(network: merl.ResNet18, signal: torch.Tensor, mode: bool) -> None:
+def test_gradients_reach_every_parameter(
+    network: merl.ResNet18, signal: torch.Tensor, mode: bool
+) -> None:
     before = {k: v.clone() for k, v in network.state_dict().items()}
-    network.train(mode)(signal, torch.ones(2, 12, dtype=torch.bool)).pooled.square().sum().backward()
+    network.train(mode)(
+        signal, torch.ones(2, 12, dtype=torch.bool)
+    ).pooled.square().sum().backward()
     moved = not torch.equal(network.bn1.running_mean, before["bn1.running_mean"])  # type: ignore[arg-type]
-    reached = [p.grad is not None and bool(p.grad.isfinite().all()) and bool(p.grad.any()) for p in network.parameters()]
+    reached = [
+        p.grad is not None and bool(p.grad.isfinite().all()) and bool(p.grad.any())
+        for p in network.parameters()
+    ]
     network.zero_grad(set_to_none=True)
     network.eval().load_state_dict(before)
     assert all(reached)
@@ -160,13 +180,17 @@ def test_every_parameter_is_in_one_group(network: merl.ResNet18) -> None:
 
 
 @pytest.mark.parametrize("shape", [(1, 11, 1250), (1, 12, 0), (12, 1250)])
-def test_other_shapes_are_refused(network: merl.ResNet18, vit: merl.ViTTiny, shape: tuple[int, ...]) -> None:
+def test_other_shapes_are_refused(
+    network: merl.ResNet18, vit: merl.ViTTiny, shape: tuple[int, ...]
+) -> None:
     for net in (network, vit):
         with pytest.raises(ValueError, match="MERL reads signal"):
             net(torch.zeros(shape), torch.ones(1, 12, dtype=torch.bool))
 
 
-def test_a_mask_or_a_short_window_of_the_transformer_is_refused(network: merl.ResNet18, vit: merl.ViTTiny) -> None:
+def test_a_mask_or_a_short_window_of_the_transformer_is_refused(
+    network: merl.ResNet18, vit: merl.ViTTiny
+) -> None:
     measured = torch.ones(1, 12, dtype=torch.bool)
     with pytest.raises(ValueError, match=r"\(batch, 12, 5000\)"):
         vit(torch.zeros(1, 12, 1250), measured)

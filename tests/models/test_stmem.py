@@ -48,8 +48,15 @@ def near(ours: torch.Tensor, golden: np.ndarray) -> None:
 
 def test_entries_and_size_are_those_of_the_encoder_checkpoint(network: stmem.StMem) -> None:
     state = network.state_dict()
-    assert {k: list(v.shape) for k, v in state.items()} == {e["key"]: e["shape"] for e in KEYS["encoder_checkpoint"]}
-    assert sum(p.numel() for p in network.parameters()) == stmem.CARD.parameters == KEYS["n_params_encoder"] == 85_150_614
+    assert {k: list(v.shape) for k, v in state.items()} == {
+        e["key"]: e["shape"] for e in KEYS["encoder_checkpoint"]
+    }
+    assert (
+        sum(p.numel() for p in network.parameters())
+        == stmem.CARD.parameters
+        == KEYS["n_params_encoder"]
+        == 85_150_614
+    )
 
 
 def test_positions_are_the_published_table() -> None:
@@ -58,7 +65,9 @@ def test_positions_are_the_published_table() -> None:
     assert not stmem.position_table()[0, [0, -1]].any()
 
 
-def test_tokens_after_each_stage_are_the_authors(network: stmem.StMem, signal: torch.Tensor) -> None:
+def test_tokens_after_each_stage_are_the_authors(
+    network: stmem.StMem, signal: torch.Tensor
+) -> None:
     seen: dict[str, torch.Tensor] = {}
     hooks = [
         network.block0.register_forward_pre_hook(lambda _, args: seen.update(tokens_in=args[0])),
@@ -70,7 +79,10 @@ def test_tokens_after_each_stage_are_the_authors(network: stmem.StMem, signal: t
         near(seen[stage][:, :, :16], GOLDEN[f"{stage}_T600"])
     near(features.pooled, GOLDEN["feat_T600"])
     # the sequence: SEP tokens removed, no final LayerNorm
-    near(features.sequence[..., :16], GOLDEN["block11_T600"].reshape(2, 12, 10, 16)[:, :, 1:-1].reshape(2, 96, 16))
+    near(
+        features.sequence[..., :16],
+        GOLDEN["block11_T600"].reshape(2, 12, 10, 16)[:, :, 1:-1].reshape(2, 96, 16),
+    )
     long = torch.from_numpy(rule.windows("st-mem", "public-0", 12, 2250))[:1]
     near(run(network, long, ALL[:1]).pooled, GOLDEN["feat_T2250"][:1])
     near(seen["block11"][:, ::8, :16], GOLDEN["block11_T2250_s0"])
@@ -79,16 +91,22 @@ def test_tokens_after_each_stage_are_the_authors(network: stmem.StMem, signal: t
 
 
 @pytest.mark.parametrize("blank", [float("nan"), 0.0, float("inf")])
-def test_leads_that_were_not_measured_are_never_read(network: stmem.StMem, signal: torch.Tensor, blank: float) -> None:
+def test_leads_that_were_not_measured_are_never_read(
+    network: stmem.StMem, signal: torch.Tensor, blank: float
+) -> None:
     batch = signal[[0, 1, 0]]
     measured = masks("II", "I+aVL+V6", "V1")
     noise = torch.where(measured[..., None], batch, torch.randn_like(batch))
     filled = torch.where(measured[..., None], batch, blank)
-    for ours, theirs in zip(run(network, filled, measured), run(network, noise, measured), strict=True):
+    for ours, theirs in zip(
+        run(network, filled, measured), run(network, noise, measured), strict=True
+    ):
         assert torch.equal(ours, theirs)
 
 
-def test_a_batch_of_mixed_subsets_equals_each_window_alone(network: stmem.StMem, signal: torch.Tensor) -> None:
+def test_a_batch_of_mixed_subsets_equals_each_window_alone(
+    network: stmem.StMem, signal: torch.Tensor
+) -> None:
     subsets = ("I+II", "V2", "V1+V6", "+".join(LEADS[:4]))
     batch, measured = signal[[0, 1, 1, 0]], masks(*subsets)
     together = run(network, batch, measured)
@@ -98,7 +116,9 @@ def test_a_batch_of_mixed_subsets_equals_each_window_alone(network: stmem.StMem,
         tokens = 8 * len(subset.split("+"))
         assert alone.sequence.shape == (1, tokens, 768)
         torch.testing.assert_close(together.pooled[i : i + 1], alone.pooled, atol=1e-5, rtol=0)
-        torch.testing.assert_close(together.sequence[i, :tokens], alone.sequence[0], atol=1e-4, rtol=1e-5)
+        torch.testing.assert_close(
+            together.sequence[i, :tokens], alone.sequence[0], atol=1e-4, rtol=1e-5
+        )
         assert not together.sequence[i, tokens:].any()
 
 
@@ -109,19 +129,27 @@ def test_an_absent_lead_is_not_a_lead_of_zeros(network: stmem.StMem, signal: tor
     assert np.abs(absent.numpy() - GOLDEN["feat_T600_zerofill_II"]).max() > 0.01
 
 
-@pytest.mark.parametrize(("subset", "gflop"), [("+".join(LEADS), 20.926218), ("I", 1.703), ("I+II", 3.414)])
-def test_operations_are_the_published_number(network: stmem.StMem, subset: str, gflop: float) -> None:
+@pytest.mark.parametrize(
+    ("subset", "gflop"), [("+".join(LEADS), 20.926218), ("I", 1.703), ("I+II", 3.414)]
+)
+def test_operations_are_the_published_number(
+    network: stmem.StMem, subset: str, gflop: float
+) -> None:
     # the counter sees the attention's products only where they are spelled as products
     with FlopCounterMode(display=False) as counter, sdpa_kernel(SDPBackend.MATH):
         run(network, torch.zeros(1, 12, 600), masks(subset))
     assert counter.get_total_flops() / 1e9 == pytest.approx(gflop, abs=5e-4)
 
 
-def test_training_reaches_every_parameter_and_blanks_do_not_poison_it(network: stmem.StMem, signal: torch.Tensor) -> None:
+def test_training_reaches_every_parameter_and_blanks_do_not_poison_it(
+    network: stmem.StMem, signal: torch.Tensor
+) -> None:
     measured = masks("II", "I+II")
     blank = torch.where(measured[..., None], signal, torch.nan)
     network(blank, measured).pooled.square().sum().backward()
-    reached = {name for name, p in network.named_parameters() if p.grad is not None and bool(p.grad.any())}
+    reached = {
+        name for name, p in network.named_parameters() if p.grad is not None and bool(p.grad.any())
+    }
     finite = all(bool(p.grad.isfinite().all()) for p in network.parameters() if p.grad is not None)
     network.zero_grad(set_to_none=True)
     assert finite
@@ -138,7 +166,9 @@ def test_every_parameter_is_in_one_group(network: stmem.StMem) -> None:
     assert groups("block10.ff.norm.bias") == groups("norm.weight") == ["late"]
 
 
-@pytest.mark.parametrize("shape", [(1, 12, 599), (1, 12, 2325), (1, 12, 0), (1, 11, 600), (12, 600)])
+@pytest.mark.parametrize(
+    "shape", [(1, 12, 599), (1, 12, 2325), (1, 12, 0), (1, 11, 600), (12, 600)]
+)
 def test_other_shapes_are_refused(network: stmem.StMem, shape: tuple[int, ...]) -> None:
     with pytest.raises(ValueError, match="ST-MEM reads"):
         network(torch.zeros(shape), torch.ones(1, 12, dtype=torch.bool))

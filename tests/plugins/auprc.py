@@ -1,4 +1,6 @@
-"""AUPRC: average precision, the mean precision over the positives as the threshold falls past them."""
+"""AUPRC: average precision, the mean precision over the positives as the threshold falls past
+them.
+"""
 
 import numpy as np
 

@@ -1,4 +1,5 @@
-"""One block: LAEF's embedder, narrow, under a single block that averages neighbours instead of attending to them.
+"""One block: LAEF's embedder, narrow, under a single block that averages neighbours instead of
+attending to them.
 
 A variant of an encoder is one such file; it runs as `--models` and is pre-trained as `--model`.
 """
@@ -20,7 +21,9 @@ CARD = replace(
     dim=64,
     weights=(),
     corpora=(),
-    choices={"block": "own node and mean of its lead and of its time step, each through a linear map"},
+    choices={
+        "block": "own node and mean of its lead and of its time step, each through a linear map"
+    },
 )
 
 
@@ -34,7 +37,9 @@ class Neighbours(nn.Module):
 
     def forward(self, x: Tensor, dropped: Tensor | None = None) -> Tensor:
         """(batch, lead, node, width) -> the same shape; means know no edges, so none is dropped."""
-        out: Tensor = self.own(x) + self.others((x.mean(2, keepdim=True) + x.mean(1, keepdim=True)) / 2)
+        out: Tensor = self.own(x) + self.others(
+            (x.mean(2, keepdim=True) + x.mean(1, keepdim=True)) / 2
+        )
         return out
 
 

@@ -1,4 +1,6 @@
-"""Pairwise: two jobs at once, each in a new process of its own. Enters as `--engine tests/plugins/pairwise.py`."""
+"""Pairwise: two jobs at once, each in a new process of its own. Enters as `--engine
+tests/plugins/pairwise.py`.
+"""
 
 import select
 from collections.abc import Iterator

@@ -1,7 +1,9 @@
-"""Similarity: linear CKA between the features of the first two models of a run, by the number of measured leads.
+"""Similarity: linear CKA between the features of the first two models of a run, by the number of
+measured leads.
 
-`ecgbench report RUN --reports tests/plugins/similarity.py`. Source: Kornblith et al. 2019, "Similarity of Neural Network
-Representations Revisited", arXiv:1905.00414, equation 5 with a linear kernel.
+`ecgbench report RUN --reports tests/plugins/similarity.py`. Source: Kornblith et al. 2019,
+"Similarity of Neural Network Representations Revisited", arXiv:1905.00414, equation 5 with a linear
+kernel.
 """
 
 from collections.abc import Iterator, Mapping
@@ -9,11 +11,27 @@ from itertools import groupby
 
 import numpy as np
 
-from ecgbench.reports import Column, Figure, Notes, Numbers, ReportCard, Row, Section, Table, lead_axis, look
+from ecgbench.reports import (
+    Column,
+    Figure,
+    Notes,
+    Numbers,
+    ReportCard,
+    Row,
+    Section,
+    Table,
+    lead_axis,
+    look,
+)
 from ecgbench.results.result import Result
 from ecgbench.results.study import Study
 
-CARD = ReportCard(title="Similarity", summary="linear CKA between the features of two models, by lead setting", reads="run", order=35)
+CARD = ReportCard(
+    title="Similarity",
+    summary="linear CKA between the features of two models, by lead setting",
+    reads="run",
+    order=35,
+)
 
 
 def sections(study: Study) -> list[Section]:
@@ -22,7 +40,13 @@ def sections(study: Study) -> list[Section]:
     rows = list(_rows(study, names)) if len(names) == 2 else []
     title = " and ".join(model.title for model in study.models[:2])
     if not rows:
-        return [Section(name="similarity", title=CARD.title, parts=[Notes(["A run of two models is needed."])])]
+        return [
+            Section(
+                name="similarity",
+                title=CARD.title,
+                parts=[Notes(["A run of two models is needed."])],
+            )
+        ]
     columns = (
         Column("task", "Task", "group"),
         Column("leads", "Leads"),
@@ -30,16 +54,31 @@ def sections(study: Study) -> list[Section]:
         Column("records", "Records", "number"),
         Column("cka", "CKA", "number", "{:.3f}".format),
     )
-    note = "Linear CKA on the test records of both: 1 where the features agree up to rotation and scale. Mean over draws."
-    table = Table(name="similarity", caption=f"{title}: CKA of their features.", columns=columns, rows=rows, notes=[note])
+    note = (
+        "Linear CKA on the test records of both: 1 where the features agree up to rotation and "
+        "scale. Mean over draws."
+    )
+    table = Table(
+        name="similarity",
+        caption=f"{title}: CKA of their features.",
+        columns=columns,
+        rows=rows,
+        notes=[note],
+    )
     counted = [row for row in rows if str(row["leads"]).isdigit()]
     figure = Figure(
         name="similarity_curve",
         draw=lambda sheet: _draw(sheet, counted),
         caption=f"Linear CKA between the features of {title}.",
-        numbers=Numbers(columns=("task", "leads", "cka"), rows=counted, summary="the points of the figure"),
+        numbers=Numbers(
+            columns=("task", "leads", "cka"), rows=counted, summary="the points of the figure"
+        ),
     )
-    return [Section(name="similarity", title=f"Features of {title}", short=CARD.title, parts=[table, figure])]
+    return [
+        Section(
+            name="similarity", title=f"Features of {title}", short=CARD.title, parts=[table, figure]
+        )
+    ]
 
 
 def _rows(study: Study, names: list[str]) -> Iterator[Row]:
@@ -47,14 +86,24 @@ def _rows(study: Study, names: list[str]) -> Iterator[Row]:
         values = [_similarity(first, second) for first, second in pairs]
         cka, records = zip(*values)
         yield {
-            "task": task, "leads": leads, "draws": len(pairs), "records": min(records), "cka": float(np.mean(cka)),
-        }  # fmt: skip
+            "task": task,
+            "leads": leads,
+            "draws": len(pairs),
+            "records": min(records),
+            "cka": float(np.mean(cka)),
+        }
 
 
-def _pairs(study: Study, names: list[str]) -> Iterator[tuple[str, str, list[tuple[Result, Result]]]]:
+def _pairs(
+    study: Study, names: list[str]
+) -> Iterator[tuple[str, str, list[tuple[Result, Result]]]]:
     """Cells of both models with the same task, setting and fit, by task and setting as typed."""
     sides: list[Mapping[tuple[str, str, str, int], Result]] = [
-        {(r.cell.task, r.cell.setting.typed, str(r.cell.setting), r.cell.fit.seed): r for r in study.results if r.cell.fit.model == name}
+        {
+            (r.cell.task, r.cell.setting.typed, str(r.cell.setting), r.cell.fit.seed): r
+            for r in study.results
+            if r.cell.fit.model == name
+        }
         for name in names
     ]
     shared = [where for where in sides[0] if where in sides[1]]
@@ -67,7 +116,9 @@ def _similarity(first: Result, second: Result) -> tuple[float, int]:
     (a, x), (b, y) = first.features(), second.features()
     both = sorted(set(a) & set(b))
     rows = [dict(zip(names, range(len(names)))) for names in (a, b)]
-    mine, other = (part[[at[name] for name in both]].astype(np.float64) for part, at in zip((x, y), rows))
+    mine, other = (
+        part[[at[name] for name in both]].astype(np.float64) for part, at in zip((x, y), rows)
+    )
     return linear_cka(mine, other), len(both)
 
 

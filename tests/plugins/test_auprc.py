@@ -1,4 +1,6 @@
-"""A metric is one file: by path and by entry point, from `ecgbench run` to the page, with scikit-learn's numbers."""
+"""A metric is one file: by path and by entry point, from `ecgbench run` to the page, with
+scikit-learn's numbers.
+"""
 
 import csv
 import json
@@ -28,14 +30,31 @@ def ecgbench(*words: object, cwd: Path, site: Path | None = None) -> str:
     return done.stdout
 
 
-STUDY = ("--models", TINY, "--weights", "random", "--leads", "1,12", "--seeds", 2, "--epochs", 10, "--limit", 120, "--out", "r")
+STUDY = (
+    "--models",
+    TINY,
+    "--weights",
+    "random",
+    "--leads",
+    "1,12",
+    "--seeds",
+    2,
+    "--epochs",
+    10,
+    "--limit",
+    120,
+    "--out",
+    "r",
+)
 
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Where `r` is a run of the demo whose metrics were AUROC and, by path, AUPRC."""
     folder = tmp_path_factory.mktemp("auprc")
-    ecgbench("run", *STUDY, "--prepared", folder / "prepared", "--metrics", f"auroc,{AUPRC}", cwd=folder)
+    ecgbench(
+        "run", *STUDY, "--prepared", folder / "prepared", "--metrics", f"auroc,{AUPRC}", cwd=folder
+    )
     return folder
 
 
@@ -56,7 +75,14 @@ def expected(run: Path, setting: str) -> float:
     (file,) = run.glob(f"cells/demo/tiny/{setting}/*/predictions.parquet")
     table = pd.read_parquet(file)
     labels = [c[7:] for c in table if c.startswith("target:") and table[c].nunique() == 2]
-    return float(np.mean([average_precision_score(table[f"target:{n}"], table[f"probability:{n}"]) for n in labels]))
+    return float(
+        np.mean(
+            [
+                average_precision_score(table[f"target:{n}"], table[f"probability:{n}"])
+                for n in labels
+            ]
+        )
+    )
 
 
 def rows(folder: Path) -> dict[tuple[str, str], dict[str, str]]:
@@ -81,24 +107,38 @@ def test_by_path_to_the_page(place: Path) -> None:
     seeds = [expected(place / "r", f"1@seed{s}") for s in range(2)]
     assert float(table["auprc", "1"]["value"]) == pytest.approx(np.mean(seeds), abs=1e-12)
     assert float(table["auprc", "1"]["std"]) == pytest.approx(np.std(seeds, ddof=1), abs=1e-12)
-    assert float(table["auprc", "12"]["value"]) == pytest.approx(expected(place / "r", "12"), abs=1e-12)
+    assert float(table["auprc", "12"]["value"]) == pytest.approx(
+        expected(place / "r", "12"), abs=1e-12
+    )
     assert all(float(r["low"]) < float(r["value"]) < float(r["high"]) for r in table.values())
     assert "AUPRC" in (place / "by_path/index.html").read_text()
 
 
 def test_by_entry_point_with_the_same_numbers(place: Path, site: Path) -> None:
-    """The run's own metrics are read, and what it stored is not computed again when it is asked to lead the tables."""
+    """The run's own metrics are read, and what it stored is not computed again when it is asked to
+    lead the tables.
+    """
     by_path = place / "by_path"
     if not by_path.exists():
         ecgbench("report", "r", "--to", "by_path", "--metrics", f"auroc,{AUPRC}", cwd=place)
     ecgbench("report", "r", "--to", "by_name", cwd=place, site=site)
     assert rows(place / "by_name") == rows(by_path)
-    told = ecgbench("run", *STUDY, "--prepared", place / "prepared", "--metrics", "AUPRC", cwd=place, site=site)
+    told = ecgbench(
+        "run", *STUDY, "--prepared", place / "prepared", "--metrics", "AUPRC", cwd=place, site=site
+    )
     assert "0 cells computed" in told
     ecgbench("report", "r", "--to", "leading", cwd=place, site=site)
-    assert list(rows(place / "leading")) == [("auprc", "1"), ("auprc", "12"), ("auroc", "1"), ("auroc", "12")]
+    assert list(rows(place / "leading")) == [
+        ("auprc", "1"),
+        ("auprc", "12"),
+        ("auroc", "1"),
+        ("auroc", "12"),
+    ]
     listed = json.loads(ecgbench("metrics", "--json", cwd=place, site=site))
-    assert [(m["name"], m["direction"]) for m in listed] == [("auroc", "higher"), ("auprc", "higher")]
+    assert [(m["name"], m["direction"]) for m in listed] == [
+        ("auroc", "higher"),
+        ("auprc", "higher"),
+    ]
 
 
 def test_it_is_scikit_learn_s_average_precision_with_ties_too() -> None:

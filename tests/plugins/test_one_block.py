@@ -1,4 +1,6 @@
-"""A variant of LAEF's encoder in one file: it keeps every promise, stands on the page beside LAEF, and is pre-trained."""
+"""A variant of LAEF's encoder in one file: it keeps every promise, stands on the page beside LAEF,
+and is pre-trained.
+"""
 
 import json
 import sys
@@ -31,7 +33,9 @@ def test_it_keeps_every_promise_of_a_model() -> None:
     assert not broken
 
 
-def test_it_stands_on_the_page_beside_laef(tmp_path: Path, typed: Callable[..., int], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_stands_on_the_page_beside_laef(
+    tmp_path: Path, typed: Callable[..., int], monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert typed(tmp_path, "--models", f"laef,{VARIANT}") == 0
     page = shown(tmp_path, monkeypatch)
     assert "LAEF" in page
@@ -39,10 +43,25 @@ def test_it_stands_on_the_page_beside_laef(tmp_path: Path, typed: Callable[..., 
 
 
 def test_it_is_pretrained_by_a_recipe_and_measured_with_its_weights(
-    tmp_path: Path, copies: Path, typed: Callable[..., int], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path,
+    copies: Path,
+    typed: Callable[..., int],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     out = tmp_path / "made"
-    options = ["--recipe", "smoke", "--steps", "2,1", "--device", "cpu", "--prepared", str(copies), "--out", str(out)]
+    options = [
+        "--recipe",
+        "smoke",
+        "--steps",
+        "2,1",
+        "--device",
+        "cpu",
+        "--prepared",
+        str(copies),
+        "--out",
+        str(out),
+    ]
     monkeypatch.setattr(sys, "argv", ["ecgbench", "pretrain", "--model", str(VARIANT), *options])
     with pytest.raises(SystemExit) as end:
         main()
@@ -56,17 +75,34 @@ def test_it_is_pretrained_by_a_recipe_and_measured_with_its_weights(
 
     network = models.get(str(VARIANT)).build(weights)
     assert all(torch.equal(t, network.state_dict()[name]) for name, t in read.read(weights).items())
-    assert typed(tmp_path / "run", "--models", str(VARIANT), "--weights", f"one_block={weights}") == 0
+    assert (
+        typed(tmp_path / "run", "--models", str(VARIANT), "--weights", f"one_block={weights}") == 0
+    )
     assert "encoder.safetensors" in shown(tmp_path / "run", monkeypatch)
 
 
 def test_a_model_that_offers_no_nodes_is_refused_before_anything_is_computed(
-    tmp_path: Path, copies: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path,
+    copies: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    options = ["--recipe", "smoke", "--device", "cpu", "--prepared", str(copies), "--out", str(tmp_path / "out")]
+    options = [
+        "--recipe",
+        "smoke",
+        "--device",
+        "cpu",
+        "--prepared",
+        str(copies),
+        "--out",
+        str(tmp_path / "out"),
+    ]
     monkeypatch.setattr(sys, "argv", ["ecgbench", "pretrain", "--model", "stmem", *options])
     with pytest.raises(SystemExit) as end:
         main()
     assert end.value.code == 2
-    assert "model stmem cannot be pre-trained: its network has no embed_leads, outputs" in capsys.readouterr().err
+    assert (
+        "model stmem cannot be pre-trained: its network has no embed_leads, outputs"
+        in capsys.readouterr().err
+    )
     assert not (tmp_path / "out").exists()

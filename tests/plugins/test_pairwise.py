@@ -1,4 +1,6 @@
-"""An engine that is one file: it enters by path, runs two jobs at once, and gives the tables that inline gives."""
+"""An engine that is one file: it enters by path, runs two jobs at once, and gives the tables that
+inline gives.
+"""
 
 import os
 import subprocess
@@ -12,7 +14,20 @@ from ecgbench.benchmark import engines
 
 HERE = Path(__file__).parent
 ENGINE, TINY = HERE / "pairwise.py", HERE.parent / "tiny.py"
-USUAL = ("--tasks", "demo", "--weights", "random", "--limit", "60", "--epochs", "2", "--seeds", "1", "--leads", "12,I,2")
+USUAL = (
+    "--tasks",
+    "demo",
+    "--weights",
+    "random",
+    "--limit",
+    "60",
+    "--epochs",
+    "2",
+    "--seeds",
+    "1",
+    "--leads",
+    "12,I,2",
+)
 WAITS = '''"""{name}: tiny, which begins when the other has begun too."""
 
 import importlib.util, pathlib, time
@@ -38,7 +53,9 @@ def build(weights=None):
 def ecgbench(*words: object) -> "subprocess.CompletedProcess[str]":
     command = [sys.executable, "-m", "ecgbench", *map(str, words)]
     env = {**os.environ, "OMP_NUM_THREADS": "1"}
-    return subprocess.run(command, env=env, capture_output=True, text=True, check=False, timeout=150)
+    return subprocess.run(
+        command, env=env, capture_output=True, text=True, check=False, timeout=150
+    )
 
 
 def table(run: Path) -> bytes:
@@ -85,8 +102,12 @@ class Killed(tiny.Tiny):
 """
 
 
-def test_a_job_that_was_killed_is_submitted_again_and_nothing_is_lost(pair: str, tmp_path: Path) -> None:
-    """Killed once, while all sets of leads are computed together: each is tried alone, the other model goes on."""
+def test_a_job_that_was_killed_is_submitted_again_and_nothing_is_lost(
+    pair: str, tmp_path: Path
+) -> None:
+    """Killed once, while all sets of leads are computed together: each is tried alone, the other
+    model goes on.
+    """
     left = tmp_path / "left.py"
     text = left.read_text().replace("import importlib.util,", "import importlib.util, os,")
     left.write_text(text.replace("return tiny.Tiny()", "return Killed()") + KILLED_ONCE)
@@ -99,7 +120,9 @@ def test_a_job_that_was_killed_is_submitted_again_and_nothing_is_lost(pair: str,
     assert "6 cells computed, 0 were there already, 0 skipped, 0 failed" in done.stdout
 
 
-def test_the_room_lists_engines_and_names_what_lacks(tmp_path: Path, typed: Callable[..., int], capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_room_lists_engines_and_names_what_lacks(
+    tmp_path: Path, typed: Callable[..., int], capsys: pytest.CaptureFixture[str]
+) -> None:
     assert set(engines.names()) >= {"inline", "isolated"}
     done = ecgbench("engines")
     assert {line.split()[0] for line in done.stdout.splitlines()[1:]} >= {"inline", "isolated"}

@@ -1,4 +1,6 @@
-"""A report of one file reads the features of two models, from `ecgbench run` to its place on the page."""
+"""A report of one file reads the features of two models, from `ecgbench run` to its place on the
+page.
+"""
 
 import csv
 import sys
@@ -30,9 +32,24 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Two tiny models on the demo at one lead, drawn twice, and at twelve."""
     place = tmp_path_factory.mktemp("similarity")
     other = place / "other.py"
-    text = TINY.read_text().replace("NARROW, WIDE = 24, 48", "NARROW, WIDE = 16, 40").replace('"Tiny"', '"Other"')
+    text = (
+        TINY.read_text()
+        .replace("NARROW, WIDE = 24, 48", "NARROW, WIDE = 16, 40")
+        .replace('"Tiny"', '"Other"')
+    )
     other.write_text(text)
-    words = ("--models", f"{TINY},{other}", "--leads", "1,12", "--seeds", 2, "--epochs", 2, "--out", place / "run")
+    words = (
+        "--models",
+        f"{TINY},{other}",
+        "--leads",
+        "1,12",
+        "--seeds",
+        2,
+        "--epochs",
+        2,
+        "--out",
+        place / "run",
+    )
     assert typed("run", *words, "--prepared", place / "prepared") == 0
     yield place / "run"
     for room in (models.ROOM, reports.ROOM):
@@ -44,7 +61,11 @@ def test_features_of_two_models_on_the_page(run: Path, tmp_path: Path) -> None:
     page = (tmp_path / "to/index.html").read_text()
     assert "Features of Tiny and Other</h2>" in page
     assert '<a href="#similarity">Similarity</a>' in page
-    assert page.index("Macro AUROC") < page.index("Features of Tiny and Other</h2>") < page.index("Provenance</h2>")
+    assert (
+        page.index("Macro AUROC")
+        < page.index("Features of Tiny and Other</h2>")
+        < page.index("Provenance</h2>")
+    )
     for kind in ("csv", "md", "tex"):
         assert (tmp_path / f"to/similarity.{kind}").is_file()
         assert f"similarity.{kind}" in page

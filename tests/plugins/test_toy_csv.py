@@ -1,4 +1,6 @@
-"""A dataset is one file: by path and by entry point, from `ecgbench run` to the page, with the same numbers."""
+"""A dataset is one file: by path and by entry point, from `ecgbench run` to the page, with the same
+numbers.
+"""
 
 import csv
 import os
@@ -29,10 +31,19 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     lines, seconds = ["record,patient,split,tall,slow"], np.arange(500) / 100
     for number, split in enumerate(SPLITS):
         tall, slow, generator = number % 2, number // 2 % 2, np.random.default_rng(number)
-        wave = 1000 * (1 + tall) * np.sin(2 * np.pi * (2 - slow) * seconds + generator.uniform(0, 6))
+        wave = (
+            1000 * (1 + tall) * np.sin(2 * np.pi * (2 - slow) * seconds + generator.uniform(0, 6))
+        )
         leads = wave * generator.uniform(0.9, 1.1, (12, 1)) + generator.normal(0, 20, (12, 500))
         table = np.vstack([seconds, leads]).T
-        np.savetxt(root / "signals" / f"R{number:02d}.csv", table, "%.3f", ",", header=",".join(NAMES), comments="")
+        np.savetxt(
+            root / "signals" / f"R{number:02d}.csv",
+            table,
+            "%.3f",
+            ",",
+            header=",".join(NAMES),
+            comments="",
+        )
         lines.append(f"R{number:02d},P{number:02d},{split},{tall},{slow}")
     (root / "records.csv").write_text("\n".join(lines) + "\n")
     return root.parent
@@ -40,17 +51,40 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def ecgbench(*words: object, cwd: Path, site: Path | None = None) -> str:
     kept = {k: v for k, v in os.environ.items() if not k.startswith("ECGBENCH_")}
-    searched = os.pathsep.join([str(site), kept.get("PYTHONPATH", "")]) if site else kept.get("PYTHONPATH", "")
-    env = {**kept, "PYTHONPATH": searched, "NO_COLOR": "1", "COLUMNS": "200", "OMP_NUM_THREADS": "1"}
+    searched = (
+        os.pathsep.join([str(site), kept.get("PYTHONPATH", "")])
+        if site
+        else kept.get("PYTHONPATH", "")
+    )
+    env = {
+        **kept,
+        "PYTHONPATH": searched,
+        "NO_COLOR": "1",
+        "COLUMNS": "200",
+        "OMP_NUM_THREADS": "1",
+    }
     command = [sys.executable, "-m", "ecgbench", *map(str, words)]
     done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=300, env=env)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
 
-def run_and_report(task: object, folder: Path, data: Path, site: Path | None = None) -> list[dict[str, str]]:
+def run_and_report(
+    task: object, folder: Path, data: Path, site: Path | None = None
+) -> list[dict[str, str]]:
     """Rows of the main table of a study of the tiny network; the page is looked at."""
-    words = ("--models", TINY, "--weights", "random", "--leads", "12,I", "--seeds", 1, "--epochs", 30)
+    words = (
+        "--models",
+        TINY,
+        "--weights",
+        "random",
+        "--leads",
+        "12,I",
+        "--seeds",
+        1,
+        "--epochs",
+        30,
+    )
     places = ("--data", data, "--prepared", folder / "prepared", "--out", "r")
     ecgbench("run", "--tasks", task, *words, *places, cwd=folder, site=site)
     ecgbench("report", "r", cwd=folder, site=site)
@@ -61,16 +95,25 @@ def run_and_report(task: object, folder: Path, data: Path, site: Path | None = N
         return list(csv.DictReader(table))
 
 
-def test_by_path_and_by_entry_point_to_the_page_with_the_same_numbers(data: Path, tmp_path: Path) -> None:
+def test_by_path_and_by_entry_point_to_the_page_with_the_same_numbers(
+    data: Path, tmp_path: Path
+) -> None:
     """The models run in a process of their own, which has to find the dataset too."""
     site, one, other = (tmp_path / name for name in ("site", "one", "other"))
     for folder in (site / "toy-1.0.dist-info", one, other):
         folder.mkdir(parents=True)
-    (site / "toy-1.0.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: toy\nVersion: 1.0\n")
-    (site / "toy-1.0.dist-info" / "entry_points.txt").write_text("[ecgbench.datasets]\ntoy_csv = some_package_toy\n")
+    (site / "toy-1.0.dist-info" / "METADATA").write_text(
+        "Metadata-Version: 2.1\nName: toy\nVersion: 1.0\n"
+    )
+    (site / "toy-1.0.dist-info" / "entry_points.txt").write_text(
+        "[ecgbench.datasets]\ntoy_csv = some_package_toy\n"
+    )
     (site / "some_package_toy.py").write_text(TOY.read_text())
     rows = run_and_report(TOY, one, data)
-    assert [(row["task"], row["leads"], row["status"]) for row in rows] == [("toy", "12", "ok"), ("toy", "I", "ok")]
+    assert [(row["task"], row["leads"], row["status"]) for row in rows] == [
+        ("toy", "12", "ok"),
+        ("toy", "I", "ok"),
+    ]
     assert float(rows[0]["value"]) > 0.9
     assert run_and_report("toy", other, data, site) == rows
 
@@ -106,7 +149,9 @@ def test_what_its_author_changes_is_prepared_anew(data: Path, tmp_path: Path) ->
         ("def read", "def _read", "does not define read"),
     ],
 )
-def test_a_path_that_cannot_be_used_is_refused_in_one_line(tmp_path: Path, old: str, new: str, said: str) -> None:
+def test_a_path_that_cannot_be_used_is_refused_in_one_line(
+    tmp_path: Path, old: str, new: str, said: str
+) -> None:
     (tmp_path / "toy_csv.py").write_text(TOY.read_text().replace(old, new))
     try:
         with pytest.raises(BadSetting, match=said):

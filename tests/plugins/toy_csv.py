@@ -1,4 +1,5 @@
-"""Toy CSV: a dataset whose recordings are tables, a line per sample, in microvolts, with a column that is no lead.
+"""Toy CSV: a dataset whose recordings are tables, a line per sample, in microvolts, with a column
+that is no lead.
 
     toy_csv/records.csv        record,patient,split,tall,slow
     toy_csv/signals/R01.csv    time,AVR,I,II,...

@@ -51,8 +51,15 @@ def test_the_store_gives_back_exactly_what_the_files_hold(fake_ptbxl: Path) -> N
         record = row["record"]
         native, stored = ptbxl.read(fake_ptbxl / "ptbxl", row), copy.recording(record)
         np.testing.assert_array_equal(stored.signal, native.signal)
-        assert (stored.record, stored.patient, stored.fs, stored.unit) == (record, native.patient, 500, "mV")
-    pd.testing.assert_frame_equal(copy.index[ptbxl.index(fake_ptbxl / "ptbxl").columns], ptbxl.index(fake_ptbxl / "ptbxl"))
+        assert (stored.record, stored.patient, stored.fs, stored.unit) == (
+            record,
+            native.patient,
+            500,
+            "mV",
+        )
+    pd.testing.assert_frame_equal(
+        copy.index[ptbxl.index(fake_ptbxl / "ptbxl").columns], ptbxl.index(fake_ptbxl / "ptbxl")
+    )
     with pytest.raises(BadSetting, match="'00031'"):
         copy.recording("00031")
 
@@ -63,13 +70,17 @@ def test_signals_that_are_no_whole_microvolts_or_too_large_keep_16_bits_per_lead
     x[1] *= 60
     x[2] = 0
     x[3] = np.float32(1 / 3)
-    steps, gain = encode(Recording(signal=x, unit="mV", leads=LEADS, fs=500, record="a", patient="a"))
+    steps, gain = encode(
+        Recording(signal=x, unit="mV", leads=LEADS, fs=500, record="a", patient="a")
+    )
     restored = steps / gain[:, None]
     assert (np.abs(restored - x).max(axis=1) <= np.abs(x).max(axis=1) / 65_000).all()
     assert (np.ptp(restored[[2, 3]], axis=1) == 0).all()
 
 
-def test_a_second_call_reads_nothing_and_a_changed_file_prepares_anew(fake_ptbxl: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_second_call_reads_nothing_and_a_changed_file_prepares_anew(
+    fake_ptbxl: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert state("ptbxl", fake_ptbxl, None) == "downloaded"
     first = prepare("ptbxl", fake_ptbxl, None)
     assert state("ptbxl", fake_ptbxl, None) == "ready"
@@ -83,7 +94,9 @@ def test_a_second_call_reads_nothing_and_a_changed_file_prepares_anew(fake_ptbxl
     assert again.digest == first.digest, "same content, same digest"
 
 
-def test_the_digest_depends_on_content_and_not_on_the_place(fake_ptbxl: Path, tmp_path: Path, ptbxl_copy: ModuleType) -> None:
+def test_the_digest_depends_on_content_and_not_on_the_place(
+    fake_ptbxl: Path, tmp_path: Path, ptbxl_copy: ModuleType
+) -> None:
     first = prepare("ptbxl", fake_ptbxl, None)
     moved = tmp_path / "elsewhere"
     shutil.copytree(fake_ptbxl / "ptbxl", moved / "ptbxl")
@@ -103,8 +116,16 @@ def test_the_digest_depends_on_content_and_not_on_the_place(fake_ptbxl: Path, tm
 # ---- what is not trusted
 
 FAULTS: dict[str, tuple[int, Callable[[Path], None], str]] = {
-    "truncated": (1, lambda d: os.truncate(_file(d, 1), 60_000), "truncated: 60000 bytes of the 120000"),
-    "html": (2, lambda d: _file(d, 2).write_bytes((b"<html>Not Found</html>\n" * 6000)[:120_000]), "checksum of lead I"),
+    "truncated": (
+        1,
+        lambda d: os.truncate(_file(d, 1), 60_000),
+        "truncated: 60000 bytes of the 120000",
+    ),
+    "html": (
+        2,
+        lambda d: _file(d, 2).write_bytes((b"<html>Not Found</html>\n" * 6000)[:120_000]),
+        "checksum of lead I",
+    ),
     "length": (3, _in_header(3, "500 5000", "500 4000"), "the header states 4000 samples"),
     "checksum": (4, _in_header(4, " 0 AVL", "1 0 AVL"), "checksum of lead AVL"),
     "rate": (5, _in_header(5, "12 500 5000", "12 250 5000"), "sampling rate 250 Hz"),
@@ -122,11 +143,15 @@ def test_bad_records_are_quarantined_each_with_its_reason(fake_ptbxl: Path) -> N
         assert f"{number:05d}: " not in reasons[f"{number:05d}"]
     assert len(copy.index) == 25
     sixth = copy.index.iloc[copy.row("00006")]
-    np.testing.assert_array_equal(copy.recording("00006").signal, ptbxl.read(fake_ptbxl / "ptbxl", sixth).signal)
+    np.testing.assert_array_equal(
+        copy.recording("00006").signal, ptbxl.read(fake_ptbxl / "ptbxl", sixth).signal
+    )
     assert verify("ptbxl", fake_ptbxl, None) == []
 
 
-def test_missing_samples_and_files_are_quarantined_and_flat_leads_kept(fake_ptbxl: Path, ptbxl_copy: ModuleType) -> None:
+def test_missing_samples_and_files_are_quarantined_and_flat_leads_kept(
+    fake_ptbxl: Path, ptbxl_copy: ModuleType
+) -> None:
     steps = np.fromfile(_file(fake_ptbxl, 6), "<i2").reshape(-1, 12).T.copy()
     steps[3, 100] = -32768
     ptbxl_copy.write_record(_file(fake_ptbxl, 6).with_suffix(""), steps)
@@ -147,7 +172,13 @@ def test_missing_samples_and_files_are_quarantined_and_flat_leads_kept(fake_ptbx
 def test_too_many_lost_stops_names_reasons_and_leaves_nothing(fake_ptbxl: Path) -> None:
     for record in range(1, 7):
         _file(fake_ptbxl, record).write_bytes(b"")
-    with pytest.raises(MissingData, match=r"6 of 30 records .* 00001: 00001_hr.dat is empty; 00002: .*ecgbench data prepare ptbxl"):
+    with pytest.raises(
+        MissingData,
+        match=(
+            r"6 of 30 records .* 00001: 00001_hr.dat is empty; 00002: .*ecgbench data prepare "
+            r"ptbxl"
+        ),
+    ):
         prepare("ptbxl", fake_ptbxl, None)
     assert [p.name for p in (fake_ptbxl / "prepared" / "ptbxl").iterdir()] == [".lock"]
 
@@ -171,14 +202,28 @@ def read(root, row): {read}
 @pytest.mark.parametrize(
     ("fault", "complaint"),
     [
-        ({"index": "raise ValueError('boom')"}, r"dataset 'mine' failed at mine.py:4: ValueError: boom"),
-        ({"index": "return None"}, r"dataset 'mine': its index\(\) gives a NoneType where a pandas.DataFrame belongs"),
+        (
+            {"index": "raise ValueError('boom')"},
+            r"dataset 'mine' failed at mine.py:4: ValueError: boom",
+        ),
+        (
+            {"index": "return None"},
+            r"dataset 'mine': its index\(\) gives a NoneType where a pandas.DataFrame belongs",
+        ),
         ({"read": "raise KeyError(5)"}, r"dataset 'mine' failed at mine.py:5: KeyError: 5"),
-        ({"read": "return None"}, r"dataset 'mine': its read\(\) gives a NoneType where a Recording belongs"),
-        ({"read": "return Path('gone').read_bytes()"}, r"mine: 6 of 180 records in None cannot be used"),
+        (
+            {"read": "return None"},
+            r"dataset 'mine': its read\(\) gives a NoneType where a Recording belongs",
+        ),
+        (
+            {"read": "return Path('gone').read_bytes()"},
+            r"mine: 6 of 180 records in None cannot be used",
+        ),
     ],
 )
-def test_a_dataset_plug_in_that_fails_is_one_line(tmp_path: Path, fault: dict[str, str], complaint: str) -> None:
+def test_a_dataset_plug_in_that_fails_is_one_line(
+    tmp_path: Path, fault: dict[str, str], complaint: str
+) -> None:
     own = {"index": "return demo.index(root)", "read": "return demo.read(root, row)"}
     (tmp_path / "mine.py").write_text(DATASET.format(**{**own, **fault}))
     try:
@@ -199,9 +244,17 @@ def test_a_patient_on_both_sides_of_a_split_stops(fake_ptbxl: Path) -> None:
 
 def test_missing_data_says_where_how_and_which_command(tmp_path: Path) -> None:
     assert state("ptbxl", tmp_path, None) == "absent"
-    with pytest.raises(MissingData, match=f"{tmp_path}/ptbxl .*ECGBENCH_DATA.*physionet.*ecgbench data prepare ptbxl --data {tmp_path}"):
+    with pytest.raises(
+        MissingData,
+        match=(
+            f"{tmp_path}/ptbxl .*ECGBENCH_DATA.*physionet.*ecgbench data prepare ptbxl --data "
+            f"{tmp_path}"
+        ),
+    ):
         prepare("ptbxl", tmp_path, None)
-    with pytest.raises(MissingData, match=r"no data folder is set.*--data DIR or ECGBENCH_DATA=DIR"):
+    with pytest.raises(
+        MissingData, match=r"no data folder is set.*--data DIR or ECGBENCH_DATA=DIR"
+    ):
         prepare("ptbxl", None, None)
 
 
@@ -220,7 +273,12 @@ def test_where_prepared_copies_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def _prepare_slowly(data: Path, started: Path) -> None:
-    prepare("ptbxl", data, None, lambda done, total: (started.touch() if done == 10 else None, time.sleep(0.01))[1])
+    prepare(
+        "ptbxl",
+        data,
+        None,
+        lambda done, total: (started.touch() if done == 10 else None, time.sleep(0.01))[1],
+    )
 
 
 def test_killed_while_preparing_nothing_counts_and_the_next_attempt_cleans_up(
@@ -241,12 +299,19 @@ def _prepare_and_note(data: Path, out: Path) -> None:
 
 def test_two_processes_at_once_agree(fake_ptbxl: Path, tmp_path: Path) -> None:
     context = multiprocessing.get_context("fork")
-    both = [context.Process(target=_prepare_and_note, args=(fake_ptbxl, tmp_path / f"{i}.txt")) for i in range(2)]
+    both = [
+        context.Process(target=_prepare_and_note, args=(fake_ptbxl, tmp_path / f"{i}.txt"))
+        for i in range(2)
+    ]
     for process in both:
         process.start()
     for process in both:
         process.join()
-    assert (tmp_path / "0.txt").read_text() == (tmp_path / "1.txt").read_text() == prepare("ptbxl", fake_ptbxl, None).digest
+    assert (
+        (tmp_path / "0.txt").read_text()
+        == (tmp_path / "1.txt").read_text()
+        == prepare("ptbxl", fake_ptbxl, None).digest
+    )
 
 
 def test_damage_is_found(fake_ptbxl: Path) -> None:
@@ -259,7 +324,8 @@ def test_damage_is_found(fake_ptbxl: Path) -> None:
     raw = bytearray(file.read_bytes())
     raw[500] ^= 1
     file.write_bytes(raw)
-    os.utime(file, ns=(times.st_atime_ns, times.st_mtime_ns))  # bit rot changes neither size nor time
+    # bit rot changes neither size nor time
+    os.utime(file, ns=(times.st_atime_ns, times.st_mtime_ns))
     with (copy.folder / "signal.i16").open("r+b") as out:
         out.seek(4 * 120_000 + 60)
         out.write(b"\x01\x7f")
@@ -273,7 +339,9 @@ def test_damage_is_found(fake_ptbxl: Path) -> None:
 
 
 def test_the_order_of_lines_in_the_index_file_does_not_matter(fake_ptbxl: Path) -> None:
-    """Features are addressed by position: two copies of one content must have one order, not only one digest."""
+    """Features are addressed by position: two copies of one content must have one order, not only
+    one digest.
+    """
     one = prepare("ptbxl", fake_ptbxl, None)
     table = fake_ptbxl / "ptbxl" / "ptbxl_database.csv"
     head, *lines = table.read_text().splitlines()

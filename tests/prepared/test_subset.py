@@ -22,15 +22,25 @@ def prepared(seed: int = 0) -> Any:
     draw = np.random.default_rng(seed)
     splits = draw.permutation(np.repeat(list(SIZES), list(SIZES.values())))
     table = pd.DataFrame({"record": [f"{i:05d}" for i in range(1000)], "split": splits})
-    table["patient"], table["sha256"] = table["record"].str[:4], [f"{seed} {i}" for i in range(1000)]
+    table["patient"], table["sha256"] = (
+        table["record"].str[:4],
+        [f"{seed} {i}" for i in range(1000)],
+    )
     for i, column in enumerate(sorted({c for t in TASKS for c in t.columns})):
         table[column] = (draw.random(1000) < 0.02 + 0.38 * i / 14).astype(np.int8)
     table.loc[table["split"] == "val", "super:S2"] = 0
-    return SimpleNamespace(index=table, card=SimpleNamespace(tasks=TASKS), name="toy", digest=f"digest{seed}")
+    return SimpleNamespace(
+        index=table, card=SimpleNamespace(tasks=TASKS), name="toy", digest=f"digest{seed}"
+    )
 
 
-@pytest.mark.parametrize(("limit", "expected"), [(300, (240, 30, 30)), (3, (1, 1, 1)), (4, (2, 1, 1)), (999, (799, 100, 100))])
-def test_a_limit_is_kept_in_the_proportion_of_the_splits(limit: int, expected: tuple[int, ...]) -> None:
+@pytest.mark.parametrize(
+    ("limit", "expected"),
+    [(300, (240, 30, 30)), (3, (1, 1, 1)), (4, (2, 1, 1)), (999, (799, 100, 100))],
+)
+def test_a_limit_is_kept_in_the_proportion_of_the_splits(
+    limit: int, expected: tuple[int, ...]
+) -> None:
     found = Selection(prepared(), limit)
     assert tuple(len(found.of(s)) for s in SIZES) == expected
     assert len(found.index) == found.index["record"].nunique() == limit
@@ -53,7 +63,11 @@ def test_every_label_has_both_values_where_the_data_have_them() -> None:
 
 
 def test_a_selection_depends_on_the_records_and_the_limit_alone() -> None:
-    one, again, other = Selection(prepared(), 60), Selection(prepared(), 60), Selection(prepared(), 61)
+    one, again, other = (
+        Selection(prepared(), 60),
+        Selection(prepared(), 60),
+        Selection(prepared(), 61),
+    )
     assert one.index.equals(again.index)
     assert one.digest == again.digest != other.digest
     assert list(one.index["record"]) == sorted(one.index["record"])
@@ -66,16 +80,26 @@ def test_a_selection_depends_on_the_records_and_the_limit_alone() -> None:
     data.index = data.index.drop(index=data.index.index[unused][:100]).reset_index(drop=True)
     again = Selection(data, None)
     again.__dict__["index"] = data.index[data.index["record"].isin(used)]
-    assert (again.digest, again.signals) == (one.digest, one.signals), "records that are not used do not count"
+    assert (again.digest, again.signals) == (one.digest, one.signals), (
+        "records that are not used do not count"
+    )
 
 
 @pytest.mark.parametrize(
     ("column", "moved"),
-    [("sha256", {"digest", "signals", "form", "super"}), ("patient", {"digest", "form", "super"}), ("split", {"digest", "form", "super"}),
-     ("all:A1", {"digest", "form"}), ("super:S0", {"digest", "super"}), ("all:A7", {"digest"})],
-)  # fmt: skip
+    [
+        ("sha256", {"digest", "signals", "form", "super"}),
+        ("patient", {"digest", "form", "super"}),
+        ("split", {"digest", "form", "super"}),
+        ("all:A1", {"digest", "form"}),
+        ("super:S0", {"digest", "super"}),
+        ("all:A7", {"digest"}),
+    ],
+)
 def test_each_fact_of_a_record_moves_what_rests_on_it(column: str, moved: set[str]) -> None:
-    """Features rest on signals; a fit and a score also on patients, splits and the labels of their own task."""
+    """Features rest on signals; a fit and a score also on patients, splits and the labels of their
+    own task.
+    """
 
     def digests(selection: Selection) -> dict[str, str]:
         labels = {t.name: selection.labelled(t.columns) for t in TASKS[1:]}

@@ -1,4 +1,6 @@
-"""Views: the cached lead-by-lead part of a contract equals the computation, whatever happens to the process that writes it."""
+"""Views: the cached lead-by-lead part of a contract equals the computation, whatever happens to the
+process that writes it.
+"""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -13,9 +15,17 @@ from ecgbench.prepared.prepare import Prepared, prepare
 from ecgbench.prepared.views import View
 
 CONTRACT = InputContract(
-    name="paper", fs=100, seconds=5, leads=LEADS, unit="mV", filter=Filter(kind="firwin-filtfilt", low=0.05, high=47),
-    normalisation="minmax-per-lead", fill="before", policy="native", absent="nothing",
-)  # fmt: skip
+    name="paper",
+    fs=100,
+    seconds=5,
+    leads=LEADS,
+    unit="mV",
+    filter=Filter(kind="firwin-filtfilt", low=0.05, high=47),
+    normalisation="minmax-per-lead",
+    fill="before",
+    policy="native",
+    absent="nothing",
+)
 
 
 def view(prepared, contract, records, progress=None) -> View:
@@ -28,7 +38,9 @@ def _expected(copy: Prepared, record: str) -> np.ndarray:
     return preprocess.view(copy.recording(record).signal, 500, CONTRACT.preparation)
 
 
-def test_a_view_computes_what_is_asked_and_keeps_it(fake_ptbxl: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_view_computes_what_is_asked_and_keeps_it(
+    fake_ptbxl: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     copy = prepare("ptbxl", fake_ptbxl, None)
     seen: list[tuple[int, int]] = []
     first = view(copy, CONTRACT, ["00003", "00030", "00003"], lambda *n: seen.append(n))
@@ -47,9 +59,12 @@ def test_a_view_of_another_rate_or_filter_lies_elsewhere(fake_ptbxl: Path) -> No
     faster = InputContract(**{**vars(CONTRACT), "fs": 250})
     folders = {View(copy, c).folder for c in (CONTRACT, plain, faster)}
     assert len(folders) == 3
-    assert View(copy, InputContract(**{**vars(CONTRACT), "normalisation": "none"})).folder in folders
+    assert (
+        View(copy, InputContract(**{**vars(CONTRACT), "normalisation": "none"})).folder in folders
+    )
     np.testing.assert_array_equal(
-        view(copy, plain, []).get("00002"), preprocess.view(copy.recording("00002").signal, 500, plain.preparation)
+        view(copy, plain, []).get("00002"),
+        preprocess.view(copy.recording("00002").signal, 500, plain.preparation),
     )
 
 
@@ -61,7 +76,9 @@ def _fill_slowly(data: Path, started: Path) -> None:
             started.touch()
 
 
-def test_views_survive_a_kill_and_two_writers(fake_ptbxl: Path, tmp_path: Path, kill_when: Callable[..., None]) -> None:
+def test_views_survive_a_kill_and_two_writers(
+    fake_ptbxl: Path, tmp_path: Path, kill_when: Callable[..., None]
+) -> None:
     copy = prepare("ptbxl", fake_ptbxl, None)
     kill_when(_fill_slowly, fake_ptbxl, tmp_path / "started")
     records = copy.index["record"].tolist()
@@ -78,7 +95,9 @@ def test_views_survive_a_kill_and_two_writers(fake_ptbxl: Path, tmp_path: Path, 
 def test_deleted_samples_of_a_view_are_computed_again(fake_ptbxl: Path) -> None:
     copy = prepare("ptbxl", fake_ptbxl, None)
     (view(copy, CONTRACT, ["00001"]).folder / "signal.f32").unlink()
-    np.testing.assert_array_equal(view(copy, CONTRACT, ["00001"]).get("00001"), _expected(copy, "00001"))
+    np.testing.assert_array_equal(
+        view(copy, CONTRACT, ["00001"]).get("00001"), _expected(copy, "00001")
+    )
 
 
 def test_a_copy_that_cannot_be_written_still_gives_views(fake_ptbxl: Path) -> None:

@@ -13,7 +13,16 @@ from sklearn.cluster import MiniBatchKMeans
 from sklearn.preprocessing import normalize
 
 from ecgbench.errors import BadSetting, BadWeights
-from ecgbench.pretraining.codebook import NOTHING, Codebook, elbow, fit, load, normalised, shuffled, usage
+from ecgbench.pretraining.codebook import (
+    NOTHING,
+    Codebook,
+    elbow,
+    fit,
+    load,
+    normalised,
+    shuffled,
+    usage,
+)
 from ecgbench.seeds import seed_of
 
 FACTS = {"name": "mfcc-ecg"}
@@ -24,7 +33,9 @@ def stream(batches: int = 8, seed: int = 0) -> list[torch.Tensor]:
     draw = np.random.default_rng(seed)
     around = np.random.default_rng(7).normal(size=(9, 13))
     shape = (batches, 5, 12, 20)
-    x = around[draw.integers(9, size=shape)] * draw.lognormal(0, 2, (*shape, 1)) + 0.2 * draw.normal(size=(*shape, 13))
+    x = around[draw.integers(9, size=shape)] * draw.lognormal(
+        0, 2, (*shape, 1)
+    ) + 0.2 * draw.normal(size=(*shape, 13))
     return list(torch.from_numpy(x.astype(np.float32)))
 
 
@@ -45,26 +56,44 @@ def test_codes_are_those_of_scikit_learn_on_vectors_of_length_1(books: dict[int,
         distance = np.sort(((scaled[:, None].astype(np.float64) - book.centres) ** 2).sum(-1), 1)
         clear = distance[:, 1] - distance[:, 0] > 1e-6
         assert clear.mean() > 0.999
-        np.testing.assert_array_equal(codes.reshape(-1).numpy()[clear], theirs.predict(scaled)[clear])
+        np.testing.assert_array_equal(
+            codes.reshape(-1).numpy()[clear], theirs.predict(scaled)[clear]
+        )
 
 
 @pytest.mark.parametrize("size", [9, 40])
 def test_the_fit_is_partial_fit_over_scaled_vectors(size: int, books: dict[int, Codebook]) -> None:
-    theirs = MiniBatchKMeans(size, random_state=seed_of("codebook", 3, size) % 2**32, n_init=1, reassignment_ratio=0, batch_size=1200)
+    theirs = MiniBatchKMeans(
+        size,
+        random_state=seed_of("codebook", 3, size) % 2**32,
+        n_init=1,
+        reassignment_ratio=0,
+        batch_size=1200,
+    )
     for batch in stream():
         theirs.partial_fit(normalize(batch.reshape(-1, 13).numpy()))
     np.testing.assert_allclose(books[size].centres, theirs.cluster_centers_, atol=1e-6)
     made = books[size].facts
     assert made["name"] == "mfcc-ecg"
     assert made["fit"] | {"scikit-learn": ""} == {
-        "codes": size, "seed": 3, "batches": 8, "vectors": 9600, "scale": "length 1", "scikit-learn": ""
-    }  # fmt: skip
+        "codes": size,
+        "seed": 3,
+        "batches": 8,
+        "vectors": 9600,
+        "scale": "length 1",
+        "scikit-learn": "",
+    }
 
 
-def test_again_from_the_same_seed_and_stream_gives_the_same_bytes(books: dict[int, Codebook], tmp_path: Path) -> None:
+def test_again_from_the_same_seed_and_stream_gives_the_same_bytes(
+    books: dict[int, Codebook], tmp_path: Path
+) -> None:
     again = fit(iter(stream()), (40, 9), seed=3, facts=FACTS)
     for size in (9, 40):  # whatever else was fitted beside it
-        first, second = (book[size].save(tmp_path / f"{i}.npz").read_bytes() for i, book in enumerate((books, again)))
+        first, second = (
+            book[size].save(tmp_path / f"{i}.npz").read_bytes()
+            for i, book in enumerate((books, again))
+        )
         assert first == second
     assert fit(stream(), (9,), seed=4, facts=FACTS)[9].digest != again[9].digest
 
@@ -77,7 +106,8 @@ def test_length_does_not_count_and_odd_vectors_have_a_rule(books: dict[int, Code
         odd[0], odd[1, 5], odd[2, 0] = 0, torch.nan, torch.inf
         codes = book.assign(odd)
         assert codes.tolist()[1:3] == [NOTHING, NOTHING]
-        assert codes[0] == int((book.centres.astype(np.float64) ** 2).sum(1).argmin())  # all centres lie ahead of the origin alike
+        # all centres lie ahead of the origin alike
+        assert codes[0] == int((book.centres.astype(np.float64) ** 2).sum(1).argmin())
         assert codes[3] == book.assign(x[0, 0, 3])
         plain = book.assign(x)
         with torch.autocast("cpu", torch.bfloat16):
@@ -100,7 +130,9 @@ def test_batches_are_forgotten_one_by_one() -> None:
     assert fit(batches(), (4,), seed=0, facts={})[4].facts["fit"]["batches"] == 6
 
 
-def test_a_saved_codebook_comes_back_and_a_changed_file_is_refused(books: dict[int, Codebook], tmp_path: Path) -> None:
+def test_a_saved_codebook_comes_back_and_a_changed_file_is_refused(
+    books: dict[int, Codebook], tmp_path: Path
+) -> None:
     book = books[9]
     path = book.save(tmp_path / "book.npz")
     found = load(path)
@@ -118,11 +150,17 @@ def test_a_saved_codebook_comes_back_and_a_changed_file_is_refused(books: dict[i
         with pytest.raises(BadWeights, match=r"other\.npz"):
             load(tmp_path / "other.npz")
     whole = path.read_bytes()
-    for damaged in (whole[:-30], whole[:200] + bytes([whole[200] ^ 1]) + whole[201:], b"", b"\x80\x04K\x01."):
+    for damaged in (
+        whole[:-30],
+        whole[:200] + bytes([whole[200] ^ 1]) + whole[201:],
+        b"",
+        b"\x80\x04K\x01.",
+    ):
         (tmp_path / "other.npz").write_bytes(damaged)
         with pytest.raises(BadWeights, match=r"other\.npz"):
             load(tmp_path / "other.npz")
-    for place in range(0, len(whole), 7):  # one bit anywhere: refused, or one that says nothing (dates, attributes)
+    # one bit anywhere: refused, or one that says nothing (dates, attributes)
+    for place in range(0, len(whole), 7):
         turned = whole[place] ^ 1 << place % 8
         (tmp_path / "other.npz").write_bytes(whole[:place] + bytes([turned]) + whole[place + 1 :])
         with contextlib.suppress(BadWeights):
@@ -147,7 +185,9 @@ def test_the_elbow_table(books: dict[int, Codebook]) -> None:
     every = ((flat[:, None] - books[9].centres) ** 2).sum(-1)
     assert table.loc[9, "sse"] == pytest.approx(every.min(1).sum(), rel=1e-5)
     assert table.loc[9, "inertia"] == pytest.approx(every.min(1).mean(), rel=1e-5)
-    assert (table.loc[9, "used"], table.loc[9, "perplexity"]) == usage(np.bincount(every.argmin(1), minlength=9))
+    assert (table.loc[9, "used"], table.loc[9, "perplexity"]) == usage(
+        np.bincount(every.argmin(1), minlength=9)
+    )
 
 
 def test_usage() -> None:
@@ -161,7 +201,9 @@ def test_shuffled_batches_hold_each_record_once_in_an_order_with_a_name() -> Non
     batches = list(shuffled(103, 10, "codebook", 0))
     assert [len(b) for b in batches] == [10] * 10
     assert len(set(np.concatenate(batches))) == 100
-    np.testing.assert_array_equal(np.concatenate(batches), np.concatenate(list(shuffled(103, 10, "codebook", 0))))
+    np.testing.assert_array_equal(
+        np.concatenate(batches), np.concatenate(list(shuffled(103, 10, "codebook", 0)))
+    )
     assert (np.concatenate(batches) != np.concatenate(list(shuffled(103, 10, "codebook", 1)))).any()
 
 

@@ -16,11 +16,21 @@ CONTRACT = laef.CARD.contracts[0]
 SAMPLES = CONTRACT.samples
 FOLDS = {1: 1, 123: 8, 5: 9, 200: 10, 21_837: 3}
 OWN = ("{:05d}", "{}", "records500/00000/{:05d}_hr", "records100/00000/{:05d}_lr.dat", "HR{:05d}")
-CHALLENGE = ("HR{:05d}", "hr{:05d}", "HR{:05d}.mat", "training/ptb-xl/g1/HR{:05d}", "ptb-xl_HR{:05d}_second", "00000/{:05d}_hr", "HR{}")
+CHALLENGE = (
+    "HR{:05d}",
+    "hr{:05d}",
+    "HR{:05d}.mat",
+    "training/ptb-xl/g1/HR{:05d}",
+    "ptb-xl_HR{:05d}_second",
+    "00000/{:05d}_hr",
+    "HR{}",
+)
 
 
 def guard(*extra: Name) -> Guard:
-    """One to which every name that it is asked is of the training split: only the fold can stop it."""
+    """One to which every name that it is asked is of the training split: only the fold can stop
+    it.
+    """
     training: dict[str, set[str]] = {}
     for name in extra:
         training.setdefault(name.dataset, set()).add(name.record)
@@ -28,17 +38,29 @@ def guard(*extra: Name) -> Guard:
 
 
 def spelled(ecg_id: int) -> list[Name]:
-    own = [Name(dataset, s.format(ecg_id)) for dataset in ("ptbxl", "PTB-XL", "challenge2021-ptb-xl") for s in OWN]
-    return own + [Name(dataset, s.format(ecg_id)) for dataset in ("challenge2021", "anything") for s in CHALLENGE]
+    own = [
+        Name(dataset, s.format(ecg_id))
+        for dataset in ("ptbxl", "PTB-XL", "challenge2021-ptb-xl")
+        for s in OWN
+    ]
+    return own + [
+        Name(dataset, s.format(ecg_id))
+        for dataset in ("challenge2021", "anything")
+        for s in CHALLENGE
+    ]
 
 
-@pytest.mark.parametrize(("ecg_id", "told"), [(5, "fold 9"), (200, "fold 10"), (777, "its fold is not known")])
+@pytest.mark.parametrize(
+    ("ecg_id", "told"), [(5, "fold 9"), (200, "fold 10"), (777, "its fold is not known")]
+)
 def test_no_record_of_the_evaluation_passes_under_any_name(ecg_id: int, told: str) -> None:
     for name in spelled(ecg_id):
         with pytest.raises(LeakError, match=told):
             guard(name)([name])
     with pytest.raises(LeakError, match=told):
-        guard(*spelled(1), *spelled(ecg_id))([*spelled(1), Name("challenge2021", f"HR{ecg_id:05d}")])
+        guard(*spelled(1), *spelled(ecg_id))(
+            [*spelled(1), Name("challenge2021", f"HR{ecg_id:05d}")]
+        )
 
 
 def test_training_folds_and_other_datasets_pass() -> None:
@@ -78,7 +100,12 @@ def test_what_was_let_in_is_asked_again_whenever_it_is_cut() -> None:
         return noise(name)
 
     with pytest.raises(LeakError, match="fold 9"):
-        Corpus(guard(*names, Name("d", "HR00005")), dict.fromkeys([*names, Name("d", "HR00005")], 600), reading, contract=CONTRACT)
+        Corpus(
+            guard(*names, Name("d", "HR00005")),
+            dict.fromkeys([*names, Name("d", "HR00005")], 600),
+            reading,
+            contract=CONTRACT,
+        )
     assert read == []
 
 
@@ -89,7 +116,13 @@ def ptbxl(fake_ptbxl: Path, tmp_path: Path) -> Prepared:
 
 def test_gathers_the_training_split_as_the_network_is_fed(ptbxl: Prepared) -> None:
     told: list[int] = []
-    corpus = gather([ptbxl], Guard.of([ptbxl]), CONTRACT, "float32", progress=lambda done, total: told.append(total - done))
+    corpus = gather(
+        [ptbxl],
+        Guard.of([ptbxl]),
+        CONTRACT,
+        "float32",
+        progress=lambda done, total: told.append(total - done),
+    )
     assert corpus.names == [Name("ptbxl", f"{i:05d}") for i in range(1, 17)]
     assert told[-1] == 0
     view = View(ptbxl, CONTRACT)
@@ -100,7 +133,9 @@ def test_gathers_the_training_split_as_the_network_is_fed(ptbxl: Prepared) -> No
     half = gather([ptbxl], Guard.of([ptbxl]), CONTRACT, choose=lambda name: name.record < "00009")
     assert len(half) == 8
     np.testing.assert_allclose(half.cut(np.array([2]), np.array([333]))[0], window, atol=2.5e-4)
-    assert len({corpus.digest, half.digest, gather([ptbxl], Guard.of([ptbxl]), CONTRACT).digest}) == 3
+    assert (
+        len({corpus.digest, half.digest, gather([ptbxl], Guard.of([ptbxl]), CONTRACT).digest}) == 3
+    )
 
     spoilt = replace(ptbxl, index=ptbxl.index.assign(split="train"))
     for how in (Guard.of([spoilt]), Guard.of([spoilt], ptbxl.index)):
@@ -112,20 +147,34 @@ def test_gathers_the_training_split_as_the_network_is_fed(ptbxl: Prepared) -> No
 
 def test_refuses_what_cannot_be_cut() -> None:
     names = [Name("d", "a"), Name("d", "bb")]
-    corpus = Corpus(guard(*names), {names[0]: 499, names[1]: 500}, lambda name: noise(name, 500), contract=CONTRACT)
+    corpus = Corpus(
+        guard(*names),
+        {names[0]: 499, names[1]: 500},
+        lambda name: noise(name, 500),
+        contract=CONTRACT,
+    )
     assert (corpus.names, corpus.short) == ([names[1]], [names[0]])
     for start in (-1, 1):
         with pytest.raises(BadSetting, match="outside its recording"):
             corpus.cut(np.array([0]), np.array([start]))
     with pytest.raises(BadSetting, match="no recording of at least 5 s"):
         Corpus(guard(*names), dict.fromkeys(names, 499), noise, contract=CONTRACT)
-    for spoilt in (3 * noise(names[0]), noise(names[0]) * np.nan, noise(names[0])[:11], noise(names[0], 601)):
+    for spoilt in (
+        3 * noise(names[0]),
+        noise(names[0]) * np.nan,
+        noise(names[0])[:11],
+        noise(names[0], 601),
+    ):
         with pytest.raises(BadSetting, match="record 'a' of 'd'"):
-            Corpus(guard(*names), {names[0]: 600}, lambda name, given=spoilt: given, contract=CONTRACT)  # type: ignore[misc]
+            Corpus(
+                guard(*names), {names[0]: 600}, lambda name, given=spoilt: given, contract=CONTRACT
+            )  # type: ignore[misc]
 
 
 def test_batches_follow_from_seed_and_step_whoever_makes_them() -> None:
-    """7 recordings in steps of 3, pieces of 2: every one is met once in each pass, and two processes share what one would do."""
+    """7 recordings in steps of 3, pieces of 2: every one is met once in each pass, and two
+    processes share what one would do.
+    """
     names = [Name("d", "r" * (i + 1)) for i in range(7)]
     corpus = Corpus(
         guard(*names),
@@ -144,7 +193,9 @@ def test_batches_follow_from_seed_and_step_whoever_makes_them() -> None:
     made = list(alone.between(0, 5))
     shares = [list(Batches(**how, rank=r, world=2).between(3, 5)) for r in range(2)]  # type: ignore[arg-type]
     for step in (3, 4):
-        together = sorted((piece for share in shares for piece in share[step - 3]), key=lambda piece: piece.number)
+        together = sorted(
+            (piece for share in shares for piece in share[step - 3]), key=lambda piece: piece.number
+        )
         assert [p.number for p in made[step]] == [p.number for p in together] == [0, 1]
         assert [len(p.signal) for p in together] == [2, 1]
         for a, b in zip(made[step], together):

@@ -20,7 +20,9 @@ def entropy(*batches: Tensor) -> float:
 
 
 def plain_entropy(nodes: np.ndarray) -> float:
-    values = np.linalg.eigvalsh(np.cov(nodes.reshape(-1, nodes.shape[-1]).astype(np.float64), rowvar=False, bias=True))
+    values = np.linalg.eigvalsh(
+        np.cov(nodes.reshape(-1, nodes.shape[-1]).astype(np.float64), rowvar=False, bias=True)
+    )
     p = values[values > 1e-12] / values[values > 1e-12].sum()
     return float(-(p * np.log(p)).sum() / np.log(nodes.shape[-1]))
 
@@ -44,11 +46,15 @@ def test_entropy_is_that_of_numpy_however_the_nodes_arrive() -> None:
     nodes = noise(90, 6) @ noise(6, 6) + 100
     expected = plain_entropy(nodes.numpy())
     assert entropy(nodes) == pytest.approx(expected, abs=1e-9)
-    assert entropy(nodes[:1], nodes[1:50].view(7, 7, 6), nodes[50:]) == pytest.approx(expected, abs=1e-9)
+    assert entropy(nodes[:1], nodes[1:50].view(7, 7, 6), nodes[50:]) == pytest.approx(
+        expected, abs=1e-9
+    )
 
 
 def test_entropy_at_its_limits() -> None:
-    """Equal nodes 0, one direction 0, k directions alike log k / log d, all alike 1; neither place nor scale counts."""
+    """Equal nodes 0, one direction 0, k directions alike log k / log d, all alike 1; neither place
+    nor scale counts.
+    """
     same = noise(1, 16).expand(300, 16)
     assert entropy(same, same) == 0
     assert entropy(noise(300, 1) * noise(1, 16)) == pytest.approx(0, abs=1e-6)
@@ -68,7 +74,9 @@ def test_cosine_is_that_of_a_loop_over_pairs() -> None:
 
 
 def test_cosine_at_its_limits() -> None:
-    """Equal nodes 1 in both; leads that are alike at each time step: 1 across; one lead has no edge across."""
+    """Equal nodes 1 in both; leads that are alike at each time step: 1 across; one lead has no edge
+    across.
+    """
     assert [float(c) for c in edge_cosine(noise(8).expand(1, 12, 20, 8))] == pytest.approx([1, 1])
     alike = noise(1, 1, 20, 4096).expand(1, 12, 20, 4096)
     intra, inter = edge_cosine(alike)
@@ -91,7 +99,9 @@ def test_measured_layers_are_those_of_the_network() -> None:
         for layer in found:
             graphs = nodes.numpy()
             assert layer.entropy == pytest.approx(plain_entropy(graphs), abs=1e-4)
-            assert (layer.intra, layer.inter) == pytest.approx(np.mean([plain_cosine(g) for g in graphs], 0), abs=1e-4)
+            assert (layer.intra, layer.inter) == pytest.approx(
+                np.mean([plain_cosine(g) for g in graphs], 0), abs=1e-4
+            )
             nodes = nodes if layer.block == 2 else net.blocks[layer.block](nodes)
     with pytest.raises(BadSetting, match="no window"):
         measure(net, [])

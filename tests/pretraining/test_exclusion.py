@@ -11,7 +11,10 @@ from ecgbench.pretraining.exclusion import Exclusion
 
 
 def prepared(name: str, rows: list[tuple[str, str, str, str, int]]) -> Any:
-    return SimpleNamespace(name=name, index=pd.DataFrame(rows, columns=["record", "patient", "split", "sha256", "fold"]))
+    return SimpleNamespace(
+        name=name,
+        index=pd.DataFrame(rows, columns=["record", "patient", "split", "sha256", "fold"]),
+    )
 
 
 PTBXL = prepared(
@@ -26,11 +29,16 @@ PTBXL = prepared(
 CHALLENGE = prepared(
     "georgia",
     [
-        ("HR00001", "a", "train", "h1", 0), ("HR00002", "b", "train", "h2", 0), ("g1/HR00003.mat", "c", "train", "h3", 0),
-        ("E00001", "d", "train", "s3", 0), ("E00002", "e", "train", "e2", 0), ("E00003", "f", "test", "e3", 0),
-        ("E00004", "f", "train", "e4", 0), ("E00005", "g", "train", "e3", 0),
+        ("HR00001", "a", "train", "h1", 0),
+        ("HR00002", "b", "train", "h2", 0),
+        ("g1/HR00003.mat", "c", "train", "h3", 0),
+        ("E00001", "d", "train", "s3", 0),
+        ("E00002", "e", "train", "e2", 0),
+        ("E00003", "f", "test", "e3", 0),
+        ("E00004", "f", "train", "e4", 0),
+        ("E00005", "g", "train", "e3", 0),
     ],
-)  # fmt: skip
+)
 
 
 @pytest.mark.parametrize(
@@ -47,7 +55,9 @@ CHALLENGE = prepared(
         ("georgia", "E00005", "signal"),
     ],
 )
-def test_a_recording_is_left_out_by_id_patient_or_signal(dataset: str, record: str, reason: str) -> None:
+def test_a_recording_is_left_out_by_id_patient_or_signal(
+    dataset: str, record: str, reason: str
+) -> None:
     exclusion = Exclusion([PTBXL, CHALLENGE])
     assert exclusion(Name(dataset, record)) is not bool(reason)
     assert dict(exclusion.reasons) == ({reason: 1} if reason else {})

@@ -1,4 +1,6 @@
-"""Checkpoints: how they are measured, which one is taken, and that a kept one is the one that was measured."""
+"""Checkpoints: how they are measured, which one is taken, and that a kept one is the one that was
+measured.
+"""
 
 from pathlib import Path
 from typing import Any
@@ -50,9 +52,16 @@ def checkpoint(step: int, score: float) -> Checkpoint:
 
 @pytest.mark.parametrize(
     ("scores", "step"),
-    [((0.7, 0.8, 0.8005, 0.79), 2), ((0.9, 0.8, 0.7, 0.6), 1), ((0.1, 0.2, 0.3, 0.4), 4), ((0.7, 0.8, 0.802, 0.8015), 3)],
+    [
+        ((0.7, 0.8, 0.8005, 0.79), 2),
+        ((0.9, 0.8, 0.7, 0.6), 1),
+        ((0.1, 0.2, 0.3, 0.4), 4),
+        ((0.7, 0.8, 0.802, 0.8015), 3),
+    ],
 )
-def test_the_earliest_within_a_thousandth_of_the_best_is_selected(scores: tuple[float, ...], step: int) -> None:
+def test_the_earliest_within_a_thousandth_of_the_best_is_selected(
+    scores: tuple[float, ...], step: int
+) -> None:
     found = [checkpoint(i + 1, s) for i, s in enumerate(scores)]
     assert earliest(found[::-1]).step == step
 
@@ -63,9 +72,13 @@ def test_the_probe_is_the_linear_protocol_on_pooled_features() -> None:
 
     def split(part: Half) -> linear.Split:
         with torch.no_grad():
-            pooled = network(torch.from_numpy(part.signal), torch.ones(len(part.records), 12, dtype=torch.bool)).pooled
+            pooled = network(
+                torch.from_numpy(part.signal), torch.ones(len(part.records), 12, dtype=torch.bool)
+            ).pooled
         owner = np.arange(len(part.records))
-        return linear.Split(records=part.records, features=pooled.numpy(), owner=owner, target=part.target)
+        return linear.Split(
+            records=part.records, features=pooled.numpy(), owner=owner, target=part.target
+        )
 
     trained = linear.fit(TRAINING, 0, split(task.learn), split(task.check))
     assert probe(network, task) == pytest.approx(max(e.validation for e in trained.log), abs=1e-6)
@@ -80,7 +93,10 @@ def test_a_validation_split_of_one_class_gives_no_score() -> None:
 
 def test_a_kept_encoder_is_measured_once_and_comes_back_to_the_bit(tmp_path: Path) -> None:
     said: list[str] = []
-    kept, model = KeptEncoders(tmp_path, development(), laef.build, windows=4, note=said.append), masked()
+    kept, model = (
+        KeptEncoders(tmp_path, development(), laef.build, windows=4, note=said.append),
+        masked(),
+    )
     kept(5, model)
     kept(5, model)
     assert len(said) == 1
@@ -122,7 +138,9 @@ def test_a_damaged_checkpoint_is_refused(tmp_path: Path, fault: str) -> None:
         _ = kept.checkpoints() and kept.load(found)
 
 
-def test_a_development_task_reads_training_and_validation_recordings_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_development_task_reads_training_and_validation_recordings_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     prepared = prepare("demo", None, tmp_path)
     read: set[str] = set()
     original = type(prepared).recording
@@ -141,5 +159,7 @@ def test_a_development_task_reads_training_and_validation_recordings_only(tmp_pa
     assert read == {*found.learn.records, *found.check.records}
     assert found.learn.signal.shape == (30, 12, 500)
     assert np.abs(found.learn.signal).max() <= 1
-    again, other = (Development.of(prepared, task, laef.CARD.contracts[0], records=30, seed=s) for s in (3, 4))
+    again, other = (
+        Development.of(prepared, task, laef.CARD.contracts[0], records=30, seed=s) for s in (3, 4)
+    )
     assert again.learn.records == found.learn.records != other.learn.records

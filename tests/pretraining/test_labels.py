@@ -20,12 +20,20 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 
 def waves(name: Name) -> np.ndarray:
     draw = np.random.default_rng(int(name.record[1:]))
-    return np.sin(np.linspace(0, draw.uniform(5, 50, (12, 1)), 600, axis=1)[..., 0] + draw.uniform(0, 6, (12, 1)))
+    return np.sin(
+        np.linspace(0, draw.uniform(5, 50, (12, 1)), 600, axis=1)[..., 0]
+        + draw.uniform(0, 6, (12, 1))
+    )
 
 
 def corpus(records: int = 6) -> Corpus:
     names = [Name("demo", f"r{i}") for i in range(records)]
-    return Corpus(Guard({"demo": [n.record for n in names]}, {}), dict.fromkeys(names, 600), waves, contract=laef.CARD.contracts[0])
+    return Corpus(
+        Guard({"demo": [n.record for n in names]}, {}),
+        dict.fromkeys(names, 600),
+        waves,
+        contract=laef.CARD.contracts[0],
+    )
 
 
 def encoder() -> laef.Laef:
@@ -77,13 +85,21 @@ def test_a_codebook_sees_no_record_that_must_not_enter_training() -> None:
 
 
 def test_both_stages(tmp_path: Path) -> None:
-    """Stage 2 predicts codes of the nodes that stage 1 made, under edge drop, and begins from its network."""
+    """Stage 2 predicts codes of the nodes that stage 1 made, under edge drop, and begins from its
+    network.
+    """
     data, describe = corpus(), preset("mfcc-ecg")
     book = codebooks(data, describe, (5,), seed=1)[5]
     book.save(tmp_path / "book.npz")
     first = MaskedNodes(encoder(), (5,))
     short = {"steps": 2, "batch": 2, "precision": "float32", "checkpoint_every": 1}
-    curve = run(Stage(**short, seed=1), first, data, Codes(describe, [load(tmp_path / "book.npz")]), Execution(folder=tmp_path / "one"))  # type: ignore[arg-type]
+    curve = run(
+        Stage(**short, seed=1),
+        first,
+        data,
+        Codes(describe, [load(tmp_path / "book.npz")]),
+        Execution(folder=tmp_path / "one"),
+    )  # type: ignore[arg-type]
     assert [round(point.loss, 1) > 0 for point in curve] == [True, True]
     frozen = encoder()
     frozen.load_state_dict(first.encoder.state_dict())
@@ -93,6 +109,14 @@ def test_both_stages(tmp_path: Path) -> None:
     second = MaskedNodes(encoder(), (9,))
     second.encoder.load_state_dict(first.encoder.state_dict())
     before = {k: v.clone() for k, v in second.encoder.state_dict().items()}
-    run(Stage(**short, seed=2, edge_drop=0.2), second, data, Codes(nodes, [latent]), Execution(folder=tmp_path / "two"))  # type: ignore[arg-type]
+    run(
+        Stage(**short, seed=2, edge_drop=0.2),
+        second,
+        data,
+        Codes(nodes, [latent]),
+        Execution(folder=tmp_path / "two"),
+    )  # type: ignore[arg-type]
     assert all(torch.equal(v, nodes.encoder.state_dict()[k]) for k, v in before.items())
-    assert not torch.equal(second.encoder.state_dict()["blocks.0.norm.bias"], before["blocks.0.norm.bias"])
+    assert not torch.equal(
+        second.encoder.state_dict()["blocks.0.norm.bias"], before["blocks.0.norm.bias"]
+    )

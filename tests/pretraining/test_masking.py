@@ -6,7 +6,10 @@ from ecgbench.pretraining.masking import NODES, Draw, draw, masked_nodes
 
 
 def joined(draws: list[Draw]) -> list[np.ndarray]:
-    return [np.concatenate([getattr(d, name) for d in draws]) for name in ("measured", "masked", "dropped")]
+    return [
+        np.concatenate([getattr(d, name) for d in draws])
+        for name in ("measured", "masked", "dropped")
+    ]
 
 
 @pytest.mark.parametrize(("ratio", "count"), [(0.15, 3), (0.40, 8), (0.45, 9), (0.5, 10)])
@@ -21,9 +24,14 @@ def test_every_shown_lead_has_exactly_as_many_masked_nodes(ratio: float, count: 
 def test_numbers_of_leads_leads_and_nodes_are_uniform() -> None:
     """13,440 records: each share within five standard errors of its expectation."""
     draws = [draw(0, step, range(448)) for step in range(30)]
-    measured, masked = np.concatenate([d.measured for d in draws]), np.concatenate([d.masked for d in draws])
+    measured, masked = (
+        np.concatenate([d.measured for d in draws]),
+        np.concatenate([d.masked for d in draws]),
+    )
     shown = measured.sum(1)
-    assert abs(np.bincount(shown, minlength=13)[1:] / len(shown) - 1 / 12).max() < 5 * np.sqrt(1 / 12 / len(shown))
+    assert abs(np.bincount(shown, minlength=13)[1:] / len(shown) - 1 / 12).max() < 5 * np.sqrt(
+        1 / 12 / len(shown)
+    )
     assert shown.min() == 1
     for count in (1, 3, 11):
         share = measured[shown == count].mean(0)
@@ -50,7 +58,9 @@ def test_leads_records_and_steps_are_masked_independently() -> None:
 
 def test_draws_do_not_depend_on_how_the_batch_is_split() -> None:
     whole = joined([draw(3, 17, range(64), edge_drop=0.2)])
-    processes = joined([draw(3, 17, range(start, start + 16), edge_drop=0.2) for start in range(0, 64, 16)])
+    processes = joined(
+        [draw(3, 17, range(start, start + 16), edge_drop=0.2) for start in range(0, 64, 16)]
+    )
     strided = joined([draw(3, 17, range(rank, 64, 3), edge_drop=0.2) for rank in range(3)])
     order = np.concatenate([np.arange(rank, 64, 3) for rank in range(3)])
     for name, one, two, three in zip(("measured", "masked", "dropped"), whole, processes, strided):
@@ -69,11 +79,14 @@ def test_edges_to_itself_are_never_dropped_and_others_with_their_probability() -
     others = dropped[..., ~itself]
     assert others.mean() == pytest.approx(0.2, abs=5 * np.sqrt(0.16 / others.size))
     both = dropped & dropped.swapaxes(-1, -2)
-    assert both[..., ~itself].mean() == pytest.approx(0.04, abs=0.003), "the two directions are drawn apart"
+    assert both[..., ~itself].mean() == pytest.approx(0.04, abs=0.003), (
+        "the two directions are drawn apart"
+    )
 
 
 @pytest.mark.parametrize(
-    ("ratio", "drop", "told"), [(0.0, 0.0, "masks 0 of 20"), (0.99, 0.0, "masks 20 of 20"), (0.4, 1.0, "edge drop of 1.0")]
+    ("ratio", "drop", "told"),
+    [(0.0, 0.0, "masks 0 of 20"), (0.99, 0.0, "masks 20 of 20"), (0.4, 1.0, "edge drop of 1.0")],
 )
 def test_what_hides_nothing_or_everything_is_refused(ratio: float, drop: float, told: str) -> None:
     with pytest.raises(BadSetting, match=told):

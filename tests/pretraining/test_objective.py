@@ -26,7 +26,9 @@ def made() -> MaskedNodes:
 
 @pytest.fixture
 def module(made: MaskedNodes) -> Iterator[MaskedNodes]:
-    """In training mode, so that edges are dropped, but without dropout, which no two computations share."""
+    """In training mode, so that edges are dropped, but without dropout, which no two computations
+    share.
+    """
     module = copy.deepcopy(made).train()
     for block in module.encoder.blocks:
         block.dropout = block.attention.dropout = 0.0  # type: ignore[assignment, union-attr]
@@ -34,13 +36,19 @@ def module(made: MaskedNodes) -> Iterator[MaskedNodes]:
 
 
 def batch(records: int, seed: int = 0, double: bool = False) -> Batch:
-    """Records of all numbers of leads; rows that are not measured hold NaN and targets that no codebook has."""
+    """Records of all numbers of leads; rows that are not measured hold NaN and targets that no
+    codebook has.
+    """
     drawn = masking.draw(seed, 0, range(records), edge_drop=0.2)
     assert drawn.dropped is not None
     generator = torch.Generator().manual_seed(seed)
     measured, masked, dropped = map(torch.from_numpy, (drawn.measured, drawn.masked, drawn.dropped))
-    signal = (torch.rand(records, 12, 500, generator=generator) * 2 - 1).masked_fill(~measured.unsqueeze(-1), float("nan"))
-    targets = torch.stack([torch.randint(size, masked.shape, generator=generator) for size in CODEBOOKS]).masked_fill(~masked, -1)
+    signal = (torch.rand(records, 12, 500, generator=generator) * 2 - 1).masked_fill(
+        ~measured.unsqueeze(-1), float("nan")
+    )
+    targets = torch.stack(
+        [torch.randint(size, masked.shape, generator=generator) for size in CODEBOOKS]
+    ).masked_fill(~masked, -1)
     return signal.double() if double else signal, measured, masked, targets.to(torch.int16), dropped
 
 
@@ -50,7 +58,13 @@ def one_lead(records: int) -> Batch:
     measured[:, 4] = True
     masked = torch.zeros(records, 12, 20, dtype=torch.bool)
     masked[:, 4, [0, 7, 8, 19]] = True
-    return torch.linspace(-1, 1, records * 6000).sin().view(signal.shape), measured, masked, targets.clamp(min=0), dropped
+    return (
+        torch.linspace(-1, 1, records * 6000).sin().view(signal.shape),
+        measured,
+        masked,
+        targets.clamp(min=0),
+        dropped,
+    )
 
 
 def gradients(module: MaskedNodes, loss: Tensor) -> dict[str, Tensor]:
@@ -71,8 +85,16 @@ def parts(data: Batch, *rows: int) -> Batch:
 
 def test_the_encoder_is_the_released_network_and_nothing_more(made: MaskedNodes) -> None:
     assert made.encoder.state_dict().keys() == laef.build().state_dict().keys()
-    own = {name: tuple(p.shape) for name, p in made.named_parameters() if not name.startswith("encoder.")}
-    heads = {f"heads.{i}.{kind}": shape for i, c in enumerate(CODEBOOKS) for kind, shape in (("weight", (c, 768)), ("bias", (c,)))}
+    own = {
+        name: tuple(p.shape)
+        for name, p in made.named_parameters()
+        if not name.startswith("encoder.")
+    }
+    heads = {
+        f"heads.{i}.{kind}": shape
+        for i, c in enumerate(CODEBOOKS)
+        for kind, shape in (("weight", (c, 768)), ("bias", (c,)))
+    }
     assert own == {"mask": (768,), **heads}
     assert made.encoder.embed_leads(torch.zeros(500)).shape[0] == masking.NODES
 
@@ -93,7 +115,9 @@ def test_a_batch_of_mixed_lead_counts_equals_its_records_one_by_one(module: Mask
 
 
 def test_loss_and_gradients_are_those_of_the_edge_list(module: MaskedNodes) -> None:
-    """GATv2Conv on the edges that are left, torch's convolutions, and the loss spelled out record by record, in double precision."""
+    """GATv2Conv on the edges that are left, torch's convolutions, and the loss spelled out record
+    by record, in double precision.
+    """
     pytest.importorskip("torch_geometric")
     module.double()
     data = batch(4, seed=2, double=True)
@@ -102,7 +126,9 @@ def test_loss_and_gradients_are_those_of_the_edge_list(module: MaskedNodes) -> N
     ours = gradients(module, found.loss)
     network = laef.reference(module.encoder)
     total, right = [torch.zeros((), dtype=torch.float64) for _ in CODEBOOKS], [0 for _ in CODEBOOKS]
-    for x, leads, hidden, codes, gone in zip(signal, measured, masked, targets.transpose(0, 1), dropped):
+    for x, leads, hidden, codes, gone in zip(
+        signal, measured, masked, targets.transpose(0, 1), dropped
+    ):
         tokens = network.embed_leads(x[leads])
         tokens = torch.where(hidden[leads].unsqueeze(-1), module.mask, tokens).unsqueeze(0)
         for block in network.blocks:
@@ -121,19 +147,26 @@ def test_loss_and_gradients_are_those_of_the_edge_list(module: MaskedNodes) -> N
 
 
 def test_masked_nodes_are_not_seen(module: MaskedNodes, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The tokens of masked nodes get no gradient, those of all others do; samples that only masked nodes see change no bit."""
+    """The tokens of masked nodes get no gradient, those of all others do; samples that only masked
+    nodes see change no bit.
+    """
     data = signal, _, masked, *_ = one_lead(2)
     seen: list[Tensor] = []
     embed = module.encoder.embed_leads
     with monkeypatch.context() as patch:
-        patch.setattr(module.encoder, "embed_leads", lambda x: seen.append(embed(x).detach().requires_grad_()) or seen[-1])
+        patch.setattr(
+            module.encoder,
+            "embed_leads",
+            lambda x: seen.append(embed(x).detach().requires_grad_()) or seen[-1],
+        )
         expected = module(*data)
         expected.loss.backward()
     assert seen[0].grad is not None
     reached = seen[0].grad.abs().amax(-1) > 0
     assert torch.equal(reached, ~masked[:, 4])
     changed = signal.clone()
-    changed[:, 4, 24 * 7 + 16 : 24 * 8 + 24] += 1  # nodes 7 and 8 alone; 6 ends before, 9 begins behind
+    # nodes 7 and 8 alone; 6 ends before, 9 begins behind
+    changed[:, 4, 24 * 7 + 16 : 24 * 8 + 24] += 1
     assert torch.equal(module(changed, *data[1:]).entropy, expected.entropy)
     changed[:, 4, 24 * 7 + 15] += 1
     assert not torch.equal(module(changed, *data[1:]).entropy, expected.entropy)
@@ -176,7 +209,9 @@ def test_rows_that_are_not_measured_change_no_bit(module: MaskedNodes) -> None:
     signal, measured, masked, targets, dropped = batch(4)
     expected = module(signal, measured, masked, targets, dropped)
     everything = masked | ~measured.unsqueeze(-1)
-    found = module(signal.masked_fill(~measured.unsqueeze(-1), 1e30), measured, everything, targets, dropped)
+    found = module(
+        signal.masked_fill(~measured.unsqueeze(-1), 1e30), measured, everything, targets, dropped
+    )
     assert torch.equal(found.entropy, expected.entropy)
     assert found.nodes == expected.nodes
 
@@ -198,9 +233,14 @@ def test_node_features_are_the_blocks_of_the_network_in_evaluation(module: Maske
     assert first.shape == (2, 12, 20, 768)
     assert difference(tokens, net.embed_leads(signal)) <= 1e-5
     assert difference(first, net.blocks[0](tokens)) <= 1e-5
-    assert difference(second.flatten(1, 2), net(signal, torch.ones(2, 12, dtype=torch.bool)).sequence) <= 1e-5
+    assert (
+        difference(second.flatten(1, 2), net(signal, torch.ones(2, 12, dtype=torch.bool)).sequence)
+        <= 1e-5
+    )
     x, attention = tokens[:1], net.blocks[0].attention
-    by_hand = F.gelu(F.layer_norm(x + attention(x), (768,), net.blocks[0].norm.weight, net.blocks[0].norm.bias))  # type: ignore[operator, union-attr]
+    by_hand = F.gelu(
+        F.layer_norm(x + attention(x), (768,), net.blocks[0].norm.weight, net.blocks[0].norm.bias)
+    )  # type: ignore[operator, union-attr]
     assert difference(node_features(net, signal)[0][:1], by_hand) <= 1e-5
 
 
@@ -222,7 +262,9 @@ def test_what_cannot_be_told_is_refused(module: MaskedNodes) -> None:
 
 
 def test_training_on_one_batch_learns_it(module: MaskedNodes) -> None:
-    """Three codes that follow from the signal's level: a few steps suffice, and the mask vector moves with the rest."""
+    """Three codes that follow from the signal's level: a few steps suffice, and the mask vector
+    moves with the rest.
+    """
     signal, measured, masked, targets, dropped = one_lead(6)
     targets = (torch.arange(6) % 3).view(1, 6, 1, 1).expand_as(targets)
     signal = signal * 0.1 + (torch.arange(6) % 3 - 1).view(6, 1, 1)

@@ -1,4 +1,6 @@
-"""A whole pre-training on a few waves: interrupted in every phase, in another folder, with other data."""
+"""A whole pre-training on a few waves: interrupted in every phase, in another folder, with other
+data.
+"""
 
 import csv
 import json
@@ -25,9 +27,18 @@ from ecgbench.training import ranks
 from ecgbench.weights.load import digest
 
 pytestmark = pytest.mark.usefixtures("one_thread")
-RECIPE = get("smoke").changed({
-    "steps": (3, 3), "batch": 2, "checkpoint_every": 2, "probe_every": 2, "codes": (3,), "refined": (4,), "elbow": ((2,), ()), "windows": 2,
-})  # fmt: skip
+RECIPE = get("smoke").changed(
+    {
+        "steps": (3, 3),
+        "batch": 2,
+        "checkpoint_every": 2,
+        "probe_every": 2,
+        "codes": (3,),
+        "refined": (4,),
+        "elbow": ((2,), ()),
+        "windows": 2,
+    }
+)
 
 
 class Stop(Exception):
@@ -36,18 +47,30 @@ class Stop(Exception):
 
 def waves(name: Name) -> np.ndarray:
     draw = np.random.default_rng(int(name.record[1:]))
-    return np.sin(np.linspace(0, draw.uniform(5, 50, (12, 1)), 600, axis=1)[..., 0] + draw.uniform(0, 6, (12, 1)))
+    return np.sin(
+        np.linspace(0, draw.uniform(5, 50, (12, 1)), 600, axis=1)[..., 0]
+        + draw.uniform(0, 6, (12, 1))
+    )
 
 
 def half(first: int, records: int) -> Half:
     names = [Name("demo", f"r{first + i}") for i in range(records)]
     signal = np.stack([waves(n)[:, :500] for n in names]).astype(np.float32)
-    return Half(records=[n.record for n in names], signal=signal, target=np.eye(2, dtype=np.int8)[np.arange(records) % 2])
+    return Half(
+        records=[n.record for n in names],
+        signal=signal,
+        target=np.eye(2, dtype=np.int8)[np.arange(records) % 2],
+    )
 
 
 def data(records: int = 5) -> Data:
     names = [Name("demo", f"r{i}") for i in range(records)]
-    corpus = Corpus(Guard({"demo": [n.record for n in names]}, {}), dict.fromkeys(names, 600), waves, contract=laef.CARD.contracts[0])
+    corpus = Corpus(
+        Guard({"demo": [n.record for n in names]}, {}),
+        dict.fromkeys(names, 600),
+        waves,
+        contract=laef.CARD.contracts[0],
+    )
     development = Development(task="waves", learn=half(0, 4), check=half(90, 4))
     return Data(corpus=corpus, development=development, prepared={"demo": "d"}, left_out={})
 
@@ -77,9 +100,13 @@ class Follower:
             raise Stop
 
 
-def made(out: Path, at: str = "", recipe: Recipe = RECIPE, found: Data | None = None) -> dict[str, Any]:
+def made(
+    out: Path, at: str = "", recipe: Recipe = RECIPE, found: Data | None = None
+) -> dict[str, Any]:
     follower = Follower(at)
-    session = Session(out=out, device="cpu", name="here", watcher=follower, listener=follower.listener)
+    session = Session(
+        out=out, device="cpu", name="here", watcher=follower, listener=follower.listener
+    )
     return run(recipe, found or data(), session)
 
 
@@ -103,7 +130,11 @@ def lasting(told: dict[str, Any]) -> Any:
 
 def results(out: Path) -> list[Any]:
     """Curves and elbows without the clock."""
-    rows = [row[:4] for stage in (1, 2) for row in csv.reader((out / f"stage{stage}" / "curve.csv").open())]
+    rows = [
+        row[:4]
+        for stage in (1, 2)
+        for row in csv.reader((out / f"stage{stage}" / "curve.csv").open())
+    ]
     return [rows, [(out / f"stage{stage}" / "elbow.csv").read_text() for stage in (1, 2)]]
 
 
@@ -113,7 +144,9 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any
     return out, made(out)
 
 
-def test_both_stages_are_told_and_the_encoder_is_the_selected_one(whole: tuple[Path, dict[str, Any]]) -> None:
+def test_both_stages_are_told_and_the_encoder_is_the_selected_one(
+    whole: tuple[Path, dict[str, Any]],
+) -> None:
     out, told = whole
     assert json.loads((out / "pretraining.json").read_text()) == json.loads(json.dumps(told))
     network = laef.build(out / "encoder.safetensors")
@@ -123,16 +156,28 @@ def test_both_stages_are_told_and_the_encoder_is_the_selected_one(whole: tuple[P
     assert scores[told["stages"]["stage 2"]["selected"]["step"]] >= max(scores.values()) - 0.001
     described = told["stages"]["stage 2"]["description"]
     assert described == {"network": told["stages"]["stage 1"]["selected"]["encoder"], "block": 1}
-    assert [p["phase"] for p in told["phases"]][::3] == ["stage 1: extraction", "stage 2: extraction"]
+    assert [p["phase"] for p in told["phases"]][::3] == [
+        "stage 1: extraction",
+        "stage 2: extraction",
+    ]
     assert all(p["seconds"] > 0 and p["records"] > 0 for p in told["phases"])
     assert told["recipe"]["digest"] == RECIPE.digest
     assert told["stages"]["stage 1"]["codebooks"]["3"]["used"] <= 3
 
 
-PHASES = ("stage 1, codebook", "stage 1, step 1", "checkpoint of step 2", "stage 1, step 3", "stage 2, codebook", "stage 2, step 3")
+PHASES = (
+    "stage 1, codebook",
+    "stage 1, step 1",
+    "checkpoint of step 2",
+    "stage 1, step 3",
+    "stage 2, codebook",
+    "stage 2, step 3",
+)
 
 
-def test_an_interruption_in_every_phase_changes_nothing(tmp_path: Path, whole: tuple[Path, dict[str, Any]]) -> None:
+def test_an_interruption_in_every_phase_changes_nothing(
+    tmp_path: Path, whole: tuple[Path, dict[str, Any]]
+) -> None:
     for at in PHASES:
         with pytest.raises(Stop):
             made(tmp_path, at)
@@ -157,33 +202,55 @@ def scores(monkeypatch: pytest.MonkeyPatch) -> dict[int, float]:
     return given
 
 
-def test_the_selected_checkpoint_is_where_stage_2_starts_and_what_comes_out(tmp_path: Path, scores: dict[int, float]) -> None:
+def test_the_selected_checkpoint_is_where_stage_2_starts_and_what_comes_out(
+    tmp_path: Path, scores: dict[int, float]
+) -> None:
     told = made(tmp_path, recipe=RECIPE.changed({"steps": (4, 3), "probe_every": 1}))
     first, second = told["stages"].values()
     assert [c["step"] for c in first["checkpoints"]] == [1, 2, 3, 4]
     assert (first["selected"]["step"], second["selected"]["step"]) == (2, 2)
     assert second["description"]["network"] == first["selected"]["encoder"]
-    assert digest(laef.build(tmp_path / "encoder.safetensors")) == second["selected"]["encoder"] == second["checkpoints"][1]["encoder"]
+    assert (
+        digest(laef.build(tmp_path / "encoder.safetensors"))
+        == second["selected"]["encoder"]
+        == second["checkpoints"][1]["encoder"]
+    )
 
 
-def test_more_steps_prolong_stage_2_to_what_it_would_have_been(tmp_path: Path, scores: dict[int, float]) -> None:
+def test_more_steps_prolong_stage_2_to_what_it_would_have_been(
+    tmp_path: Path, scores: dict[int, float]
+) -> None:
     made(tmp_path / "a")
     longer = RECIPE.changed({"steps": (3, 5)})
-    assert lasting(made(tmp_path / "a", recipe=longer)) == lasting(made(tmp_path / "b", recipe=longer))
-    assert json.loads((tmp_path / "a" / "recipe.json").read_text())["recipe"]["stages"][1]["steps"] == 5
+    assert lasting(made(tmp_path / "a", recipe=longer)) == lasting(
+        made(tmp_path / "b", recipe=longer)
+    )
+    assert (
+        json.loads((tmp_path / "a" / "recipe.json").read_text())["recipe"]["stages"][1]["steps"]
+        == 5
+    )
     assert results(tmp_path / "a") == results(tmp_path / "b")
     kept = {p: p.read_bytes() for p in (tmp_path / "a" / "stage2").glob("codebook*")}
     scores[4] = 0.9
     with pytest.raises(BadSetting, match="rests on another checkpoint of stage 1"):
         made(tmp_path / "a", recipe=RECIPE.changed({"steps": (4, 5)}))
     assert {p: p.read_bytes() for p in kept} == kept
-    assert json.loads((tmp_path / "a" / "recipe.json").read_text())["recipe"]["stages"][0]["steps"] == 3
+    assert (
+        json.loads((tmp_path / "a" / "recipe.json").read_text())["recipe"]["stages"][0]["steps"]
+        == 3
+    )
 
 
-def test_a_schedule_that_was_given_up_is_not_selected_from(tmp_path: Path, scores: dict[int, float]) -> None:
+def test_a_schedule_that_was_given_up_is_not_selected_from(
+    tmp_path: Path, scores: dict[int, float]
+) -> None:
     scores[2], scores[3] = 0.1, 0.2
     with pytest.raises(Stop):
-        made(tmp_path, "stage 1, step 5", recipe=RECIPE.changed({"steps": (6, 3), "checkpoint_every": 6, "probe_every": 2}))
+        made(
+            tmp_path,
+            "stage 1, step 5",
+            recipe=RECIPE.changed({"steps": (6, 3), "checkpoint_every": 6, "probe_every": 2}),
+        )
     told = made(tmp_path, recipe=RECIPE.changed({"steps": (3, 3), "probe_every": 2}))
     assert [c["step"] for c in told["stages"]["stage 1"]["checkpoints"]] == [2, 3]
 
@@ -193,24 +260,42 @@ def test_one_pre_training_at_a_time(tmp_path: Path) -> None:
         made(tmp_path)
 
 
-def test_two_processes_make_one_pre_training(tmp_path: Path, two_processes: Callable[[str], None]) -> None:
+def test_two_processes_make_one_pre_training(
+    tmp_path: Path, two_processes: Callable[[str], None]
+) -> None:
     several(tmp_path)
     two_processes(__file__)
-    alone, first, second = (json.loads((tmp_path / f"rank{r}.json").read_text()) for r in ("alone", "0", "1"))
+    alone, first, second = (
+        json.loads((tmp_path / f"rank{r}.json").read_text()) for r in ("alone", "0", "1")
+    )
     assert lasting(first) == lasting(second)
     assert first["stages"]["stage 1"]["codebooks"] == alone["stages"]["stage 1"]["codebooks"]
-    losses = [[float(r[1]) for r in csv.reader((tmp_path / f / "stage1/curve.csv").open()) if r[0] != "step"] for f in ("alone", "shared")]
+    losses = [
+        [
+            float(r[1])
+            for r in csv.reader((tmp_path / f / "stage1/curve.csv").open())
+            if r[0] != "step"
+        ]
+        for f in ("alone", "shared")
+    ]
     np.testing.assert_allclose(losses[0], losses[1], atol=1e-5)
     assert laef.build(tmp_path / "shared" / "encoder.safetensors")
 
 
-def test_stage_2_from_new_weights_starts_elsewhere(tmp_path: Path, whole: tuple[Path, dict[str, Any]]) -> None:
+def test_stage_2_from_new_weights_starts_elsewhere(
+    tmp_path: Path, whole: tuple[Path, dict[str, Any]]
+) -> None:
     scratch = made(tmp_path, recipe=RECIPE.changed({"init": "scratch"}))
-    assert scratch["stages"]["stage 1"]["selected"]["encoder"] == whole[1]["stages"]["stage 1"]["selected"]["encoder"]
+    assert (
+        scratch["stages"]["stage 1"]["selected"]["encoder"]
+        == whole[1]["stages"]["stage 1"]["selected"]["encoder"]
+    )
     assert scratch["encoder"] != whole[1]["encoder"]
 
 
-def test_a_finished_one_keeps_by_what_it_was_made(whole: tuple[Path, dict[str, Any]], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_finished_one_keeps_by_what_it_was_made(
+    whole: tuple[Path, dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
     out, told = whole
     files = {p: p.read_bytes() for p in out.rglob("*") if p.is_file()}
     monkeypatch.setattr(provenance, "here", lambda: {"commit": "another"})
@@ -234,6 +319,8 @@ def test_a_changed_codebook_is_found_out(tmp_path: Path) -> None:
     other = tmp_path / "other"
     with pytest.raises(Stop):
         made(other, "stage 1, step 1", recipe=RECIPE.changed({"seed": 5}))
-    (tmp_path / "stage1" / "codebook_3.npz").write_bytes((other / "stage1" / "codebook_3.npz").read_bytes())
+    (tmp_path / "stage1" / "codebook_3.npz").write_bytes(
+        (other / "stage1" / "codebook_3.npz").read_bytes()
+    )
     with pytest.raises(BadWeights, match="not those that were fitted"):
         made(tmp_path)

@@ -12,18 +12,48 @@ from ecgbench.pretraining.recipe import RECIPES, get
 def test_the_papers_recipe_is_the_papers() -> None:
     paper = get("paper")
     first, second = paper.stages
-    assert (len(paper.datasets), paper.codes, paper.refined, paper.block, paper.init) == (11, (50,), (500,), 1, "previous")
-    assert (first.steps, second.steps, first.batch, first.lr, first.weight_decay, first.adamw) == (80_000, 75_000, 448, 1e-3, 1e-3, False)
+    assert (len(paper.datasets), paper.codes, paper.refined, paper.block, paper.init) == (
+        11,
+        (50,),
+        (500,),
+        1,
+        "previous",
+    )
+    assert (first.steps, second.steps, first.batch, first.lr, first.weight_decay, first.adamw) == (
+        80_000,
+        75_000,
+        448,
+        1e-3,
+        1e-3,
+        False,
+    )
     assert (first.ratio, first.edge_drop, second.edge_drop) == (0.4, 0.0, 0.2)
 
 
 def test_choices_change_the_digest_and_names_do_not() -> None:
     recipe = get("small-cpu")
-    assert recipe.changed({}).digest == recipe.digest == recipe.changed({"name": "mine", "checkpoint_every": 7}).digest
+    assert (
+        recipe.changed({}).digest
+        == recipe.digest
+        == recipe.changed({"name": "mine", "checkpoint_every": 7}).digest
+    )
     choices = {
-        "steps": (5, 6), "batch": 3, "micro": 2, "ratio": 0.3, "edge_drop": 0.1, "lr": 0.1, "weight_decay": 0.0, "adamw": True,
-        "precision": "float32", "seed": 3, "descriptor": "mixed", "codes": (5, 7), "refined": (9,), "init": "scratch", "probe_every": 3,
-    }  # fmt: skip
+        "steps": (5, 6),
+        "batch": 3,
+        "micro": 2,
+        "ratio": 0.3,
+        "edge_drop": 0.1,
+        "lr": 0.1,
+        "weight_decay": 0.0,
+        "adamw": True,
+        "precision": "float32",
+        "seed": 3,
+        "descriptor": "mixed",
+        "codes": (5, 7),
+        "refined": (9,),
+        "init": "scratch",
+        "probe_every": 3,
+    }
     made = {k: recipe.changed({k: v}) for k, v in choices.items()}
     assert len({recipe.digest, *(r.digest for r in made.values())}) == len(choices) + 1
     assert [s.steps for s in made["steps"].stages] == [5, 6]
@@ -37,9 +67,12 @@ def test_impossible_choices_are_refused() -> None:
     with pytest.raises(UnknownName, match="did you mean small"):
         get("smal")
     for words, said in (
-        ({"init": "middle"}, "previous"), ({"codes": (1,)}, "at least 2"), ({"descriptor": "mfc"}, "mfcc"), ({"ratio": 1.5}, "1.5"),
+        ({"init": "middle"}, "previous"),
+        ({"codes": (1,)}, "at least 2"),
+        ({"descriptor": "mfc"}, "mfcc"),
+        ({"ratio": 1.5}, "1.5"),
         ({"steps": (0, 4)}, "steps=0"),
-    ):  # fmt: skip
+    ):
         with pytest.raises((BadSetting, UnknownName), match=said):
             get("smoke").changed(words)
 
@@ -51,8 +84,12 @@ def test_a_recipe_for_a_cpu_stays_small() -> None:
 
 
 def test_the_recipe_of_the_shipped_weights_keeps_its_hash_and_another_model_changes_it() -> None:
-    """The hash stands in the weights; naming LAEF, which recipes did not do when they were made, leaves it as it was."""
-    shipped = json.loads((Path(__file__).parents[2] / "models" / "laef" / "pretraining.json").read_text())["recipe"]
+    """The hash stands in the weights; naming LAEF, which recipes did not do when they were made,
+    leaves it as it was.
+    """
+    shipped = json.loads(
+        (Path(__file__).parents[2] / "models" / "laef" / "pretraining.json").read_text()
+    )["recipe"]
     recipe = get(shipped["name"])
     assert recipe.digest == recipe.changed({"model": "laef"}).digest == shipped["digest"]
     assert recipe.changed({"model": "stmem"}).digest != recipe.digest

@@ -51,17 +51,33 @@ def model(dropout: bool = True) -> MaskedNodes:
 
 def waves(name: Name) -> np.ndarray:
     draw = np.random.default_rng(int(name.record[1:]))
-    return np.sin(np.linspace(0, draw.uniform(5, 50, (12, 1)), 600, axis=1)[..., 0] + draw.uniform(0, 6, (12, 1)))
+    return np.sin(
+        np.linspace(0, draw.uniform(5, 50, (12, 1)), 600, axis=1)[..., 0]
+        + draw.uniform(0, 6, (12, 1))
+    )
 
 
 def corpus(records: int = 7) -> Corpus:
     names = [Name("demo", f"r{i}") for i in range(records)]
-    return Corpus(Guard({"demo": [n.record for n in names]}, {200: 10}), dict.fromkeys(names, 600), waves, contract=laef.CARD.contracts[0])
+    return Corpus(
+        Guard({"demo": [n.record for n in names]}, {200: 10}),
+        dict.fromkeys(names, 600),
+        waves,
+        contract=laef.CARD.contracts[0],
+    )
 
 
 def short(**changes: Any) -> Stage:
     """Five steps of three records in float32."""
-    usual = {"steps": 5, "batch": 3, "precision": "float32", "edge_drop": 0.2, "seed": SEED, "checkpoint_every": 2, "probe_every": 3}
+    usual = {
+        "steps": 5,
+        "batch": 3,
+        "precision": "float32",
+        "edge_drop": 0.2,
+        "seed": SEED,
+        "checkpoint_every": 2,
+        "probe_every": 3,
+    }
     return Stage(**usual | changes)
 
 
@@ -73,11 +89,17 @@ def table(folder: Path) -> list[Any]:
     """The curve as the CSV has it."""
     with (folder / "curve.csv").open() as file:
         rows = [{k: float(v) for k, v in row.items()} for row in csv.DictReader(file)]
-    return [(int(r["step"]), r["loss"], (r["accuracy_1"], r["accuracy_2"]), int(r["nodes"])) for r in rows]
+    return [
+        (int(r["step"]), r["loss"], (r["accuracy_1"], r["accuracy_2"]), int(r["nodes"]))
+        for r in rows
+    ]
 
 
 def same(a: MaskedNodes, b: MaskedNodes) -> bool:
-    return all(torch.equal(x, y) for x, y in zip(a.state_dict().values(), b.state_dict().values(), strict=True))
+    return all(
+        torch.equal(x, y)
+        for x, y in zip(a.state_dict().values(), b.state_dict().values(), strict=True)
+    )
 
 
 class Stop(Exception):
@@ -116,14 +138,19 @@ def test_equals_a_plain_torch_loop(adamw: bool, tmp_path: Path) -> None:
         assert point.accuracy == pytest.approx(found.accuracy.tolist())
         assert point.nodes == 8 * drawn.measured.sum()
     for (name, a), b in zip(trained.state_dict().items(), plain.state_dict().values()):
-        # Adam moves a weight by the sign of its gradient: where that is rounding alone, so is the sign
+        # Adam moves a weight by the sign of its gradient: where that is rounding alone, so is the
+        # sign
         assert (a - b).abs().gt(1e-4).double().mean() < 1e-3, name
 
 
 def test_an_interrupted_stage_resumes_to_the_same_curve_and_weights(tmp_path: Path) -> None:
-    """With dropout and dropped edges; stopped before the first checkpoint, between two and just before the last."""
+    """With dropout and dropped edges; stopped before the first checkpoint, between two and just
+    before the last.
+    """
     whole, heard = model(), list[tuple[int, bool]]()
-    place = Execution(folder=tmp_path / "whole", probe=lambda step, m: heard.append((step, m.training)))
+    place = Execution(
+        folder=tmp_path / "whole", probe=lambda step, m: heard.append((step, m.training))
+    )
     curve = run(short(), whole, corpus(), Levels(), place)
     assert [p.step for p in curve] == [1, 2, 3, 4, 5]
     assert heard == [(3, False), (5, False)]
@@ -145,7 +172,9 @@ def test_an_interrupted_stage_resumes_to_the_same_curve_and_weights(tmp_path: Pa
     shorter, prolonged = model(), model()
     run(short(steps=3), shorter, corpus(), Levels(), Execution(folder=tmp_path / "shorter"))
     assert not same(shorter, whole)
-    assert results(run(short(), prolonged, corpus(), Levels(), Execution(folder=tmp_path / "shorter"))) == results(curve)
+    assert results(
+        run(short(), prolonged, corpus(), Levels(), Execution(folder=tmp_path / "shorter"))
+    ) == results(curve)
     assert same(prolonged, whole)
 
 
@@ -182,7 +211,13 @@ def test_a_checkpoint_is_never_overwritten_by_another_stage(tmp_path: Path) -> N
 def test_no_record_of_the_evaluation_is_trained_on(tmp_path: Path) -> None:
     """Not even one that came in after the corpus was made; nothing of its step is computed."""
     data, network = corpus(), model()
-    data.names[int(batches.Batches(corpus=data, seed=SEED, batch=3, micro=3, ratio=0.4, edge_drop=0).rows(1)[2])] = Name("x", "HR00200")
+    data.names[
+        int(
+            batches.Batches(corpus=data, seed=SEED, batch=3, micro=3, ratio=0.4, edge_drop=0).rows(
+                1
+            )[2]
+        )
+    ] = Name("x", "HR00200")
     heard: list[int] = []
     with pytest.raises(LeakError, match="fold 10"):
         run(
@@ -195,10 +230,19 @@ def test_no_record_of_the_evaluation_is_trained_on(tmp_path: Path) -> None:
     assert heard == [1]
 
 
-def test_progress_tells_what_a_person_wants_to_know(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_tells_what_a_person_wants_to_know(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     drawn: list[tuple[str, int]] = []
-    board = SimpleNamespace(add_scalar=lambda word, value, step: drawn.append((word, step)), close=lambda: drawn.append(("closed", 0)))
-    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", SimpleNamespace(SummaryWriter=lambda folder, purge_step: board))
+    board = SimpleNamespace(
+        add_scalar=lambda word, value, step: drawn.append((word, step)),
+        close=lambda: drawn.append(("closed", 0)),
+    )
+    monkeypatch.setitem(
+        sys.modules,
+        "torch.utils.tensorboard",
+        SimpleNamespace(SummaryWriter=lambda folder, purge_step: board),
+    )
     cut = Corpus.cut
 
     def slow(self: Corpus, rows: np.ndarray, starts: np.ndarray) -> np.ndarray:
@@ -207,27 +251,40 @@ def test_progress_tells_what_a_person_wants_to_know(tmp_path: Path, monkeypatch:
 
     monkeypatch.setattr(Corpus, "cut", slow)
     reports, noted = list[Report](), list[str]()
-    run(short(steps=2), model(), corpus(), Levels(), Execution(folder=tmp_path, listener=reports.append))
+    run(
+        short(steps=2),
+        model(),
+        corpus(),
+        Levels(),
+        Execution(folder=tmp_path, listener=reports.append),
+    )
     assert [(r.step, r.steps) for r in reports] == [(1, 2), (2, 2)]
     assert 0.5 < reports[0].waiting < 1
     assert reports[0].rate < 3 / 2
     assert reports[0].left > 2
     assert reports[1].left == 0
     assert drawn[-1] == ("closed", 0)
-    assert {word for word, _ in drawn} >= {"loss", "masked accuracy/2", "records per second", "waiting"}
+    assert {word for word, _ in drawn} >= {
+        "loss",
+        "masked accuracy/2",
+        "records per second",
+        "waiting",
+    }
     listen = paced(noted.append)
     for step in range(1, 6):
         listen(Report(step, 5, 2.5, (0.25, 0.5), 5230.4, 0.014, 11_400))
     assert len(noted) == 2
-    assert (
-        noted[0] == "step 1/5: loss 2.5000, masked accuracy 0.250/0.500, 5230 records/s, 1% of the time waiting for data, 3 h 10 min left"
+    assert noted[0] == (
+        "step 1/5: loss 2.5000, masked accuracy 0.250/0.500, 5230 records/s, 1% of the time "
+        "waiting for data, 3 h 10 min left"
     )
 
 
 def test_bf16_stays_near_float32(tmp_path: Path) -> None:
     exact, rough, network = *(short(steps=2, precision=p) for p in ("float32", "bf16")), model()
     curves = [
-        run(stage, m, corpus(), Levels(), Execution(folder=tmp_path / stage.precision)) for stage, m in ((exact, model()), (rough, network))
+        run(stage, m, corpus(), Levels(), Execution(folder=tmp_path / stage.precision))
+        for stage, m in ((exact, model()), (rough, network))
     ]
     losses = np.array([[p.loss for p in curve] for curve in curves])
     assert not np.array_equal(*losses)
@@ -237,7 +294,13 @@ def test_bf16_stays_near_float32(tmp_path: Path) -> None:
 
 def test_what_cannot_go_on_stops(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(GateError, match="loss is nan in step 2"):
-        run(short(lr=1e30, checkpoint_every=5), model(), corpus(), Levels(), Execution(folder=tmp_path))
+        run(
+            short(lr=1e30, checkpoint_every=5),
+            model(),
+            corpus(),
+            Levels(),
+            Execution(folder=tmp_path),
+        )
     assert not (tmp_path / "checkpoint.safetensors").exists()
     for wrong in ({"ratio": 0.0}, {"batch": 0}, {"micro": 0}, {"lr": -1.0}, {"edge_drop": 1.0}):
         with pytest.raises(BadSetting):
@@ -255,7 +318,14 @@ def test_the_stages_are_the_papers() -> None:
     one, two = STAGES
     assert (one.steps, two.steps, one.edge_drop, two.edge_drop) == (80_000, 75_000, 0, 0.2)
     for stage in STAGES:
-        assert (stage.batch, stage.lr, stage.weight_decay, stage.adamw, stage.ratio, stage.precision) == (
+        assert (
+            stage.batch,
+            stage.lr,
+            stage.weight_decay,
+            stage.adamw,
+            stage.ratio,
+            stage.precision,
+        ) == (
             448,
             1e-3,
             1e-3,
@@ -267,7 +337,9 @@ def test_the_stages_are_the_papers() -> None:
 
 
 def several(folder: Path) -> None:
-    """What each process of the next test runs: with dropout, three passes of one record over two processes, resumed after two steps."""
+    """What each process of the next test runs: with dropout, three passes of one record over two
+    processes, resumed after two steps.
+    """
     rank = os.environ.get("RANK", "alone")
     place = Execution(folder=folder / ("shared" if rank != "alone" else "alone"))
     stage = short(steps=4, micro=1, checkpoint_every=1, probe_every=1)
@@ -289,11 +361,17 @@ def several(folder: Path) -> None:
 def test_two_processes_train_as_one(tmp_path: Path, two_processes: Callable[[str], None]) -> None:
     several(tmp_path)
     two_processes(__file__)
-    alone, first, second = (json.loads((tmp_path / f"rank{r}.json").read_text()) for r in ("alone", "0", "1"))
+    alone, first, second = (
+        json.loads((tmp_path / f"rank{r}.json").read_text()) for r in ("alone", "0", "1")
+    )
     assert first == second
     assert [p[3] for p in first["curve"]] == [p[3] for p in alone["curve"]]
-    np.testing.assert_allclose([p[1] for p in first["curve"]], [p[1] for p in alone["curve"]], atol=1e-5)
-    np.testing.assert_allclose([p[2] for p in first["curve"]], [p[2] for p in alone["curve"]], atol=0.01)
+    np.testing.assert_allclose(
+        [p[1] for p in first["curve"]], [p[1] for p in alone["curve"]], atol=1e-5
+    )
+    np.testing.assert_allclose(
+        [p[2] for p in first["curve"]], [p[2] for p in alone["curve"]], atol=0.01
+    )
     for name, value in alone["weights"].items():
         assert first["weights"][name] == pytest.approx(value, rel=1e-3, abs=1e-4), name
     shared = [p.name for p in (tmp_path / "shared").iterdir()]

@@ -1,4 +1,6 @@
-"""Rows of cost.csv: which process measures what, the paper's figures beside ours, plug-ins that fail, LAEF's graph."""
+"""Rows of cost.csv: which process measures what, the paper's figures beside ours, plug-ins that
+fail, LAEF's graph.
+"""
 
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
@@ -34,14 +36,21 @@ def row(name: str, leads: int) -> dict[str, Any]:
     assert found is not None
     backbone = sum(p.numel() for p in network.parameters()) / 1e6
     return {
-        "model": name, "leads": leads, "samples": card.contracts[0].received, "params_backbone_m": backbone,
-        "params_with_head_m": backbone + 5 * (card.dim + 1) / 1e6, "gflop_forward_paper": found.forward / 1e9,
-        "backward_layers": found.backward / 1e9, "backward_layers_dense": found.backward_dense / 1e9,
-    }  # fmt: skip
+        "model": name,
+        "leads": leads,
+        "samples": card.contracts[0].received,
+        "params_backbone_m": backbone,
+        "params_with_head_m": backbone + 5 * (card.dim + 1) / 1e6,
+        "gflop_forward_paper": found.forward / 1e9,
+        "backward_layers": found.backward / 1e9,
+        "backward_layers_dense": found.backward_dense / 1e9,
+    }
 
 
 def test_how_the_papers_backward_column_came_about() -> None:
-    """Seven baselines: forward and backward together, grouped convolutions over-counted; LAEF at 12 leads: twice the forward."""
+    """Seven baselines: forward and backward together, grouped convolutions over-counted; LAEF at 12
+    leads: twice the forward.
+    """
     known = ("ecgfounder", "ecgjepa", "stmem", "merl", "ecgfmked", "hubertecg", "ecgcpc", "laef")
     rows = [row(name, 12) for name in known] + [row("laef", 1)]
     found = {(r["model"], r["leads"]): r for r in cost.beside_the_paper(rows)}
@@ -50,10 +59,16 @@ def test_how_the_papers_backward_column_came_about() -> None:
     rules = list(cost.RULES)
     told = {key: r["backward_rule"] for key, r in found.items()}
     assert told == {
-        **{(name, 12): "forward + backward" for name in known}, ("ecgfounder", 12): rules[3], ("hubertecg", 12): rules[3],
-        ("laef", 12): "2 x forward", ("laef", 1): "none of these",
-    }  # fmt: skip
-    heads = {name: f"{found[name, 12]['params_with_both_heads_m']:.1f}" for name in ("ecgfounder", "ecgjepa", "merl")}
+        **{(name, 12): "forward + backward" for name in known},
+        ("ecgfounder", 12): rules[3],
+        ("hubertecg", 12): rules[3],
+        ("laef", 12): "2 x forward",
+        ("laef", 1): "none of these",
+    }
+    heads = {
+        name: f"{found[name, 12]['params_with_both_heads_m']:.1f}"
+        for name in ("ecgfounder", "ecgjepa", "merl")
+    }
     assert heads == {"ecgfounder": "33.8", "ecgjepa": "87.2", "merl": "4.6"}
 
 
@@ -65,18 +80,29 @@ def test_padded_networks_are_measured_once_and_any_leads_each_alone() -> None:
 
 def test_a_plug_in_is_measured_and_one_that_fails_costs_itself_only(tmp_path: Path) -> None:
     broken = tmp_path / "broken.py"
-    broken.write_text(TINY.read_text().replace("x = F.gelu", "raise RuntimeError('no kernel')\n        x = F.gelu"))
+    broken.write_text(
+        TINY.read_text().replace(
+            "x = F.gelu", "raise RuntimeError('no kernel')\n        x = F.gelu"
+        )
+    )
     names = [models.resolve(str(broken)), models.resolve(str(TINY))]
     found = cost.measure(names, [2, 12], cost.Setup("cpu", 2, timed=True), Silent())
     assert list(found.failed) == ["broken"]
     assert "no kernel" in found.failed["broken"]
-    assert [(r["model"], r["leads"], r["samples"], r["batch"]) for r in found.rows] == [("tiny", 2, 250, 2), ("tiny", 12, 250, 2)]
+    assert [(r["model"], r["leads"], r["samples"], r["batch"]) for r in found.rows] == [
+        ("tiny", 2, 250, 2),
+        ("tiny", 12, 250, 2),
+    ]
     first = found.rows[0]
     steps = (61, 19)
     linear = 2 * (steps[0] * 24 * 12 * 9 + steps[1] * 48 * 24 * 5 + 96 * 5)
-    assert first["gflop_forward_paper"] == linear / 1e9 < first["gflop_forward"] < 1.1 * linear / 1e9
+    assert (
+        first["gflop_forward_paper"] == linear / 1e9 < first["gflop_forward"] < 1.1 * linear / 1e9
+    )
     assert linear < 1e9 * first["gflop_backward"] < 2 * linear  # the signal has no gradient
-    assert (first["params_backbone_m"], first["params_with_head_m"]) == pytest.approx((0.008616, 0.009101))
+    assert (first["params_backbone_m"], first["params_with_head_m"]) == pytest.approx(
+        (0.008616, 0.009101)
+    )
     assert first["throughput_samples_s"] * first["latency_ms_sample"] == pytest.approx(1000)
     assert first["latency_ms_sample"] > 0
     assert "thread" in first["device"]
@@ -101,7 +127,7 @@ class Net(nn.Module):
         return Features(x, x.mean(1))
 def build(weights=None):
     return Net()
-'''
+'''  # noqa: E501
 
 
 def plug_in(folder: Path, *changes: tuple[str, str]) -> dict[str, Any]:
@@ -118,7 +144,9 @@ def plug_in(folder: Path, *changes: tuple[str, str]) -> dict[str, Any]:
 PLAIN = 2 * 250 * (12 * 8 + 8 * 8) + 2 * 8 * 5
 
 
-@pytest.mark.parametrize("returned", ["x.mean(1)", "Features(x.bfloat16(), x.mean(1).bfloat16())", "x.double().mean(1)"])
+@pytest.mark.parametrize(
+    "returned", ["x.mean(1)", "Features(x.bfloat16(), x.mean(1).bfloat16())", "x.double().mean(1)"]
+)
 def test_a_plug_in_that_a_run_accepts_is_measured(returned: str, tmp_path: Path) -> None:
     """The pooled features alone, or of another float type: as in `inference.encode`."""
     found = plug_in(tmp_path, ("Features(x, x.mean(1))", returned))
@@ -131,14 +159,32 @@ def test_a_plug_in_that_a_run_accepts_is_measured(returned: str, tmp_path: Path)
 @pytest.mark.parametrize(
     ("maps", "run", "said"),
     [
-        ("nn.LSTM(12, 8, batch_first=True), nn.LayerNorm(8)", "self.b(self.a(signal.transpose(1, 2))[0])", "no Linear or Conv"),
-        ("nn.GRU(12, 8, batch_first=True), nn.Linear(8, 8)", "self.b(self.a(signal.transpose(1, 2))[0])", "a.weight_ih_l0"),
-        ("nn.Bilinear(12, 9, 8), nn.LayerNorm(8)", "self.b(F.conv1d(signal, self.a.weight).transpose(1, 2))", "no Linear or Conv"),
+        (
+            "nn.LSTM(12, 8, batch_first=True), nn.LayerNorm(8)",
+            "self.b(self.a(signal.transpose(1, 2))[0])",
+            "no Linear or Conv",
+        ),
+        (
+            "nn.GRU(12, 8, batch_first=True), nn.Linear(8, 8)",
+            "self.b(self.a(signal.transpose(1, 2))[0])",
+            "a.weight_ih_l0",
+        ),
+        (
+            "nn.Bilinear(12, 9, 8), nn.LayerNorm(8)",
+            "self.b(F.conv1d(signal, self.a.weight).transpose(1, 2))",
+            "no Linear or Conv",
+        ),
     ],
     ids=["lstm", "gru", "functional"],
 )
-def test_the_papers_count_is_never_that_of_the_head_alone(maps: str, run: str, said: str, tmp_path: Path) -> None:
-    found = plug_in(tmp_path, ("nn.Linear(12, 8), nn.Linear(8, 8)", maps), ("self.b(self.a(signal.transpose(1, 2)))", run))
+def test_the_papers_count_is_never_that_of_the_head_alone(
+    maps: str, run: str, said: str, tmp_path: Path
+) -> None:
+    found = plug_in(
+        tmp_path,
+        ("nn.Linear(12, 8), nn.Linear(8, 8)", maps),
+        ("self.b(self.a(signal.transpose(1, 2)))", run),
+    )
     (got,) = found["rows"]
     assert got["gflop_forward_paper"] is None
     assert said in found["uncounted"]
@@ -149,7 +195,9 @@ def test_the_papers_count_is_never_that_of_the_head_alone(maps: str, run: str, s
 def test_a_network_of_any_leads_has_no_rows_beyond_its_own(tmp_path: Path) -> None:
     path = tmp_path / "eight.py"
     text = (
-        PLUG_IN.replace("leads=LEADS", "leads=LEADS[:8]").replace('policy="zero"', 'policy="native"').replace("native=False", "native=True")
+        PLUG_IN.replace("leads=LEADS", "leads=LEADS[:8]")
+        .replace('policy="zero"', 'policy="native"')
+        .replace("native=False", "native=True")
     )
     path.write_text(text.replace("nn.Linear(12, 8)", "nn.Linear(8, 8)"))
     name = models.resolve(str(path))
@@ -161,7 +209,9 @@ def test_a_network_of_any_leads_has_no_rows_beyond_its_own(tmp_path: Path) -> No
 
 @pytest.mark.parametrize("name", [name for name in models.names() if models.ROOM.built_in(name)])
 def test_no_operator_of_an_own_model_is_without_a_rule(name: str) -> None:
-    """Forward and backward; and what runs is near what the paper's rule counts, since our networks do nothing essential twice."""
+    """Forward and backward; and what runs is near what the paper's rule counts, since our networks
+    do nothing essential twice.
+    """
     found = model.measure(model.Job(name, "", (12,), "cpu", 1, timed=False))
     assert found["unknown"] == {}
     (got,) = found["rows"]
@@ -171,11 +221,16 @@ def test_no_operator_of_an_own_model_is_without_a_rule(name: str) -> None:
 
 def test_edges_are_those_of_the_network() -> None:
     for leads, segments in ((1, 1), (1, 20), (3, 4), (12, 20)):
-        assert complexity.edges(leads, segments)["edges_directed"] == edges(1, leads, segments).shape[1]
+        assert (
+            complexity.edges(leads, segments)["edges_directed"]
+            == edges(1, leads, segments).shape[1]
+        )
 
 
 def test_counted_message_passing_follows_the_papers_formula() -> None:
-    """L S^2 + S L^2 up to a constant, which a complete graph would miss by far more than what is allowed here."""
+    """L S^2 + S L^2 up to a constant, which a complete graph would miss by far more than what is
+    allowed here.
+    """
     rows = complexity.measure("cpu", 1, timed=False)["rows"]
     assert [(r["seconds"], r["segments"]) for r in rows[::12]] == [(2.5, 9), (5.0, 20), (10.0, 41)]
     per_unit = [r["flop_message_passing"] / r["cost_paper"] for r in rows]

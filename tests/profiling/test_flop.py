@@ -1,4 +1,6 @@
-"""Counted FLOP beside what can be worked out by hand, and beside torch's own counter where the two must agree."""
+"""Counted FLOP beside what can be worked out by hand, and beside torch's own counter where the two
+must agree.
+"""
 
 import math
 from collections.abc import Callable
@@ -36,7 +38,9 @@ def gradients(module: nn.Module, x: Tensor) -> Callable[[], object]:
 @pytest.mark.parametrize("groups", [1, 4, 16])
 @pytest.mark.parametrize("stride", [1, 3])
 @pytest.mark.parametrize("into", [True, False])
-def test_gradients_of_convolutions_whatever_their_groups(groups: int, stride: int, into: bool) -> None:
+def test_gradients_of_convolutions_whatever_their_groups(
+    groups: int, stride: int, into: bool
+) -> None:
     conv = nn.Conv1d(16, 32, 5, stride, padding=2, groups=groups)
     x = torch.randn(2, 16, 61, requires_grad=into)
     steps = 61 if stride == 1 else 21
@@ -45,12 +49,16 @@ def test_gradients_of_convolutions_whatever_their_groups(groups: int, stride: in
     assert counted(lambda: conv(x)).rest == 2 * 32 * steps  # the bias
     backward = gradients(conv, x)
     assert counted(backward).products == (2 if into else 1) * once
-    # torch's counter takes the weight gradient for one of a single group: the reason for a rule of our own
+    # torch's counter takes the weight gradient for one of a single group: the reason for a rule of
+    # our own
     assert theirs(backward) == (into + groups) * once
 
 
 def test_transposed_convolution() -> None:
-    conv, x = nn.ConvTranspose1d(6, 4, 3, 2, groups=2, bias=False), torch.randn(1, 6, 10, requires_grad=True)
+    conv, x = (
+        nn.ConvTranspose1d(6, 4, 3, 2, groups=2, bias=False),
+        torch.randn(1, 6, 10, requires_grad=True),
+    )
     assert counted(lambda: conv(x)).products == 2 * 10 * 6 * 2 * 3
     assert counted(gradients(conv, x)).products == 2 * (2 * 10 * 6 * 2 * 3)
 
@@ -66,7 +74,8 @@ def test_products_agree_with_torchs_counter() -> None:
         gradients(network, a.clone().requires_grad_(True)),
     ):
         assert counted(run).products == theirs(run) > 0
-    assert counted(lambda: a[0] @ v).products == 2 * 5 * 7  # a product with a vector, which torch's counter leaves out
+    # a product with a vector, which torch's counter leaves out
+    assert counted(lambda: a[0] @ v).products == 2 * 5 * 7
     assert counted(lambda: v @ v).products == 2 * 7
 
 
@@ -76,11 +85,16 @@ def test_fused_attention_forward_and_backward() -> None:
     out = F.scaled_dot_product_attention(q, k, v)
     assert "Flash" in type(out.grad_fn).__name__, "the fused operator is what this test is about"
     assert counted(lambda: F.scaled_dot_product_attention(q, k, v)).products == 2 * once
-    assert counted(lambda: torch.autograd.grad(out, (q, k, v), torch.ones_like(out))).products == 5 * once
+    assert (
+        counted(lambda: torch.autograd.grad(out, (q, k, v), torch.ones_like(out))).products
+        == 5 * once
+    )
 
 
 @pytest.mark.parametrize(
-    ("name", "more"), [("flash", ()), ("efficient", (None, True)), ("cudnn", (None, True))], ids=["flash", "efficient", "cudnn"]
+    ("name", "more"),
+    [("flash", ()), ("efficient", (None, True)), ("cudnn", (None, True))],
+    ids=["flash", "efficient", "cudnn"],
 )
 def test_fused_attention_of_gpus(name: str, more: tuple[object, ...]) -> None:
     q = torch.empty(2, 3, 64, 32, device="meta", dtype=torch.float16)
@@ -93,7 +107,9 @@ def test_fourier_transforms_and_complex_numbers() -> None:
     x, n = torch.randn(3, 600), 600
     assert counted(lambda: torch.fft.rfft(x)).total == pytest.approx(3 * 2.5 * n * math.log2(n))
     spectrum = torch.fft.rfft(x)
-    assert counted(lambda: torch.fft.irfft(spectrum, n=n)).total == pytest.approx(3 * 2.5 * n * math.log2(n), rel=0.01)
+    assert counted(lambda: torch.fft.irfft(spectrum, n=n)).total == pytest.approx(
+        3 * 2.5 * n * math.log2(n), rel=0.01
+    )
     whole = spectrum[:, :256].contiguous()
     assert counted(lambda: torch.fft.fft(whole)).total == 3 * 5 * 256 * 8
     assert counted(lambda: whole * whole).total == 6 * 3 * 256
@@ -104,10 +120,17 @@ def test_fourier_transforms_and_complex_numbers() -> None:
 def test_everything_else_by_the_element_and_moves_for_nothing() -> None:
     x, n = torch.randn(4, 10), 40
     for run, rate in (
-        (lambda: F.gelu(x), 1), (lambda: torch.ops.aten.gelu_(x.clone()), 1), (lambda: x.mean(), 1), (lambda: x > 0, 1),
-        (lambda: x.softmax(-1), 5), (lambda: F.layer_norm(x, (10,)), 7), (lambda: x.var(), 4), (lambda: x.abs_().add_(1), 2),
-        (lambda: torch.cat([x.T.clone().T, x])[:3].reshape(-1), 0), (lambda: torch.where(torch.ones(4, 1, dtype=torch.bool), x, 0.0), 0),
-    ):  # fmt: skip
+        (lambda: F.gelu(x), 1),
+        (lambda: torch.ops.aten.gelu_(x.clone()), 1),
+        (lambda: x.mean(), 1),
+        (lambda: x > 0, 1),
+        (lambda: x.softmax(-1), 5),
+        (lambda: F.layer_norm(x, (10,)), 7),
+        (lambda: x.var(), 4),
+        (lambda: x.abs_().add_(1), 2),
+        (lambda: torch.cat([x.T.clone().T, x])[:3].reshape(-1), 0),
+        (lambda: torch.where(torch.ones(4, 1, dtype=torch.bool), x, 0.0), 0),
+    ):
         assert counted(run).total == rate * n
     assert counted(lambda: F.max_pool1d(x[None], 3, 2, 1)).total == 3 * 4 * 5
 
@@ -115,7 +138,12 @@ def test_everything_else_by_the_element_and_moves_for_nothing() -> None:
 def test_inference_mode_counts_the_same() -> None:
     """There composite operators reach the counter whole."""
     network = nn.Sequential(
-        nn.Conv1d(2, 8, 3, padding=1), nn.BatchNorm1d(8), nn.ReLU(), nn.MaxPool1d(2), nn.Flatten(), nn.Linear(40, 3)
+        nn.Conv1d(2, 8, 3, padding=1),
+        nn.BatchNorm1d(8),
+        nn.ReLU(),
+        nn.MaxPool1d(2),
+        nn.Flatten(),
+        nn.Linear(40, 3),
     ).eval()
     x = torch.randn(1, 2, 10)
     with torch.no_grad():
@@ -149,11 +177,15 @@ def test_an_operator_that_only_writes_to_an_argument_is_listed() -> None:
 
 
 def test_fused_modules_are_counted_as_the_operators_they_are_made_of() -> None:
-    """Recurrent networks by MKL-DNN, attention and encoder layers by the fast path: whole, and in inference mode too."""
+    """Recurrent networks by MKL-DNN, attention and encoder layers by the fast path: whole, and in
+    inference mode too.
+    """
     x = torch.randn(2, 10, 12)
     lstm, gru = (kind(12, 8, batch_first=True) for kind in (nn.LSTM, nn.GRU))
     attention = nn.MultiheadAttention(12, 2, batch_first=True)
-    encoder = nn.TransformerEncoder(nn.TransformerEncoderLayer(12, 2, 16, batch_first=True), 2, enable_nested_tensor=False)
+    encoder = nn.TransformerEncoder(
+        nn.TransformerEncoderLayer(12, 2, 16, batch_first=True), 2, enable_nested_tensor=False
+    )
     maps, scores = 2 * 20 * 4 * 12 * 12, 2 * 2 * 2 * 10 * 10 * 12
     for module, run, products in (
         (lstm, lambda: lstm(x)[0], 2 * 20 * 32 * (12 + 8)),
@@ -165,16 +197,23 @@ def test_fused_modules_are_counted_as_the_operators_they_are_made_of() -> None:
         with torch.no_grad():
             fused = counted(run)
         assert fused.total is not None, fused.unknown
-        assert fused.products == pytest.approx(products, rel=0.03)  # some versions pay for the scores' scale as a product
+        # some versions pay for the scores' scale as a product
+        assert fused.products == pytest.approx(products, rel=0.03)
         with plain_kernels():
             out = run()
-        backward = counted(lambda out=out, module=module: torch.autograd.grad(out.sum(), list(module.parameters())))
+        backward = counted(
+            lambda out=out, module=module: torch.autograd.grad(out.sum(), list(module.parameters()))
+        )
         assert backward.total is not None, backward.unknown
 
 
 def test_the_switches_are_as_they_were_afterwards() -> None:
     def now() -> tuple[bool, ...]:
-        return torch.backends.mha.get_fastpath_enabled(), torch._C._get_mkldnn_enabled(), torch._C._get_cudnn_enabled()
+        return (
+            torch.backends.mha.get_fastpath_enabled(),
+            torch._C._get_mkldnn_enabled(),
+            torch._C._get_cudnn_enabled(),
+        )
 
     before = now()
     with pytest.raises(ZeroDivisionError):
@@ -198,37 +237,64 @@ def test_compiled_functions_are_seen() -> None:
 
 
 @pytest.mark.parametrize("name", ["laef", "merl"])
-def test_the_switches_change_no_count_of_our_own(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_switches_change_no_count_of_our_own(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     module = models.get(name)
     network, contract = module.build().eval(), module.CARD.contracts[0]
-    given = torch.randn(1, len(contract.leads), contract.received), torch.ones(1, len(contract.leads), dtype=torch.bool)
+    given = (
+        torch.randn(1, len(contract.leads), contract.received),
+        torch.ones(1, len(contract.leads), dtype=torch.bool),
+    )
     with torch.no_grad():
         network(*given)
         plain = counted(lambda: network(*given))
         monkeypatch.setattr(flop, "plain_kernels", nullcontext)
         usual = counted(lambda: network(*given))
-    assert (plain.products, plain.rest, plain.unknown) == (usual.products, usual.rest, usual.unknown)
+    assert (plain.products, plain.rest, plain.unknown) == (
+        usual.products,
+        usual.rest,
+        usual.unknown,
+    )
 
 
 def test_rules_of_what_plug_ins_use() -> None:
     x, a = torch.randn(1, 4, 32), torch.randn(3, 5)
     image = torch.randn(1, 4, 16, 16)
-    assert counted(lambda: torch.addbmm(torch.zeros(3, 3), torch.randn(2, 3, 5), torch.randn(2, 5, 3))).products == 2 * 2 * 9 * 5
+    assert (
+        counted(
+            lambda: torch.addbmm(torch.zeros(3, 3), torch.randn(2, 3, 5), torch.randn(2, 5, 3))
+        ).products
+        == 2 * 2 * 9 * 5
+    )
     assert counted(lambda: torch.addr(torch.zeros(3, 5), a[:, 0], a[0])).products == 2 * 15
     bilinear = nn.Bilinear(5, 6, 4, bias=False)
-    assert counted(lambda: bilinear(a, torch.randn(3, 6))).products == 2 * 3 * 4 * 5 * 6 + 2 * 3 * 4 * 6
+    assert (
+        counted(lambda: bilinear(a, torch.randn(3, 6))).products
+        == 2 * 3 * 4 * 5 * 6 + 2 * 3 * 4 * 6
+    )
     rows = torch.tensor([[1, 2, 3], [4, 5, 6]])
     assert counted(lambda: F.embedding_bag(rows, torch.randn(10, 7), mode="sum")).total == 6 * 7
     for run, total in (
         (lambda: F.interpolate(x, scale_factor=2, mode="linear"), 2 * 2 * 256),
         (lambda: F.interpolate(image, size=8, mode="bilinear"), 2 * 4 * 256),
         (lambda: F.interpolate(image, size=8, mode="bicubic"), 2 * 16 * 256),
-        (lambda: F.adaptive_max_pool1d(x, 4), 128), (lambda: x.topk(3), 128), (lambda: x.sort(), 128 * 5),
-        (lambda: x.sort(dim=1, stable=True), 128 * 2), (lambda: torch.unsafe_split(x, 2, 1), 0), (lambda: torch.unbind_copy(x, 1), 0),
-        (lambda: torch.split_with_sizes_copy(x, [1, 3], 1), 0), (lambda: F.pad(x, (1, 1), mode="replicate"), 0),
+        (lambda: F.adaptive_max_pool1d(x, 4), 128),
+        (lambda: x.topk(3), 128),
+        (lambda: x.sort(), 128 * 5),
+        (lambda: x.sort(dim=1, stable=True), 128 * 2),
+        (lambda: torch.unsafe_split(x, 2, 1), 0),
+        (lambda: torch.unbind_copy(x, 1), 0),
+        (lambda: torch.split_with_sizes_copy(x, [1, 3], 1), 0),
+        (lambda: F.pad(x, (1, 1), mode="replicate"), 0),
         (lambda: F.prelu(x, torch.ones(1)), 128),
-    ):  # fmt: skip
+    ):
         assert counted(run).total == total
-    for run in (lambda y: F.interpolate(y, scale_factor=2, mode="linear"), lambda y: F.adaptive_max_pool1d(y, 4), F.leaky_relu, F.softplus):
+    for run in (
+        lambda y: F.interpolate(y, scale_factor=2, mode="linear"),
+        lambda y: F.adaptive_max_pool1d(y, 4),
+        F.leaky_relu,
+        F.softplus,
+    ):
         out = run(x.requires_grad_(True))
         assert counted(lambda out=out: torch.autograd.grad(out.sum(), x)).total

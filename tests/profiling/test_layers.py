@@ -1,4 +1,6 @@
-"""The paper's counting: exact integers of the specifications, from the weights our networks really have."""
+"""The paper's counting: exact integers of the specifications, from the weights our networks really
+have.
+"""
 
 from types import ModuleType
 
@@ -21,7 +23,9 @@ EXACT = {
     "hubertecg": (18_829_152_256, "18.829"),
     "ecgcpc": (1_741_209_600, "1.741"),
 }
-"""Model -> FLOP of the authors' backbone by torch's counter, and the paper's GFLOP with a small head."""
+"""Model -> FLOP of the authors' backbone by torch's counter, and the paper's GFLOP with a small
+head.
+"""
 
 
 def counted(module: ModuleType, name: str, leads: int) -> layers.Count:
@@ -57,11 +61,21 @@ def test_backward_is_what_autograd_runs_and_what_torchs_counter_makes_of_groups(
     network, head = module.build().eval(), nn.Linear(module.CARD.dim, CLASSES)
     signal, measured = torch.randn(1, 12, 1250), torch.ones(1, 12, dtype=torch.bool)
     found = counted(module, "ecgfounder", 12)
-    for counter, expected in ((FlopCounter(), found.backward), (FlopCounterMode(display=False), found.backward_dense)):
+    for counter, expected in (
+        (FlopCounter(), found.backward),
+        (FlopCounterMode(display=False), found.backward_dense),
+    ):
         logits = head(network(signal, measured).pooled)
         with counter:
-            torch.autograd.grad(logits, [*network.parameters(), *head.parameters()], torch.ones_like(logits), allow_unused=True)
-        products = counter.products if isinstance(counter, FlopCounter) else counter.get_total_flops()
+            torch.autograd.grad(
+                logits,
+                [*network.parameters(), *head.parameters()],
+                torch.ones_like(logits),
+                allow_unused=True,
+            )
+        products = (
+            counter.products if isinstance(counter, FlopCounter) else counter.get_total_flops()
+        )
         assert products == expected
 
 
@@ -73,7 +87,9 @@ def test_an_array_that_is_not_declared_is_an_error() -> None:
 
 
 def test_modules_of_a_plug_in() -> None:
-    network = nn.Sequential(nn.Conv1d(4, 8, 3, groups=2), nn.ConvTranspose1d(8, 2, 4, 2), nn.Flatten(), nn.Linear(32, 5))
+    network = nn.Sequential(
+        nn.Conv1d(4, 8, 3, groups=2), nn.ConvTranspose1d(8, 2, 4, 2), nn.Flatten(), nn.Linear(32, 5)
+    )
     expected = 2 * (7 * 8 * 2 * 3 + 7 * 8 * 2 * 4 + 32 * 5)
     assert layers.count_modules(network, lambda: network(torch.randn(1, 4, 9))) == (expected, "")
 
@@ -99,7 +115,8 @@ class Beside(nn.Module):
         (Beside(cell=nn.GRU(8, 8)), "cell.weight_ih_l0 (24, 8)"),
         (Beside(kernel=nn.Parameter(torch.randn(8, 8, 3))), "kernel (8, 8, 3)"),
         (Beside(attention=nn.MultiheadAttention(8, 2)), "attention.in_proj_weight"),
-        (Beside(other=nn.Linear(8, 3)), "other is never called"),  # F.linear(x, other.weight) would look the same
+        # F.linear(x, other.weight) would look the same
+        (Beside(other=nn.Linear(8, 3)), "other is never called"),
     ],
     ids=["nothing", "lstm", "gru", "functional", "attention", "uncalled"],
 )
@@ -111,5 +128,13 @@ def test_the_papers_rule_does_not_apply_and_why(network: nn.Module, said: str) -
 
 def test_arrays_that_the_papers_rule_leaves_out() -> None:
     normed = nn.utils.parametrizations.weight_norm(nn.Linear(8, 8))
-    network = Beside(table=nn.Embedding(4, 8), norm=nn.LayerNorm((2, 8)), shift=nn.Parameter(torch.zeros(8)), called=normed)
-    assert layers.count_modules(network, lambda: network(torch.randn(3, 8))) == (2 * 2 * 3 * 8 * 8, "")
+    network = Beside(
+        table=nn.Embedding(4, 8),
+        norm=nn.LayerNorm((2, 8)),
+        shift=nn.Parameter(torch.zeros(8)),
+        called=normed,
+    )
+    assert layers.count_modules(network, lambda: network(torch.randn(3, 8))) == (
+        2 * 2 * 3 * 8 * 8,
+        "",
+    )

@@ -1,4 +1,6 @@
-"""Files of `ecgbench profile`: what is drawn is the CSV, medians over 1 to 12 leads, padded networks in one line, signs escaped."""
+"""Files of `ecgbench profile`: what is drawn is the CSV, medians over 1 to 12 leads, padded
+networks in one line, signs escaped.
+"""
 
 import csv
 import io
@@ -16,11 +18,20 @@ from ecgbench.results.profile import Costs
 
 def row(model: str, leads: int, latency: float | None) -> dict[str, Any]:
     return {
-        "model": model, "leads": leads, "samples": 500, "device": "Some CPU, 2 threads", "batch": 4 if latency else None,
-        "params_backbone_m": 7.104, "params_with_head_m": 7.107845, "gflop_forward": 0.6 * leads, "gflop_forward_paper": None,
-        "gflop_backward": None if model == "odd_one" else 1.25, "peak_mb": None, "throughput_samples_s": latency and 1000 / latency,
+        "model": model,
+        "leads": leads,
+        "samples": 500,
+        "device": "Some CPU, 2 threads",
+        "batch": 4 if latency else None,
+        "params_backbone_m": 7.104,
+        "params_with_head_m": 7.107845,
+        "gflop_forward": 0.6 * leads,
+        "gflop_forward_paper": None,
+        "gflop_backward": None if model == "odd_one" else 1.25,
+        "peak_mb": None,
+        "throughput_samples_s": latency and 1000 / latency,
         "latency_ms_sample": latency,
-    }  # fmt: skip
+    }
 
 
 def costs(timed: bool = True) -> Costs:
@@ -30,7 +41,12 @@ def costs(timed: bool = True) -> Costs:
     titles = {"laef": "LAEF", "odd_one": "Odd_one & co"}
     about = {"device": "Some CPU, 2 threads", "torch": "2.9"}
     return Costs(
-        rows=rows, titles=titles, any_leads=["laef"], about=about, unknown={"odd_one": {"aten::sort": 3}}, failed={"bad": "it | broke"}
+        rows=rows,
+        titles=titles,
+        any_leads=["laef"],
+        about=about,
+        unknown={"odd_one": {"aten::sort": 3}},
+        failed={"bad": "it | broke"},
     )
 
 
@@ -52,7 +68,10 @@ def test_tables_round_and_the_csv_does_not(tmp_path: Path) -> None:
     assert rows[0]["params_with_head_m"] == "7.107845"
     assert (rows[0]["gflop_forward_paper"], rows[12]["gflop_backward"]) == ("", "")
     md = written["cost.md"].read_text()
-    median = "| LAEF | median (min–max) | 500 | 7.1 | 7.1 | 3.900 (0.600–7.200) | -- | 1.250 | -- | 77.4 (41.7–500.0) "
+    median = (
+        "| LAEF | median (min–max) | 500 | 7.1 | 7.1 | 3.900 (0.600–7.200) | -- | 1.250 | -- "
+        "| 77.4 (41.7–500.0) "
+    )
     assert f"{median}| 13.000 (2.000–24.000) |" in md
     assert md.count("Odd\\_one \\& co | 1–12 |") == 1
     assert "aten::sort (3 calls)" in md
@@ -76,21 +95,36 @@ def test_the_plot_shows_the_csv_and_is_drawn_only_of_times(tmp_path: Path) -> No
     (section,) = reports.get("cost").sections(profile.Profile(costs=costs()))
     figure = section.parts[-1]
     with reports.drawing(figure) as sheet:
-        drawn = [(list(line.get_xdata()), list(line.get_ydata())) for line in sheet.axes[0].get_lines()]
-        assert [text.get_text() for text in sheet.legends[0].get_texts()] == ["LAEF", "Odd_one & co"]
+        drawn = [
+            (list(line.get_xdata()), list(line.get_ydata())) for line in sheet.axes[0].get_lines()
+        ]
+        assert [text.get_text() for text in sheet.legends[0].get_texts()] == [
+            "LAEF",
+            "Odd_one & co",
+        ]
     assert drawn == [
-        (list(range(1, 13)), [r["throughput_samples_s"] for r in costs().rows if r["model"] == name]) for name in ("laef", "odd_one")
+        (
+            list(range(1, 13)),
+            [r["throughput_samples_s"] for r in costs().rows if r["model"] == name],
+        )
+        for name in ("laef", "odd_one")
     ]
-    first, second = ([p.read_bytes() for p in draw(costs(), tmp_path / name).values()] for name in "ab")
+    first, second = (
+        [p.read_bytes() for p in draw(costs(), tmp_path / name).values()] for name in "ab"
+    )
     assert first == second
-    assert not [p for p in draw(costs(timed=False), tmp_path / "c").values() if p.suffix in (".png", ".svg")]
+    assert not [
+        p for p in draw(costs(timed=False), tmp_path / "c").values() if p.suffix in (".png", ".svg")
+    ]
 
 
 def test_a_single_number_of_leads_has_no_median_and_still_draws(tmp_path: Path) -> None:
     few = costs()
     few.rows = [r for r in few.rows if r["leads"] == 12]
     written = draw(few, tmp_path)
-    assert "median" not in "".join(line for line in written["cost.md"].read_text().splitlines() if line.startswith("|"))
+    assert "median" not in "".join(
+        line for line in written["cost.md"].read_text().splitlines() if line.startswith("|")
+    )
     assert "throughput.png" in written
 
 
@@ -98,28 +132,51 @@ def test_what_was_measured_is_read_back_and_a_damaged_file_is_named(tmp_path: Pa
     profile.save(costs(), tmp_path)
     assert profile.read(tmp_path).costs == costs()
     (tmp_path / "cost.json").write_text('{"rows": ')
-    with pytest.raises(BadSetting, match=r"cost\.json cannot be read; remove it and run: ecgbench profile"):
+    with pytest.raises(
+        BadSetting, match=r"cost\.json cannot be read; remove it and run: ecgbench profile"
+    ):
         reports.read(tmp_path)
 
 
 def test_the_papers_figures_as_it_prints_them_and_what_sets_ours_apart(tmp_path: Path) -> None:
     found = costs(timed=False)
-    beside = row("laef", 12, None) | {"gflop_forward_paper": 6.867475968, "backward_layers": 13.705, "backward_layers_dense": 13.705}
-    jepa = row("ecgjepa", 12, None) | {"gflop_forward_paper": 73.87669248, "backward_layers": 147.7229, "backward_layers_dense": 147.7229}
+    beside = row("laef", 12, None) | {
+        "gflop_forward_paper": 6.867475968,
+        "backward_layers": 13.705,
+        "backward_layers_dense": 13.705,
+    }
+    jepa = row("ecgjepa", 12, None) | {
+        "gflop_forward_paper": 73.87669248,
+        "backward_layers": 147.7229,
+        "backward_layers_dense": 147.7229,
+    }
     found.rows = [jepa, beside]
     found.titles = {"ecgjepa": "ECG-JEPA", "laef": "LAEF"}
     found.unknown, found.uncounted, found.most = {}, {"laef": "it | has none"}, {"laef": 8}
     written = {name: path.read_text() for name, path in draw(found, tmp_path).items()}
     page, tex = written["cost.md"], written["cost.tex"]
-    assert "| ECG-JEPA | 12 | 73.877 | 73.877 | 221.6 | 147.723 | 221.600 | 221.600 | 87.2 |" in page
+    assert (
+        "| ECG-JEPA | 12 | 73.877 | 73.877 | 221.6 | 147.723 | 221.600 | 221.600 | 87.2 |" in page
+    )
     assert ",221.6," in written["cost_paper.csv"]
     assert ",0.450" not in written["cost_paper.csv"]
     for said in (
-        "reciprocal to each other for LAEF at 12 leads (1000/771.2 = 1.297) alone, and not for ECGFounder",
-        "LAEF at 1 lead (1000/9438.2 = 0.106, printed 0.108) and LAEF's median (1000/1723.6 = 0.580, printed 0.687)",
-        "(13.705 against 13.735)", "90.3: with the decoder", "7.1: no heads", "once, in its first pass",
-        "LAEF: no count by the paper's rule, for it \\| has none.", "LAEF reads at most 8 leads", "b: 2 x forward; c: forward + backward;",
-    ):  # fmt: skip
+        (
+            "reciprocal to each other for LAEF at 12 leads (1000/771.2 = 1.297) alone, and not for "
+            "ECGFounder"
+        ),
+        (
+            "LAEF at 1 lead (1000/9438.2 = 0.106, printed 0.108) and LAEF's median (1000/1723.6 = "
+            "0.580, printed 0.687)"
+        ),
+        "(13.705 against 13.735)",
+        "90.3: with the decoder",
+        "7.1: no heads",
+        "once, in its first pass",
+        "LAEF: no count by the paper's rule, for it \\| has none.",
+        "LAEF reads at most 8 leads",
+        "b: 2 x forward; c: forward + backward;",
+    ):
         assert said in page
     for line in tex.splitlines():  # a long cell would shrink the table to nothing
         if line.endswith(r"\\"):
@@ -131,23 +188,42 @@ def graph() -> profile.Complexity:
     """Counted and not timed."""
     rows = [
         {
-            "leads": n, "segments": s, "seconds": 5.0, **complexity.edges(n, s), "cost_paper": n * s * s + s * n * n,
-            "device": "Some CPU", "batch": None, "cost_complete_graph": (n * s) ** 2, "flop_message_passing": 2e6 * n,
-            "flop_per_edge_channel": 20.0, "flop_maps": 1e7, "ms_message_passing": None, "ms_layers": None,
-        } for s in (9, 20) for n in range(1, 13)
-    ]  # fmt: skip
+            "leads": n,
+            "segments": s,
+            "seconds": 5.0,
+            **complexity.edges(n, s),
+            "cost_paper": n * s * s + s * n * n,
+            "device": "Some CPU",
+            "batch": None,
+            "cost_complete_graph": (n * s) ** 2,
+            "flop_message_passing": 2e6 * n,
+            "flop_per_edge_channel": 20.0,
+            "flop_maps": 1e7,
+            "ms_message_passing": None,
+            "ms_layers": None,
+        }
+        for s in (9, 20)
+        for n in range(1, 13)
+    ]
     return profile.Complexity(rows=rows, channels=768, about={"device": "Some CPU", "torch": "2.9"})
 
 
 def test_complexity_files(tmp_path: Path) -> None:
     written = draw(graph(), tmp_path)
-    assert set(written) == {f"complexity.{kind}" for kind in ("csv", "md", "tex", "png", "svg", "json")} | {"index.html"}
+    assert set(written) == {
+        f"complexity.{kind}" for kind in ("csv", "md", "tex", "png", "svg", "json")
+    } | {"index.html"}
     md = (tmp_path / "complexity.md").read_text()
-    assert "| 20 | 12 | 240 | 2,280 | 1,320 | 7,440 | 7,680 | 57,600 | 24.00 | 20.0 | 10.0 | -- | -- |" in md
+    assert (
+        "| 20 | 12 | 240 | 2,280 | 1,320 | 7,440 | 7,680 | 57,600 | 24.00 | 20.0 | 10.0 | -- | -- |"
+        in md
+    )
     assert "= 0.542 of those" in md
     assert "= 0.361 of those" in md
     assert "1/L + 1/S, counts self-loops twice and exceeds 1 at L = 1" in md
     assert "network's graph is 1/L + 1/S - 1/(LS)" in md
     for r in graph().rows:
         n, s = r["leads"], r["segments"]
-        assert r["edges_directed"] / r["cost_complete_graph"] == pytest.approx(1 / n + 1 / s - 1 / (n * s))
+        assert r["edges_directed"] / r["cost_complete_graph"] == pytest.approx(
+            1 / n + 1 / s - 1 / (n * s)
+        )

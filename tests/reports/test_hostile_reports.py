@@ -1,4 +1,6 @@
-"""Names that mean harm are text in every file of a report: page, drawing, LaTeX, Markdown and CSV."""
+"""Names that mean harm are text in every file of a report: page, drawing, LaTeX, Markdown and
+CSV.
+"""
 
 import csv
 import io
@@ -17,12 +19,35 @@ from ecgbench.reports import csv_text, write
 make = SimpleNamespace(**runpy.run_path(str(Path(__file__).with_name("make_study.py"))))
 
 HOSTILE = (
-    "<script>alert(1)</script>", '"><img src=x onerror=alert(2)>', "../../x", "\\input{x}\\write18{id}", "=cmd()", "+1", "@SUM(1)", "-2+3",
-    "\t=1", "\r=1", "two\nlines", "a\r\nb,c\"d'e`f`", "| a | b |", "$x^{$", "_legend", "{{ 7 * 7 }}", "%n#&~^", "--> ]]> <!--",
-    "long " * 400, "\u202egnp.exe\u2066", "שלום 心电图", "nul\x00bell\x07esc\x1b[2J\x9b", "'", "[a](javascript:alert(1))",
-)  # fmt: skip
+    "<script>alert(1)</script>",
+    '"><img src=x onerror=alert(2)>',
+    "../../x",
+    "\\input{x}\\write18{id}",
+    "=cmd()",
+    "+1",
+    "@SUM(1)",
+    "-2+3",
+    "\t=1",
+    "\r=1",
+    "two\nlines",
+    "a\r\nb,c\"d'e`f`",
+    "| a | b |",
+    "$x^{$",
+    "_legend",
+    "{{ 7 * 7 }}",
+    "%n#&~^",
+    "--> ]]> <!--",
+    "long " * 400,
+    "\u202egnp.exe\u2066",
+    "שלום 心电图",
+    "nul\x00bell\x07esc\x1b[2J\x9b",
+    "'",
+    "[a](javascript:alert(1))",
+)
 HALF = "half\udcff"
-"""A name of bytes that are no UTF-8, as the system tells it; tables refuse it, commands and notes may hold it."""
+"""A name of bytes that are no UTF-8, as the system tells it; tables refuse it, commands and notes
+may hold it.
+"""
 
 
 class Page(HTMLParser):
@@ -39,20 +64,33 @@ class Page(HTMLParser):
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory) -> Path:
-    """Every name is a model, a policy, a label, a record, a reason and a fact of provenance; four of them are tasks."""
+    """Every name is a model, a policy, a label, a record, a reason and a fact of provenance; four
+    of them are tasks.
+    """
     tasks = [HOSTILE[i] for i in (0, 3, 4, 13)]
     rows = []
     for t in tasks:
-        rows += [make.row(t, name, "1", 0.6 + 0.01 * i, 0.01, policy=name, best=i == 0) for i, name in enumerate(HOSTILE)]
-        rows += [make.row(t, HOSTILE[i], "2", status="failed", policy=HOSTILE[i]) for i in (0, 4, 6)]
+        rows += [
+            make.row(t, name, "1", 0.6 + 0.01 * i, 0.01, policy=name, best=i == 0)
+            for i, name in enumerate(HOSTILE)
+        ]
+        rows += [
+            make.row(t, HOSTILE[i], "2", status="failed", policy=HOSTILE[i]) for i in (0, 4, 6)
+        ]
     evil = {"summary": HOSTILE[0], "paper": HOSTILE[3], "licence": HOSTILE[6]}
     study = make.build(
-        rows, {(name, "2"): name for name in HOSTILE},
+        rows,
+        {(name, "2"): name for name in HOSTILE},
         models=[make.model(name, name, 1_000_000, **evil) for name in HOSTILE],
-        tasks=[make.task(t, t) for t in tasks], notes=[*HOSTILE, HALF],
-        datasets=[make.dataset(title=HOSTILE[0], quarantined=tuple({"record": n, "reason": n} for n in HOSTILE))],
+        tasks=[make.task(t, t) for t in tasks],
+        notes=[*HOSTILE, HALF],
+        datasets=[
+            make.dataset(
+                title=HOSTILE[0], quarantined=tuple({"record": n, "reason": n} for n in HOSTILE)
+            )
+        ],
         provenance=replace(make.PROVENANCE, command=HALF, packages={n: n for n in HOSTILE}),
-    )  # fmt: skip
+    )
     study.labels["label"] = [HOSTILE[i % len(HOSTILE)] for i in range(len(study.labels))]
     place = tmp_path_factory.mktemp("hostile") / "deep" / "report"
     written = write(study, place)
@@ -65,10 +103,22 @@ def folder(tmp_path_factory) -> Path:
 def test_the_page_holds_text_only(folder):
     text = (folder / "index.html").read_text()
     seen = Page(text).seen
-    assert not {tag for tag, _ in seen} & {"script", "img", "iframe", "object", "link", "base", "form", "embed"}
+    assert not {tag for tag, _ in seen} & {
+        "script",
+        "img",
+        "iframe",
+        "object",
+        "link",
+        "base",
+        "form",
+        "embed",
+    }
     for _, attrs in seen:
         assert not any(name.startswith("on") for name in attrs)
-        assert not any(re.match(r"\s*(javascript|data):", attrs.get(k) or "", re.IGNORECASE) for k in ("href", "src", "xlink:href"))
+        assert not any(
+            re.match(r"\s*(javascript|data):", attrs.get(k) or "", re.IGNORECASE)
+            for k in ("href", "src", "xlink:href")
+        )
     assert text.count("&lt;script&gt;alert(1)&lt;/script&gt;") > 20
     assert "{{ 7 * 7 }}" in text
     assert not re.search("[\u202a-\u202e\u2066-\u2069\x00-\x08\x1b\x80-\x9f]", text)
@@ -90,11 +140,47 @@ def _unescaped(text: str, sign: str) -> int:
 def test_latex_runs_nothing_and_its_braces_match(folder):
     text = (folder / "main_table.tex").read_text()
     ours = {
-        "begin", "end", "caption", "label", "centering", "setlength", "tabcolsep", "footnotesize", "scriptsize", "tiny", "toprule",
-        "midrule", "bottomrule", "multirow", "textsuperscript", "par", "smallskip", "linewidth", "uno", "due", "tre", "times", "usepackage",
-        "providecommand", "textcolor", "textbackslash", "textless", "textgreater", "textbar", "textasciitilde", "textasciicircum", "texttt",
-        "ldots", "dagger", "ddagger", "resizebox", "ifdim", "else", "fi", "width",
-    }  # fmt: skip
+        "begin",
+        "end",
+        "caption",
+        "label",
+        "centering",
+        "setlength",
+        "tabcolsep",
+        "footnotesize",
+        "scriptsize",
+        "tiny",
+        "toprule",
+        "midrule",
+        "bottomrule",
+        "multirow",
+        "textsuperscript",
+        "par",
+        "smallskip",
+        "linewidth",
+        "uno",
+        "due",
+        "tre",
+        "times",
+        "usepackage",
+        "providecommand",
+        "textcolor",
+        "textbackslash",
+        "textless",
+        "textgreater",
+        "textbar",
+        "textasciitilde",
+        "textasciicircum",
+        "texttt",
+        "ldots",
+        "dagger",
+        "ddagger",
+        "resizebox",
+        "ifdim",
+        "else",
+        "fi",
+        "width",
+    }
     assert set(re.findall(r"\\([A-Za-z]+)", text)) <= ours
     body = re.sub(r"(?m)(?<!\\)%.*$", "", text)
     assert _unescaped(body, "{") == _unescaped(body, "}")
@@ -120,12 +206,37 @@ def test_no_cell_of_a_csv_is_a_formula_and_numbers_are_untouched(folder):
         assert len({len(row) for row in rows}) == 1, path.name
         cells = [cell for row in rows[1:] for cell in row]
         assert not [c for c in cells if re.match(r"\s*[=+@＝＋－＠]|[\t\r\n]", c)], path.name
-        assert not [c for c in cells if re.match(r"\s*-", c) and not re.fullmatch(r"-[\d.e+-]+", c)], path.name
+        assert not [
+            c for c in cells if re.match(r"\s*-", c) and not re.fullmatch(r"-[\d.e+-]+", c)
+        ], path.name
         assert "\r" not in path.read_bytes().decode()
     table = {row["model"] for row in csv.DictReader((folder / "main_table.csv").open(newline=""))}
-    assert {"<script>alert(1)</script>", "'=cmd()", "'+1", "'@SUM(1)", "'-2+3", "../../x", "two\nlines", "'\n=1"} <= table
+    assert {
+        "<script>alert(1)</script>",
+        "'=cmd()",
+        "'+1",
+        "'@SUM(1)",
+        "'-2+3",
+        "../../x",
+        "two\nlines",
+        "'\n=1",
+    } <= table
 
 
 def test_the_convention_of_csv_text():
-    text = csv_text(["a", "b"], [{"a": "=1+1", "b": -0.5}, {"a": "−1", "b": -3}, {"a": "I+II", "b": True}, {"a": " =x", "b": None}])
-    assert list(csv.reader(io.StringIO(text))) == [["a", "b"], ["'=1+1", "-0.5"], ["−1", "-3"], ["I+II", "true"], ["' =x", ""]]
+    text = csv_text(
+        ["a", "b"],
+        [
+            {"a": "=1+1", "b": -0.5},
+            {"a": "−1", "b": -3},
+            {"a": "I+II", "b": True},
+            {"a": " =x", "b": None},
+        ],
+    )
+    assert list(csv.reader(io.StringIO(text))) == [
+        ["a", "b"],
+        ["'=1+1", "-0.5"],
+        ["−1", "-3"],
+        ["I+II", "true"],
+        ["' =x", ""],
+    ]

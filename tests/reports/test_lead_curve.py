@@ -1,4 +1,6 @@
-"""The lead curve: what is plotted is the CSV, named sets stay off the curve, the bytes are the same every time."""
+"""The lead curve: what is plotted is the CSV, named sets stay off the curve, the bytes are the same
+every time.
+"""
 
 import csv
 import math
@@ -24,20 +26,33 @@ def lines(study: Study):
     """Each drawn line of the first panel: (its label-less look, x, y)."""
     with reports.drawing(curve(study)) as sheet:
         drawn = sheet.axes[0].get_lines()
-        return [(line, list(map(float, line.get_xdata())), list(map(float, line.get_ydata()))) for line in drawn]
+        return [
+            (line, list(map(float, line.get_xdata())), list(map(float, line.get_ydata())))
+            for line in drawn
+        ]
 
 
 def test_csv_rows_are_rows_of_the_main_table(tmp_path):
     reports.write(make.crowded(), tmp_path, only=["main_table", "lead_curve"])
-    rows, table = (list(csv.DictReader((tmp_path / f"{name}.csv").open())) for name in ("lead_curve", "main_table"))
+    rows, table = (
+        list(csv.DictReader((tmp_path / f"{name}.csv").open()))
+        for name in ("lead_curve", "main_table")
+    )
     shared = [name for name in rows[0] if name in table[0]]
-    assert [[row[n] for n in shared] for row in rows] == [[row[n] for n in shared] for row in table if row["status"] == "ok"]
+    assert [[row[n] for n in shared] for row in rows] == [
+        [row[n] for n in shared] for row in table if row["status"] == "ok"
+    ]
 
 
 def test_the_curve_joins_random_leads_in_order_and_named_sets_stand_apart():
-    rows = [make.row("ptbxl_super", "laef", leads, 0.6 + 0.01 * i) for i, leads in enumerate(["12", "1", "II", "2", "I", "I+II"])]
+    rows = [
+        make.row("ptbxl_super", "laef", leads, 0.6 + 0.01 * i)
+        for i, leads in enumerate(["12", "1", "II", "2", "I", "I+II"])
+    ]
     drawn = lines(make.build(rows))
-    random = [(x, y) for line, x, y in drawn if line.get_linestyle() == "-" and line.get_marker() == "o"]
+    random = [
+        (x, y) for line, x, y in drawn if line.get_linestyle() == "-" and line.get_marker() == "o"
+    ]
     assert random == [([1.0, 2.0, 12.0], pytest.approx([61.0, 63.0, 60.0]))]
     hollow = [(x, y) for line, x, y in drawn if line.get_linestyle() == "None"]
     assert hollow[0][1] == pytest.approx([62.0, 64.0, 65.0])
@@ -55,7 +70,9 @@ def test_bytes_are_deterministic_whatever_the_user_configured(tmp_path):
         reports.write(make.two_models(), tmp_path / "b", only=["lead_curve"])
         assert matplotlib.rcParams["font.size"] == 20
     for kind in ("png", "svg", "csv"):
-        assert (tmp_path / f"a/lead_curve.{kind}").read_bytes() == (tmp_path / f"b/lead_curve.{kind}").read_bytes()
+        assert (tmp_path / f"a/lead_curve.{kind}").read_bytes() == (
+            tmp_path / f"b/lead_curve.{kind}"
+        ).read_bytes()
     width, height = struct.unpack(">II", (tmp_path / "a/lead_curve.png").read_bytes()[16:24])
     assert 1000 < width < 1600
     assert height < width
@@ -65,7 +82,11 @@ def test_bytes_are_deterministic_whatever_the_user_configured(tmp_path):
 def test_titles_captions_and_legend_say_what_must_be_said():
     figure = curve(make.crowded())
     with reports.drawing(figure) as sheet:
-        assert [ax.get_title(loc="left") for ax in sheet.axes[:3]] == ["PTB-XL All", "PTB-XL Diag", "Demo (synthetic)"]
+        assert [ax.get_title(loc="left") for ax in sheet.axes[:3]] == [
+            "PTB-XL All",
+            "PTB-XL Diag",
+            "Demo (synthetic)",
+        ]
         legend = [text.get_text() for text in sheet.legends[0].get_texts()]
         assert sheet.get_supylabel() == "Macro AUROC × 100"
     assert legend[1:3] == ["ST-MEM zero", "ST-MEM native"]
@@ -76,7 +97,9 @@ def test_titles_captions_and_legend_say_what_must_be_said():
 
 
 def test_the_line_of_chance_stands_where_the_card_says():
-    rows = [make.row("ptbxl_super", "laef", leads, value) for leads, value in (("1", 0.45), ("12", 0.6))]
+    rows = [
+        make.row("ptbxl_super", "laef", leads, value) for leads, value in (("1", 0.45), ("12", 0.6))
+    ]
     drawn = [y for _, _, y in lines(make.build(rows)) if len(set(y)) == 1]
     assert [50.0, 50.0] in drawn
 
@@ -92,9 +115,20 @@ def test_the_line_of_chance_stands_where_the_card_says():
             make.row("ptbxl_super", "laef", "2", 0.6, low=math.nan, high=math.nan),
         ],
         [make.row("ptbxl_super", "laef", "II", math.nan, low=math.nan, high=math.nan)],
-        [make.row("ptbxl_super", f"m{i}", leads, 0.6) for i in range(20) for leads in ("1", "V1", "V2")],
+        [
+            make.row("ptbxl_super", f"m{i}", leads, 0.6)
+            for i in range(20)
+            for leads in ("1", "V1", "V2")
+        ],
     ],
-    ids=["only 12", "only named", "nothing", "estimate outside or without interval", "no score at a named set", "more models than colours"],
+    ids=[
+        "only 12",
+        "only named",
+        "nothing",
+        "estimate outside or without interval",
+        "no score at a named set",
+        "more models than colours",
+    ],
 )
 def test_odd_studies_still_draw(rows, tmp_path):
     reports.write(make.build(rows), tmp_path, only=["lead_curve"])

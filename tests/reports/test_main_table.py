@@ -1,4 +1,6 @@
-"""The main table: the CSV is the study, the other forms are that CSV spelled; ranks, signs, escapes and gaps in between."""
+"""The main table: the CSV is the study, the other forms are that CSV spelled; ranks, signs, escapes
+and gaps in between.
+"""
 
 import csv
 import math
@@ -44,9 +46,16 @@ def test_csv_is_exactly_the_study(texts):
     assert len(read) == len(study.main)
     for row, (_, true) in zip(read, study.main.iterrows()):
         for name in ("value", "std", "low", "high", "p", "p_holm"):
-            assert row[name] == ("" if math.isnan(true[name]) else repr(float(true[name])))  # reads back bit for bit
-        assert row["n_records"] == ("" if math.isnan(true["n_records"]) else str(int(true["n_records"])))
-        assert (row["best"], row["leads"], row["status"]) == (str(bool(true["best"])).lower(), true["leads"], true["status"])
+            # reads back bit for bit
+            assert row[name] == ("" if math.isnan(true[name]) else repr(float(true[name])))
+        assert row["n_records"] == (
+            "" if math.isnan(true["n_records"]) else str(int(true["n_records"]))
+        )
+        assert (row["best"], row["leads"], row["status"]) == (
+            str(bool(true["best"])).lower(),
+            true["leads"],
+            true["status"],
+        )
     assert "\r" not in text
     assert text == texts(make.crowded())[0]
 
@@ -54,17 +63,36 @@ def test_csv_is_exactly_the_study(texts):
 def test_every_number_of_the_other_forms_is_one_of_the_csv(texts):
     study = make.crowded()
     _, md, tex = texts(study)
-    known = {f"{100 * v:.1f}" for name in ("value", "std", "low", "high") for v in study.main[name].dropna()}
-    cells = [cell for line in md.splitlines() if line.startswith("| ") and "Task" not in line for cell in line.split("|")[3:-1]]
-    rows = [cell for line in tex.splitlines() if line.endswith(r"\\") and re.search(r"\d\.\d|--", line) for cell in line.split("&")[2:]]
-    found = re.findall(r"\d+\.\d+", " ".join(cells) + " ".join(row for row in rows if "M)" not in row))
+    known = {
+        f"{100 * v:.1f}"
+        for name in ("value", "std", "low", "high")
+        for v in study.main[name].dropna()
+    }
+    cells = [
+        cell
+        for line in md.splitlines()
+        if line.startswith("| ") and "Task" not in line
+        for cell in line.split("|")[3:-1]
+    ]
+    rows = [
+        cell
+        for line in tex.splitlines()
+        if line.endswith(r"\\") and re.search(r"\d\.\d|--", line)
+        for cell in line.split("&")[2:]
+    ]
+    found = re.findall(
+        r"\d+\.\d+", " ".join(cells) + " ".join(row for row in rows if "M)" not in row)
+    )
     assert len(found) > 60
     assert set(found) <= known
 
 
 def test_markdown_cells(texts):
     _, md, _ = texts(make.two_models())
-    rows = {line.split("|")[2].strip(): [c.strip() for c in line.split("|")[3:-1]] for line in md.splitlines()[4:10]}
+    rows = {
+        line.split("|")[2].strip(): [c.strip() for c in line.split("|")[3:-1]]
+        for line in md.splitlines()[4:10]
+    }
     assert rows["1"] == ["**72.3 (0.6)**", "<ins>57.3 (0.5)</ins>"]
     assert rows["12"] == [r"<ins>92.3</ins>\* [90.3, 94.3]", "**92.6** [90.6, 94.6]"]
     assert md.splitlines()[2] == "| Task | Leads | LAEF (7.1M) | ST-MEM (88.5M) |"
@@ -74,8 +102,10 @@ def test_markdown_cells(texts):
 
 def test_ranks_are_of_unrounded_values_and_ties_share_them():
     at_1, at_12 = (list(row.values())[2:] for row in table(make.crowded()).rows[:2])
-    assert [score.rank for score in at_12] == [2, 1, 1, 3]  # 0.95002 is below 0.95004, though both print 95.0
-    assert [score.star for score in at_12] == [True, False, False, False]  # a tie with the best is best: no asterisk
+    # 0.95002 is below 0.95004, though both print 95.0
+    assert [score.rank for score in at_12] == [2, 1, 1, 3]
+    # a tie with the best is best: no asterisk
+    assert [score.star for score in at_12] == [True, False, False, False]
     assert [score.rank for score in at_1] == [1, 2, 2, None]
 
 
@@ -93,7 +123,10 @@ def test_latex_and_markdown_of_the_crowded_study(texts):
     assert r"PTB-XL Diag$^\dagger$" in tex
     assert "PTB-XL Diag†" in md
     assert "ST-MEM zero & ST-MEM native" in tex
-    assert r"A\&B\_\textless{}script\textgreater{}alert(1)\textless{}/script\textgreater{} \$x\$ \textbar{} 50\%$^\ddagger$" in tex
+    assert (
+        r"A\&B\_\textless{}script\textgreater{}alert(1)\textless{}/script\textgreater{} \$x\$ "
+        r"\textbar{} 50\%$^\ddagger$"
+    ) in tex
     assert r"\<script\>" in md
     assert r"\| 50%‡" in md
     assert "<sup>2</sup> failed: LeakError: NaN reached the output" in md
@@ -101,7 +134,8 @@ def test_latex_and_markdown_of_the_crowded_study(texts):
     assert r"-{}-limit 60" in tex
     assert r"A \& B: 3 labels have \textless{} 5 test positives (\_x\_, 50 \%)." in tex
     assert r"A \& B: 3 labels have \< 5 test positives (\_x\_, 50 %)." in md
-    for said in ("SYNTHETIC DATA", "RANDOM WEIGHTS", "LIMITED", "INCOMPLETE"):  # tables travel without the page's banners
+    # tables travel without the page's banners
+    for said in ("SYNTHETIC DATA", "RANDOM WEIGHTS", "LIMITED", "INCOMPLETE"):
         assert f"{said}: " in tex
         assert f"{said}: " in md
 
@@ -141,7 +175,13 @@ def test_nothing_finished_still_reports(tmp_path):
     study = make.build([make.row("ptbxl_super", "laef", "1", status="failed")])
     drawn = reports.write(study, tmp_path)
     assert "failed: it broke" in (tmp_path / "main_table.md").read_text()
-    assert {"index.html", "main_table.csv", "main_table.md", "main_table.tex", "lead_curve.png"} <= {path.name for path in drawn}
+    assert {
+        "index.html",
+        "main_table.csv",
+        "main_table.md",
+        "main_table.tex",
+        "lead_curve.png",
+    } <= {path.name for path in drawn}
 
 
 def test_survival_is_of_skill_above_chance_and_undefined_where_there_is_none():
@@ -156,7 +196,9 @@ def test_survival_is_of_skill_above_chance_and_undefined_where_there_is_none():
 
 def test_numbers_may_come_as_pandas_likes_them(texts):
     study = make.two_models()
-    wide = study.main.astype({"n_records": "Int64", "best": "boolean", "leads": "string", "model": "category"})
+    wide = study.main.astype(
+        {"n_records": "Int64", "best": "boolean", "leads": "string", "model": "category"}
+    )
     wide.loc[0, "best"] = pd.NA
     first = next(csv.DictReader(texts(replace(study, main=wide))[0].splitlines()))
     assert (first["best"], first["n_records"], first["std"]) == ("false", "198", "0.006")
@@ -166,7 +208,7 @@ OTHER = """from ecgbench.cards import MetricCard
 CARD = MetricCard(title="Other", direction="higher", range=(0, 1), chance=None, summary="a test's", source="none")
 def value(target, score): ...
 def influence(target, score): ...
-"""
+"""  # noqa: E501
 
 
 def test_a_second_metric_has_its_own_table_and_rows(texts, tmp_path):
@@ -186,7 +228,13 @@ def test_a_second_metric_has_its_own_table_and_rows(texts, tmp_path):
 
 
 def test_reports_need_no_torch():
-    code = "import sys; sys.modules['torch'] = None; sys.path.insert(0, sys.argv[1]); import make_study\n"
-    code += "from pathlib import Path; from ecgbench.reports import write; assert 'matplotlib' not in sys.modules\n"
+    code = (
+        "import sys; sys.modules['torch'] = None; sys.path.insert(0, sys.argv[1]); import "
+        "make_study\n"
+    )
+    code += (
+        "from pathlib import Path; from ecgbench.reports import write; assert 'matplotlib' "
+        "not in sys.modules\n"
+    )
     code += "import tempfile; write(make_study.two_models(), Path(tempfile.mkdtemp()))"
     subprocess.run([sys.executable, "-c", code, str(Path(__file__).parent)], check=True)

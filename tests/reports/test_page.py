@@ -1,4 +1,6 @@
-"""The page: one file that asks nothing of a network, escapes what it is told, and says what the rows say."""
+"""The page: one file that asks nothing of a network, escapes what it is told, and says what the
+rows say.
+"""
 
 import csv
 import runpy
@@ -71,14 +73,27 @@ def rows(report: str, study: Study) -> list:
     return list(section.parts[0].rows)
 
 
-@pytest.mark.parametrize("study", [make.two_models(), make.crowded(), make.build([make.row("ptbxl_super", "laef", "1", status="failed")])])
+@pytest.mark.parametrize(
+    "study",
+    [
+        make.two_models(),
+        make.crowded(),
+        make.build([make.row("ptbxl_super", "laef", "1", status="failed")]),
+    ],
+)
 def test_self_contained_and_balanced(study, read, tmp_path):
     reader = read(study)
     assert reader.open == []
     tags = {tag for tag, _ in reader.seen}
     assert not tags & {"script", "link", "img", "iframe", "object", "base", "form"}
     beside = {path.name for path in (tmp_path / "page").iterdir()}
-    assert {"main_table.csv", "lead_curve.csv", "comparisons.csv", "labels.csv", "cells.csv"} < beside
+    assert {
+        "main_table.csv",
+        "lead_curve.csv",
+        "comparisons.csv",
+        "labels.csv",
+        "cells.csv",
+    } < beside
     each = [attrs["id"] for _, attrs in reader.seen if "id" in attrs]
     ids = set(each)
     assert len(each) == len(ids)
@@ -101,13 +116,32 @@ def test_self_contained_and_balanced(study, read, tmp_path):
 
 def test_hostile_text_is_text(read):
     source = {"file": EVIL, "sha256": "cd" * 32, "licence": EVIL, "terms": EVIL}
-    more = {"objective": EVIL, "corpora": (EVIL,), "weights_source": source, "contract": make.CONTRACT | {"absent": EVIL}}
+    more = {
+        "objective": EVIL,
+        "corpora": (EVIL,),
+        "weights_source": source,
+        "contract": make.CONTRACT | {"absent": EVIL},
+    }
     model = make.model("laef", EVIL, 7_104_000, summary=EVIL, paper=EVIL, **more)
-    data = make.dataset(title=EVIL, doi='10.1/"><script>', quarantined=({"record": EVIL, "reason": EVIL},))
+    data = make.dataset(
+        title=EVIL, doi='10.1/"><script>', quarantined=({"record": EVIL, "reason": EVIL},)
+    )
     told = replace(make.PROVENANCE, command=EVIL, packages={EVIL: EVIL})
     row = make.row("ptbxl_super", "laef", "1", 0.7, 0.01)
-    parts = {"models": [model], "datasets": [data], "provenance": told, "notes": [EVIL], "tasks": [make.task("ptbxl_super", EVIL)]}
-    reader = read(make.build([row, make.row("ptbxl_super", "laef", "2", status="failed")], {("laef", "2"): EVIL}, **parts))
+    parts = {
+        "models": [model],
+        "datasets": [data],
+        "provenance": told,
+        "notes": [EVIL],
+        "tasks": [make.task("ptbxl_super", EVIL)],
+    }
+    reader = read(
+        make.build(
+            [row, make.row("ptbxl_super", "laef", "2", status="failed")],
+            {("laef", "2"): EVIL},
+            **parts,
+        )
+    )
     tags = [tag for tag, _ in reader.seen]
     assert "script" not in tags
     assert "img" not in tags
@@ -118,41 +152,85 @@ def test_hostile_text_is_text(read):
 
 def test_findings_say_what_the_rows_say():
     found = findings(make.two_models())
-    assert (
-        found[0] == "12 leads: ST-MEM is best with 92.6, 0.3 points above LAEF, a difference that could be chance (p = 0.410 after Holm)."
+    assert found[0] == (
+        "12 leads: ST-MEM is best with 92.6, 0.3 points above LAEF, a difference that could be "
+        "chance (p = 0.410 after Holm)."
     )
-    assert "1 random lead: LAEF is best with 72.3, 15.0 points above ST-MEM, a difference that is larger than chance explains" in found[1]
-    assert found[-1].startswith("Of the skill above chance at 12 leads: LAEF keeps 53 % with 1 random lead and 68 % with 2 random leads;")
+    assert (
+        "1 random lead: LAEF is best with 72.3, 15.0 points above ST-MEM, a difference that is "
+        "larger than chance explains"
+    ) in found[1]
+    assert found[-1].startswith(
+        "Of the skill above chance at 12 leads: LAEF keeps 53 % with 1 random lead and 68 % with "
+        "2 random leads;"
+    )
     lone = findings(make.build([make.row("ptbxl_super", "laef", "12", 0.9, best=True)]))
     assert lone == ["12 leads: LAEF has macro AUROC 90.0."]
-    untested = [make.row("ptbxl_super", name, "12", auroc) for name, auroc in (("laef", 0.9), ("stmem", 0.8))]
-    assert findings(make.build(untested)) == ["12 leads: LAEF is best with 90.0, 10.0 points above ST-MEM; not tested."]
+    untested = [
+        make.row("ptbxl_super", name, "12", auroc)
+        for name, auroc in (("laef", 0.9), ("stmem", 0.8))
+    ]
+    assert findings(make.build(untested)) == [
+        "12 leads: LAEF is best with 90.0, 10.0 points above ST-MEM; not tested."
+    ]
 
 
 def test_weights_of_our_own_are_called_so_wherever_a_number_is_shown():
     study = make.two_models()
-    study.models[0] = replace(study.models[0], weights_source={"own": True, "file": "laef.safetensors", "sha256": "ab"})
+    study.models[0] = replace(
+        study.models[0], weights_source={"own": True, "file": "laef.safetensors", "sha256": "ab"}
+    )
     (section,) = reports.get("main_table").sections(study)
-    assert [column.title for column in section.parts[0].columns] == ["Task", "Leads", "LAEF (own weights)", "ST-MEM"]
+    assert [column.title for column in section.parts[0].columns] == [
+        "Task",
+        "Leads",
+        "LAEF (own weights)",
+        "ST-MEM",
+    ]
 
 
-@pytest.mark.parametrize(("p_holm", "said"), [(0.06, "could be chance"), (0.04, "is larger than chance explains")])
+@pytest.mark.parametrize(
+    ("p_holm", "said"), [(0.06, "could be chance"), (0.04, "is larger than chance explains")]
+)
 def test_a_sentence_follows_p_after_holm_and_says_among_whom(p_holm: float, said: str) -> None:
     """The interval of the difference excludes 0 in both."""
-    rows = [make.row("ptbxl_super", "laef", "12", 0.9, best=True), make.row("ptbxl_super", "merl", "12", 0.8, p=0.03, p_holm=p_holm)]
-    rows.append(make.row("ptbxl_super", "stmem", "12", 0.7, p=0.002, p_holm=0.006, weights="random"))
+    rows = [
+        make.row("ptbxl_super", "laef", "12", 0.9, best=True),
+        make.row("ptbxl_super", "merl", "12", 0.8, p=0.03, p_holm=p_holm),
+    ]
+    rows.append(
+        make.row("ptbxl_super", "stmem", "12", 0.7, p=0.002, p_holm=0.006, weights="random")
+    )
     (found,) = findings(make.build(rows))
-    assert found.startswith("12 leads: LAEF is best of the trained with 90.0, 10.0 points above merl, a difference that " + said), found
+    assert found.startswith(
+        (
+            "12 leads: LAEF is best of the trained with 90.0, 10.0 points above merl, a difference "
+            "that "
+        )
+        + said
+    ), found
     assert found.endswith("Untrained, for reference: ST-MEM 70.0."), found
 
 
 def test_untrained_encoders_and_synthetic_data_win_nothing():
-    rows = [make.row("demo", name, "12", auroc, weights="random") for name, auroc in (("laef", 0.9), ("stmem", 0.8))]
+    rows = [
+        make.row("demo", name, "12", auroc, weights="random")
+        for name, auroc in (("laef", 0.9), ("stmem", 0.8))
+    ]
     rows[0]["best"], rows[1]["p"] = True, 0.002
-    demo = {"tasks": [make.task("demo", "Demo", dataset="demo")], "datasets": [make.dataset("demo", "Demo", synthetic=True)]}
+    demo = {
+        "tasks": [make.task("demo", "Demo", dataset="demo")],
+        "datasets": [make.dataset("demo", "Demo", synthetic=True)],
+    }
     numbers = "12 leads: macro AUROC LAEF 90.0, ST-MEM 80.0."
-    why = "This run shows the harness at work: every encoder is untrained and all data are synthetic, so no number here says"
-    assert findings(make.build(rows, **demo)) == [f"{why} anything about a model or a patient.", numbers]
+    why = (
+        "This run shows the harness at work: every encoder is untrained and all data are "
+        "synthetic, so no number here says"
+    )
+    assert findings(make.build(rows, **demo)) == [
+        f"{why} anything about a model or a patient.",
+        numbers,
+    ]
     trained = [row | {"weights": "released"} for row in rows]
     assert findings(make.build(trained, **demo))[0].count("all data are synthetic") == 1
     untrained = [row | {"task": "ptbxl_super"} for row in rows]
@@ -164,7 +242,9 @@ def test_untrained_encoders_and_synthetic_data_win_nothing():
 
 def test_a_run_without_numbers_says_how_far_it_is(read):
     asked = [make.row("ptbxl_super", "laef", leads, status="failed") for leads in ("1", "12")]
-    waiting = dict.fromkeys([("laef", "1"), ("laef", "12")], "not computed yet; the same command goes on")
+    waiting = dict.fromkeys(
+        [("laef", "1"), ("laef", "12")], "not computed yet; the same command goes on"
+    )
     study = make.build(asked, waiting)
     assert findings(study) == ["Nothing is computed yet: 6 cells to go."]
     assert rows("cells", study)[0]["leads"] == "1, 12"
@@ -183,8 +263,21 @@ def test_comparisons_are_those_of_the_study(read):
 
 def test_many_tasks_are_counted():
     names = [f"t{i}" for i in range(5)]
-    rows = [make.row(n, "laef", "1", 0.8 - 0.1 * (n == "t4"), best=n != "t4", p=0.01 if n == "t4" else float("nan")) for n in names]
-    rows += [make.row(n, "stmem", "1", 0.75, p=0.01, not_significantly_worse=n == "t0", best=n == "t4") for n in names]
+    rows = [
+        make.row(
+            n,
+            "laef",
+            "1",
+            0.8 - 0.1 * (n == "t4"),
+            best=n != "t4",
+            p=0.01 if n == "t4" else float("nan"),
+        )
+        for n in names
+    ]
+    rows += [
+        make.row(n, "stmem", "1", 0.75, p=0.01, not_significantly_worse=n == "t0", best=n == "t4")
+        for n in names
+    ]
     found = findings(make.build(rows, tasks=[make.task(n, n.upper()) for n in names]))
     assert found == [
         "1 random lead, 5 tasks: LAEF is best on 4 (on 3 of them by more than chance explains); "
@@ -194,7 +287,10 @@ def test_many_tasks_are_counted():
 
 def test_sections_of_the_crowded_study(read):
     text = read(make.crowded()).text
-    spots = [text.index(f"{word}.") for word in ("Synthetic data", "Random weights", "Limited", "Incomplete")]
+    spots = [
+        text.index(f"{word}.")
+        for word in ("Synthetic data", "Random weights", "Limited", "Incomplete")
+    ]
     assert spots == sorted(spots)
     assert spots[-1] < text.index("Main table")
     # a banner is not repeated under the table
@@ -220,7 +316,9 @@ def test_labels_are_means_over_lead_draws_and_undefined_stays_undefined():
     (section,) = reports.get("labels").sections(make.two_models())
     groups = [part for part in section.parts if isinstance(part, reports.Group)]
     settings = ["1 random lead", "2 random leads", "12 leads", "lead I", "lead II", "leads I+II"]
-    assert [group.title for group in groups] == [f"PTB-XL Super, {setting} (3 labels)" for setting in settings]
+    assert [group.title for group in groups] == [
+        f"PTB-XL Super, {setting} (3 labels)" for setting in settings
+    ]
     of = {row["label"]: row for row in groups[0].parts[0].rows}
     assert [of["MI"]["0"], of["MI"]["1"]] == pytest.approx([0.733, 0.583])
     assert of["MI"]["positives"] == 21
@@ -231,8 +329,14 @@ def test_files_beside_the_page(tmp_path):
     study = make.crowded()
     drawn = reports.write(study, tmp_path)
     figure = {f"lead_curve.{kind}" for kind in ("csv", "png", "svg")}
-    tables = {f"main_table.{kind}" for kind in ("csv", "md", "tex")} | {f"{name}.csv" for name in ("comparisons", "cells", "labels")}
-    assert {path.name for path in drawn} == {path.name for path in tmp_path.iterdir()} == {"index.html"} | figure | tables
+    tables = {f"main_table.{kind}" for kind in ("csv", "md", "tex")} | {
+        f"{name}.csv" for name in ("comparisons", "cells", "labels")
+    }
+    assert (
+        {path.name for path in drawn}
+        == {path.name for path in tmp_path.iterdir()}
+        == {"index.html"} | figure | tables
+    )
     with (tmp_path / "labels.csv").open() as file:
         assert len(list(csv.reader(file))) == len(study.labels) + 1
 

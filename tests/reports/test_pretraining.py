@@ -1,4 +1,6 @@
-"""The report of a pre-training: what is drawn is what was kept, t* is the selection's, and nothing passes for more than it is."""
+"""The report of a pre-training: what is drawn is what was kept, t* is the selection's, and nothing
+passes for more than it is.
+"""
 
 import csv
 import json
@@ -17,39 +19,87 @@ from ecgbench.results import pretraining
 
 SCORES = ((0.90, 0.9505, 0.9508, 0.94), (0.95, 0.96))
 """Of both stages; in the first, the earliest within 0.001 of the best is not the best."""
-STAGE = {"adamw": False, "batch": 64, "edge_drop": 0.0, "lr": 0.001, "micro": None, "probe_every": 100}
+STAGE = {
+    "adamw": False,
+    "batch": 64,
+    "edge_drop": 0.0,
+    "lr": 0.001,
+    "micro": None,
+    "probe_every": 100,
+}
 
 
 def kept(step: int, score: float) -> dict[str, Any]:
-    layers = [{"block": b, "entropy": 0.5 - 0.1 * b, "intra": 0.3 + 0.1 * b + step / 1e4, "inter": 0.2} for b in range(3)]
+    layers = [
+        {"block": b, "entropy": 0.5 - 0.1 * b, "intra": 0.3 + 0.1 * b + step / 1e4, "inter": 0.2}
+        for b in range(3)
+    ]
     return {"step": step, "score": score, "layers": layers, "encoder": "e" * 64, "seconds": 1.5}
 
 
 def make(folder: Path, stages: int = 2, dataset: str = "ptbxl") -> Path:
     """A pre-training of 400 and 200 steps; pretraining.json only where both stages are there."""
-    recipe = {"datasets": [dataset], "task": "ptbxl_super", "codes": [50], "refined": [100, 500], "seed": 0}
-    recipe |= {"stages": [STAGE | {"steps": 100 * len(scores), "seed": i} for i, scores in enumerate(SCORES)]}
-    told: dict[str, Any] = {"recipe": recipe | {"name": "small", "digest": "a" * 64}, "stages": {}, "made_with": {"version": "0.1.0"}}
+    recipe = {
+        "datasets": [dataset],
+        "task": "ptbxl_super",
+        "codes": [50],
+        "refined": [100, 500],
+        "seed": 0,
+    }
+    recipe |= {
+        "stages": [
+            STAGE | {"steps": 100 * len(scores), "seed": i} for i, scores in enumerate(SCORES)
+        ]
+    }
+    told: dict[str, Any] = {
+        "recipe": recipe | {"name": "small", "digest": "a" * 64},
+        "stages": {},
+        "made_with": {"version": "0.1.0"},
+    }
     for number, scores in list(enumerate(SCORES, 1))[:stages]:
         place, sizes = folder / f"stage{number}", ([50], [100, 500])[number - 1]
         (place / "encoders").mkdir(parents=True)
         for i, score in enumerate(scores, 1):
             (place / f"encoders/{100 * i:06d}.json").write_text(json.dumps(kept(100 * i, score)))
         marks = ",".join(f"accuracy_{i + 1}" for i in range(len(sizes)))
-        rows = [f"{i},{5 / i},{','.join('0.25' for _ in sizes)},500,0.1,0.0" for i in range(1, 100 * len(scores) + 1)]
-        (place / "curve.csv").write_text("\n".join([f"step,loss,{marks},nodes,seconds,waiting", *rows, ""]))
+        rows = [
+            f"{i},{5 / i},{','.join('0.25' for _ in sizes)},500,0.1,0.0"
+            for i in range(1, 100 * len(scores) + 1)
+        ]
+        (place / "curve.csv").write_text(
+            "\n".join([f"step,loss,{marks},nodes,seconds,waiting", *rows, ""])
+        )
         rows = [f"{c},{c - 1},{c / 2},8.5,{1 / c},4800" for c in sorted({30, *sizes})]
-        (place / "elbow.csv").write_text("\n".join(["codes,used,perplexity,sse,inertia,vectors", *rows, ""]))
+        (place / "elbow.csv").write_text(
+            "\n".join(["codes,used,perplexity,sse,inertia,vectors", *rows, ""])
+        )
         books = {str(c): {"digest": "b" * 64, "used": c - 1, "perplexity": c / 2} for c in sizes}
-        (place / "codebook.json").write_text(json.dumps({"codebooks": books, "description": {"name": "mfcc-paper"}}))
+        (place / "codebook.json").write_text(
+            json.dumps({"codebooks": books, "description": {"name": "mfcc-paper"}})
+        )
         told["stages"][f"stage {number}"] = {"steps": 100 * len(scores), "probing_seconds": 4.5}
-    whole: dict[str, Any] = {"datasets": {dataset: "c" * 64}, "corpus": "d" * 64, "left_out": {"patient": 3}}
-    told |= {"data": whole | {"records": 17000, "too_short": 2}, "development": {"task": "ptbxl_super", "train": 800, "validation": 2183}}
+    whole: dict[str, Any] = {
+        "datasets": {dataset: "c" * 64},
+        "corpus": "d" * 64,
+        "left_out": {"patient": 3},
+    }
+    told |= {
+        "data": whole | {"records": 17000, "too_short": 2},
+        "development": {"task": "ptbxl_super", "train": 800, "validation": 2183},
+    }
     told["phases"] = [
-        {"phase": f"stage {n}: {what}", "seconds": 0.1 + 0.2, "records": 17000, "device": "GPU <b>&_1", "projected_records": 9200000,
-         "projected_seconds": 7200.0, "paper_seconds": 2592000.0}
-        for n in (1, 2) for what in ("extraction", "clustering", "training")
-    ]  # fmt: skip
+        {
+            "phase": f"stage {n}: {what}",
+            "seconds": 0.1 + 0.2,
+            "records": 17000,
+            "device": "GPU <b>&_1",
+            "projected_records": 9200000,
+            "projected_seconds": 7200.0,
+            "paper_seconds": 2592000.0,
+        }
+        for n in (1, 2)
+        for what in ("extraction", "clustering", "training")
+    ]
     (folder / "recipe.json").write_text(json.dumps({"recipe": recipe} | whole))
     if stages == 2:
         (folder / "pretraining.json").write_text(json.dumps(told))
@@ -63,7 +113,11 @@ def draw(folder: Path) -> list[Path]:
 
 def figures(folder: Path) -> dict[str, reports.Figure]:
     """Figures of the report by name."""
-    parts = (part for section in reports.get("pretraining").sections(reports.read(folder)) for part in section.parts)
+    parts = (
+        part
+        for section in reports.get("pretraining").sections(reports.read(folder))
+        for part in section.parts
+    )
     return {part.name: part for part in parts if isinstance(part, reports.Figure)}
 
 
@@ -88,10 +142,16 @@ def test_the_checkpoint_marked_is_the_one_that_is_selected(tmp_path: Path) -> No
 
     found = pretraining.read(make(tmp_path))
     for stage, scores in zip(found.stages, SCORES):
-        checkpoints = [Checkpoint(100 * i, score, (), "", "", 0.0) for i, score in enumerate(scores, 1)]
+        checkpoints = [
+            Checkpoint(100 * i, score, (), "", "", 0.0) for i, score in enumerate(scores, 1)
+        ]
         assert stage.selected["step"] == earliest(checkpoints).step == 200
     draw(tmp_path)
-    marked = {(row["stage"], row["step"]) for row in rows(tmp_path / "report/dynamics.csv") if row["selected"] == "true"}
+    marked = {
+        (row["stage"], row["step"])
+        for row in rows(tmp_path / "report/dynamics.csv")
+        if row["selected"] == "true"
+    }
     assert marked == {("stage 1", "200"), ("stage 2", "200")}
 
 
@@ -114,7 +174,8 @@ def test_figures_show_the_numbers_of_the_tables(tmp_path: Path) -> None:
         assert list(figure.axes[2].lines[1].get_xdata()) == [100, 500]
     with reports.drawing(drawn["curve"]) as figure:
         frequencies = figure.axes[1].lines[2].get_ydata()[0]
-        assert frequencies == pytest.approx(np.log(50) + np.log(250))  # of both codebooks, whose losses are summed
+        # of both codebooks, whose losses are summed
+        assert frequencies == pytest.approx(np.log(50) + np.log(250))
 
 
 def test_a_long_curve_is_thinned_without_hiding_a_peak(tmp_path: Path) -> None:
@@ -122,7 +183,9 @@ def test_a_long_curve_is_thinned_without_hiding_a_peak(tmp_path: Path) -> None:
     peaks = {41_235: 9.0, 70_002: -9.0}
     losses = [peaks.get(step, float(np.sin(step / 900))) for step in range(1, 80_001)]
     lines = [f"{step},{loss},0.25,500,0.1,0.0" for step, loss in enumerate(losses, 1)]
-    (folder / "stage1/curve.csv").write_text("\n".join(["step,loss,accuracy_1,nodes,seconds,waiting", *lines, ""]))
+    (folder / "stage1/curve.csv").write_text(
+        "\n".join(["step,loss,accuracy_1,nodes,seconds,waiting", *lines, ""])
+    )
     with reports.drawing(figures(folder)["curve"]) as figure:
         steps, drawn = figure.axes[0].lines[0].get_data()
     assert len(steps) <= 1000
@@ -141,17 +204,23 @@ def test_times_are_exact_in_the_csv_and_stand_beside_what_they_rest_on(tmp_path:
     assert tex.count("{") - tex.count(r"\{") == tex.count("}") - tex.count(r"\}")
 
 
-def test_the_page_asks_nothing_of_a_network_and_says_whose_weights_these_are(tmp_path: Path) -> None:
+def test_the_page_asks_nothing_of_a_network_and_says_whose_weights_these_are(
+    tmp_path: Path,
+) -> None:
     draw(make(tmp_path / "a"))
     text = (tmp_path / "a/report/index.html").read_text()
     page = Page(text)
     assert not {tag for tag, _ in page.seen} & {"script", "link", "img", "iframe", "b"}
-    assert [a["content"] for tag, a in page.seen if a.get("http-equiv")] == ["default-src 'none'; style-src 'unsafe-inline'"]
+    assert [a["content"] for tag, a in page.seen if a.get("http-equiv")] == [
+        "default-src 'none'; style-src 'unsafe-inline'"
+    ]
     ids = [a["id"] for _, a in page.seen if "id" in a]
     assert len(ids) == len(set(ids))
     used = re.findall(r'(?:href="#|url\(#)([^")]+)', text)
     assert set(used) <= set(ids)
-    beside = [a["href"] for tag, a in page.seen if tag == "a" and not (a["href"] or "").startswith("#")]
+    beside = [
+        a["href"] for tag, a in page.seen if tag == "a" and not (a["href"] or "").startswith("#")
+    ]
     assert all((tmp_path / "a/report" / str(name)).is_file() for name in beside)
     assert pretraining.OWN.replace("'", "&#39;") in text
     assert "Synthetic" not in text
@@ -197,5 +266,7 @@ def test_the_command_draws_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     report(folder, tmp_path / "b", None, None, None)
     assert str(tmp_path / "b/index.html") in capsys.readouterr().out
     assert not (folder / "report").exists()
-    with pytest.raises(BadSetting, match="report main_table reads a run, and this is a pretraining"):
+    with pytest.raises(
+        BadSetting, match="report main_table reads a run, and this is a pretraining"
+    ):
         report(folder, None, None, "main_table", None)

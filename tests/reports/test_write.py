@@ -1,4 +1,6 @@
-"""Which reports are written: those that read what there is, those that are named, and those that come from outside."""
+"""Which reports are written: those that read what there is, those that are named, and those that
+come from outside.
+"""
 
 import runpy
 from pathlib import Path
@@ -29,7 +31,7 @@ def sections(study):
     numbers = Numbers(columns=("x", "y"), rows=[{"x": 1, "y": 3}, {"x": 2, "y": 4}])
     parts = [Table(name="NAME", columns=columns, rows=rows), Figure(name="mine_curve", draw=draw, numbers=numbers)]
     return [Section(name="mine", title="My own section", parts=parts)]
-'''
+'''  # noqa: E501
 
 
 @pytest.fixture
@@ -48,17 +50,31 @@ def test_a_report_from_outside_appears_on_the_page_and_in_all_formats(mine, tmp_
     assert {f"mine_curve.{kind}" for kind in ("csv", "png", "svg")} <= names
     assert "main_table.csv" in names
     page = (tmp_path / "to/index.html").read_text()
-    assert page.index("Macro AUROC × 100</h2>") < page.index("My own section</h2>") < page.index("Skill kept, %")
+    assert (
+        page.index("Macro AUROC × 100</h2>")
+        < page.index("My own section</h2>")
+        < page.index("Skill kept, %")
+    )
     assert "rows &amp; &lt;more&gt;" in page
     assert ">0.33</td>" in page
-    assert (tmp_path / "to/mine.csv").read_text().splitlines()[1] == "rows & <more>,12,0.3333333333333333"
+    assert (tmp_path / "to/mine.csv").read_text().splitlines()[
+        1
+    ] == "rows & <more>,12,0.3333333333333333"
     assert "| rows \\& \\<more\\> | 12 | 0.33 |" in (tmp_path / "to/mine.md").read_text()
-    assert r"rows \& \textless{}more\textgreater{} & 12 & 0.33 \\" in (tmp_path / "to/mine.tex").read_text()
+    assert (
+        r"rows \& \textless{}more\textgreater{} & 12 & 0.33 \\"
+        in (tmp_path / "to/mine.tex").read_text()
+    )
     assert "none & -- & --" in (tmp_path / "to/mine.tex").read_text()
 
 
 def test_the_named_alone(mine, tmp_path):
-    names = {path.name for path in reports.write(make.two_models(), tmp_path / "to", only=[mine, "MAIN-table", "main_table"])}
+    names = {
+        path.name
+        for path in reports.write(
+            make.two_models(), tmp_path / "to", only=[mine, "MAIN-table", "main_table"]
+        )
+    }
     assert {"mine.csv", "main_table.csv", "index.html"} <= names
     assert not {"labels.csv", "lead_curve.svg"} & names
     with pytest.raises(UnknownName, match="did you mean main_table"):
@@ -85,7 +101,9 @@ def test_what_a_report_from_outside_raises_is_one_line(mine, tmp_path):
 
 
 def test_what_is_no_section_is_refused(mine, tmp_path):
-    Path(mine).write_text(MINE.replace("return [Section(", "return [None, Section(").replace("NAME", "mine"))
+    Path(mine).write_text(
+        MINE.replace("return [Section(", "return [None, Section(").replace("NAME", "mine")
+    )
     with pytest.raises(BadSetting, match="report 'mine' gives a NoneType where a Section belongs"):
         reports.write(make.two_models(), tmp_path / "to", also=[mine])
 

@@ -1,4 +1,6 @@
-"""Complete folders: one rename, whatever happens on the way; two writers of one folder leave one that can be read."""
+"""Complete folders: one rename, whatever happens on the way; two writers of one folder leave one
+that can be read.
+"""
 
 import errno
 import hashlib
@@ -21,7 +23,11 @@ from ecgbench.results import folders
 
 def content() -> dict[str, bytes | str]:
     table = pd.DataFrame({"label": ["macro", "MI"], "value": [0.75, float("nan")]})
-    return {"scores.parquet": as_parquet(table), "numbers.npy": as_npy(np.arange(6.0)), "cell.json": as_json({"windows": 2})}
+    return {
+        "scores.parquet": as_parquet(table),
+        "numbers.npy": as_npy(np.arange(6.0)),
+        "cell.json": as_json({"windows": 2}),
+    }
 
 
 def test_what_is_finished_is_read_as_it_was_written(tmp_path: Path) -> None:
@@ -33,12 +39,18 @@ def test_what_is_finished_is_read_as_it_was_written(tmp_path: Path) -> None:
     assert folders.read_table(folder, "scores.parquet")["value"].isna().tolist() == [False, True]
     assert folders.read_json(folder, "cell.json") == {"windows": 2}
     hashes = json.loads((folder / "DONE").read_text())
-    assert hashes == {p.name: hashlib.sha256(p.read_bytes()).hexdigest() for p in folder.iterdir() if p.name != "DONE"}
+    assert hashes == {
+        p.name: hashlib.sha256(p.read_bytes()).hexdigest()
+        for p in folder.iterdir()
+        if p.name != "DONE"
+    }
     assert [p.name for p in tmp_path.iterdir()] == ["cell"]
 
 
 @pytest.mark.parametrize("survived", range(5))
-def test_a_folder_gets_its_name_when_all_of_it_is_there(survived: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_gets_its_name_when_all_of_it_is_there(
+    survived: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Every rename but the last is of a file inside; the last one is the folder's."""
     renamed, replace, rename = [], os.replace, os.rename
 
@@ -70,7 +82,9 @@ def _writes_forever(folder: Path, ready: Path) -> None:
     folders.publish(folder, {"a.json": "{}", "b.json": slowly})
 
 
-def test_what_a_killed_writer_left_is_swept_and_what_a_living_one_writes_is_not(tmp_path: Path, kill_when: Callable[..., None]) -> None:
+def test_what_a_killed_writer_left_is_swept_and_what_a_living_one_writes_is_not(
+    tmp_path: Path, kill_when: Callable[..., None]
+) -> None:
     run = tmp_path / "run"
     kill_when(_writes_forever, run / "cell", tmp_path / "ready")
     assert len(list(run.glob(".cell.*.tmp"))) == 1
@@ -84,7 +98,9 @@ def test_what_a_killed_writer_left_is_swept_and_what_a_living_one_writes_is_not(
 
 
 def test_the_second_of_two_writers_is_discarded(tmp_path: Path) -> None:
-    """Theirs is finished while ours is half written: two folders, one name, and the first one keeps it whole."""
+    """Theirs is finished while ours is half written: two folders, one name, and the first one keeps
+    it whole.
+    """
     folder = tmp_path / "cell"
 
     def meanwhile(out: object) -> None:
@@ -92,7 +108,11 @@ def test_the_second_of_two_writers_is_discarded(tmp_path: Path) -> None:
 
     assert not folders.publish(folder, {"a.json": '"ours"', "b.json": meanwhile})
     assert folders.intact(folder)
-    assert json.loads((folder / "a.json").read_text()) == json.loads((folder / "b.json").read_text()) == "theirs"
+    assert (
+        json.loads((folder / "a.json").read_text())
+        == json.loads((folder / "b.json").read_text())
+        == "theirs"
+    )
     assert [p.name for p in tmp_path.iterdir()] == ["cell"]
 
 
@@ -148,5 +168,7 @@ def test_a_damaged_list_of_hashes_is_one_line(damage: str, tmp_path: Path) -> No
     folders.publish(folder, content())
     (folder / "DONE").write_text(damage)
     assert not folders.intact(folder)
-    with pytest.raises(BadSetting, match=f"cell/DONE is not what the run wrote; remove {folder} and"):
+    with pytest.raises(
+        BadSetting, match=f"cell/DONE is not what the run wrote; remove {folder} and"
+    ):
         folders.read_json(folder, "cell.json")

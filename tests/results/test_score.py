@@ -26,9 +26,14 @@ def plugin(tmp_path: Path) -> Iterator[Plugin]:
     """Writes a metric to a file and lets it in; without an `influence` of its own it has none."""
 
     def enter(name: str, body: str) -> str:
-        card = f"CARD = MetricCard(title={name!r}, direction='higher', range=(0, 1), chance=None, summary='', source='')\n"
+        card = (
+            f"CARD = MetricCard(title={name!r}, direction='higher', range=(0, 1), chance=None, "
+            f"summary='', source='')\n"
+        )
         none = "" if "def influence" in body else "def influence(target, score):\n    return None\n"
-        (tmp_path / f"{name}.py").write_text(f"import numpy as np\nfrom ecgbench.cards import MetricCard\n{card}{none}{body}")
+        (tmp_path / f"{name}.py").write_text(
+            f"import numpy as np\nfrom ecgbench.cards import MetricCard\n{card}{none}{body}"
+        )
         return metrics.resolve(str(tmp_path / f"{name}.py"))
 
     yield enter
@@ -36,7 +41,9 @@ def plugin(tmp_path: Path) -> Iterator[Plugin]:
 
 
 def predicted(n: int = 60, seed: int = 0, skill: float = 1.0) -> Predictions:
-    """Two records per patient; probabilities lean towards the targets, which do not depend on the seed."""
+    """Two records per patient; probabilities lean towards the targets, which do not depend on the
+    seed.
+    """
     target = (np.random.default_rng(99).random((n, 3)) < 0.4).astype(np.int8)
     leaning = skill * target + np.random.default_rng(seed).normal(size=(n, 3))
     records = [f"r{i:03d}" for i in range(n)]
@@ -51,26 +58,45 @@ def predicted(n: int = 60, seed: int = 0, skill: float = 1.0) -> Predictions:
     )
 
 
-def draws(patients: list[str], number: int = 300, kind: Bootstrap = "bayesian", dataset: str = "d") -> Draws:
-    return Draws(dataset=dataset, patients=tuple(sorted(set(patients))), draws=number, bootstrap=kind)
+def draws(
+    patients: list[str], number: int = 300, kind: Bootstrap = "bayesian", dataset: str = "d"
+) -> Draws:
+    return Draws(
+        dataset=dataset, patients=tuple(sorted(set(patients))), draws=number, bootstrap=kind
+    )
 
 
 def scored(p: Predictions, model: str, seed: int = 0, keep: np.ndarray | None = None) -> Scored:
     """Draws over all test patients, also where a model leaves some records out."""
     table = p.table() if keep is None else p.table().iloc[keep].reset_index(drop=True)
     scores = score("auroc", table, draws(p.patients, SCORING.draws, SCORING.bootstrap))
-    cell = Cell(fit=Fit(task="t", model=model, contract="paper", weights="random", seed=0), task="t", setting=Count(1, seed), policy="zero")
+    cell = Cell(
+        fit=Fit(task="t", model=model, contract="paper", weights="random", seed=0),
+        task="t",
+        setting=Count(1, seed),
+        policy="zero",
+    )
     return Scored(
-        cell=cell, metric="auroc", table=scores.table, replicates=scores.replicates, records=" ".join(table["record"]),
+        cell=cell,
+        metric="auroc",
+        table=scores.table,
+        replicates=scores.replicates,
+        records=" ".join(table["record"]),
         predictions=lambda: table,
-    )  # fmt: skip
+    )
 
 
 def rescored(one: Scored, names: frozenset[str]) -> Scored:
     """A cell on some of its records, with draws over the patients of those alone."""
     table = one.predictions()[one.predictions()["record"].isin(names)]
     scores = score("auroc", table, draws(list(table["patient"]), SCORING.draws))
-    return replace(one, table=scores.table, replicates=scores.replicates, records=" ".join(sorted(names)), predictions=lambda: table)
+    return replace(
+        one,
+        table=scores.table,
+        replicates=scores.replicates,
+        records=" ".join(sorted(names)),
+        predictions=lambda: table,
+    )
 
 
 def row(model: str, *cells: Scored) -> Row:
@@ -85,7 +111,9 @@ def test_scores_are_those_of_sklearn() -> None:
     np.testing.assert_allclose(found.table["value"], [np.mean(expected), *expected], atol=1e-12)
     np.testing.assert_array_equal(found.table["positives"], [3, *p.target.sum(0)])
     weights = draws(p.patients).weights(p.patients)
-    again = np.array([roc_auc_score(p.target, p.probability, average=None, sample_weight=w) for w in weights])
+    again = np.array(
+        [roc_auc_score(p.target, p.probability, average=None, sample_weight=w) for w in weights]
+    )
     np.testing.assert_allclose(found.replicates, again.mean(axis=1), atol=1e-6)
     every = np.column_stack([again.mean(axis=1), again])
     np.testing.assert_allclose(found.table["low"], np.quantile(every, 0.025, axis=0), atol=1e-6)
@@ -94,10 +122,14 @@ def test_scores_are_those_of_sklearn() -> None:
 
 def test_what_a_cell_stores_is_long_and_names_its_metrics(plugin: Plugin) -> None:
     p = predicted()
-    other = plugin("wrong", "def value(target, score):\n    return 1 - np.abs(target - score).mean(axis=0)\n")
+    other = plugin(
+        "wrong", "def value(target, score):\n    return 1 - np.abs(target - score).mean(axis=0)\n"
+    )
     table = score_table(("auroc", other), p.table())
     assert list(table) == ["metric", "label", "value", "n", "positives"]
-    assert list(zip(table["metric"], table["label"])) == [(m, n) for m in ("auroc", other) for n in ("macro", *LABELS)]
+    assert list(zip(table["metric"], table["label"])) == [
+        (m, n) for m in ("auroc", other) for n in ("macro", *LABELS)
+    ]
     pd.testing.assert_frame_equal(
         table[table["metric"] == "auroc"][["label", "value", "n", "positives"]],
         score("auroc", p.table(), draws(p.patients)).table[["label", "value", "n", "positives"]],
@@ -110,7 +142,9 @@ def test_a_label_without_both_values_is_not_a_number_and_not_in_the_macro() -> N
     table = score("auroc", p.table(), draws(p.patients)).table.set_index("label")
     assert np.isnan(table.loc["MI", ["value", "low", "high"]].to_numpy(float)).all()
     kept = [0, 2]
-    assert table.loc["macro", "value"] == pytest.approx(roc_auc_score(p.target[:, kept], p.probability[:, kept], average="macro"))
+    assert table.loc["macro", "value"] == pytest.approx(
+        roc_auc_score(p.target[:, kept], p.probability[:, kept], average="macro")
+    )
     assert table.loc["macro", "positives"] == 2
     nothing = score("auroc", replace(p, target=np.zeros_like(p.target)).table(), draws(p.patients))
     assert nothing.table["value"].isna().all()
@@ -120,19 +154,31 @@ def test_a_label_without_both_values_is_not_a_number_and_not_in_the_macro() -> N
 def test_a_metric_without_replicates_draws_patients_or_goes_by_influence(plugin: Plugin) -> None:
     """The share of positives among the records above one half, by all three ways."""
     p = predicted(seed=3)
-    body = "def value(target, score):\n    return (target * (score > 0.5)).mean(axis=0) / target.mean(axis=0)\n"
+    body = (
+        "def value(target, score):\n    return (target * (score > 0.5)).mean(axis=0) / "
+        "target.mean(axis=0)\n"
+    )
     drawn = score(plugin("drawn", body), p.table(), draws(p.patients))
     assert drawn.bootstrap == "multinomial"
     counts = draws(p.patients).weights(p.patients, "multinomial")
     rows = [np.repeat(np.arange(60), c) for c in counts]
-    expected = [np.mean((p.target[r] * (p.probability[r] > 0.5)).mean(axis=0) / p.target[r].mean(axis=0)) for r in rows]
+    expected = [
+        np.mean((p.target[r] * (p.probability[r] > 0.5)).mean(axis=0) / p.target[r].mean(axis=0))
+        for r in rows
+    ]
     np.testing.assert_allclose(drawn.replicates, expected, rtol=0, atol=1e-12)
-    slope = "def influence(target, score):\n    return target * ((score > 0.5) - value(target, score)) / target.mean(axis=0)\n"
+    slope = (
+        "def influence(target, score):\n    return target * ((score > 0.5) - value(target, "
+        "score)) / target.mean(axis=0)\n"
+    )
     smooth = score(plugin("smooth", body + slope), p.table(), draws(p.patients))
     assert smooth.bootstrap == "bayesian"
     weights = draws(p.patients).weights(p.patients).astype(float)
     share, of_positive = p.probability > 0.5, p.target == 1
-    exact = np.mean([(weights @ (share & of_positive)[:, k]) / (weights @ of_positive[:, k]) for k in range(3)], axis=0)
+    exact = np.mean(
+        [(weights @ (share & of_positive)[:, k]) / (weights @ of_positive[:, k]) for k in range(3)],
+        axis=0,
+    )
     np.testing.assert_allclose(smooth.replicates, exact, atol=0.03)  # to first order in the weights
     assert np.corrcoef(smooth.replicates, exact)[0, 1] > 0.95
 
@@ -144,9 +190,18 @@ def test_a_metric_without_replicates_draws_patients_or_goes_by_influence(plugin:
             "def value(target, score):\n    return score.mean()\n",
             r"metric 'bad' gives \(\) where \(3,\) belongs; try: ecgbench check metric bad",
         ),
-        ("def value(target, score):\n    return score[0] / 'x'\n", r"metric 'bad' failed at bad.py:\d+: .*TypeError"),
-        ("def value(target, score):\n    return score[0] - 5\n", r"metric 'bad' gives -\S+, and its CARD says that it lies in 0 to 1"),
-        ("def value(target, score):\n    return score[0] + np.inf\n", r"metric 'bad' gives inf, and its CARD says that it lies in 0 to 1"),
+        (
+            "def value(target, score):\n    return score[0] / 'x'\n",
+            r"metric 'bad' failed at bad.py:\d+: .*TypeError",
+        ),
+        (
+            "def value(target, score):\n    return score[0] - 5\n",
+            r"metric 'bad' gives -\S+, and its CARD says that it lies in 0 to 1",
+        ),
+        (
+            "def value(target, score):\n    return score[0] + np.inf\n",
+            r"metric 'bad' gives inf, and its CARD says that it lies in 0 to 1",
+        ),
     ],
 )
 def test_a_bad_metric_is_named_in_one_line(plugin: Plugin, body: str, complaint: str) -> None:
@@ -156,15 +211,22 @@ def test_a_bad_metric_is_named_in_one_line(plugin: Plugin, body: str, complaint:
 
 
 def test_draws_belong_to_the_patients_of_a_dataset() -> None:
-    """Whatever the order of the records; the records of a patient share their weight; a fold has draws of its own."""
+    """Whatever the order of the records; the records of a patient share their weight; a fold has
+    draws of its own.
+    """
     p = predicted()
     weights = draws(p.patients, 50).weights(p.patients)
     order = np.random.default_rng(1).permutation(len(p.patients))
-    np.testing.assert_array_equal(draws(p.patients, 50).weights([p.patients[i] for i in order]), weights[:, order])
+    np.testing.assert_array_equal(
+        draws(p.patients, 50).weights([p.patients[i] for i in order]), weights[:, order]
+    )
     np.testing.assert_array_equal(weights[:, 0::2], weights[:, 1::2])
     assert not np.array_equal(weights, draws(p.patients, 50, dataset="other").weights(p.patients))
     assert not np.array_equal(weights, replace(draws(p.patients, 50), fold="3").weights(p.patients))
-    assert draws(p.patients, 50, "multinomial").weights(p.patients)[:, ::2].sum(1).tolist() == [30] * 50
+    assert (
+        draws(p.patients, 50, "multinomial").weights(p.patients)[:, ::2].sum(1).tolist()
+        == [30] * 50
+    )
 
 
 @pytest.mark.parametrize("fault", ["nan", "missing", "double", "unknown"])
@@ -185,7 +247,12 @@ def test_predictions_that_cannot_be_scored_are_refused(fault: str) -> None:
 def test_table_holds_what_was_predicted() -> None:
     p = predicted(4)
     table = p.table()
-    assert list(table) == ["record", "patient", "leads", *(f"{kind}:{n}" for kind in ("probability", "target") for n in LABELS)]
+    assert list(table) == [
+        "record",
+        "patient",
+        "leads",
+        *(f"{kind}:{n}" for kind in ("probability", "target") for n in LABELS),
+    ]
     np.testing.assert_array_equal(table["probability:MI"], p.probability[:, 1])
     np.testing.assert_array_equal(table["target:NORM"], p.target[:, 2])
 
@@ -193,7 +260,12 @@ def test_table_holds_what_was_predicted() -> None:
 def test_seeds_are_averaged_and_their_replicates_draw_by_draw() -> None:
     cells = [scored(predicted(seed=s), "a", s) for s in range(3)]
     one = row("a", *cells)
-    macros = [roc_auc_score(c.predictions().filter(like="target:"), c.predictions().filter(like="probability:")) for c in cells]
+    macros = [
+        roc_auc_score(
+            c.predictions().filter(like="target:"), c.predictions().filter(like="probability:")
+        )
+        for c in cells
+    ]
     assert one.score == pytest.approx(np.mean(macros))
     assert one.std == pytest.approx(np.std(macros, ddof=1))
     np.testing.assert_allclose(one.replicates, sum(c.replicates for c in cells) / 3)
@@ -201,7 +273,10 @@ def test_seeds_are_averaged_and_their_replicates_draw_by_draw() -> None:
 
 
 def test_the_best_is_compared_on_shared_draws() -> None:
-    rows = [row("weak", scored(predicted(seed=1, skill=0.2), "weak")), row("good", scored(predicted(seed=2, skill=2), "good"))]
+    rows = [
+        row("weak", scored(predicted(seed=1, skill=0.2), "weak")),
+        row("good", scored(predicted(seed=2, skill=2), "good")),
+    ]
     rows.append(row("ill"))
     rows[2].status = "failed"
     compare(rows, rescored)
@@ -220,12 +295,15 @@ def test_the_best_is_compared_on_shared_draws() -> None:
     assert found is not None
     assert found.difference == pytest.approx(rows[1].score - rows[0].score)
     assert found.low > 0
-    assert rows[0].p_holm == pytest.approx(3 * found.p)  # the family is the plan's: the pairs of the failed row count
+    # the family is the plan's: the pairs of the failed row count
+    assert rows[0].p_holm == pytest.approx(3 * found.p)
     assert rows[1].difference is rows[2].difference is None
 
 
 def test_models_with_other_records_are_compared_on_the_same_records_and_draws() -> None:
-    """The best model leaves out short records: both sides are scored anew on what is common, patient for patient."""
+    """The best model leaves out short records: both sides are scored anew on what is common,
+    patient for patient.
+    """
     keep = np.flatnonzero(np.arange(60) % 7 != 0)[:41]
     good, weak = predicted(seed=2, skill=2), predicted(seed=2, skill=1.5)
     rows = [row("good", scored(good, "good", keep=keep)), row("weak", scored(weak, "weak"))]
@@ -233,13 +311,18 @@ def test_models_with_other_records_are_compared_on_the_same_records_and_draws() 
     assert rows[0].best
     patients = [good.patients[i] for i in keep]
     a, b = (score("auroc", p.table().iloc[keep], draws(patients)) for p in (good, weak))
-    expected = paired_difference(a.table["value"][0], b.table["value"][0], a.replicates, b.replicates)
+    expected = paired_difference(
+        a.table["value"][0], b.table["value"][0], a.replicates, b.replicates
+    )
     assert rows[1].difference == expected
     assert pd.notna(rows[1].p_holm)
 
 
 def test_of_a_metric_whose_lower_values_are_better_the_lowest_is_best() -> None:
-    rows = [row("weak", scored(predicted(seed=1, skill=0.2), "weak")), row("good", scored(predicted(seed=2, skill=2), "good"))]
+    rows = [
+        row("weak", scored(predicted(seed=1, skill=0.2), "weak")),
+        row("good", scored(predicted(seed=2, skill=2), "good")),
+    ]
     for r in rows:
         r.sign = -1
     compare(rows, rescored)
@@ -252,12 +335,20 @@ def test_of_a_metric_whose_lower_values_are_better_the_lowest_is_best() -> None:
 
 
 def test_a_score_over_folds_is_the_mean_of_the_scores_within_them() -> None:
-    """Folds test other records: nothing is scored anew where all models have the same records in each fold."""
+    """Folds test other records: nothing is scored anew where all models have the same records in
+    each fold.
+    """
 
     def folds(model: str, skill: float) -> Row:
         halves = [np.arange(30), np.arange(30, 60)]
         whole = [scored(predicted(seed=2, skill=skill), model, keep=half) for half in halves]
-        return row(model, *(replace(c, cell=replace(c.cell, fit=replace(c.cell.fit, fold=str(i)))) for i, c in enumerate(whole)))
+        return row(
+            model,
+            *(
+                replace(c, cell=replace(c.cell, fit=replace(c.cell.fit, fold=str(i))))
+                for i, c in enumerate(whole)
+            ),
+        )
 
     rows = [folds("good", 2), folds("weak", 1)]
     compare(rows, lambda one, names: pytest.fail("it was scored anew"))

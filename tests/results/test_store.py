@@ -30,7 +30,10 @@ def plan(*cells: Cell) -> Plan:
 def finish(run: Store, of: Cell, cell_key: str, finished: float = 0.0) -> Path:
     """A finished cell as far as the store looks into it."""
     folder = run.cell_folder(of, cell_key)
-    publish(folder, {"cell.json": as_json({"identity": of.identity, "key": cell_key, "finished": finished})})
+    publish(
+        folder,
+        {"cell.json": as_json({"identity": of.identity, "key": cell_key, "finished": finished})},
+    )
     return folder
 
 
@@ -41,7 +44,8 @@ def test_a_cell_is_there_under_the_key_it_has(tmp_path: Path) -> None:
     run.add_keys({one.identity: "k1"})
     assert run.state(one) == ("ok", "")
     assert run.folder(one) == Store(tmp_path).folder(one) == folder
-    run.add_keys({one.identity: "k2"})  # its model was edited: what was computed for k1 is of another number
+    # its model was edited: what was computed for k1 is of another number
+    run.add_keys({one.identity: "k2"})
     assert run.state(one) == ("missing", PENDING)
     run.add_keys({one.identity: "k1"})  # and edited back
     assert run.folder(one) == folder
@@ -72,8 +76,12 @@ def test_an_index_that_was_deleted_is_made_again_from_the_cells(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("finished", [1.0, 3.0])
-def test_a_key_that_was_replaced_does_not_come_back_without_the_index(finished: float, tmp_path: Path) -> None:
-    """A plug-in that was edited, and edited back: what counts is what was chosen last, not what is newest."""
+def test_a_key_that_was_replaced_does_not_come_back_without_the_index(
+    finished: float, tmp_path: Path
+) -> None:
+    """A plug-in that was edited, and edited back: what counts is what was chosen last, not what is
+    newest.
+    """
     run, one = Store(tmp_path), cell("a", 1)
     run.add_keys({one.identity: "k1"})
     first = finish(run, one, "k1", finished=finished)
@@ -102,7 +110,9 @@ def test_a_damaged_index_is_completed_from_the_cells(index: str, tmp_path: Path)
     assert Store(tmp_path).keys() == {one.identity: "k1", other.identity: "k3"}
 
 
-@pytest.mark.parametrize("line", ["5", "null", "[1]", '{"a": 5}', '{"a": ["k"]}', '{"a": null}', "[" * 100_000])
+@pytest.mark.parametrize(
+    "line", ["5", "null", "[1]", '{"a": 5}', '{"a": ["k"]}', '{"a": null}', "[" * 100_000]
+)
 def test_lines_that_name_no_key_are_passed_over(line: str, tmp_path: Path) -> None:
     run = Store(tmp_path)
     run.add_keys({"a": "1"})
@@ -122,7 +132,9 @@ def test_a_damaged_reason_is_one_line(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("index", ["", '{"demo|a|paper|random|fit0|1@seed0|zero": "gone"}\n', None])
-def test_pruning_keeps_a_planned_cell_whatever_the_index_says(index: str | None, tmp_path: Path) -> None:
+def test_pruning_keeps_a_planned_cell_whatever_the_index_says(
+    index: str | None, tmp_path: Path
+) -> None:
     run, one, other = Store(tmp_path), cell("a", 1), cell("b", 1)
     run.write_plan(plan(one))
     folder, unplanned = finish(run, one, "k1"), finish(run, other, "k2")
@@ -179,7 +191,9 @@ def _claims(folder: Path, ready: Path) -> None:
         time.sleep(60)
 
 
-def test_the_claim_of_a_killed_process_ends_with_it(tmp_path: Path, kill_when: Callable[..., None]) -> None:
+def test_the_claim_of_a_killed_process_ends_with_it(
+    tmp_path: Path, kill_when: Callable[..., None]
+) -> None:
     kill_when(_claims, tmp_path / "run", tmp_path / "ready")
     with Store(tmp_path / "run").claim("a") as mine:
         assert mine
@@ -187,7 +201,10 @@ def test_the_claim_of_a_killed_process_ends_with_it(tmp_path: Path, kill_when: C
 
 def test_a_folder_that_cannot_be_made_is_told_and_no_lost_claim(tmp_path: Path) -> None:
     (tmp_path / "run").write_text("a file in the way")
-    with pytest.raises(WriteError, match=r"cannot write .*run/locks/"), Store(tmp_path / "run").claim("a"):
+    with (
+        pytest.raises(WriteError, match=r"cannot write .*run/locks/"),
+        Store(tmp_path / "run").claim("a"),
+    ):
         pass
 
 
@@ -215,7 +232,9 @@ def test_another_bootstrap_or_more_draws_keep_every_cell(tmp_path: Path) -> None
     """They change no prediction: intervals are computed from cells when a run is read."""
     run = Store(tmp_path)
     run.write_plan(dataclasses.replace(plan(cell("b", 1)), scoring=Scoring(draws=2000)))
-    again = run.write_plan(dataclasses.replace(plan(cell("a", 1)), scoring=Scoring(bootstrap="multinomial")))
+    again = run.write_plan(
+        dataclasses.replace(plan(cell("a", 1)), scoring=Scoring(bootstrap="multinomial"))
+    )
     assert again.scoring == Scoring(draws=2000, bootstrap="multinomial")
     assert len(again.cells) == 2
 
@@ -227,8 +246,14 @@ def test_another_bootstrap_or_more_draws_keep_every_cell(tmp_path: Path) -> None
             '{"plan": {}, "facts": {}, "keys": {}}',
             "holds a run of format 1, and this version reads format 2; choose another",
         ),
-        ('{"format": 3, "plan": {}}', "holds a run of format 3, and this version reads format 2; choose another"),
-        ('{"format": 2, "plan": {}}', "is not what a run wrote; restore it, or choose another folder with --out"),
+        (
+            '{"format": 3, "plan": {}}',
+            "holds a run of format 3, and this version reads format 2; choose another",
+        ),
+        (
+            '{"format": 2, "plan": {}}',
+            "is not what a run wrote; restore it, or choose another folder with --out",
+        ),
         ('{"format": 2, "pl', "is not what a run wrote"),
         ("[]", "is not what a run wrote"),
     ],
@@ -245,7 +270,10 @@ def test_facts_of_a_network_are_written_once(tmp_path: Path) -> None:
     first = run.add_facts("models", {"name": "a", "weights": "random"})
     other = run.add_facts("models", {"name": "a", "weights": "released"})
     assert run.add_facts("models", {"weights": "random", "name": "a"}) == first != other
-    assert run.facts("models") == {first: {"name": "a", "weights": "random"}, other: {"name": "a", "weights": "released"}}
+    assert run.facts("models") == {
+        first: {"name": "a", "weights": "random"},
+        other: {"name": "a", "weights": "released"},
+    }
 
 
 def _contend(folder: Path, which: int, gate: "multiprocessing.synchronize.Barrier") -> None:
@@ -274,8 +302,17 @@ def test_lines_and_plans_of_many_processes_are_all_there(tmp_path: Path) -> None
 @pytest.mark.parametrize("count", [1000])
 def test_opening_a_run_grows_with_its_cells_and_not_faster(count: int, tmp_path: Path) -> None:
     def opened(cells: int) -> float:
-        fits = [Fit(task="demo", model=f"m{i}", contract="paper", weights="random", seed=0) for i in range(cells // 12)]
-        large = plan(*(Cell(fit=f, task="demo", setting=Count(k, 0), policy="zero") for f in fits for k in range(1, 13)))
+        fits = [
+            Fit(task="demo", model=f"m{i}", contract="paper", weights="random", seed=0)
+            for i in range(cells // 12)
+        ]
+        large = plan(
+            *(
+                Cell(fit=f, task="demo", setting=Count(k, 0), policy="zero")
+                for f in fits
+                for k in range(1, 13)
+            )
+        )
         run = Store(tmp_path / str(cells))
         run.write_plan(large)
         run.add_keys({c.identity: key({"cell": c.identity}) for c in large.cells})
@@ -291,7 +328,9 @@ def test_opening_a_run_grows_with_its_cells_and_not_faster(count: int, tmp_path:
 
 
 def test_plans_are_joined(tmp_path: Path) -> None:
-    """A plan that holds the earlier one stands in its own order; else the newer cells stand behind."""
+    """A plan that holds the earlier one stands in its own order; else the newer cells stand
+    behind.
+    """
     run = Store(tmp_path)
     first = plan(cell("b", 12), cell("b", 1))
     assert run.plan() is None
@@ -315,7 +354,9 @@ def test_plans_are_joined(tmp_path: Path) -> None:
         ({"cells": (cell("a", 2, contract="upstream"),)}, "contract"),
     ],
 )
-def test_other_settings_need_another_folder(changed: dict[str, object], told: str, tmp_path: Path) -> None:
+def test_other_settings_need_another_folder(
+    changed: dict[str, object], told: str, tmp_path: Path
+) -> None:
     """Two weights of one model would be averaged in one row as if they were two fits."""
     run = Store(tmp_path)
     run.write_plan(plan(cell("b", 1)))

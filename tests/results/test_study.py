@@ -1,4 +1,6 @@
-"""A run as it is read: seeds averaged, shared draws, paired differences, statuses; every number recomputed from the files by hand."""
+"""A run as it is read: seeds averaged, shared draws, paired differences, statuses; every number
+recomputed from the files by hand.
+"""
 
 import csv
 import itertools
@@ -42,40 +44,93 @@ ALL = range(len(RECORDS))
 AUPRC = Path(__file__).parents[1] / "plugins" / "auprc.py"
 
 OutcomeOf = Callable[[Cell], Any]
-"""What becomes of a cell: the positions of its records, or (file, reason), or None for nothing stored."""
+"""What becomes of a cell: the positions of its records, or (file, reason), or None for nothing
+stored.
+"""
 
 
 def planned(models: Iterable[str], leads: str = "1,12", seeds: int = 3, **more: Any) -> Plan:
-    fits = [Fit(task="toy", model=m, contract="paper", weights="random", seed=s) for m in models for s in more.get("fits", (0,))]
+    fits = [
+        Fit(task="toy", model=m, contract="paper", weights="random", seed=s)
+        for m in models
+        for s in more.get("fits", (0,))
+    ]
     lead_settings = settings(parse_leads(leads), seeds)
-    cells = tuple(Cell(fit=f, task=t, setting=s, policy="zero") for f in fits for t in more.get("tasks", ("toy",)) for s in lead_settings)
+    cells = tuple(
+        Cell(fit=f, task=t, setting=s, policy="zero")
+        for f in fits
+        for t in more.get("tasks", ("toy",))
+        for s in lead_settings
+    )
     return Plan(name="toy", cells=cells, scoring=more.get("scoring", SCORING))
 
 
 def facts(plan: Plan) -> dict[str, Any]:
     contract = {
-        "name": "paper", "fs": 100, "seconds": 5, "leads": ["I", "II"], "unit": "mV", "filter": None, "normalisation": "none",
-        "fill": "before", "policy": "zero", "absent": "0 mV",
-    }  # fmt: skip
+        "name": "paper",
+        "fs": 100,
+        "seconds": 5,
+        "leads": ["I", "II"],
+        "unit": "mV",
+        "filter": None,
+        "normalisation": "none",
+        "fill": "before",
+        "policy": "zero",
+        "absent": "0 mV",
+    }
     model = {
-        "summary": "a network", "paper": "none", "licence": "MIT", "parameters": 9, "weights": "random", "weights_sha256": "ab" * 32,
-        "contract": contract, "origin": "a test",
-    }  # fmt: skip
+        "summary": "a network",
+        "paper": "none",
+        "licence": "MIT",
+        "parameters": 9,
+        "weights": "random",
+        "weights_sha256": "ab" * 32,
+        "contract": contract,
+        "origin": "a test",
+    }
     data = {
-        "title": "Toy data", "version": "1", "doi": "", "licence": "MIT", "synthetic": True, "records": 90, "records_prepared": 90,
-        "records_release": 90, "limit": None, "digest": "d", "flat": 0, "test_records": 30, "test_patients": 24, "quarantined": [],
-        "name": "toy", "patients": sorted(set(PATIENTS)), "tasks": {
-            c.task: {"title": c.task.title(), "dataset": "toy", "evaluation_only": False, "n_labels": 3} for c in plan.cells
+        "title": "Toy data",
+        "version": "1",
+        "doi": "",
+        "licence": "MIT",
+        "synthetic": True,
+        "records": 90,
+        "records_prepared": 90,
+        "records_release": 90,
+        "limit": None,
+        "digest": "d",
+        "flat": 0,
+        "test_records": 30,
+        "test_patients": 24,
+        "quarantined": [],
+        "name": "toy",
+        "patients": sorted(set(PATIENTS)),
+        "tasks": {
+            c.task: {
+                "title": c.task.title(),
+                "dataset": "toy",
+                "evaluation_only": False,
+                "n_labels": 3,
+            }
+            for c in plan.cells
         },
-    }  # fmt: skip
+    }
     return {
-        "models": {c.fit.model: {"name": c.fit.model, "title": c.fit.model.title(), **model} for c in plan.cells},
+        "models": {
+            c.fit.model: {"name": c.fit.model, "title": c.fit.model.title(), **model}
+            for c in plan.cells
+        },
         "datasets": {"toy": data},
         "provenance": {
-            "command": "ecgbench run", "started": 0.0, "seconds": 1.0, "computed": 1,
-            "device": "cpu", "version": "0", "packages": {},
+            "command": "ecgbench run",
+            "started": 0.0,
+            "seconds": 1.0,
+            "computed": 1,
+            "device": "cpu",
+            "version": "0",
+            "packages": {},
         },
-    }  # fmt: skip
+    }
 
 
 def predictions(cell: Cell, rows: Iterable[int]) -> pd.DataFrame:
@@ -83,7 +138,11 @@ def predictions(cell: Cell, rows: Iterable[int]) -> pd.DataFrame:
     probability = 1 / (1 + np.exp(-(SKILL.get(cell.fit.model, 0.5) * (2 * TARGET - 1) + noise)))
     columns = {f"probability:{n}": probability[:, i] for i, n in enumerate(LABELS)}
     columns |= {f"target:{n}": TARGET[:, i] for i, n in enumerate(LABELS)}
-    return pd.DataFrame({"record": RECORDS, "patient": PATIENTS, **columns}).iloc[list(rows)].reset_index(drop=True)
+    return (
+        pd.DataFrame({"record": RECORDS, "patient": PATIENTS, **columns})
+        .iloc[list(rows)]
+        .reset_index(drop=True)
+    )
 
 
 def store_cell(run: Store, cell: Cell, rows: Iterable[int], about: dict[str, str]) -> None:
@@ -91,22 +150,46 @@ def store_cell(run: Store, cell: Cell, rows: Iterable[int], about: dict[str, str
     rows = list(rows)
     table = predictions(cell, rows)
     note = {
-        **about, "identity": cell.identity, "key": key({"cell": cell.identity}), "finished": 0.0, "device": "cpu", "code": {},
-        "weights_name": "random", "n_records": len(rows), "excluded": 30 - len(rows), "blind": 0.0, "windows": 2.0,
-        "dataset_name": "toy", "features": None,
-    }  # fmt: skip
-    publish(run.cell_folder(cell, note["key"]), {
-        "predictions.parquet": as_parquet(table), "scores.parquet": as_parquet(score_table(("auroc",), table)), "cell.json": as_json(note),
-    })  # fmt: skip
+        **about,
+        "identity": cell.identity,
+        "key": key({"cell": cell.identity}),
+        "finished": 0.0,
+        "device": "cpu",
+        "code": {},
+        "weights_name": "random",
+        "n_records": len(rows),
+        "excluded": 30 - len(rows),
+        "blind": 0.0,
+        "windows": 2.0,
+        "dataset_name": "toy",
+        "features": None,
+    }
+    publish(
+        run.cell_folder(cell, note["key"]),
+        {
+            "predictions.parquet": as_parquet(table),
+            "scores.parquet": as_parquet(score_table(("auroc",), table)),
+            "cell.json": as_json(note),
+        },
+    )
 
 
 def scored(table: pd.DataFrame, scoring: Scoring) -> Scores:
     """Draws over all test patients, of which a cell takes its records' columns."""
     everyone = tuple(sorted(set(PATIENTS)))
-    return score("auroc", table, Draws(dataset="toy", patients=everyone, draws=scoring.draws, bootstrap=scoring.bootstrap))
+    return score(
+        "auroc",
+        table,
+        Draws(dataset="toy", patients=everyone, draws=scoring.draws, bootstrap=scoring.bootstrap),
+    )
 
 
-def made(path: Path, plan: Plan, outcome_of: OutcomeOf = lambda cell: ALL, about: dict[str, Any] | None = None) -> Store:
+def made(
+    path: Path,
+    plan: Plan,
+    outcome_of: OutcomeOf = lambda cell: ALL,
+    about: dict[str, Any] | None = None,
+) -> Store:
     run, about = Store(path), about or facts(plan)
     run.write_plan(plan)
     models = {name: run.add_facts("models", one) for name, one in about["models"].items()}
@@ -118,7 +201,9 @@ def made(path: Path, plan: Plan, outcome_of: OutcomeOf = lambda cell: ALL, about
         if isinstance(outcome, tuple):
             run.give_reason(cell, *outcome)
         elif outcome is not None:
-            store_cell(run, cell, outcome, {"model": models[cell.fit.model], "dataset": datasets[0]})
+            store_cell(
+                run, cell, outcome, {"model": models[cell.fit.model], "dataset": datasets[0]}
+            )
     return run
 
 
@@ -138,13 +223,20 @@ def macro_replicates(run: Store, folder: Path) -> np.ndarray:
 
 
 def macro(target: np.ndarray, probability: np.ndarray, weights: np.ndarray) -> float:
-    """Macro AUROC of weighted records, over all pairs: slow and plain. RARE is undefined and left out."""
+    """Macro AUROC of weighted records, over all pairs: slow and plain. RARE is undefined and left
+    out.
+    """
     found = []
     for k in range(2):
         won = total = 0.0
-        for i, j in itertools.product(np.flatnonzero(target[:, k] == 1), np.flatnonzero(target[:, k] == 0)):
+        for i, j in itertools.product(
+            np.flatnonzero(target[:, k] == 1), np.flatnonzero(target[:, k] == 0)
+        ):
             pair = float(weights[i]) * float(weights[j])
-            won += pair * (0.5 * (probability[i, k] == probability[j, k]) + (probability[i, k] > probability[j, k]))
+            won += pair * (
+                0.5 * (probability[i, k] == probability[j, k])
+                + (probability[i, k] > probability[j, k])
+            )
             total += pair
         found.append(won / total)
     return float(np.mean(found))
@@ -156,13 +248,17 @@ def middle(values: np.ndarray) -> list[float]:
     for share in (0.025, 0.975):
         at = share * (len(ordered) - 1)
         low = math.floor(at)
-        found.append(ordered[low] + (at - low) * (ordered[min(low + 1, len(ordered) - 1)] - ordered[low]))
+        found.append(
+            ordered[low] + (at - low) * (ordered[min(low + 1, len(ordered) - 1)] - ordered[low])
+        )
     return found
 
 
 def line(study: Study, model: str, leads: str, task: str = "toy") -> pd.Series:
     main = study.main
-    return main[(main["model"] == model) & (main["leads"] == leads) & (main["task"] == task)].iloc[0]
+    return main[(main["model"] == model) & (main["leads"] == leads) & (main["task"] == task)].iloc[
+        0
+    ]
 
 
 def test_seeds_are_averaged_and_the_interval_is_of_their_mean(tmp_path: Path) -> None:
@@ -176,16 +272,24 @@ def test_seeds_are_averaged_and_the_interval_is_of_their_mean(tmp_path: Path) ->
             table = predictions(c, ALL)
             scores = macro(TARGET, table[[f"probability:{n}" for n in LABELS]].to_numpy(), ones)
             by_cell.setdefault(c.setting.seed, []).append(scores)
-    by_seed = [sum(v) / 2 for v in by_cell.values()]  # two fits; the spread is over the three draws of leads alone
+    # two fits; the spread is over the three draws of leads alone
+    by_seed = [sum(v) / 2 for v in by_cell.values()]
     mean = sum(by_seed) / 3
     assert row["value"] == pytest.approx(mean, abs=1e-12)
-    assert row["std"] == pytest.approx(math.sqrt(sum((v - mean) ** 2 for v in by_seed) / 2), abs=1e-12)
+    assert row["std"] == pytest.approx(
+        math.sqrt(sum((v - mean) ** 2 for v in by_seed) / 2), abs=1e-12
+    )
     of_all = np.concatenate([replicates(run, "good", f"1@seed{s}") for s in range(3)])
     assert of_all.shape == (6, SCORING.draws)
     assert [row["low"], row["high"]] == pytest.approx(middle(of_all.mean(axis=0)), abs=1e-12)
     full = line(read(tmp_path), "good", "12")
     assert math.isnan(full["std"])  # two fits, one draw of leads
-    assert (row["n_records"], row["n_patients"], row["n_labels"], row["n_undefined"]) == (30, 24, 3, 1)
+    assert (row["n_records"], row["n_patients"], row["n_labels"], row["n_undefined"]) == (
+        30,
+        24,
+        3,
+        1,
+    )
 
 
 def test_best_p_and_asterisk_of_each_task_and_setting(tmp_path: Path) -> None:
@@ -193,27 +297,39 @@ def test_best_p_and_asterisk_of_each_task_and_setting(tmp_path: Path) -> None:
     study = read(tmp_path)
     assert list(study.main.columns) == list(MAIN_COLUMNS)
     for (task, leads), part in study.main.groupby(["task", "leads"], sort=False):
-        of = {m: np.mean([macro_replicates(run, f) for f in _of(run, str(task), m, str(leads))], axis=0) for m in SKILL}
+        of = {
+            m: np.mean(
+                [macro_replicates(run, f) for f in _of(run, str(task), m, str(leads))], axis=0
+            )
+            for m in SKILL
+        }
         best = part.loc[part["value"].idxmax()]
         assert list(part.loc[part["best"], "model"]) == [best["model"]]
         ranked, raw = list(part.sort_values("value", ascending=False)["model"]), {}
         for pair in itertools.combinations(ranked, 2):
-            raw[pair] = min(1.0, 2 * (1 + int((of[pair[0]] - of[pair[1]] <= 0).sum())) / (SCORING.draws + 1))
+            raw[pair] = min(
+                1.0, 2 * (1 + int((of[pair[0]] - of[pair[1]] <= 0).sum())) / (SCORING.draws + 1)
+            )
         for _, row in part[part["model"] != best["model"]].iterrows():
             difference = of[best["model"]] - of[row["model"]]
             low, high = middle(difference)
             found = _compared(study, str(task), str(leads), row["model"])
-            assert row["p"] == found["p"] == pytest.approx(raw[best["model"], row["model"]], abs=1e-12)
+            assert (
+                row["p"] == found["p"] == pytest.approx(raw[best["model"], row["model"]], abs=1e-12)
+            )
             assert [found["low"], found["high"]] == pytest.approx([low, high], abs=1e-12)
             assert found["difference"] == pytest.approx(best["value"] - row["value"], abs=1e-12)
             assert row["not_significantly_worse"] == (low <= 0 <= high)
             assert (found["best_model"], found["n_patients"]) == (best["model"], 24)
-        family = sorted(raw.items(), key=lambda item: item[1])  # one task and one setting: six pairs, of which three are shown
+        # one task and one setting: six pairs, of which three are shown
+        family = sorted(raw.items(), key=lambda item: item[1])
         floor = 0.0
         for rank, ((first, model), p) in enumerate(family):
             floor = min(1.0, max(floor, p * (6 - rank)))
             if first == best["model"]:
-                assert line(study, model, str(leads), str(task))["p_holm"] == pytest.approx(floor, abs=1e-12)
+                assert line(study, model, str(leads), str(task))["p_holm"] == pytest.approx(
+                    floor, abs=1e-12
+                )
         assert math.isnan(best["p"])
         assert math.isnan(best["p_holm"])
         assert not best["not_significantly_worse"]
@@ -222,25 +338,34 @@ def test_best_p_and_asterisk_of_each_task_and_setting(tmp_path: Path) -> None:
 
 
 def _of(run: Store, task: str, model: str, leads: str) -> list[Path]:
-    found = [p.parent for p in run.path.glob(f"cells/{task}/{model}/*/*/DONE") if p.parts[-3].split("@")[0] == leads]
+    found = [
+        p.parent
+        for p in run.path.glob(f"cells/{task}/{model}/*/*/DONE")
+        if p.parts[-3].split("@")[0] == leads
+    ]
     assert len(found) == (3 if leads == "1" else 1)
     return found
 
 
 def _compared(study: Study, task: str, leads: str, model: str) -> pd.Series:
     table = study.comparisons
-    return table[(table["task"] == task) & (table["leads"] == leads) & (table["model"] == model)].iloc[0]
+    return table[
+        (table["task"] == task) & (table["leads"] == leads) & (table["model"] == model)
+    ].iloc[0]
 
 
 def test_models_with_different_records_are_compared_on_those_in_both(tmp_path: Path) -> None:
-    kept = [i for i in ALL if i not in (0, 1, 20, 29)]  # all of patient p00, and two patients of one record
+    # all of patient p00, and two patients of one record
+    kept = [i for i in ALL if i not in (0, 1, 20, 29)]
     plan = planned(["good", "fair"], leads="12", seeds=1, scoring=Scoring(draws=60))
     made(tmp_path, plan, lambda c: kept if c.fit.model == "fair" else ALL)
     study = read(tmp_path)
     good, fair = line(study, "good", "12"), line(study, "fair", "12")
     assert (good["n_records"], fair["n_records"], fair["n_patients"]) == (30, 26, 21)
     patients = [PATIENTS[i] for i in kept]
-    weights = Draws(dataset="toy", patients=tuple(sorted(set(patients))), draws=60, bootstrap="bayesian").weights(patients)
+    weights = Draws(
+        dataset="toy", patients=tuple(sorted(set(patients))), draws=60, bootstrap="bayesian"
+    ).weights(patients)
     draws, estimate = [], []
     for cell in plan.cells:
         probability = predictions(cell, kept)[[f"probability:{n}" for n in LABELS]].to_numpy()
@@ -251,12 +376,15 @@ def test_models_with_different_records_are_compared_on_those_in_both(tmp_path: P
     assert [found["low"], found["high"]] == pytest.approx(middle(draws[0] - draws[1]), abs=1e-5)
     assert found["n_patients"] == 21
     whole = predictions(plan.cells[0], ALL)[[f"probability:{n}" for n in LABELS]].to_numpy()
-    assert good["value"] == pytest.approx(macro(TARGET, whole, np.ones(30)), abs=1e-12)  # its own score is of all its records
+    # its own score is of all its records
+    assert good["value"] == pytest.approx(macro(TARGET, whole, np.ones(30)), abs=1e-12)
     assert any("4 records shorter than its window" in note for note in study.notes)
 
 
 def _partly(cell: Cell) -> Any:
-    """good: all; fair: 12 failed; weak: skipped throughout; poor: one draw of three not computed."""
+    """good: all; fair: 12 failed; weak: skipped throughout; poor: one draw of three not
+    computed.
+    """
     if cell.fit.model == "weak":
         return "skipped", "policy native is not for it"
     if cell.fit.model == "fair" and cell.setting.typed == "12":
@@ -275,8 +403,13 @@ def test_cells_without_a_number_keep_their_reason_and_cost_nobody_else(tmp_path:
     assert not gaps[["best", "not_significantly_worse"]].any(axis=None)
     assert set(study.comparisons["model"]) == {"fair", "poor"}
     fair = _compared(study, "toy", "1", "fair")
-    assert fair["p_holm"] == pytest.approx(min(1, 3 * fair["p"]))  # `poor` is not finished and its two pairs count, `weak` was skipped
-    reason = {(c["model"], c["setting"]): c["reason"] for _, c in study.cells.iterrows() if c["status"] != "ok"}
+    # `poor` is not finished and its two pairs count, `weak` was skipped
+    assert fair["p_holm"] == pytest.approx(min(1, 3 * fair["p"]))
+    reason = {
+        (c["model"], c["setting"]): c["reason"]
+        for _, c in study.cells.iterrows()
+        if c["status"] != "ok"
+    }
     assert reason["fair", "12"] == "RuntimeError: it broke"
     assert reason["poor", "1@seed2"].startswith("not computed yet")
     assert any(n.startswith("NOT FINISHED: 1 of 16 cells") for n in study.notes)
@@ -284,7 +417,8 @@ def test_cells_without_a_number_keep_their_reason_and_cost_nobody_else(tmp_path:
     write(study, tmp_path / "report")
     rows = list(csv.DictReader((tmp_path / "report" / "main_table.csv").open()))
     counts = [(r["n_records"], r["n_patients"], r["n_labels"], r["n_undefined"]) for r in rows]
-    assert set(counts) == {("30", "24", "3", "1"), ("", "", "", "")}  # whole, though pandas holds them as floats
+    # whole, though pandas holds them as floats
+    assert set(counts) == {("30", "24", "3", "1"), ("", "", "", "")}
     page = (tmp_path / "report" / "index.html").read_text()
     assert "1 (1 of 3 draws)" in page
     assert "RuntimeError: it broke" in page
@@ -298,7 +432,9 @@ def test_cells_without_a_number_keep_their_reason_and_cost_nobody_else(tmp_path:
         (None, "Nothing is computed yet: 8 cells to go."),
     ],
 )
-def test_a_run_without_any_number_is_still_reported(tmp_path: Path, outcome: Any, said: str) -> None:
+def test_a_run_without_any_number_is_still_reported(
+    tmp_path: Path, outcome: Any, said: str
+) -> None:
     run = made(tmp_path / "run", planned(["good", "fair"]), lambda cell: outcome)
     write(read(run.path), tmp_path / "report")
     assert said in (tmp_path / "report" / "index.html").read_text()
@@ -314,12 +450,19 @@ def test_a_run_whose_only_model_could_not_be_built_is_still_reported(tmp_path: P
 
 
 @pytest.mark.parametrize("name", ["predictions.parquet", "scores.parquet", "cell.json"])
-@pytest.mark.parametrize("spoil", [lambda file: file.write_bytes(file.read_bytes()[:-1] + b"?"), lambda file: file.unlink()])
-def test_a_file_that_is_not_what_the_run_wrote_is_refused(tmp_path: Path, name: str, spoil: Callable[[Path], None]) -> None:
+@pytest.mark.parametrize(
+    "spoil",
+    [lambda file: file.write_bytes(file.read_bytes()[:-1] + b"?"), lambda file: file.unlink()],
+)
+def test_a_file_that_is_not_what_the_run_wrote_is_refused(
+    tmp_path: Path, name: str, spoil: Callable[[Path], None]
+) -> None:
     run = made(tmp_path, planned(["good"]))
     folder = folders(run, "good", "12")[0]
     spoil(folder / name)
-    with pytest.raises(BadSetting, match=r"is not what the run wrote; remove .* and run the same command again") as caught:
+    with pytest.raises(
+        BadSetting, match=r"is not what the run wrote; remove .* and run the same command again"
+    ) as caught:
         read(tmp_path)
     assert str(folder / name) in str(caught.value)
     assert "\n" not in str(caught.value)
@@ -349,7 +492,9 @@ def test_intervals_are_kept_apart_and_may_be_deleted(tmp_path: Path) -> None:
         read(tmp_path)
 
 
-def test_a_run_that_is_only_read_can_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_that_is_only_read_can_be_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     made(tmp_path, planned(["good"]))
 
     def refused(path: Path, content: object) -> None:
@@ -380,21 +525,34 @@ def test_any_metric_can_be_read_from_stored_predictions(tmp_path: Path) -> None:
         alone = study.of("AUPRC")
     finally:
         metrics.ROOM.forget()
-    assert (list(study.metrics), study.metric, alone.metric) == (["auroc", "auprc"], "auroc", "auprc")
+    assert (list(study.metrics), study.metric, alone.metric) == (
+        ["auroc", "auprc"],
+        "auroc",
+        "auprc",
+    )
     pd.testing.assert_frame_equal(study.of("auroc").main, read(tmp_path).main)
     for r in study.results:
         table = r.predictions()
-        expected = [average_precision_score(table[f"target:{n}"], table[f"probability:{n}"]) for n in ("NORM", "MI")]
+        expected = [
+            average_precision_score(table[f"target:{n}"], table[f"probability:{n}"])
+            for n in ("NORM", "MI")
+        ]
         who = {"task": "toy", "model": r.cell.fit.model, "setting": str(r.cell.setting)}
-        labels = alone.labels[(alone.labels[list(who)] == pd.Series(who)).all(axis=1)].set_index("label")
-        np.testing.assert_allclose(labels.loc[["NORM", "MI"], "value"], expected, rtol=0, atol=1e-12)
+        labels = alone.labels[(alone.labels[list(who)] == pd.Series(who)).all(axis=1)].set_index(
+            "label"
+        )
+        np.testing.assert_allclose(
+            labels.loc[["NORM", "MI"], "value"], expected, rtol=0, atol=1e-12
+        )
         assert np.isnan(labels.loc["RARE", "value"])
         cell = alone.cells[(alone.cells[list(who)] == pd.Series(who)).all(axis=1)].iloc[0]
         assert cell["value"] == pytest.approx(np.mean(expected), abs=1e-12)
         assert cell["low"] < cell["value"] < cell["high"]
     assert set(alone.comparisons["metric"]) == {"auprc"}
     assert len(alone.comparisons) == len(study.of("auroc").comparisons) == 2
-    assert any("AUPRC: its intervals draw patients with replacement" in note for note in study.notes)
+    assert any(
+        "AUPRC: its intervals draw patients with replacement" in note for note in study.notes
+    )
     with pytest.raises(BadSetting, match="this study was read with auroc, auprc"):
         study.of("nothing")
 
@@ -411,7 +569,9 @@ def test_numbers_are_those_of_the_metric_as_it_is_now(tmp_path: Path) -> None:
     plan = planned(["good"], "12", scoring=replace(SCORING, metrics=("auroc", "half")))
     run = made(tmp_path / "run", plan)
     (folder,) = folders(run, "good", "12")
-    content: dict[str, Any] = {n: (folder / n).read_bytes() for n in ("predictions.parquet", "cell.json")}
+    content: dict[str, Any] = {
+        n: (folder / n).read_bytes() for n in ("predictions.parquet", "cell.json")
+    }
     predicted, read_values = read_table(folder, "predictions.parquet"), []
     try:
         for body in ("score.mean(0)", "5 + score.mean(0)"):
@@ -420,11 +580,20 @@ def test_numbers_are_those_of_the_metric_as_it_is_now(tmp_path: Path) -> None:
             metrics.resolve(str(file))
             if not read_values:
                 shutil.rmtree(folder)
-                publish(folder, {**content, "scores.parquet": as_parquet(score_table(("auroc", "half"), predicted))})
+                publish(
+                    folder,
+                    {
+                        **content,
+                        "scores.parquet": as_parquet(score_table(("auroc", "half"), predicted)),
+                    },
+                )
             study = read(run.path)
             cell = study.of("half").cells.iloc[0]
             assert cell["low"] <= cell["value"] <= cell["high"]
-            said = any(n.startswith("Half: its file gives other values than when cells were computed") for n in study.notes)
+            said = any(
+                n.startswith("Half: its file gives other values than when cells were computed")
+                for n in study.notes
+            )
             read_values.append((cell["value"], said))
     finally:
         metrics.ROOM.forget()
@@ -433,7 +602,9 @@ def test_numbers_are_those_of_the_metric_as_it_is_now(tmp_path: Path) -> None:
     assert (quiet, loud) == (False, True)
 
 
-def test_a_metric_that_entered_by_path_is_left_out_where_its_path_is_not_given(tmp_path: Path) -> None:
+def test_a_metric_that_entered_by_path_is_left_out_where_its_path_is_not_given(
+    tmp_path: Path,
+) -> None:
     made(tmp_path, planned(["good"], scoring=replace(SCORING, metrics=("auroc", "auprc"))))
     study = read(tmp_path)
     assert list(study.metrics) == ["auroc"]
@@ -468,8 +639,13 @@ def test_each_note_is_said_once_and_only_where_it_is_true(tmp_path: Path) -> Non
     assert len(set(notes)) == len(notes)
     assert notes[0].startswith("SYNTHETIC DATA: Toy data")
     assert notes[1].startswith("RANDOM WEIGHTS: the encoder of Good, Fair is untrained")
-    assert "Toy: 1 labels without both values in the test set are left out of the mean: RARE." in notes
-    assert not any(n.startswith(few) or "NOT FINISHED" in n or "INCOMPLETE" in n or "LIMITED" in n for n in notes)
+    assert (
+        "Toy: 1 labels without both values in the test set are left out of the mean: RARE." in notes
+    )
+    assert not any(
+        n.startswith(few) or "NOT FINISHED" in n or "INCOMPLETE" in n or "LIMITED" in n
+        for n in notes
+    )
     assert any(n.startswith("(std)") and "of one fit" in n for n in notes)
     made(tmp_path / "b", planned(["good"], leads="12"))
     alone = read(tmp_path / "b").notes
@@ -485,20 +661,44 @@ def test_a_model_that_was_pre_trained_on_the_tested_data_is_named(tmp_path: Path
     told["models"]["weak"] |= {"corpora": ["Toy data"]}  # random: it has seen nothing
     told["models"]["good"]["weights_source"] = {"own": True, "licence": "MIT; trained here"}
     run = made(tmp_path, plan, about=told)
-    assert "OWN WEIGHTS: those of Good come with ecgbench, not from its authors: MIT; trained here." in read(run.path).notes
+    assert (
+        "OWN WEIGHTS: those of Good come with ecgbench, not from its authors: MIT; trained here."
+        in read(run.path).notes
+    )
     assert [n for n in read(run.path).notes if "pre-trained" in n] == [
-        "SEEN BEFORE: Good was pre-trained on Toy data, perhaps on the very records it is tested on here.",
-        "SEEN IN PART: Fair was pre-trained on Toy data (folds 1-8), the source of the records it is tested on here.",
+        (
+            "SEEN BEFORE: Good was pre-trained on Toy data, perhaps on the very records it is "
+            "tested "
+            "on here."
+        ),
+        (
+            "SEEN IN PART: Fair was pre-trained on Toy data (folds 1-8), the source of the "
+            "records it "
+            "is tested on here."
+        ),
     ]
 
 
 def test_reports_of_a_run_need_no_torch(tmp_path: Path) -> None:
     run = made(tmp_path / "run", planned(SKILL), _partly)
-    code = "import sys; sys.modules['torch'] = None; from pathlib import Path; from ecgbench.results.study import read\n"
+    code = (
+        "import sys; sys.modules['torch'] = None; from pathlib import Path; from "
+        "ecgbench.results.study import read\n"
+    )
     code += "from ecgbench.reports import write; write(read(Path(sys.argv[1])), Path(sys.argv[2]))"
-    subprocess.run([sys.executable, "-c", code, str(run.path), str(tmp_path / "report")], check=True)
-    beside = {"index.html", "comparisons.csv", "cells.csv", "labels.csv", *(f"main_table.{k}" for k in ("csv", "md", "tex"))}
-    assert beside | {f"lead_curve.{k}" for k in ("png", "svg", "csv")} == {p.name for p in (tmp_path / "report").iterdir()}
+    subprocess.run(
+        [sys.executable, "-c", code, str(run.path), str(tmp_path / "report")], check=True
+    )
+    beside = {
+        "index.html",
+        "comparisons.csv",
+        "cells.csv",
+        "labels.csv",
+        *(f"main_table.{k}" for k in ("csv", "md", "tex")),
+    }
+    assert beside | {f"lead_curve.{k}" for k in ("png", "svg", "csv")} == {
+        p.name for p in (tmp_path / "report").iterdir()
+    }
 
 
 def test_a_cell_in_the_place_of_another_is_not_believed(tmp_path: Path) -> None:
@@ -527,5 +727,8 @@ def test_features_that_were_not_kept_name_the_folder_to_remove(tmp_path: Path) -
     """A finished cell is not computed again, so another command alone brings no features."""
     run = made(tmp_path, planned(["good"], leads="12"))
     (folder,) = folders(run, "good", "12")
-    with pytest.raises(MissingData, match=f"remove {folder} and run the same command again, without --keep-features no"):
+    with pytest.raises(
+        MissingData,
+        match=f"remove {folder} and run the same command again, without --keep-features no",
+    ):
         read(tmp_path).results[0].features()

@@ -13,7 +13,9 @@ from ecgbench.stats.auroc import auroc, influence, macro_auroc, per_label
 
 
 def records(ties: bool = True):
-    """Target, score, weight of 2..60 records with both classes; few distinct scores, so ties are common."""
+    """Target, score, weight of 2..60 records with both classes; few distinct scores, so ties are
+    common.
+    """
     score = st.integers(-5, 5) if ties else st.floats(-1e6, 1e6)
     record = st.tuples(st.booleans(), score, st.integers(1, 64).map(lambda w: w / 8))
     both = st.lists(record, min_size=2, max_size=60).filter(lambda rs: len({r[0] for r in rs}) == 2)
@@ -25,14 +27,18 @@ def records(ties: bool = True):
 def test_ties_and_weights_as_in_sklearn(data):
     target, score, weight = data
     assert auroc(target, score) == pytest.approx(roc_auc_score(target, score), abs=1e-12)
-    assert auroc(target, score, weight) == pytest.approx(roc_auc_score(target, score, sample_weight=weight), abs=1e-12)
+    assert auroc(target, score, weight) == pytest.approx(
+        roc_auc_score(target, score, sample_weight=weight), abs=1e-12
+    )
 
 
 @settings(deadline=None)
 @given(records(ties=False))
 def test_untied_scores_as_in_sklearn(data):
     target, score, weight = data
-    assert auroc(target, score, weight) == pytest.approx(roc_auc_score(target, score, sample_weight=weight), abs=1e-12)
+    assert auroc(target, score, weight) == pytest.approx(
+        roc_auc_score(target, score, sample_weight=weight), abs=1e-12
+    )
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
@@ -40,7 +46,9 @@ def test_many_records_as_in_sklearn(dtype):
     random = np.random.default_rng(0)
     target, weight = random.random(20_000) < 0.03, random.exponential(size=20_000)
     score = (random.standard_normal(20_000) + target).astype(dtype)
-    assert auroc(target, score, weight) == pytest.approx(roc_auc_score(target, score, sample_weight=weight), abs=1e-12)
+    assert auroc(target, score, weight) == pytest.approx(
+        roc_auc_score(target, score, sample_weight=weight), abs=1e-12
+    )
 
 
 @settings(deadline=None)
@@ -48,7 +56,9 @@ def test_many_records_as_in_sklearn(dtype):
 def test_laws(data, random):
     target, score, weight = data
     value = auroc(target, score, weight)
-    assert auroc(target, np.exp(score / 3) - 7, weight) == pytest.approx(value, abs=1e-12), "a monotone transform changes no rank"
+    assert auroc(target, np.exp(score / 3) - 7, weight) == pytest.approx(value, abs=1e-12), (
+        "a monotone transform changes no rank"
+    )
     assert auroc(~target, score, weight) == pytest.approx(1 - value, abs=1e-12)
     assert auroc(target, -score, weight) == pytest.approx(1 - value, abs=1e-12)
     order = random.sample(range(len(target)), len(target))
@@ -62,7 +72,9 @@ def test_integer_weights_are_repeated_records(data):
     target, score, weight = data
     times = (8 * weight).astype(int) % 4
     again = np.repeat(np.arange(len(target)), times)
-    assert auroc(target, score, times) == pytest.approx(auroc(target[again], score[again]), abs=1e-12, nan_ok=True)
+    assert auroc(target, score, times) == pytest.approx(
+        auroc(target[again], score[again]), abs=1e-12, nan_ok=True
+    )
 
 
 def test_constant_score_is_chance():
@@ -73,7 +85,10 @@ def test_infinite_scores_have_a_rank():
     assert auroc([0, 1, 1], [-np.inf, -np.inf, np.inf]) == 0.75
 
 
-@pytest.mark.parametrize(("target", "weight"), [([0, 0], None), ([1, 1], None), ([], None), ([0, 1], [1, 0]), ([0, 1], [0, 1])])
+@pytest.mark.parametrize(
+    ("target", "weight"),
+    [([0, 0], None), ([1, 1], None), ([], None), ([0, 1], [1, 0]), ([0, 1], [0, 1])],
+)
 def test_absent_class_is_nan(target, weight):
     assert np.isnan(auroc(target, np.arange(len(target)), weight))
 
@@ -110,11 +125,19 @@ def test_macro_leaves_undefined_labels_out():
 
 def test_macro_as_in_sklearn_on_defined_labels():
     random = np.random.default_rng(1)
-    target, score, weight = random.random((50, 6)) < 0.2, random.random((50, 6)), random.exponential(size=50)
+    target, score, weight = (
+        random.random((50, 6)) < 0.2,
+        random.random((50, 6)),
+        random.exponential(size=50),
+    )
     target[:, 2] = False
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UndefinedMetricWarning)
-        expected = [roc_auc_score(target[:, k], score[:, k], sample_weight=weight) for k in range(6) if k != 2]
+        expected = [
+            roc_auc_score(target[:, k], score[:, k], sample_weight=weight)
+            for k in range(6)
+            if k != 2
+        ]
     assert macro_auroc(target, score, weight) == pytest.approx(np.mean(expected), abs=1e-12)
 
 
@@ -131,5 +154,7 @@ def test_influence_is_the_slope_of_the_auroc_in_each_weight():
         more, less = np.ones(40), np.ones(40)
         more[i], less[i] = 1 + step, 1 - step
         for k in (0, 2):
-            slope = (auroc(target[:, k], score[:, k], more) - auroc(target[:, k], score[:, k], less)) / (2 * step)
+            slope = (
+                auroc(target[:, k], score[:, k], more) - auroc(target[:, k], score[:, k], less)
+            ) / (2 * step)
             assert found[i, k] == pytest.approx(40 * slope, abs=1e-6)

@@ -29,12 +29,18 @@ def sklearn_replicates(target, score, weights):
     for row in weights:
         kept = row > 0
         both = len(set(target[kept])) == 2
-        values.append(roc_auc_score(target[kept], score[kept], sample_weight=row[kept].astype(float)) if both else np.nan)
+        values.append(
+            roc_auc_score(target[kept], score[kept], sample_weight=row[kept].astype(float))
+            if both
+            else np.nan
+        )
     return np.array(values)
 
 
 def study(n=300, k=5, seed=0):
-    """Patients with up to several records, labels from rare to frequent, scores rounded so that some tie."""
+    """Patients with up to several records, labels from rare to frequent, scores rounded so that
+    some tie.
+    """
     random = np.random.default_rng(seed)
     patients = np.array([f"p{i:04d}" for i in random.integers(0, n // 2, n)])
     target = random.random((n, k)) < np.geomspace(0.008, 0.8, k)
@@ -51,7 +57,9 @@ def test_records_of_a_patient_share_the_weight_in_any_order(kind):
         own = weights[:, patients == patient]
         assert (own == own[:, :1]).all()
     order = np.random.default_rng(3).permutation(len(patients))
-    np.testing.assert_array_equal(patient_weights(patients[order], 40, rng("w"), kind), weights[:, order])
+    np.testing.assert_array_equal(
+        patient_weights(patients[order], 40, rng("w"), kind), weights[:, order]
+    )
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -60,7 +68,9 @@ def test_more_draws_begin_with_the_same_draws(kind, n_patients):
     patients = np.arange(n_patients).astype(str)
     many = patient_weights(patients, 300, rng("w", n_patients), kind)
     for draws in (0, 1, 127, 128, 129, 256):
-        np.testing.assert_array_equal(patient_weights(patients, draws, rng("w", n_patients), kind), many[:draws])
+        np.testing.assert_array_equal(
+            patient_weights(patients, draws, rng("w", n_patients), kind), many[:draws]
+        )
 
 
 def test_laws_of_the_weights():
@@ -73,7 +83,9 @@ def test_laws_of_the_weights():
     assert weights.dtype == np.float32
     assert (weights > 0).all()
     assert weights.mean() == pytest.approx(1, abs=0.02)
-    assert np.quantile(weights, [0.1, 0.5, 0.9]) == pytest.approx(-np.log([0.9, 0.5, 0.1]), abs=0.03)
+    assert np.quantile(weights, [0.1, 0.5, 0.9]) == pytest.approx(
+        -np.log([0.9, 0.5, 0.1]), abs=0.03
+    )
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -82,32 +94,49 @@ def test_replicates_are_those_of_a_loop_over_sklearn(kind):
     weights = patient_weights(patients, 150, rng("w"), kind)
     labels = label_replicates(target, score, weights)
     macro, lost = macro_replicates(labels, np.isfinite(per_label(target, score)))
-    loop = np.stack([sklearn_replicates(target[:, k], score[:, k], weights) for k in range(5)], axis=1)
+    loop = np.stack(
+        [sklearn_replicates(target[:, k], score[:, k], weights) for k in range(5)], axis=1
+    )
     np.testing.assert_allclose(labels, loop, rtol=0, atol=1e-12)
     np.testing.assert_allclose(macro, np.nanmean(loop, axis=1), rtol=0, atol=1e-12)
     np.testing.assert_array_equal(lost, np.isnan(loop).sum(axis=1))
-    assert (lost.sum() > 0) == (kind == "multinomial"), "only the multinomial bootstrap loses classes"
+    assert (lost.sum() > 0) == (kind == "multinomial"), (
+        "only the multinomial bootstrap loses classes"
+    )
     for k in range(5):
-        np.testing.assert_array_equal(auroc_replicates(target[:, k], score[:, k], weights), labels[:, k])
+        np.testing.assert_array_equal(
+            auroc_replicates(target[:, k], score[:, k], weights), labels[:, k]
+        )
 
 
 @settings(deadline=None)
 @given(
-    st.lists(st.tuples(st.booleans(), st.integers(0, 4)), min_size=1, max_size=25), st.integers(0, 2**32), st.sampled_from(["int", "float"])
+    st.lists(st.tuples(st.booleans(), st.integers(0, 4)), min_size=1, max_size=25),
+    st.integers(0, 2**32),
+    st.sampled_from(["int", "float"]),
 )
 def test_replicates_are_the_auroc_of_each_row(records, seed, dtype):
     """Any ties, either class smaller or absent, weights with zeros."""
     target, score = (np.array(column) for column in zip(*records))
-    weights = np.random.default_rng(seed).integers(0, 4, (6, len(target))).astype(dtype) / (1 if dtype == "int" else 3)
+    weights = np.random.default_rng(seed).integers(0, 4, (6, len(target))).astype(dtype) / (
+        1 if dtype == "int" else 3
+    )
     weights = weights.astype(dtype)
-    np.testing.assert_allclose(auroc_replicates(target, score, weights), [auroc(target, score, w) for w in weights], rtol=0, atol=1e-12)
+    np.testing.assert_allclose(
+        auroc_replicates(target, score, weights),
+        [auroc(target, score, w) for w in weights],
+        rtol=0,
+        atol=1e-12,
+    )
 
 
 def test_counts_beyond_float32_stay_exact():
     """A single count of 2**24 + 1 is what float32 cannot hold."""
     weights = np.array([[2**24 + 1, 2**24 - 1, 1, 1]])
     found = auroc_replicates([0, 1, 0, 1], [0.1, 0.2, 0.2, 0.05], weights)
-    assert found[0] == pytest.approx(auroc([0, 1, 0, 1], [0.1, 0.2, 0.2, 0.05], weights[0]), abs=1e-15)
+    assert found[0] == pytest.approx(
+        auroc([0, 1, 0, 1], [0.1, 0.2, 0.2, 0.05], weights[0]), abs=1e-15
+    )
 
 
 def test_undefined_labels_are_left_out_and_lost_ones_counted():
@@ -116,20 +145,31 @@ def test_undefined_labels_are_left_out_and_lost_ones_counted():
     weights = np.array([[1, 1, 1, 1], [0, 1, 1, 1], [1, 1, 0, 0], [0, 1, 0, 0]])
     labels = label_replicates(target, score, weights)
     macro, lost = macro_replicates(labels, np.isfinite(per_label(target, score)))
-    np.testing.assert_array_equal(labels, [[1, 0, np.nan], [1, np.nan, np.nan], [np.nan, 0, np.nan], [np.nan] * 3])
+    np.testing.assert_array_equal(
+        labels, [[1, 0, np.nan], [1, np.nan, np.nan], [np.nan, 0, np.nan], [np.nan] * 3]
+    )
     np.testing.assert_array_equal(macro, [0.5, 1, 0, np.nan])
     np.testing.assert_array_equal(lost, [0, 1, 1, 2])
 
 
 def test_resampled_records_are_weighted_records():
-    """Repeating a record is giving it that weight, for any statistic: here the AUROC, which is known both ways."""
+    """Repeating a record is giving it that weight, for any statistic: here the AUROC, which is
+    known both ways.
+    """
     patients, target, score = study()
     counts = patient_weights(patients, 20, rng("w"), "multinomial")
-    np.testing.assert_allclose(resampled(per_label, target, score, counts), label_replicates(target, score, counts), rtol=0, atol=1e-12)
+    np.testing.assert_allclose(
+        resampled(per_label, target, score, counts),
+        label_replicates(target, score, counts),
+        rtol=0,
+        atol=1e-12,
+    )
 
 
 def test_memory_is_bounded():
-    """20,000 records: the weights themselves are the caller's, what is added to them stays small."""
+    """20,000 records: the weights themselves are the caller's, what is added to them stays
+    small.
+    """
     random = np.random.default_rng(0)
     target, score = random.random((20_000, 2)) < 0.5, random.standard_normal((20_000, 2))
     weights = patient_weights(np.arange(20_000).astype(str), 150, rng("w"), "bayesian")
@@ -141,7 +181,15 @@ def test_memory_is_bounded():
 
 
 @pytest.mark.parametrize(
-    "weights", [np.ones(3), np.ones((2, 4)), -np.ones((2, 3)), np.full((2, 3), np.nan), np.full((2, 3), np.inf)], ids=str
+    "weights",
+    [
+        np.ones(3),
+        np.ones((2, 4)),
+        -np.ones((2, 3)),
+        np.full((2, 3), np.nan),
+        np.full((2, 3), np.inf),
+    ],
+    ids=str,
 )
 def test_bad_weights_are_refused(weights):
     with pytest.raises(ValueError, match="weights"):
@@ -164,7 +212,9 @@ def test_percentile_interval_leaves_nan_draws_out():
 
 
 def test_interval_covers_the_known_auroc_of_clustered_patients():
-    """Three records a patient, correlated; drawn by record the interval is visibly too narrow, drawn by patient it is not."""
+    """Three records a patient, correlated; drawn by record the interval is visibly too narrow,
+    drawn by patient it is not.
+    """
     between, within, shift, n_patients, runs = 1.0, 0.5, 1.5, 100, 300
     truth = NormalDist().cdf(shift / np.sqrt(2 * (between**2 + within**2)))
     random = np.random.default_rng(7)
@@ -173,10 +223,16 @@ def test_interval_covers_the_known_auroc_of_clustered_patients():
     covered = dict.fromkeys(["bayesian", "multinomial", "records"], 0)
     for _ in range(runs):
         target = np.repeat(random.random(n_patients) < 0.4, 3)
-        score = shift * target + np.repeat(random.normal(0, between, n_patients), 3) + random.normal(0, within, len(patient))
+        score = (
+            shift * target
+            + np.repeat(random.normal(0, between, n_patients), 3)
+            + random.normal(0, within, len(patient))
+        )
         for name in covered:
             unit, kind = (records, "bayesian") if name == "records" else (patient, name)
-            low, high = percentile_interval(auroc_replicates(target, score, patient_weights(unit, 300, random, kind)))
+            low, high = percentile_interval(
+                auroc_replicates(target, score, patient_weights(unit, 300, random, kind))
+            )
             covered[name] += low <= truth <= high
     assert covered["bayesian"] / runs > 0.915
     assert covered["multinomial"] / runs > 0.915

@@ -1,4 +1,6 @@
-"""The p-value by hand counts, Holm's correction against its definition, and differences on shared draws."""
+"""The p-value by hand counts, Holm's correction against its definition, and differences on shared
+draws.
+"""
 
 import numpy as np
 import pytest
@@ -49,7 +51,9 @@ def test_holm_by_hand():
 
 
 def step_down(p, alpha):
-    """Holm's procedure as he states it: reject the smallest while it is <= alpha / (hypotheses left)."""
+    """Holm's procedure as he states it: reject the smallest while it is <= alpha / (hypotheses
+    left).
+    """
     left, rejected = dict(enumerate(p)), set()
     while left:
         smallest = min(left, key=left.get)
@@ -61,7 +65,10 @@ def step_down(p, alpha):
 
 
 @settings(deadline=None)
-@given(st.lists(st.integers(1, 40).map(lambda i: i / 101), min_size=1, max_size=8), st.integers(1, 99).map(lambda i: i / 100))
+@given(
+    st.lists(st.integers(1, 40).map(lambda i: i / 101), min_size=1, max_size=8),
+    st.integers(1, 99).map(lambda i: i / 100),
+)
 def test_holm_rejects_what_the_step_down_procedure_rejects(p, alpha):
     assert {i for i, a in enumerate(holm(p)) if a <= alpha} == step_down(p, alpha)
 
@@ -72,7 +79,10 @@ def test_paired_difference_is_narrower_than_unpaired():
     shared = random.standard_normal((400, 3)) + target
     good, poor = (shared + random.normal(0, noise, (400, 3)) for noise in (0.1, 1.0))
     weights = patient_weights(np.arange(400).astype(str), 500, rng("w"), "bayesian")
-    best, other = (macro_replicates(label_replicates(target, s, weights), np.ones(target.shape[1], bool))[0] for s in (good, poor))
+    best, other = (
+        macro_replicates(label_replicates(target, s, weights), np.ones(target.shape[1], bool))[0]
+        for s in (good, poor)
+    )
     found = paired_difference(macro_auroc(target, good), macro_auroc(target, poor), best, other)
     assert found.difference == pytest.approx(macro_auroc(target, good) - macro_auroc(target, poor))
     assert found.low < found.difference < found.high

@@ -31,16 +31,35 @@ from ecgbench.training.finetune import Examples, Feeding, Place, Tuned, fit
 SAMPLES = 40
 ZERO, NATIVE = Policy("zero", fill), Policy("native", None)
 CONTRACT = InputContract(
-    name="paper", fs=10, seconds=4, leads=LEADS, unit="mV", filter=None, normalisation="none", fill="before", policy="zero", absent="0 mV"
-)  # fmt: skip
+    name="paper",
+    fs=10,
+    seconds=4,
+    leads=LEADS,
+    unit="mV",
+    filter=None,
+    normalisation="none",
+    fill="before",
+    policy="zero",
+    absent="0 mV",
+)
 CARD = ModelCard(
-    title="Small", summary="", paper="", origin="", licence="", parameters=0, dim=8, contracts=(CONTRACT,), native=True,
+    title="Small",
+    summary="",
+    paper="",
+    origin="",
+    licence="",
+    parameters=0,
+    dim=8,
+    contracts=(CONTRACT,),
+    native=True,
     groups={"early": ("first.", "spare."), "late": ("second.", "norm.")},
-)  # fmt: skip
+)
 
 
 class Small(nn.Module):
-    """A convolution over the measured leads and a linear map; `spare` is never used. It remembers what it was fed."""
+    """A convolution over the measured leads and a linear map; `spare` is never used. It remembers
+    what it was fed.
+    """
 
     def __init__(self, dropout: float = 0.0, norm: bool = False) -> None:
         super().__init__()
@@ -59,7 +78,9 @@ class Small(nn.Module):
 
 
 class Skipping(Small):
-    """In training each pass leaves its last map out with probability one half, as LayerDrop does; the processes do not agree on it."""
+    """In training each pass leaves its last map out with probability one half, as LayerDrop does;
+    the processes do not agree on it.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -86,7 +107,12 @@ def split(n: int, seed: int) -> Examples:
         views[f"r{seed}.{i}"] = draw.normal(0, 0.3, (12, lengths[i])).astype(np.float32)
         views[f"r{seed}.{i}"][:2] += hearts[i, :, None]
     target = (hearts > 0).astype(np.int8)
-    return Examples(records=list(views), windows=[int(v) // SAMPLES for v in lengths], target=target, view=views.__getitem__)
+    return Examples(
+        records=list(views),
+        windows=[int(v) // SAMPLES for v in lengths],
+        target=target,
+        view=views.__getitem__,
+    )
 
 
 def nowhere(n: int, seed: int) -> Examples:
@@ -96,17 +122,34 @@ def nowhere(n: int, seed: int) -> Examples:
 
 
 def tune(
-    folder: Path, training: Training, network: nn.Module | None = None, data: tuple[Examples, Examples] | None = None, **how: Any
+    folder: Path,
+    training: Training,
+    network: nn.Module | None = None,
+    data: tuple[Examples, Examples] | None = None,
+    **how: Any,
 ) -> Tuned:
     """`fit` with small defaults; how: seed, policy, card, advance."""
     fed = Feeding(card=how.get("card", CARD), contract=CONTRACT, policy=how.get("policy", ZERO))
-    place = Place(checkpoint=folder / "checkpoint.safetensors", device="cpu", advance=how.get("advance", lambda n: None))
-    return fit(network or small(), fed, training, how.get("seed", 0), data or (split(20, 1), split(12, 2)), place)
+    place = Place(
+        checkpoint=folder / "checkpoint.safetensors",
+        device="cpu",
+        advance=how.get("advance", lambda n: None),
+    )
+    return fit(
+        network or small(),
+        fed,
+        training,
+        how.get("seed", 0),
+        data or (split(20, 1), split(12, 2)),
+        place,
+    )
 
 
 def same(a: Tuned, b: Tuned) -> bool:
     """Weights and log, bit for bit."""
-    states = all(torch.equal(x[k], y[k]) for x, y in ((a.encoder, b.encoder), (a.head, b.head)) for k in x)
+    states = all(
+        torch.equal(x[k], y[k]) for x, y in ((a.encoder, b.encoder), (a.head, b.head)) for k in x
+    )
     return states and repr(a.log) == repr(b.log)
 
 
@@ -119,8 +162,14 @@ def test_it_learns_and_every_group_moves_at_its_rate(tmp_path: Path) -> None:
     tuned = tune(tmp_path, short(epochs=25), data=(split(60, 1), check))
     assert tuned.log[-1].loss < 0.6 * tuned.log[0].loss
     assert tuned.log[tuned.best].validation > 0.95
-    assert {g: v["lr"] for g, v in tuned.groups.items()} == pytest.approx({"early": 0.0002, "late": 0.002, "head": 0.02})
-    assert {g: v["parameters"] for g, v in tuned.groups.items()} == {"early": 12 * 6 * 5 + 6, "late": 6 * 8 + 8, "head": 8 * 2 + 2}
+    assert {g: v["lr"] for g, v in tuned.groups.items()} == pytest.approx(
+        {"early": 0.0002, "late": 0.002, "head": 0.02}
+    )
+    assert {g: v["parameters"] for g, v in tuned.groups.items()} == {
+        "early": 12 * 6 * 5 + 6,
+        "late": 6 * 8 + 8,
+        "head": 8 * 2 + 2,
+    }
     assert all(v["before"] != v["after"] for v in tuned.groups.values())
     assert tuned.frozen == ["spare.weight", "spare.bias"]
     assert torch.equal(tuned.encoder["spare.weight"], start.spare.weight)
@@ -132,10 +181,19 @@ def test_it_learns_and_every_group_moves_at_its_rate(tmp_path: Path) -> None:
     start.load_state_dict(tuned.encoder)
     found = []
     for record, windows in zip(check.records, check.windows):
-        cut = [torch.from_numpy(check.view(record)[:, w * SAMPLES : (w + 1) * SAMPLES]) for w in range(windows)]
+        cut = [
+            torch.from_numpy(check.view(record)[:, w * SAMPLES : (w + 1) * SAMPLES])
+            for w in range(windows)
+        ]
         with torch.no_grad():
-            pooled = start.eval()(torch.stack(cut), torch.ones(windows, 12, dtype=torch.bool)).pooled
-        found.append(torch.sigmoid(F.linear(pooled, tuned.head["weight"], tuned.head["bias"])).mean(0).numpy())
+            pooled = start.eval()(
+                torch.stack(cut), torch.ones(windows, 12, dtype=torch.bool)
+            ).pooled
+        found.append(
+            torch.sigmoid(F.linear(pooled, tuned.head["weight"], tuned.head["bias"]))
+            .mean(0)
+            .numpy()
+        )
     by_hand = np.mean([roc_auc_score(t, p) for t, p in zip(check.target.T, np.array(found).T)])
     assert tuned.log[tuned.best].validation == pytest.approx(by_hand)
 
@@ -147,7 +205,9 @@ def test_equals_a_plain_torch_loop(micro: int | None, tmp_path: Path) -> None:
     tuned = tune(tmp_path, training, data=(data, nowhere(4, 2)), seed=5)
     network, head = small(), heads.linear(8, 2, 5)
     groups = [(network.first, 0.0002), (network.second, 0.002), (head, 0.02)]
-    optimiser = torch.optim.AdamW([{"params": m.parameters(), "lr": lr} for m, lr in groups], weight_decay=0.1)
+    optimiser = torch.optim.AdamW(
+        [{"params": m.parameters(), "lr": lr} for m, lr in groups], weight_decay=0.1
+    )
     losses = []
     for epoch in range(3):
         order, lost = rng("order", 5, epoch).permutation(21), []
@@ -158,7 +218,9 @@ def test_equals_a_plain_torch_loop(micro: int | None, tmp_path: Path) -> None:
                 start = rng("crop", 5, epoch, record).integers(view.shape[1] - SAMPLES + 1)
                 cut.append(torch.from_numpy(view[:, start : start + SAMPLES]))
             logits = head(network(torch.stack(cut), torch.ones(8, 12, dtype=torch.bool)).pooled)
-            loss = F.binary_cross_entropy_with_logits(logits, torch.from_numpy(data.target[rows]).float())
+            loss = F.binary_cross_entropy_with_logits(
+                logits, torch.from_numpy(data.target[rows]).float()
+            )
             optimiser.zero_grad()
             loss.backward()
             optimiser.step()
@@ -166,17 +228,26 @@ def test_equals_a_plain_torch_loop(micro: int | None, tmp_path: Path) -> None:
         losses.append(np.mean(lost))
     assert tuned.best == 2
     np.testing.assert_allclose([e.loss for e in tuned.log], losses, atol=1e-6)
-    for name, value in (network.state_dict() | {f"head.{k}": v for k, v in head.state_dict().items()}).items():
+    for name, value in (
+        network.state_dict() | {f"head.{k}": v for k, v in head.state_dict().items()}
+    ).items():
         found = tuned.head[name[5:]] if name.startswith("head.") else tuned.encoder[name]
         np.testing.assert_allclose(found.numpy(), value.numpy(), atol=1e-6)
 
 
 def test_a_window_starts_anywhere_and_records_draw_alone() -> None:
     def view(record: str) -> np.ndarray:
-        return np.tile(np.arange(SAMPLES + 10 if record == "a" else SAMPLES, dtype=np.float32), (12, 1))
+        return np.tile(
+            np.arange(SAMPLES + 10 if record == "a" else SAMPLES, dtype=np.float32), (12, 1)
+        )
 
     data = Examples(records=["a", "b"], windows=[1, 1], target=np.zeros((2, 1), np.int8), view=view)
-    feed = Feed(fed=Feeding(card=CARD, contract=CONTRACT, policy=ZERO), training=short(batch=1), seed=0, learn=data)
+    feed = Feed(
+        fed=Feeding(card=CARD, contract=CONTRACT, policy=ZERO),
+        training=short(batch=1),
+        seed=0,
+        learn=data,
+    )
     starts: dict[bool, list[int]] = {True: [], False: []}
     for epoch in range(330):
         batches = list(feed(epoch))
@@ -192,11 +263,20 @@ def test_a_window_starts_anywhere_and_records_draw_alone() -> None:
 
 
 def test_random_leads(tmp_path: Path) -> None:
-    """Drawn per record and epoch, the number of leads uniform; of validation the same in every epoch and seed; padding fills them."""
+    """Drawn per record and epoch, the number of leads uniform; of validation the same in every
+    epoch and seed; padding fills them.
+    """
     data, validated = (split(24, 1), split(6, 2)), []
     for seed, policy in ((0, NATIVE), (1, ZERO)):
         network = small()
-        tune(tmp_path / str(seed), short(leads="random", epochs=30), network, data, policy=policy, seed=seed)
+        tune(
+            tmp_path / str(seed),
+            short(leads="random", epochs=30),
+            network,
+            data,
+            policy=policy,
+            seed=seed,
+        )
         trained = [(s, m) for training, s, m in network.seen if training]
         hidden = torch.cat([s for s, _ in trained])[:, :, 0]
         absent = hidden.isnan() if policy is NATIVE else hidden == 0
@@ -233,15 +313,32 @@ class Dead(Small):
 @pytest.mark.parametrize(
     ("groups", "network", "settings", "told"),
     [
-        ({"early": ("encoder.first.",), "late": ("encoder.second.",)}, Small, {}, r"Small|4 trainable parameters are not in exactly one"),
-        ({"early": ("first.",), "late": ("first.", "second.")}, Small, {}, r"2 trainable parameters .* encoder\.first\.weight"),
+        (
+            {"early": ("encoder.first.",), "late": ("encoder.second.",)},
+            Small,
+            {},
+            r"Small|4 trainable parameters are not in exactly one",
+        ),
+        (
+            {"early": ("first.",), "late": ("first.", "second.")},
+            Small,
+            {},
+            r"2 trainable parameters .* encoder\.first\.weight",
+        ),
         (CARD.groups, Detached, {}, "no gradient reaches any of the 4 parameters of group 'early'"),
         (CARD.groups, Small, {"lr": 0.0}, "left group 'early' as it was"),
         (CARD.groups, Dead, {"weight_decay": 0.5}, "left group 'late' as it was"),
-        (CARD.groups, Small, {"lr": 1e30}, "the training loss is (nan|inf)|parameters are not finite"),
+        (
+            CARD.groups,
+            Small,
+            {"lr": 1e30},
+            "the training loss is (nan|inf)|parameters are not finite",
+        ),
     ],
 )
-def test_what_is_no_finetuning_is_refused(groups: Any, network: type[Small], settings: Any, told: str, tmp_path: Path) -> None:
+def test_what_is_no_finetuning_is_refused(
+    groups: Any, network: type[Small], settings: Any, told: str, tmp_path: Path
+) -> None:
     with pytest.raises(gates.GateError, match=told):
         tune(tmp_path, short(**settings), network(), card=replace(CARD, groups=groups))
 
@@ -261,17 +358,34 @@ def stopping(at: int) -> Callable[[int], None]:
 
 
 def test_an_interrupted_training_resumes_to_the_same_weights(tmp_path: Path) -> None:
-    """Dropout, batch normalisation, random leads; stopped in training and in validation of every epoch, more than once."""
-    training, data, options = short(leads="random", epochs=4, micro_batch=3), (split(20, 1), split(5, 2)), {"dropout": 0.3, "norm": True}
+    """Dropout, batch normalisation, random leads; stopped in training and in validation of every
+    epoch, more than once.
+    """
+    training, data, options = (
+        short(leads="random", epochs=4, micro_batch=3),
+        (split(20, 1), split(5, 2)),
+        {"dropout": 0.3, "norm": True},
+    )
     counted: list[int] = []
-    whole = tune(tmp_path / "whole", training, small(**options), data, policy=NATIVE, advance=counted.append)
+    whole = tune(
+        tmp_path / "whole", training, small(**options), data, policy=NATIVE, advance=counted.append
+    )
     assert sum(counted) == 4 * (16 + 5)
     calls = len(counted) // 4
-    for at in ([0], [3], [calls - 1], [calls, calls // 2], [2 * calls + 2], [calls + 7, calls + 7, calls + 7]):
+    for at in (
+        [0],
+        [3],
+        [calls - 1],
+        [calls, calls // 2],
+        [2 * calls + 2],
+        [calls + 7, calls + 7, calls + 7],
+    ):
         folder = tmp_path / "-".join(map(str, at))
         for stop in at:
             with pytest.raises(Stop):
-                tune(folder, training, small(**options), data, policy=NATIVE, advance=stopping(stop))
+                tune(
+                    folder, training, small(**options), data, policy=NATIVE, advance=stopping(stop)
+                )
         again = tune(folder, training, small(**options), data, policy=NATIVE)
         assert same(again, whole)
         assert again.groups == whole.groups
@@ -288,17 +402,30 @@ def test_a_checkpoint_is_trusted_as_a_whole_or_not_at_all(tmp_path: Path) -> Non
     path = tmp_path / "checkpoint.safetensors"
     content = path.read_bytes()
     assert b"NaN" not in content
-    assert set(load(content)) >= {"now/encoder.first.weight", "best/head.bias", "exp_avg_sq/encoder.second.weight", "step/head.weight"}
+    assert set(load(content)) >= {
+        "now/encoder.first.weight",
+        "best/head.bias",
+        "exp_avg_sq/encoder.second.weight",
+        "step/head.weight",
+    }
     header = 8 + int.from_bytes(content[:8], "little")
     flipped = bytearray(content)
     flipped[header + 200] ^= 1
-    for bad in (bytes(flipped), content[:-9], b"", b"\xff" * 64, content.replace(b'\\"log\\"', b'\\"lag\\"')):
+    for bad in (
+        bytes(flipped),
+        content[:-9],
+        b"",
+        b"\xff" * 64,
+        content.replace(b'\\"log\\"', b'\\"lag\\"'),
+    ):
         path.write_bytes(bad)
         again = tune(tmp_path, training, data=data)
         assert again.notes == ["a damaged checkpoint was there; started anew"]
         assert same(again, whole)
     for other in ({"seed": 1}, {"policy": NATIVE}):
-        assert tune(tmp_path, training, data=data, **other).notes == ["a checkpoint of another training was there; started anew"]
+        assert tune(tmp_path, training, data=data, **other).notes == [
+            "a checkpoint of another training was there; started anew"
+        ]
     assert tune(tmp_path, short(epochs=4), data=data).notes
 
 
@@ -314,7 +441,9 @@ def test_the_seed_decides_and_nothing_else(tmp_path: Path) -> None:
 
 
 class Hungry(Small):
-    """Has memory for `most` records with gradients; says so as a GPU or as the CPU's allocator does."""
+    """Has memory for `most` records with gradients; says so as a GPU or as the CPU's allocator
+    does.
+    """
 
     most, error = 2, torch.OutOfMemoryError("CUDA out of memory")
 
@@ -325,18 +454,26 @@ class Hungry(Small):
         return found
 
 
-def test_passes_are_halved_where_memory_does_not_suffice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_passes_are_halved_where_memory_does_not_suffice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     whole, counted = tune(tmp_path / "whole", short()), list[int]()
     network = Hungry()
     network.load_state_dict(small().state_dict())
     halved = tune(tmp_path / "halved", short(), network, advance=counted.append)
     assert halved.micro_batch == 2
-    assert halved.notes == [f"out of memory with {n} records per pass; goes on with {n // 2}" for n in (8, 4)]
+    assert halved.notes == [
+        f"out of memory with {n} records per pass; goes on with {n // 2}" for n in (8, 4)
+    ]
     assert sum(counted) == 3 * (16 + 12)
     for name, value in whole.encoder.items():
         np.testing.assert_allclose(halved.encoder[name].numpy(), value.numpy(), atol=1e-6)
     monkeypatch.setattr(Hungry, "most", 0)
-    monkeypatch.setattr(Hungry, "error", RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried ..."))
+    monkeypatch.setattr(
+        Hungry,
+        "error",
+        RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried ..."),
+    )
     with pytest.raises(RuntimeError, match="DefaultCPUAllocator"):
         tune(tmp_path / "none", short(), Hungry())
     monkeypatch.setattr(Hungry, "error", RuntimeError("shapes differ"))
@@ -347,9 +484,13 @@ def test_passes_are_halved_where_memory_does_not_suffice(tmp_path: Path, monkeyp
 def test_a_device_that_is_not_there_is_refused_in_one_line(tmp_path: Path) -> None:
     with pytest.raises(BadSetting, match=r"--device cuda:99: torch sees [0-9]+ such devices"):
         fit(
-            small(), Feeding(card=CARD, contract=CONTRACT, policy=ZERO), short(), 0, (split(5, 1), split(5, 2)),
+            small(),
+            Feeding(card=CARD, contract=CONTRACT, policy=ZERO),
+            short(),
+            0,
+            (split(5, 1), split(5, 2)),
             Place(checkpoint=tmp_path / "c", device="cuda:99", advance=print),
-        )  # fmt: skip
+        )
 
 
 def test_bf16_stays_near_float32(tmp_path: Path) -> None:
@@ -368,7 +509,8 @@ def test_a_split_of_nothing_defined_keeps_the_last_epoch(tmp_path: Path) -> None
 
 
 def several(folder: Path) -> None:
-    """What each process of the next test runs: 7 records per step over two processes, random leads, resumed after two epochs.
+    """What each process of the next test runs: 7 records per step over two processes, random leads,
+    resumed after two epochs.
 
     All stop at the first thing they tell of the third epoch, or one would wait for the other.
     """
@@ -382,19 +524,34 @@ def several(folder: Path) -> None:
     with pytest.raises(Stop):
         tune(place, training, advance=stopping(2 * told_per_epoch), **how)
     tuned = tune(place, training, advance=counted.append, **how)
-    words = {"log": [[e.loss, e.validation] for e in tuned.log], "devices": tuned.devices, "advanced": sum(counted), "groups": tuned.groups}
-    normed = tune(place / "normed", short(epochs=1), small(norm=True), (split(15, 1), nowhere(5, 2))).encoder
-    words["normed"] = [normed[f"norm.{k}"].tolist() for k in ("weight", "running_mean", "running_var", "num_batches_tracked")]
+    words = {
+        "log": [[e.loss, e.validation] for e in tuned.log],
+        "devices": tuned.devices,
+        "advanced": sum(counted),
+        "groups": tuned.groups,
+    }
+    normed = tune(
+        place / "normed", short(epochs=1), small(norm=True), (split(15, 1), nowhere(5, 2))
+    ).encoder
+    words["normed"] = [
+        normed[f"norm.{k}"].tolist()
+        for k in ("weight", "running_mean", "running_var", "num_batches_tracked")
+    ]
     skipped = tune(place / "skipped", short(), Skipping(), (split(15, 1), nowhere(5, 2))).encoder
     words["skipped"] = skipped["norm.weight"].tolist()
-    states = {k: v.tolist() for k, v in (tuned.encoder | {f"head.{k}": v for k, v in tuned.head.items()}).items()}
+    states = {
+        k: v.tolist()
+        for k, v in (tuned.encoder | {f"head.{k}": v for k, v in tuned.head.items()}).items()
+    }
     made.write_text(json.dumps(words | {"state": states}))
 
 
 def test_two_processes_train_as_one(tmp_path: Path, two_processes: Callable[[str], None]) -> None:
     several(tmp_path)
     two_processes(__file__)
-    alone, first, second = (json.loads((tmp_path / f"rank{r}.json").read_text()) for r in ("alone", "0", "1"))
+    alone, first, second = (
+        json.loads((tmp_path / f"rank{r}.json").read_text()) for r in ("alone", "0", "1")
+    )
     assert (alone["devices"], first["devices"]) == (1, 2)
     assert first == second
     assert alone["advanced"] == first["advanced"] == 3 * (14 + 5)

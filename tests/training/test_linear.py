@@ -15,8 +15,12 @@ from ecgbench.training.linear import Split, fit, one_window_each
 from ecgbench.training.loop import train
 
 
-def split(n: int, seed: int, windows: tuple[int, ...] = (1, 3, 2), dim: int = 6, labels: int = 2) -> Split:
-    """Records r0.. of 1 to 3 windows; label k is the sign of feature k of the record, with noise from window to window."""
+def split(
+    n: int, seed: int, windows: tuple[int, ...] = (1, 3, 2), dim: int = 6, labels: int = 2
+) -> Split:
+    """Records r0.. of 1 to 3 windows; label k is the sign of feature k of the record, with noise
+    from window to window.
+    """
     draw = np.random.default_rng(seed)
     counts = np.resize(windows, n)
     hearts = draw.normal(size=(n, dim))
@@ -30,13 +34,20 @@ def split(n: int, seed: int, windows: tuple[int, ...] = (1, 3, 2), dim: int = 6,
     )
 
 
-def adamw_by_hand(learn: Split, training: Training, seed: int) -> tuple[np.ndarray, np.ndarray, list[float]]:
-    """AdamW (Loshchilov and Hutter 2019) on the gradient of the mean cross-entropy, in numpy and float64."""
+def adamw_by_hand(
+    learn: Split, training: Training, seed: int
+) -> tuple[np.ndarray, np.ndarray, list[float]]:
+    """AdamW (Loshchilov and Hutter 2019) on the gradient of the mean cross-entropy, in numpy and
+    float64.
+    """
     head = heads.linear(learn.features.shape[1], learn.target.shape[1], seed)
     theta = [p.detach().numpy().astype(np.float64) for p in (head.weight, head.bias)]
     m, v, losses, step = [0.0, 0.0], [0.0, 0.0], [], 0
     for epoch in range(training.epochs):
-        chosen, order = one_window_each(learn, seed, epoch), rng("order", seed, epoch).permutation(len(learn.records))
+        chosen, order = (
+            one_window_each(learn, seed, epoch),
+            rng("order", seed, epoch).permutation(len(learn.records)),
+        )
         batch, lost = min(training.batch, len(order)), []
         for b in range(len(order) // batch):
             at = order[b * batch : (b + 1) * batch]
@@ -47,7 +58,9 @@ def adamw_by_hand(learn: Split, training: Training, seed: int) -> tuple[np.ndarr
             for i, g in enumerate((error.T @ x, error.sum(0))):
                 m[i], v[i] = 0.9 * m[i] + 0.1 * g, 0.999 * v[i] + 0.001 * g**2
                 theta[i] = theta[i] * (1 - training.lr * training.weight_decay)
-                theta[i] = theta[i] - training.lr * (m[i] / (1 - 0.9**step)) / (np.sqrt(v[i] / (1 - 0.999**step)) + 1e-8)
+                theta[i] = theta[i] - training.lr * (m[i] / (1 - 0.9**step)) / (
+                    np.sqrt(v[i] / (1 - 0.999**step)) + 1e-8
+                )
         losses.append(float(np.mean(lost)))
     return theta[0], theta[1], losses
 
@@ -63,7 +76,8 @@ def test_equals_adamw_by_hand(records: int, batch: int) -> None:
     """30 records in batches of 8: the last 6 are dropped; 5 records: one batch."""
     training = Training(epochs=3, lr=0.01, weight_decay=0.1, batch=batch)
     learn = split(records, 3)
-    nowhere = replace(split(4, 4), target=np.zeros((4, 2), np.int8))  # no label is defined: the last epoch is kept
+    # no label is defined: the last epoch is kept
+    nowhere = replace(split(4, 4), target=np.zeros((4, 2), np.int8))
     trained = fit(training, 7, learn, nowhere)
     weight, bias, losses = adamw_by_hand(learn, training, 7)
     assert trained.best == 2
@@ -99,10 +113,13 @@ def test_a_record_draws_its_window_alone() -> None:
         np.testing.assert_array_equal(whole.owner[rows], np.arange(12))
         np.testing.assert_array_equal(whole.features[rows[picked]], part.features[few])
         seen.add(int(rows[0]))
-        alike += int(rows[0] == rows[3] - np.flatnonzero(whole.owner == 3)[0])  # both have four windows
+        # both have four windows
+        alike += int(rows[0] == rows[3] - np.flatnonzero(whole.owner == 3)[0])
     assert seen == {0, 1, 2, 3}
     assert alike < 20
-    assert any((one_window_each(whole, 2, e) != one_window_each(whole, 3, e)).any() for e in range(3))
+    assert any(
+        (one_window_each(whole, 2, e) != one_window_each(whole, 3, e)).any() for e in range(3)
+    )
 
 
 def test_head_starts_within_its_bound_and_leaves_no_label_out() -> None:
@@ -136,7 +153,9 @@ def test_the_best_epoch_is_kept(scores: list[float], best: int) -> None:
         seen.append(module.weight.detach().clone())
         return scores[len(seen) - 1]
 
-    trained = train(module, torch.optim.SGD(module.parameters(), lr=0.1), batches, validate, len(scores))
+    trained = train(
+        module, torch.optim.SGD(module.parameters(), lr=0.1), batches, validate, len(scores)
+    )
     assert trained.best == best
     assert len({float(w) for w in seen}) == len(scores)
     assert torch.equal(trained.state["weight"], seen[best])
@@ -148,7 +167,10 @@ def test_gates() -> None:
     module = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 1))
     first, second = (list(layer.parameters()) for layer in module)
     gates.each_in_one_group(module, [first, second])
-    with pytest.raises(gates.GateError, match=r"2 trainable parameters are not in exactly one optimiser group: 1\.weight, 1\.bias"):
+    with pytest.raises(
+        gates.GateError,
+        match=r"2 trainable parameters are not in exactly one optimiser group: 1\.weight, 1\.bias",
+    ):
         gates.each_in_one_group(module, [first])
     with pytest.raises(gates.GateError, match=r"1 trainable .*0\.weight"):
         gates.each_in_one_group(module, [first, second, first[:1]])

@@ -1,4 +1,6 @@
-"""LAEF to and from folders and repositories of the Hub: reading by huggingface_hub from a server of this machine, writing by a double."""
+"""LAEF to and from folders and repositories of the Hub: reading by huggingface_hub from a server of
+this machine, writing by a double.
+"""
 
 import hashlib
 import json
@@ -44,7 +46,9 @@ def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
             self.send_response(200 if body else 404)
             tag = hashlib.sha256(body).hexdigest()
             told = {"Content-Length": str(len(body)), "ETag": f'"{tag}"', "X-Repo-Commit": tag[:40]}
-            for name, value in (told if body else {"Content-Length": "0", "X-Error-Code": "EntryNotFound"}).items():
+            for name, value in (
+                told if body else {"Content-Length": "0", "X-Error-Code": "EntryNotFound"}
+            ).items():
                 self.send_header(name, value)
             self.end_headers()
             if self.command == "GET":
@@ -64,8 +68,20 @@ def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         def file_exists(self, name: str, file: str) -> bool:
             return (shelf / name / file).exists()
 
-        def upload_folder(self, *, repo_id: str, folder_path: str, commit_message: str, ignore_patterns: list[str] | None) -> str:
-            shutil.copytree(folder_path, shelf / repo_id, dirs_exist_ok=True, ignore=shutil.ignore_patterns(*ignore_patterns or []))
+        def upload_folder(
+            self,
+            *,
+            repo_id: str,
+            folder_path: str,
+            commit_message: str,
+            ignore_patterns: list[str] | None,
+        ) -> str:
+            shutil.copytree(
+                folder_path,
+                shelf / repo_id,
+                dirs_exist_ok=True,
+                ignore=shutil.ignore_patterns(*ignore_patterns or []),
+            )
             return f"{repo_id}: {commit_message}"
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
@@ -80,7 +96,11 @@ def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 def test_a_folder_gives_back_what_was_saved(network: Laef, tmp_path: Path) -> None:
     network.save_pretrained(tmp_path / "mine")
-    assert {p.name for p in (tmp_path / "mine").iterdir()} == {"model.safetensors", "config.json", "README.md"}
+    assert {p.name for p in (tmp_path / "mine").iterdir()} == {
+        "model.safetensors",
+        "config.json",
+        "README.md",
+    }
     found = Laef.from_pretrained(tmp_path / "mine")
     assert not found.training
     assert digest(found) == digest(network)
@@ -93,11 +113,15 @@ def test_a_folder_gives_back_what_was_saved(network: Laef, tmp_path: Path) -> No
 
 def test_float16_is_float32_once_it_is_loaded(network: Laef, tmp_path: Path) -> None:
     network.save_pretrained(tmp_path)
-    save_file({name: t.half() for name, t in network.state_dict().items()}, tmp_path / "model.safetensors")
+    save_file(
+        {name: t.half() for name, t in network.state_dict().items()}, tmp_path / "model.safetensors"
+    )
     assert {p.dtype for p in Laef.from_pretrained(tmp_path).parameters()} == {torch.float32}
 
 
-def test_a_repository_gives_back_what_was_pushed_and_keeps_its_card(network: Laef, hub: Path) -> None:
+def test_a_repository_gives_back_what_was_pushed_and_keeps_its_card(
+    network: Laef, hub: Path
+) -> None:
     assert network.push_to_hub("ecgbench/laef") == "ecgbench/laef: LAEF"
     assert digest(Laef.from_pretrained("ecgbench/laef")) == digest(network)
     (hub / "ecgbench" / "laef" / "README.md").write_text("its owner's words")
@@ -105,8 +129,16 @@ def test_a_repository_gives_back_what_was_pushed_and_keeps_its_card(network: Lae
     assert (hub / "ecgbench" / "laef" / "README.md").read_text() == "its owner's words"
 
 
-def test_what_cannot_be_had_is_one_line(network: Laef, hub: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(BadSetting, match=r"ecgbench/nothing is not a folder here, and its config\.json could not be downloaded"):
+def test_what_cannot_be_had_is_one_line(
+    network: Laef, hub: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(
+        BadSetting,
+        match=(
+            r"ecgbench/nothing is not a folder here, and its config\.json could not be "
+            r"downloaded"
+        ),
+    ):
         Laef.from_pretrained("ecgbench/nothing")
     with pytest.raises(BadSetting, match="relesed is no folder, and no repository of the Hub"):
         Laef.from_pretrained("relesed")
@@ -124,21 +156,34 @@ def test_what_cannot_be_had_is_one_line(network: Laef, hub: Path, tmp_path: Path
         raise ConnectionError("refused")
 
     monkeypatch.setattr(huggingface_hub.HfApi, "create_repo", refuse)
-    with pytest.raises(BadSetting, match=r"ecgbench/laef could not be written on the Hub \(no connection to 127\.0\.0\.1"):
+    with pytest.raises(
+        BadSetting,
+        match=r"ecgbench/laef could not be written on the Hub \(no connection to 127\.0\.0\.1",
+    ):
         network.push_to_hub("ecgbench/laef")
 
 
-def test_the_shipped_weights_are_named_and_no_others(network: Laef, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_shipped_weights_are_named_and_no_others(
+    network: Laef, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "models" / "laef" / "laef.safetensors"
     path.parent.mkdir(parents=True)
     save_file({name: t.half() for name, t in network.state_dict().items()}, path)
-    told = Weights(name="released", url="models/laef/laef.safetensors", file=path.name, licence="MIT", sha256=hash_of(path))
+    told = Weights(
+        name="released",
+        url="models/laef/laef.safetensors",
+        file=path.name,
+        licence="MIT",
+        sha256=hash_of(path),
+    )
     monkeypatch.setattr(laef, "CARD", replace(laef.CARD, weights=(told,)))
     monkeypatch.setattr(shipped, "PLACES", (tmp_path / "models",))
     page = tmp_path / "mine" / "README.md"
     ours = Laef.from_pretrained()
     ours.save_pretrained(page.parent)
-    assert f"models/laef/laef.safetensors (sha256 {told.sha256}), here in float32" in page.read_text()
+    assert (
+        f"models/laef/laef.safetensors (sha256 {told.sha256}), here in float32" in page.read_text()
+    )
     network.save_pretrained(page.parent)
     assert "has not scored them" in page.read_text()
     path.write_bytes(b"damaged")
@@ -152,4 +197,9 @@ def hash_of(path: Path) -> str:
 
 def test_the_class_is_imported_without_the_hub() -> None:
     code = "import sys, ecgbench.models.laef; print('huggingface_hub' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"
+    assert (
+        subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True
+        ).stdout
+        == "False\n"
+    )

@@ -16,7 +16,9 @@ from ecgbench.errors import BadSetting, BadWeights, UnknownName
 from ecgbench.models import stmem
 from ecgbench.weights import load
 
-KEYS = json.loads((Path(__file__).parents[1] / "data" / "parity" / "stmem" / "keys.json").read_text())
+KEYS = json.loads(
+    (Path(__file__).parents[1] / "data" / "parity" / "stmem" / "keys.json").read_text()
+)
 CARD = stmem.CARD
 
 
@@ -34,15 +36,28 @@ def state() -> dict[str, torch.Tensor]:
 def full(encoder: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     """The layout of the authors' full file: encoder entries with a prefix, aliases, a decoder."""
     aliases = KEYS["aliases_in_full_checkpoint"]
-    source = {e["key"]: aliases.get(e["key"], e["key"]).removeprefix("encoder.") for e in KEYS["full_checkpoint"]}
-    return {key: encoder[name] if name in encoder else torch.randn(3) for key, name in source.items()}
+    source = {
+        e["key"]: aliases.get(e["key"], e["key"]).removeprefix("encoder.")
+        for e in KEYS["full_checkpoint"]
+    }
+    return {
+        key: encoder[name] if name in encoder else torch.randn(3) for key, name in source.items()
+    }
 
 
 def checkpoint(tensors: dict[str, torch.Tensor]) -> dict[str, Any]:
-    return {"model": tensors, "epoch": 799, "optimizer": {"state": {0: {"step": torch.tensor(1.0)}}}, "scaler": {}, "config": {"seed": 0}}
+    return {
+        "model": tensors,
+        "epoch": 799,
+        "optimizer": {"state": {0: {"step": torch.tensor(1.0)}}},
+        "scaler": {},
+        "config": {"seed": 0},
+    }
 
 
-@pytest.mark.parametrize("layout", ["plain", "safetensors", "encoder", "full", "full, legacy", "full as safetensors"])
+@pytest.mark.parametrize(
+    "layout", ["plain", "safetensors", "encoder", "full", "full, legacy", "full as safetensors"]
+)
 def test_every_layout_gives_the_same_network(layout: str, tmp_path: Path) -> None:
     encoder = state()
     path = tmp_path / ("w.safetensors" if "safetensors" in layout else "w.pth")
@@ -78,14 +93,20 @@ def having(name: str, value: object) -> Callable[[dict[str, Any]], None]:
         (without("pos_embedding"), "1 missing: pos_embedding"),
         (having("head.weight", torch.zeros(5, 24)), "1 unexpected: head.weight"),
         (having("encoder.norm.bias", torch.zeros(24)), "1 unexpected: encoder.norm.bias"),
-        (having("decoder_norm.bias", torch.zeros(24)), "1 unexpected: decoder_norm.bias"),  # the decoder belongs to the full layout only
+        # the decoder belongs to the full layout only
+        (having("decoder_norm.bias", torch.zeros(24)), "1 unexpected: decoder_norm.bias"),
         (having("norm.bias", torch.zeros(23)), "1 of the wrong shape or type: norm.bias"),
-        (having("norm.bias", torch.zeros(24, dtype=torch.int32)), "1 of the wrong shape or type: norm.bias"),
+        (
+            having("norm.bias", torch.zeros(24, dtype=torch.int32)),
+            "1 of the wrong shape or type: norm.bias",
+        ),
         (having("norm.bias", [0.0] * 24), "1 missing: norm.bias; 1 unexpected: norm.bias"),
         (having("norm.bias", torch.full((24,), torch.nan)), "NaN or infinity in norm.bias"),
     ],
 )
-def test_one_tensor_astray_is_refused(change: Callable[[dict[str, Any]], None], told: str, tmp_path: Path) -> None:
+def test_one_tensor_astray_is_refused(
+    change: Callable[[dict[str, Any]], None], told: str, tmp_path: Path
+) -> None:
     tensors: dict[str, Any] = state()
     change(tensors)
     torch.save(checkpoint(tensors), tmp_path / "w.pth")
@@ -118,7 +139,9 @@ def test_a_pickle_that_would_run_code_does_not(how: str, tmp_path: Path) -> None
     if how == "pickle":
         path.write_bytes(pickle.dumps(Bomb(marker), protocol=2))
     else:
-        torch.save(Bomb(marker) if how == "torch" else checkpoint(state()) | {"config": Bomb(marker)}, path)
+        torch.save(
+            Bomb(marker) if how == "torch" else checkpoint(state()) | {"config": Bomb(marker)}, path
+        )
     refused(path, "nothing of it was run")
     assert not marker.exists()
 
@@ -134,7 +157,15 @@ def test_a_damaged_file_is_refused(kind: str, suffix: str, tmp_path: Path) -> No
     whole = path.read_bytes()
     flipped = bytes(255 - b for b in whole[:4000]) + whole[4000:]
     page = b"\n<!DOCTYPE html><html><title>Google Drive - Virus scan warning</title></html>"
-    path.write_bytes({"empty": b"", "web page": page, "zeros": bytes(9999), "half": whole[: len(whole) // 2], "flipped": flipped}[kind])
+    path.write_bytes(
+        {
+            "empty": b"",
+            "web page": page,
+            "zeros": bytes(9999),
+            "half": whole[: len(whole) // 2],
+            "flipped": flipped,
+        }[kind]
+    )
     refused(path, "is a web page" if kind == "web page" else "")
 
 
@@ -147,10 +178,15 @@ def test_the_file_of_another_model_is_refused(tmp_path: Path) -> None:
 
 def test_a_name_is_not_a_path() -> None:
     network = stmem.build()
-    told = r"run: ecgbench models fetch stmem\. It gets st_mem_vit_base_full\.pth from https://drive\.google.*--weights stmem=PATH, or"
+    told = (
+        r"run: ecgbench models fetch stmem\. It gets st_mem_vit_base_full\.pth from "
+        r"https://drive\.google.*--weights stmem=PATH, or"
+    )
     with pytest.raises(BadSetting, match=told):
         load.load(network, "released", CARD)
-    with pytest.raises(BadSetting, match="run: ecgbench models fetch stmem --weights released-encoder"):
+    with pytest.raises(
+        BadSetting, match="run: ecgbench models fetch stmem --weights released-encoder"
+    ):
         load.load(network, "released-encoder", CARD)
     with pytest.raises(UnknownName, match="did you mean released"):
         load.load(network, "relesed", CARD)

@@ -35,8 +35,13 @@ def test_what_ships_is_the_encoder_in_float16_and_says_so(run: Path, tmp_path: P
     to = tmp_path / "models" / "laef"
     shipped = pack.pack(run, to)
     assert {p.name for p in to.iterdir()} == {
-        "laef.safetensors", "pretraining.json", "curve_stage1.csv", "curve_stage2.csv", "elbow_stage1.csv", "elbow_stage2.csv",
-    }  # fmt: skip
+        "laef.safetensors",
+        "pretraining.json",
+        "curve_stage1.csv",
+        "curve_stage2.csv",
+        "elbow_stage1.csv",
+        "elbow_stage2.csv",
+    }
     assert (to / "elbow_stage2.csv").read_text() == "stage2/elbow.csv\n"
     told = json.loads((to / "pretraining.json").read_text())
     assert told["shipped"] == shipped
@@ -53,13 +58,19 @@ def test_what_ships_is_the_encoder_in_float16_and_says_so(run: Path, tmp_path: P
 
 def test_the_bytes_do_not_depend_on_chance() -> None:
     """The library writes the entries of its metadata in another order each time."""
-    tensors, told = {"b": torch.ones(3), "a": torch.zeros(2, 2)}, {"network": "LAEF", "recipe": "ab", "encoder": "cd"}
+    tensors, told = (
+        {"b": torch.ones(3), "a": torch.zeros(2, 2)},
+        {"network": "LAEF", "recipe": "ab", "encoder": "cd"},
+    )
     assert len({pack._in_order(save(tensors, told)) for _ in range(30)}) == 1
 
 
 def test_an_encoder_that_its_report_does_not_tell_of_is_refused(run: Path, tmp_path: Path) -> None:
     save_file(laef.build().state_dict(), run / "encoder.safetensors")
-    with pytest.raises(BadWeights, match=r"encoder\.safetensors is not the encoder that .*pretraining\.json describes"):
+    with pytest.raises(
+        BadWeights,
+        match=r"encoder\.safetensors is not the encoder that .*pretraining\.json describes",
+    ):
         pack.pack(run, tmp_path / "to")
     assert not (tmp_path / "to").exists()
 
@@ -68,7 +79,9 @@ def test_values_that_float16_cannot_hold_are_refused(run: Path, tmp_path: Path) 
     network = laef.build()
     network.blocks[0].norm.weight.data[0] = 1e5  # type: ignore[union-attr, index]
     save_file(network.state_dict(), run / "encoder.safetensors")
-    (run / "pretraining.json").write_text(json.dumps({"encoder": load.digest(network), "recipe": {"digest": "ab"}}))
+    (run / "pretraining.json").write_text(
+        json.dumps({"encoder": load.digest(network), "recipe": {"digest": "ab"}})
+    )
     with pytest.raises(BadWeights, match=r"blocks\.0\.norm\.weight holds values beyond 65504"):
         pack.pack(run, tmp_path / "to")
 

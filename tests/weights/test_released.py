@@ -1,4 +1,6 @@
-"""From an authors' file to `--weights released`: conversion, pins, lock file, terms, archives, and what is said where it fails."""
+"""From an authors' file to `--weights released`: conversion, pins, lock file, terms, archives, and
+what is said where it fails.
+"""
 
 import hashlib
 import json
@@ -52,7 +54,7 @@ def build(weights=None):
     if weights is not None:
         load.load(network, weights, CARD)
     return network
-'''
+'''  # noqa: E501
 
 
 class Ear:
@@ -69,9 +71,16 @@ class Author:
     """A model from outside whose authors publish their file at a local address."""
 
     def __init__(self, place: Path) -> None:
-        self.place, self.shelf, self.lock, self.house = place, place / "shelf", place / "ecgbench.lock", released.model_folder("sage")
+        self.place, self.shelf, self.lock, self.house = (
+            place,
+            place / "shelf",
+            place / "ecgbench.lock",
+            released.model_folder("sage"),
+        )
         self.shelf.mkdir()
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), lambda *a: Quiet(*a, directory=str(self.shelf)))
+        self.server = ThreadingHTTPServer(
+            ("127.0.0.1", 0), lambda *a: Quiet(*a, directory=str(self.shelf))
+        )
         self.url = f"http://127.0.0.1:{self.server.server_port}"
         threading.Thread(target=self.server.serve_forever, args=(0.02,), daemon=True).start()
 
@@ -84,10 +93,14 @@ class Author:
     def publish(self, file: str = "sage.pth", seed: int = 1) -> Path:
         torch.manual_seed(seed)
         body = {f"net.{k}": v for k, v in ROOM.get("sage").build().state_dict().items()}
-        torch.save({"state_dict": body | {"head.weight": torch.zeros(5, 4)}, "epoch": 3}, self.shelf / file)
+        torch.save(
+            {"state_dict": body | {"head.weight": torch.zeros(5, 4)}, "epoch": 3}, self.shelf / file
+        )
         return self.shelf / file
 
-    def fetch(self, name: str = "released", given: Path | None = None, force: bool = False) -> list[str]:
+    def fetch(
+        self, name: str = "released", given: Path | None = None, force: bool = False
+    ) -> list[str]:
         ear = Ear()
         convert.fetch("sage", name, given, self.lock, force, ear)
         return ear.heard
@@ -125,13 +138,28 @@ def test_from_the_published_file_to_the_network(author: Author) -> None:
     assert all(torch.equal(t, authors[f"net.{name}"]) for name, t in network.state_dict().items())
     assert notes["source_sha256"] == hash_of(source)
     assert notes["tensors_sha256"] == load.digest(network)
-    assert (notes["file"], notes["url"], notes["licence"]) == ("sage.pth", f"{author.url}/sage.pth", "CC BY-NC 4.0")
-    assert {p.name for p in author.house.iterdir()} == {".lock", "released.json", "released.safetensors"}  # the download is gone
+    assert (notes["file"], notes["url"], notes["licence"]) == (
+        "sage.pth",
+        f"{author.url}/sage.pth",
+        "CC BY-NC 4.0",
+    )
+    # the download is gone
+    assert {p.name for p in author.house.iterdir()} == {
+        ".lock",
+        "released.json",
+        "released.safetensors",
+    }
     assert "no commercial use" in heard[0]
     assert f"now pinned in {author.lock}" in heard[-1]
     entry = json.loads(author.lock.read_text())["sage"]["released"]
-    assert (entry["sha256"], entry["bytes"], entry["file"]) == (hash_of(source), source.stat().st_size, "sage.pth")
-    assert author.fetch() == [f"sage, released: here already, {author.house / 'released.safetensors'}"]
+    assert (entry["sha256"], entry["bytes"], entry["file"]) == (
+        hash_of(source),
+        source.stat().st_size,
+        "sage.pth",
+    )
+    assert author.fetch() == [
+        f"sage, released: here already, {author.house / 'released.safetensors'}"
+    ]
     assert not any("no commercial use" in line for line in author.fetch(force=True))
 
 
@@ -145,7 +173,9 @@ def test_a_file_that_a_person_has_put_there_or_names(author: Author) -> None:
     assert (author.house / "sage.pth").is_file()  # it is theirs
     shutil.move(author.house / "sage.pth", author.place / "sage (1).pth")
     assert any("converting" in line for line in author.fetch(given=author.place / "sage (1).pth"))
-    with pytest.raises(BadSetting, match=r"--from .*x\.pth: no such file; give the path of sage\.pth"):
+    with pytest.raises(
+        BadSetting, match=r"--from .*x\.pth: no such file; give the path of sage\.pth"
+    ):
         author.fetch(given=author.place / "x.pth")
 
 
@@ -161,7 +191,8 @@ def test_without_a_network_one_message_says_what_where_and_how(author: Author) -
         "--from FILE",
     ):
         assert word in str(caught.value)
-    with pytest.raises(BadSetting, match=rf"run: ecgbench models fetch {author.place}/sage\.py\. "):  # a plug-in is known by its path
+    # a plug-in is known by its path
+    with pytest.raises(BadSetting, match=rf"run: ecgbench models fetch {author.place}/sage\.py\. "):
         author.load()
     assert not author.lock.exists()
 
@@ -182,7 +213,9 @@ def test_the_pin_of_a_card_wins(author: Author) -> None:
     assert not any("pinned" in line for line in author.fetch())
     before = load.digest(author.load())
     author.publish(seed=2)
-    with pytest.raises(BadWeights, match=r"is not the authors' sage\.pth: its sha256 is [0-9a-f]{64}"):
+    with pytest.raises(
+        BadWeights, match=r"is not the authors' sage\.pth: its sha256 is [0-9a-f]{64}"
+    ):
         author.fetch(force=True)
     assert load.digest(author.load()) == before  # the earlier conversion stays
     author.model(sha256="0" * 64)  # a later version of the card knows better
@@ -190,7 +223,9 @@ def test_the_pin_of_a_card_wins(author: Author) -> None:
         author.load()
 
 
-def test_the_lock_file_is_a_pin_where_the_card_has_none(author: Author, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_lock_file_is_a_pin_where_the_card_has_none(
+    author: Author, monkeypatch: pytest.MonkeyPatch
+) -> None:
     author.publish(seed=1)
     author.fetch()
     author.publish(seed=2)
@@ -226,7 +261,10 @@ def test_a_conversion_that_was_changed_is_refused(author: Author) -> None:
 
 def test_a_file_for_another_name_of_the_card(author: Author) -> None:
     torch.save({"model": ROOM.get("sage").build().state_dict()}, author.place / "old.pth")
-    with pytest.raises(BadWeights, match=r"read as released: .*it looks like the older weights of Sage.*--weights older"):
+    with pytest.raises(
+        BadWeights,
+        match=r"read as released: .*it looks like the older weights of Sage.*--weights older",
+    ):
         author.fetch(given=author.place / "old.pth")
     author.fetch("older", given=author.place / "old.pth")
     with pytest.raises(UnknownName, match="did you mean older"):
@@ -234,7 +272,10 @@ def test_a_file_for_another_name_of_the_card(author: Author) -> None:
 
 
 def test_only_one_command_fetches_a_model(author: Author) -> None:
-    with locked(author.house), pytest.raises(BadSetting, match="another command is fetching weights of sage"):
+    with (
+        locked(author.house),
+        pytest.raises(BadSetting, match="another command is fetching weights of sage"),
+    ):
         author.fetch()
 
 
@@ -249,9 +290,13 @@ def archive(author: Author, *members: tuple[str, bytes]) -> Path:
 @pytest.mark.parametrize("inside", ["last.ckpt", "ECG Checkpoint/last.ckpt", "../../../last.ckpt"])
 def test_weights_in_an_archive(inside: str, author: Author) -> None:
     content = author.publish("last.ckpt").read_bytes()
-    author.model("Sage Checkpoint.zip", sha256=hash_of(author.shelf / "last.ckpt"), member="last.ckpt")
+    author.model(
+        "Sage Checkpoint.zip", sha256=hash_of(author.shelf / "last.ckpt"), member="last.ckpt"
+    )
     before = set(author.place.parent.rglob("last.ckpt"))
-    path = archive(author, (inside, content), ("__MACOSX/._last.ckpt", b"x"), ("config.yaml", b"a: 1"))
+    path = archive(
+        author, (inside, content), ("__MACOSX/._last.ckpt", b"x"), ("config.yaml", b"a: 1")
+    )
     author.fetch(given=path)
     whole = load.digest(author.load())
     assert set(author.place.parent.rglob("last.ckpt")) == before
@@ -289,8 +334,16 @@ def test_tensors_that_are_none_of_the_network(author: Author) -> None:
     """A number of float64 that float32 has not, and tensors without a shape of their own."""
     state = {f"net.{k}": v for k, v in ROOM.get("sage").build().state_dict().items()}
     for name, odd, said in (
-        ("net.body.weight", torch.full((4, 4), 1e300, dtype=torch.float64), r"NaN or infinity in body\.weight"),
-        ("net.body.bias", torch.nested.nested_tensor([torch.ones(2), torch.ones(2)]), r"of the wrong shape or type: body\.bias"),
+        (
+            "net.body.weight",
+            torch.full((4, 4), 1e300, dtype=torch.float64),
+            r"NaN or infinity in body\.weight",
+        ),
+        (
+            "net.body.bias",
+            torch.nested.nested_tensor([torch.ones(2), torch.ones(2)]),
+            r"of the wrong shape or type: body\.bias",
+        ),
     ):
         torch.save({"state_dict": state | {name: odd}}, author.place / "odd.pth")
         with pytest.raises(BadWeights, match=said):
@@ -299,8 +352,14 @@ def test_tensors_that_are_none_of_the_network(author: Author) -> None:
 
 def test_pins_of_several_commands_are_all_kept(tmp_path: Path) -> None:
     """As several `ecgbench models fetch` at once write them."""
-    code = "import sys; from pathlib import Path; from ecgbench.cards import Weights; from ecgbench.weights import released\n"
-    code += "for i in range(10): released.pin(Path(sys.argv[1]), f'{sys.argv[2]}{i}', Weights(name='released', url='', file='w', "
+    code = (
+        "import sys; from pathlib import Path; from ecgbench.cards import Weights; from "
+        "ecgbench.weights import released\n"
+    )
+    code += (
+        "for i in range(10): released.pin(Path(sys.argv[1]), f'{sys.argv[2]}{i}', "
+        "Weights(name='released', url='', file='w', "
+    )
     code += "sha256=None, licence=''), 'ab', 1)"
     words = [sys.executable, "-c", code, str(tmp_path / "ecgbench.lock")]
     running = [subprocess.Popen([*words, name]) for name in "abcd"]
@@ -308,7 +367,9 @@ def test_pins_of_several_commands_are_all_kept(tmp_path: Path) -> None:
     assert len(json.loads((tmp_path / "ecgbench.lock").read_text())) == 40
 
 
-def test_released_or_random_takes_random_weights_only_where_there_are_no_others(author: Author, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_released_or_random_takes_random_weights_only_where_there_are_no_others(
+    author: Author, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert network.build("sage", "released_or_random").weights == "random"
     author.publish()
     author.fetch()
@@ -324,12 +385,27 @@ def test_the_origin_for_provenance(author: Author) -> None:
         load.origin(card, "released")
     author.fetch()
     found = load.origin(card, "released")
-    assert (found["name"], found["file"], found["sha256"], found["licence"]) == ("released", "sage.pth", hash_of(path), "CC BY-NC 4.0")
+    assert (found["name"], found["file"], found["sha256"], found["licence"]) == (
+        "released",
+        "sage.pth",
+        hash_of(path),
+        "CC BY-NC 4.0",
+    )
     assert found["tensors_sha256"] == load.digest(author.load())
-    assert load.origin(card, path) == {"name": "sage.pth", "file": "sage.pth", "sha256": hash_of(path), "licence": None, "url": None}
+    assert load.origin(card, path) == {
+        "name": "sage.pth",
+        "file": "sage.pth",
+        "sha256": hash_of(path),
+        "licence": None,
+        "url": None,
+    }
     author.model(sha256=hash_of(path))
     known = load.origin(ROOM.get("sage").CARD, str(path))
-    assert (known["name"], known["licence"], known["terms"]) == ("released", "CC BY-NC 4.0", "no commercial use")
+    assert (known["name"], known["licence"], known["terms"]) == (
+        "released",
+        "CC BY-NC 4.0",
+        "no commercial use",
+    )
     assert load.origin(card, "random")["sha256"] is None
     author.model("Sage Checkpoint.zip", member="last.ckpt", sha256=hash_of(path))
     zipped = archive(author, ("last.ckpt", path.read_bytes()))

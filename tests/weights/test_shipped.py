@@ -1,4 +1,6 @@
-"""Weights that come with the package: found in a checkout and in a wheel without a network, proved, and in float32 at load."""
+"""Weights that come with the package: found in a checkout and in a wheel without a network, proved,
+and in float32 at load.
+"""
 
 import csv
 import hashlib
@@ -57,31 +59,49 @@ def test_the_released_weights_are_the_file_in_float32(file: Path) -> None:
     found = network.build("laef", "released_or_random")
     stored, state = load_file(file), found.module.state_dict()
     assert {t.dtype for t in stored.values()} == {torch.float16}
-    assert all(t.dtype == torch.float32 and torch.equal(t, stored[name].float()) for name, t in state.items())
+    assert all(
+        t.dtype == torch.float32 and torch.equal(t, stored[name].float())
+        for name, t in state.items()
+    )
     assert found.weights == "released"
-    known = {"file": "laef.safetensors", "sha256": hashlib.sha256(file.read_bytes()).hexdigest(), "licence": "MIT", "url": URL}
+    known = {
+        "file": "laef.safetensors",
+        "sha256": hashlib.sha256(file.read_bytes()).hexdigest(),
+        "licence": "MIT",
+        "url": URL,
+    }
     assert known.items() <= found.source.items()
     assert network.build("laef", str(file)).sha256 == found.sha256
     assert load.origin(laef.CARD, file)["name"] == "released"
 
 
-def test_a_file_that_is_not_the_cards_stops_the_run_and_one_that_is_gone_is_none(file: Path) -> None:
+def test_a_file_that_is_not_the_cards_stops_the_run_and_one_that_is_gone_is_none(
+    file: Path,
+) -> None:
     whole = file.read_bytes()
     file.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
     made = laef.build()
     before = load.digest(made)
-    with pytest.raises(BadWeights, match=r"is not the laef\.safetensors that its card names: its sha256 is [0-9a-f]{64}, not"):
+    with pytest.raises(
+        BadWeights,
+        match=r"is not the laef\.safetensors that its card names: its sha256 is [0-9a-f]{64}, not",
+    ):
         load.load(made, "released", laef.CARD)
     assert load.digest(made) == before
     with pytest.raises(BadWeights):
         network.build("laef", "released_or_random")
     file.unlink()
-    with pytest.raises(BadSetting, match=r"not in this installation; it comes with ecgbench: install ecgbench again"):
+    with pytest.raises(
+        BadSetting,
+        match=r"not in this installation; it comes with ecgbench: install ecgbench again",
+    ):
         network.build("laef", "released")
     assert network.build("laef", "released_or_random").weights == "random"
 
 
-def test_a_wheel_is_not_misled_by_a_folder_called_models_beside_it(file: Path, tmp_path: Path) -> None:
+def test_a_wheel_is_not_misled_by_a_folder_called_models_beside_it(
+    file: Path, tmp_path: Path
+) -> None:
     own = tmp_path / "shipped" / "laef" / file.name
     own.parent.mkdir(parents=True)
     shutil.move(file, own)
@@ -93,43 +113,77 @@ def test_there_is_nothing_to_fetch(file: Path, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(type(ROOM), "card", lambda room, name: laef.CARD)
     ear = Ear()
     assert convert.fetch("laef", "released", None, None, True, ear) == file
-    assert ear.heard == [f"laef, released: shipped with ecgbench, there is nothing to fetch: {file} (licence: MIT)"]
+    assert ear.heard == [
+        f"laef, released: shipped with ecgbench, there is nothing to fetch: {file} (licence: MIT)"
+    ]
     assert not released.model_folder("laef").exists()
-    with pytest.raises(BadSetting, match=r"--from x\.pth: the released weights of laef come with ecgbench"):
+    with pytest.raises(
+        BadSetting, match=r"--from x\.pth: the released weights of laef come with ecgbench"
+    ):
         convert.fetch("laef", "released", Path("x.pth"), None, False, ear)
 
 
 @pytest.mark.parametrize("kind", ["checkout", "wheel"])
 def test_found_where_the_package_lies(kind: str, tmp_path: Path) -> None:
-    """A copy of the repository into which a file has been put, as it is and as setuptools would pack it."""
+    """A copy of the repository into which a file has been put, as it is and as setuptools would
+    pack it.
+    """
     copy, lib = tmp_path / "copy", tmp_path / "lib"
-    shutil.copytree(ROOT / "ecgbench", copy / "ecgbench", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(
+        ROOT / "ecgbench", copy / "ecgbench", ignore=shutil.ignore_patterns("__pycache__")
+    )
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, copy)
     layout = stand_in(copy / URL)
     with (copy / "ecgbench" / "models" / "laef.py").open("a") as source:
-        source.write(f"\n\nfrom ecgbench.cards import Weights\nCARD = replace(CARD, weights=({layout!r},))\n")
+        source.write(
+            f"\n\nfrom ecgbench.cards import Weights\nCARD = replace(CARD, weights=({layout!r},))\n"
+        )
     if kind == "wheel":
         pytest.importorskip("setuptools", minversion="77")  # as pyproject.toml asks
-        words = [sys.executable, "-c", "from setuptools import setup; setup()", "-q", "build_py", "--build-lib", str(lib)]
+        words = [
+            sys.executable,
+            "-c",
+            "from setuptools import setup; setup()",
+            "-q",
+            "build_py",
+            "--build-lib",
+            str(lib),
+        ]
         subprocess.run(words, cwd=copy, check=True, capture_output=True)
         shutil.rmtree(copy)
 
     def ecgbench(*words: str) -> str:
-        env = {**os.environ, "PYTHONPATH": str(lib if kind == "wheel" else copy), "HF_HUB_OFFLINE": "1"}
+        env = {
+            **os.environ,
+            "PYTHONPATH": str(lib if kind == "wheel" else copy),
+            "HF_HUB_OFFLINE": "1",
+        }
         code = "import sys; sys.argv[0] = 'ecgbench'; from ecgbench.cli import main; main()"
-        done = subprocess.run([sys.executable, "-c", code, *words], cwd=tmp_path, env=env, capture_output=True, text=True)
+        done = subprocess.run(
+            [sys.executable, "-c", code, *words],
+            cwd=tmp_path,
+            env=env,
+            capture_output=True,
+            text=True,
+        )
         assert done.returncode == 0, done.stderr
         return done.stdout + done.stderr
 
     rows = {row["name"]: row for row in json.loads(ecgbench("models", "--json"))}
     assert rows["laef"]["weights"] == "here"
-    expected = lib / "ecgbench" / "shipped" / "laef" if kind == "wheel" else copy / "models" / "laef"
-    assert f"there is nothing to fetch: {expected / 'laef.safetensors'}" in ecgbench("models", "fetch", "laef")
+    expected = (
+        lib / "ecgbench" / "shipped" / "laef" if kind == "wheel" else copy / "models" / "laef"
+    )
+    assert f"there is nothing to fetch: {expected / 'laef.safetensors'}" in ecgbench(
+        "models", "fetch", "laef"
+    )
 
 
 def test_what_is_shipped_is_whole() -> None:
-    """Of every card that names a file under models/: the file, how it came about, and on what it was trained."""
+    """Of every card that names a file under models/: the file, how it came about, and on what it
+    was trained.
+    """
     for name in ROOM.names():
         card = ROOM.card(name)
         for layout in (w for w in card.weights if shipped.comes_along(w.url)):
@@ -153,13 +207,20 @@ def test_the_card_tells_the_scores_that_were_measured() -> None:
     rows = list(csv.DictReader((folder / "differences.csv").open()))
     assert len(rows) == 12
     for row in rows:
-        ours, other, gap, low, high = (100 * float(row[k]) for k in ("laef", "untrained", "difference", "low", "high"))
-        told = f"| {row['leads']} | {ours:.1f} | {other:.1f} | {gap:+.1f} [{low:+.1f}, {high:+.1f}] | {float(row['p_holm']):.3f} |"
+        ours, other, gap, low, high = (
+            100 * float(row[k]) for k in ("laef", "untrained", "difference", "low", "high")
+        )
+        told = (
+            f"| {row['leads']} | {ours:.1f} | {other:.1f} | {gap:+.1f} [{low:+.1f}, "
+            f"{high:+.1f}] | {float(row['p_holm']):.3f} |"
+        )
         assert told in page, told
 
 
 @pytest.mark.parametrize("own", [False, True])
-def test_what_a_file_of_ones_own_has_met_is_not_told(own: bool, typed: Callable[..., int], tmp_path: Path) -> None:
+def test_what_a_file_of_ones_own_has_met_is_not_told(
+    own: bool, typed: Callable[..., int], tmp_path: Path
+) -> None:
     save_file(laef.build().state_dict(), tmp_path / "mine.safetensors")
     weights = f"laef={tmp_path / 'mine.safetensors'}" if own else "laef=released"
     assert typed(tmp_path / "run", "--models", "laef", "--weights", weights, "--limit", "12") == 0

@@ -1,4 +1,6 @@
-"""The room of engines: where jobs are carried out, one file each. See `ecgbench.benchmark.engine` for what they define."""
+"""The room of engines: where jobs are carried out, one file each. See `ecgbench.benchmark.engine`
+for what they define.
+"""
 
 from ecgbench.room import Room
 

@@ -28,7 +28,8 @@ class Inline:
 
     def events(self, timeout: float) -> Iterator[Event]:
         """Carry the job out to its end; what a person sees is shown meanwhile."""
-        from ecgbench.benchmark.carry_out import carry_out  # imports torch, which checking names does not need
+        # imports torch, which checking names does not need
+        from ecgbench.benchmark.carry_out import carry_out
 
         while self._jobs:
             happened: list[Event] = []

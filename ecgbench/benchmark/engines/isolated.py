@@ -1,6 +1,8 @@
-"""Isolated: jobs in a process of their own, so that an abort, an endless loop or a full memory costs the model's cells only.
+"""Isolated: jobs in a process of their own, so that an abort, an endless loop or a full memory
+costs the model's cells only.
 
-The models of this package share a process, one after the other; a plug-in has one that no other model sees.
+The models of this package share a process, one after the other; a plug-in has one that no other
+model sees.
 """
 
 from collections.abc import Iterator
@@ -11,7 +13,9 @@ from ecgbench.benchmark.events import Event
 from ecgbench.benchmark.job import Job
 from ecgbench.benchmark.worker_process import WorkerProcess, log_file
 
-CARD = EngineCard(title="Isolated", summary="in a process of their own on this machine, one after the other")
+CARD = EngineCard(
+    title="Isolated", summary="in a process of their own on this machine, one after the other"
+)
 
 
 class Isolated:
@@ -28,7 +32,10 @@ class Isolated:
         of = "ecgbench" if models.ROOM.built_in(job.model) else job.model
         if self._worker is None or self._of != of or not self._worker.alive:
             self.close()
-            self._of, self._worker = of, WorkerProcess(log_file(self.setup.logs, of), self.setup.patience)
+            self._of, self._worker = (
+                of,
+                WorkerProcess(log_file(self.setup.logs, of), self.setup.patience),
+            )
         self._worker.submit(job)
 
     def events(self, timeout: float) -> Iterator[Event]:

@@ -11,14 +11,23 @@ from ecgbench.ecg.recording import Recording
 
 
 def read(path: Path, record: str, patient: str, layout: Layout, separator: str = ",") -> Recording:
-    """The recording in a table, in mV. Where `layout.leads` is None its first line names the signals.
+    """The recording in a table, in mV. Where `layout.leads` is None its first line names the
+    signals.
 
     BadRecord for a file that is missing or is no table of numbers, and for an empty field.
     """
     named = layout.leads is None
     try:
-        table = pd.read_csv(there(path, record), sep=separator, header=0 if named else None, dtype=np.float64, skipinitialspace=True)
+        table = pd.read_csv(
+            there(path, record),
+            sep=separator,
+            header=0 if named else None,
+            dtype=np.float64,
+            skipinitialspace=True,
+        )
     except (ValueError, UnicodeError) as error:  # pandas' parser errors are ValueErrors
         raise refused(path, record, "a table of numbers", error) from error
     leads = tuple(map(str, table.columns)) if named else layout.leads
-    return recording(table.to_numpy(), replace(layout, leads=leads, leads_first=False), record, patient)
+    return recording(
+        table.to_numpy(), replace(layout, leads=leads, leads_first=False), record, patient
+    )

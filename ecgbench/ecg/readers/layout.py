@@ -20,38 +20,56 @@ class Layout:
     """The files of one dataset."""
 
     leads: tuple[str, ...] | None
-    """Names of the signals in the order of the file; None where the file names them itself (the first line of a CSV)."""
+    """Names of the signals in the order of the file; None where the file names them itself (the
+    first line of a CSV).
+    """
     fs: float
     """Sampling rate, Hz."""
     per_mv: float | None
-    """How many of the file's units make 1 mV: 1000 for uV; None where it holds no millivolts, but standardised values."""
+    """How many of the file's units make 1 mV: 1000 for uV; None where it holds no millivolts, but
+    standardised values.
+    """
     leads_first: bool = True
     """Whether the array is (lead, time); else it is (time, lead)."""
     variable: str = ""
-    """Name of the array where a file holds several: `val`, `tracings`, of a MATLAB struct `ECG.data`."""
+    """Name of the array where a file holds several: `val`, `tracings`, of a MATLAB struct
+    `ECG.data`.
+    """
 
 
 def standard(names: Sequence[str], record: str) -> list[int]:
-    """Which of the signals with these names are standard leads, in their order; BadRecord where none is."""
+    """Which of the signals with these names are standard leads, in their order; BadRecord where
+    none is.
+    """
     rows = [i for i, name in enumerate(names) if _is_lead(name)]
     if not rows:
-        raise BadRecord(f"{record}: none of its signals is a standard lead: {', '.join(map(repr, names)) or 'there are none'}")
+        raise BadRecord(
+            f"{record}: none of its signals is a standard lead: "
+            f"{', '.join(map(repr, names)) or 'there are none'}"
+        )
     return rows
 
 
 def recording(array: np.ndarray, layout: Layout, record: str, patient: str) -> Recording:
     """The leads among the signals of `array`, in mV.
 
-    array: two axes as `layout` says; axes of length 1 before them do not count. BadRecord for another shape, samples that
-    are marked as missing or are not numbers, a lead that is there twice.
+    array: two axes as `layout` says; axes of length 1 before them do not count. BadRecord for
+    another shape, samples that are marked as missing or are not numbers, a lead that is there
+    twice.
     """
     names = layout.leads or ()
-    array = array.reshape(array.shape[-2:]) if array.ndim > 2 and array.size == np.prod(array.shape[-2:]) else array
+    array = (
+        array.reshape(array.shape[-2:])
+        if array.ndim > 2 and array.size == np.prod(array.shape[-2:])
+        else array
+    )
     if array.ndim == 2 and not layout.leads_first:
         array = array.T
     if array.ndim != 2 or len(array) != len(names):
         order = "(lead, time)" if layout.leads_first else "(time, lead), here turned"
-        raise BadRecord(f"{record}: an array of shape {array.shape} for {len(names)} signals {order}")
+        raise BadRecord(
+            f"{record}: an array of shape {array.shape} for {len(names)} signals {order}"
+        )
     if array.dtype.kind not in "iuf":
         raise BadRecord(f"{record}: an array of {array.dtype}, not of real numbers")
     rows = standard(names, record)

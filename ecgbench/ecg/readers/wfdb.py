@@ -1,7 +1,9 @@
-"""WFDB: what a header says of its signals, and a refusal with a precise reason of whatever does not agree with itself.
+"""WFDB: what a header says of its signals, and a refusal with a precise reason of whatever does not
+agree with itself.
 
-The `wfdb` package decodes; what it does not test is tested here: the size of the signal file, and the checksum in each
-signal line of the header (without it, a web page saved under the name of a .dat of the right size reads as an ECG).
+The `wfdb` package decodes; what it does not test is tested here: the size of the signal file, and
+the checksum in each signal line of the header (without it, a web page saved under the name of a
+.dat of the right size reads as an ECG).
 """
 
 from pathlib import Path
@@ -13,7 +15,10 @@ from ecgbench.ecg.readers.layout import MISSING, one_line, standard, there
 from ecgbench.ecg.recording import Recording
 from ecgbench.errors import BadRecord
 
-_MILLIVOLT, _MICROVOLT = ("mV", "mv", "millivolt", "millivolts"), ("uV", "uv", "microvolt", "microvolts")
+_MILLIVOLT, _MICROVOLT = (
+    ("mV", "mv", "millivolt", "millivolts"),
+    ("uV", "uv", "microvolt", "microvolts"),
+)
 PER_MV = dict.fromkeys(_MILLIVOLT, 1.0) | dict.fromkeys(_MICROVOLT, 1000.0)
 """Spellings of a header's unit -> how many of it make 1 mV."""
 
@@ -21,13 +26,21 @@ BYTES = 2
 """Of signal format 16: bytes per sample."""
 
 
-def read(path: Path, record: str, patient: str, expected_fs: float | None = None, expected_gain: float | None = None) -> Recording:
-    """The standard leads of the recording whose header is `path` + ".hea", in mV, in the order of the file.
+def read(
+    path: Path,
+    record: str,
+    patient: str,
+    expected_fs: float | None = None,
+    expected_gain: float | None = None,
+) -> Recording:
+    """The standard leads of the recording whose header is `path` + ".hea", in mV, in the order of
+    the file.
 
-    expected_fs in Hz and expected_gain in digital steps per mV: what the dataset publishes; another value is refused.
-    BadRecord for a missing, empty or truncated file, a header that wfdb refuses or that disagrees with its signal in
-    length or checksum, samples marked missing (NaN), unknown units, no lead, a lead that is there twice, a wrong rate or
-    gain. Other signals, and files that hold no lead, are not looked at.
+    expected_fs in Hz and expected_gain in digital steps per mV: what the dataset publishes; another
+    value is refused. BadRecord for a missing, empty or truncated file, a header that wfdb refuses
+    or that disagrees with its signal in length or checksum, samples marked missing (NaN), unknown
+    units, no lead, a lead that is there twice, a wrong rate or gain. Other signals, and files that
+    hold no lead, are not looked at.
     """
     import wfdb
 
@@ -44,7 +57,9 @@ def read(path: Path, record: str, patient: str, expected_fs: float | None = None
     _check_samples(header, rows, digital, record)
     signal = ((digital - np.asarray(header.baseline)[rows]) / gain).T.astype(np.float32)
     leads = tuple(header.sig_name[i] for i in rows)
-    return Recording(signal=signal, unit="mV", leads=leads, fs=float(header.fs), record=record, patient=patient)
+    return Recording(
+        signal=signal, unit="mV", leads=leads, fs=float(header.fs), record=record, patient=patient
+    )
 
 
 def _header(wfdb: Any, path: Path, record: str) -> Any:
@@ -56,9 +71,13 @@ def _header(wfdb: Any, path: Path, record: str) -> Any:
         raise BadRecord(f"{record}: wfdb refuses {file.name} ({one_line(error)})") from error
     stated = len(getattr(header, "sig_name", None) or ())
     if isinstance(header, wfdb.MultiRecord) or not stated or stated != header.n_sig:
-        raise BadRecord(f"{record}: {file.name} states {header.n_sig} signals and describes {stated}")
+        raise BadRecord(
+            f"{record}: {file.name} states {header.n_sig} signals and describes {stated}"
+        )
     if not header.sig_len or not header.fs:
-        raise BadRecord(f"{record}: {file.name} does not state the length of the signal and its rate")
+        raise BadRecord(
+            f"{record}: {file.name} does not state the length of the signal and its rate"
+        )
     return header
 
 
@@ -69,7 +88,9 @@ def _gain(header: Any, rows: list[int], record: str, expected: float | None) -> 
         raise BadRecord(f"{record}: unit {', '.join(map(repr, unknown))} is neither mV nor uV")
     gain = np.array([header.adc_gain[i] * PER_MV[header.units[i]] for i in rows], np.float64)
     if expected is not None and (gain != expected).any():
-        raise BadRecord(f"{record}: gain {gain[gain != expected][0]:g} per mV, expected {expected:g} per mV")
+        raise BadRecord(
+            f"{record}: gain {gain[gain != expected][0]:g} per mV, expected {expected:g} per mV"
+        )
     return gain
 
 
@@ -79,24 +100,39 @@ def _check_files(header: Any, rows: list[int], folder: Path, record: str) -> Non
         signals = [i for i, f in enumerate(header.file_name) if f == name]
         formats = {header.fmt[i] for i in signals}
         if formats != {"16"} or {header.samps_per_frame[i] for i in signals} != {1}:
-            raise BadRecord(f"{record}: signal format {', '.join(sorted(formats))}; only format 16 at one rate is read")
+            raise BadRecord(
+                f"{record}: signal format {', '.join(sorted(formats))}; only format 16 at one "
+                f"rate is read"
+            )
         size = there(folder / name, record).stat().st_size
         wanted = (header.byte_offset[signals[0]] or 0) + len(signals) * header.sig_len * BYTES
         if size < wanted:
-            raise BadRecord(f"{record}: {name} is truncated: {size} bytes of the {wanted} that its header implies")
+            raise BadRecord(
+                f"{record}: {name} is truncated: {size} bytes of the {wanted} that its header "
+                f"implies"
+            )
         if size > wanted:
-            raise BadRecord(f"{record}: the header states {header.sig_len} samples ({wanted} bytes), but {name} has {size} bytes")
+            raise BadRecord(
+                f"{record}: the header states {header.sig_len} samples ({wanted} bytes), but "
+                f"{name} has {size} bytes"
+            )
 
 
 def _check_samples(header: Any, rows: list[int], digital: np.ndarray, record: str) -> None:
-    """Shape, checksums (16-bit sums, compared modulo 65536) and missing values of (time, lead) digital samples."""
+    """Shape, checksums (16-bit sums, compared modulo 65536) and missing values of (time, lead)
+    digital samples.
+    """
     if digital.shape != (header.sig_len, len(rows)):
-        raise BadRecord(f"{record}: signal of shape {digital.shape}, the header states {header.sig_len} x {len(rows)}")
+        raise BadRecord(
+            f"{record}: signal of shape {digital.shape}, the header states {header.sig_len} x "
+            f"{len(rows)}"
+        )
     for row, total in zip(rows, digital.sum(axis=0, dtype=np.int64)):
         stated = header.checksum[row]  # the format allows a signal line without one
         if stated is not None and (int(stated) - int(total)) % 65536:
             raise BadRecord(
-                f"{record}: checksum of lead {header.sig_name[row]} is {int(stated) % 65536} in the header and "
+                f"{record}: checksum of lead {header.sig_name[row]} is {int(stated) % 65536} in "
+                f"the header and "
                 f"{total % 65536} in the samples; the signal file is not the one that was described"
             )
     missing = int((digital == MISSING).sum())

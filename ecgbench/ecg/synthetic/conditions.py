@@ -1,7 +1,8 @@
 """Hearts of the demo: a normal beat as waves of the dipole, and what each condition changes in it.
 
-Vectors are (left, down, back) in mV. The numbers are ours, chosen so that each condition shows its textbook leads
-(Surawicz & Knilans, Chou's Electrocardiography in Clinical Practice) from mild to marked; no patient stands behind them.
+Vectors are (left, down, back) in mV. The numbers are ours, chosen so that each condition shows its
+textbook leads (Surawicz & Knilans, Chou's Electrocardiography in Clinical Practice) from mild to
+marked; no patient stands behind them.
 """
 
 from collections.abc import Callable
@@ -12,7 +13,9 @@ import numpy as np
 from ecgbench.ecg.synthetic.dipole import Heart, Wave, rotation
 
 Beat = dict[str, Wave]
-"""Waves by name: right and left (atria), septal, main, basal and crest (QRS), st, t; a condition changes, adds or removes some."""
+"""Waves by name: right and left (atria), septal, main, basal and crest (QRS), st, t; a condition
+changes, adds or removes some.
+"""
 
 STRETCH = 0.4
 """ST and T follow RR^0.4, between Bazett's square root and Fridericia's cube root."""
@@ -23,7 +26,8 @@ def heart(labels: frozenset[str], generator: np.random.Generator) -> Heart:
     beat = _normal(generator)
     for label, change in CHANGES.items():
         if label in labels:
-            change(beat, 0.22 + 0.78 * generator.beta(1.2, 1.7), generator)  # more mild forms than marked ones
+            # more mild forms than marked ones
+            change(beat, 0.22 + 0.78 * generator.beta(1.2, 1.7), generator)
     beat = _turned(beat, generator)
     fibrillates = "AFIB" in labels
     delayed = "1AVB" in labels
@@ -47,10 +51,15 @@ def _rate(fibrillates: bool, delayed: bool, generator: np.random.Generator) -> f
 
 
 def _atria(beat: Beat, interval: float, fibrillates: bool) -> Beat:
-    """The beat with its P wave `interval` (PR, s, from the onset of P) before QRS, or without one."""
+    """The beat with its P wave `interval` (PR, s, from the onset of P) before QRS, or without
+    one.
+    """
     if fibrillates:
         return {name: wave for name, wave in beat.items() if name not in ("right", "left")}
-    return {name: replace(wave, at=wave.at - interval) if name in ("right", "left") else wave for name, wave in beat.items()}
+    return {
+        name: replace(wave, at=wave.at - interval) if name in ("right", "left") else wave
+        for name, wave in beat.items()
+    }
 
 
 def _normal(generator: np.random.Generator) -> Beat:
@@ -59,17 +68,30 @@ def _normal(generator: np.random.Generator) -> Beat:
     size = generator.lognormal(0, 0.27)
     p, late, first = generator.uniform(0.5, 1.5, 3)
     tall = generator.uniform(0.2, 1.3)
-    lift = generator.exponential(0.025)  # early repolarisation: a little ST elevation in V2-V4 of the healthy
-    crest = generator.choice([0.0, 0.0, 0.0, 0.35]) * generator.random()  # the small r' in V1 of some healthy hearts
+    # early repolarisation: a little ST elevation in V2-V4 of the healthy
+    lift = generator.exponential(0.025)
+    # the small r' in V1 of some healthy hearts
+    crest = generator.choice([0.0, 0.0, 0.0, 0.35]) * generator.random()
     return {
         "right": Wave(0.035, 0.014, 0.017, _scaled(p, 0.035, 0.07, -0.045)),
         "left": Wave(0.068, 0.018, 0.016, _scaled(p, 0.065, 0.05, 0.03)),
-        "septal": Wave(0.016 * width, 0.0055, 0.007 * width, _scaled(size * first, -0.13, -0.05, -0.22)),
+        "septal": Wave(
+            0.016 * width, 0.0055, 0.007 * width, _scaled(size * first, -0.13, -0.05, -0.22)
+        ),
         "main": Wave(0.040 * width, 0.009 * width, 0.011 * width, _scaled(size, 1.15, 0.82, 0.20)),
-        "basal": Wave(0.060 * width, 0.011 * width, 0.009 * width, _scaled(size * late, -0.10, -0.02, 0.60)),
+        "basal": Wave(
+            0.060 * width, 0.011 * width, 0.009 * width, _scaled(size * late, -0.10, -0.02, 0.60)
+        ),
         "crest": Wave(0.080 * width, 0.007, 0.008, _scaled(crest, -0.62, 0.06, -0.52)),
         "st": Wave(0.15, 0.055, 0.06, (0.3 * lift, 0.2 * lift, -lift), 4.0, STRETCH),
-        "t": Wave(0.285 * generator.uniform(0.94, 1.06), 0.052, 0.033, _scaled(tall, 0.32, 0.22, -0.22), 2.0, STRETCH),
+        "t": Wave(
+            0.285 * generator.uniform(0.94, 1.06),
+            0.052,
+            0.033,
+            _scaled(tall, 0.32, 0.22, -0.22),
+            2.0,
+            STRETCH,
+        ),
     }
 
 
@@ -84,8 +106,11 @@ def _moved(wave: Wave, x: float = 0.0, y: float = 0.0, z: float = 0.0, keep: flo
 
 
 def _turned(beat: Beat, generator: np.random.Generator) -> Beat:
-    """All waves turned by the patient's axis; T a little further, because no two hearts repolarise alike."""
-    angles = np.clip(generator.standard_normal(6), -1.8, 1.8)  # beyond, a normal axis would turn into a hemiblock's
+    """All waves turned by the patient's axis; T a little further, because no two hearts repolarise
+    alike.
+    """
+    # beyond, a normal axis would turn into a hemiblock's
+    angles = np.clip(generator.standard_normal(6), -1.8, 1.8)
     body = rotation(*(angles[:3] * (9, 10, 14)))
     own = rotation(*(angles[3:] * (13, 14, 12)))
     turned = {}
@@ -100,18 +125,28 @@ def _left_bundle(beat: Beat, severity: float, generator: np.random.Generator) ->
     width, size, much = 0.88 + 0.24 * severity, generator.lognormal(0, 0.22), 0.65 + 0.35 * severity
     del beat["crest"]
     beat["septal"] = Wave(0.022 * width, 0.009, 0.010, _scaled(size, 0.18, 0.10, 0.02))
-    beat["main"] = Wave(0.056 * width, 0.014 * width, 0.018 * width, _scaled(size, 0.80, 0.42, 0.70 * much))
-    beat["notch"] = Wave(0.100 * width, 0.018 * width, 0.014 * width, _scaled(size * much, 0.92, 0.16, 0.72))
+    beat["main"] = Wave(
+        0.056 * width, 0.014 * width, 0.018 * width, _scaled(size, 0.80, 0.42, 0.70 * much)
+    )
+    beat["notch"] = Wave(
+        0.100 * width, 0.018 * width, 0.014 * width, _scaled(size * much, 0.92, 0.16, 0.72)
+    )
     beat["basal"] = Wave(0.126 * width, 0.010, 0.010, _scaled(size * much, 0.15, 0.0, 0.30))
-    beat["st"] = _moved(replace(beat["st"], at=0.19), x=-0.10 * severity, y=-0.04 * severity, z=-0.13 * severity)
-    beat["t"] = _moved(replace(beat["t"], at=0.33), x=-0.40 * much, y=-0.12 * much, z=-0.40 * much, keep=1 - much)
+    beat["st"] = _moved(
+        replace(beat["st"], at=0.19), x=-0.10 * severity, y=-0.04 * severity, z=-0.13 * severity
+    )
+    beat["t"] = _moved(
+        replace(beat["t"], at=0.33), x=-0.40 * much, y=-0.12 * much, z=-0.40 * much, keep=1 - much
+    )
 
 
 def _right_bundle(beat: Beat, severity: float, generator: np.random.Generator) -> None:
     """RBBB: a normal beginning, then a slow wave to the right and front; T turns away from it."""
     late = generator.uniform(0.75, 1.2) * (0.5 + 0.5 * severity)
     beat["basal"] = _moved(beat["basal"], keep=0.55)
-    beat["terminal"] = Wave(0.088 + 0.016 * severity, 0.013, 0.014 + 0.008 * severity, _scaled(late, -0.62, 0.06, -0.52))
+    beat["terminal"] = Wave(
+        0.088 + 0.016 * severity, 0.013, 0.014 + 0.008 * severity, _scaled(late, -0.62, 0.06, -0.52)
+    )
     beat["st"] = replace(beat["st"], at=0.19)
     beat["t"] = _moved(replace(beat["t"], at=beat["t"].at + 0.03), x=0.10 * late, z=0.34 * late)
 
@@ -125,11 +160,15 @@ def _hypertrophy(beat: Beat, severity: float, generator: np.random.Generator) ->
     beat["basal"] = _moved(beat["basal"], z=0.35 * more)
     strain = (0.25 + 0.75 * severity) * generator.uniform(0.7, 1.2)
     beat["st"] = _moved(beat["st"], x=-0.11 * strain, y=-0.04 * strain, z=-0.07 * strain)
-    beat["t"] = _moved(beat["t"], x=-0.62 * strain, y=-0.20 * strain, z=-0.05 * strain, keep=1 - 0.15 * strain)
+    beat["t"] = _moved(
+        beat["t"], x=-0.62 * strain, y=-0.20 * strain, z=-0.05 * strain, keep=1 - 0.15 * strain
+    )
 
 
 def _inferior(beat: Beat, severity: float, generator: np.random.Generator) -> None:
-    """IMI: first forces upwards (Q in II, III, aVF); acute ST elevation there, or an old T inversion."""
+    """IMI: first forces upwards (Q in II, III, aVF); acute ST elevation there, or an old T
+    inversion.
+    """
     acute = generator.random() < 0.4
     beat["septal"] = _moved(beat["septal"], keep=0.8)
     beat["scar"] = Wave(0.022, 0.0085, 0.009, _scaled(severity, 0.05, -0.85, -0.05))
@@ -143,9 +182,13 @@ def _inferior(beat: Beat, severity: float, generator: np.random.Generator) -> No
 
 
 def _anterior(beat: Beat, severity: float, generator: np.random.Generator) -> None:
-    """AMI: the forces to the front are lost (QS in V1-V3, small r in V4); acute ST elevation, or an old T inversion."""
+    """AMI: the forces to the front are lost (QS in V1-V3, small r in V4); acute ST elevation, or an
+    old T inversion.
+    """
     acute = generator.random() < 0.4
-    beat["septal"] = _moved(beat["septal"], x=-0.05 * severity, z=0.45 * severity, keep=1 - 0.8 * severity)
+    beat["septal"] = _moved(
+        beat["septal"], x=-0.05 * severity, z=0.45 * severity, keep=1 - 0.8 * severity
+    )
     beat["scar"] = Wave(0.030, 0.010, 0.010, _scaled(severity, -0.10, 0.0, 0.55))
     beat["main"] = _moved(beat["main"], x=-0.12 * severity, z=0.30 * severity)
     if acute:
@@ -163,4 +206,6 @@ CHANGES: dict[str, Callable[[Beat, float, np.random.Generator], None]] = {
     "IMI": _inferior,
     "AMI": _anterior,
 }
-"""Changes of the beat in the order in which they are applied: conduction first, then muscle, then scar."""
+"""Changes of the beat in the order in which they are applied: conduction first, then muscle, then
+scar.
+"""

@@ -1,8 +1,9 @@
 """A beating dipole and the body around it: from a heart's waves to twelve leads in millivolts.
 
-The heart is one current dipole (x to the left, y to the feet, z to the back). Its course in a beat is a sum of bell-shaped
-waves, the eight independent leads are its projections on a published lead field, noise enters at the nine electrodes, and the
-limb leads follow from I and II, so Einthoven's and Goldberger's identities hold in the noise too.
+The heart is one current dipole (x to the left, y to the feet, z to the back). Its course in a beat
+is a sum of bell-shaped waves, the eight independent leads are its projections on a published lead
+field, noise enters at the nine electrodes, and the limb leads follow from I and II, so Einthoven's
+and Goldberger's identities hold in the noise too.
 """
 
 from dataclasses import dataclass
@@ -28,11 +29,14 @@ FIELD = np.array(
         [0.831, 0.076, 0.230],
     ]
 )
-"""(8, 3): I, II, V1-V6 from the Frank leads X, Y, Z. Dower, Machado & Osborne, Clin Cardiol 1980;3:87-95; the inverse is
-Edenbrandt & Pahlm, J Electrocardiol 1988;21:361-367."""
+"""(8, 3): I, II, V1-V6 from the Frank leads X, Y, Z. Dower, Machado & Osborne, Clin Cardiol
+1980;3:87-95; the inverse is Edenbrandt & Pahlm, J Electrocardiol 1988;21:361-367.
+"""
 
 ATRIAL_GAIN = np.array([0.8, 1.0, 1.5, 0.8, 0.5, 0.4, 0.4, 0.4])
-"""(8,): the right atrium lies beneath V1, nearer than a dipole at the centre of the ventricles knows; ours."""
+"""(8,): the right atrium lies beneath V1, nearer than a dipole at the centre of the ventricles
+knows; ours.
+"""
 
 FIBRILLATION_AXIS = np.array([[-0.35, 0.45, -0.65], [0.35, 0.35, 0.1]])
 """(2, 3): main and second direction of fibrillatory waves; ours, V1 before II before V6."""
@@ -94,10 +98,13 @@ class Breathing:
 
 
 def simulate(heart: Heart, generator: np.random.Generator) -> np.ndarray:
-    """Ten seconds of `heart`: (12, 5000) float32, mV, clinical order, in whole microvolts (I and II even, so all six are)."""
+    """Ten seconds of `heart`: (12, 5000) float32, mV, clinical order, in whole microvolts (I and II
+    even, so all six are).
+    """
     breathing = Breathing(generator.uniform(0.18, 0.36), generator.uniform(0, 2 * np.pi))
     onsets, rr = beats(heart, breathing, generator)
-    # electrodes are never put on the same spot twice: each record sees the heart through a slightly different field
+    # electrodes are never put on the same spot twice: each record sees the heart through a slightly
+    # different field
     field = FIELD * generator.lognormal(0, 0.10, (8, 1)) + generator.normal(0, 0.07, (8, 3))
     signal = field @ _ventricles(heart, onsets, rr, breathing, generator)
     if heart.fibrillation:
@@ -106,7 +113,9 @@ def simulate(heart: Heart, generator: np.random.Generator) -> np.ndarray:
     return _twelve(signal)
 
 
-def beats(heart: Heart, breathing: Breathing, generator: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+def beats(
+    heart: Heart, breathing: Breathing, generator: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
     """Onsets of QRS (s; from before 0 to after 10) and the RR interval (s) that precedes each."""
     mean = 60 / heart.rate * generator.lognormal(0, 0.05)  # the same patient, another day
     t = -mean * generator.uniform(0.2, 1.2)
@@ -115,7 +124,9 @@ def beats(heart: Heart, breathing: Breathing, generator: np.random.Generator) ->
         if heart.irregularity:
             rr = max(0.33, mean * generator.lognormal(0, heart.irregularity))
         else:
-            rr = mean * (1 + heart.breath * float(breathing.at(np.asarray(t))) + generator.normal(0, 0.012))
+            rr = mean * (
+                1 + heart.breath * float(breathing.at(np.asarray(t))) + generator.normal(0, 0.012)
+            )
             pause, early = early, generator.random() < heart.premature
             rr *= 1.15 if pause else generator.uniform(0.66, 0.8) if early else 1.0
         t += rr
@@ -124,9 +135,19 @@ def beats(heart: Heart, breathing: Breathing, generator: np.random.Generator) ->
     return np.array(onsets), np.array(intervals)
 
 
-def _ventricles(heart: Heart, onsets: np.ndarray, rr: np.ndarray, breathing: Breathing, generator: np.random.Generator) -> np.ndarray:
-    """(3, time) mV: the dipole of all beats; breathing tilts and scales it, and every beat differs a little."""
-    at, rise, fall, power, stretch = np.array([(w.at, w.rise, w.fall, w.power, w.stretch) for w in heart.waves]).T[:, :, None]
+def _ventricles(
+    heart: Heart,
+    onsets: np.ndarray,
+    rr: np.ndarray,
+    breathing: Breathing,
+    generator: np.random.Generator,
+) -> np.ndarray:
+    """(3, time) mV: the dipole of all beats; breathing tilts and scales it, and every beat differs
+    a little.
+    """
+    at, rise, fall, power, stretch = np.array(
+        [(w.at, w.rise, w.fall, w.power, w.stretch) for w in heart.waves]
+    ).T[:, :, None]
     vectors = np.array([w.vector for w in heart.waves]).T
     tilt = generator.uniform(0.01, 0.08)
     dipole = np.zeros((3, SAMPLES))
@@ -136,7 +157,9 @@ def _ventricles(heart: Heart, onsets: np.ndarray, rr: np.ndarray, breathing: Bre
             continue
         slower = min(before, 1.4) ** stretch
         distance = np.arange(first, last) / FS - onset - at * slower
-        shape = np.exp(-0.5 * np.abs(distance / (slower * np.where(distance < 0, rise, fall))) ** power)
+        shape = np.exp(
+            -0.5 * np.abs(distance / (slower * np.where(distance < 0, rise, fall))) ** power
+        )
         lean = float(breathing.at(onset))
         size = 1 + tilt * lean + generator.normal(0, 0.015)
         dipole[:, first:last] += size * _turn(2, tilt * lean) @ vectors @ shape
@@ -153,7 +176,8 @@ def _turn(axis: int, angle: float) -> np.ndarray:
 
 
 def rotation(x: float, y: float, z: float) -> np.ndarray:
-    """(3, 3): rotation by angles (degrees) about the left, foot and back axes in turn; z > 0 turns the frontal axis clockwise.
+    """(3, 3): rotation by angles (degrees) about the left, foot and back axes in turn; z > 0 turns
+    the frontal axis clockwise.
 
     >>> rotation(0, 0, 90).round(6) @ [1, 0, 0]                # from the left arm to the feet
     array([0., 1., 0.])
@@ -168,7 +192,9 @@ def _fibrillation(amplitude: float, generator: np.random.Generator) -> np.ndarra
     frequency, drift = generator.uniform(5, 8), generator.uniform(0.2, 0.9, 3)
     turns = generator.uniform(0, 2 * np.pi, 5)
     phase = (
-        2 * np.pi * frequency * t + 1.6 * np.sin(2 * np.pi * drift[0] * t + turns[0]) + np.sin(2 * np.pi * 2.3 * drift[1] * t + turns[1])
+        2 * np.pi * frequency * t
+        + 1.6 * np.sin(2 * np.pi * drift[0] * t + turns[0])
+        + np.sin(2 * np.pi * 2.3 * drift[1] * t + turns[1])
     )
     size = 1 + 0.45 * np.sin(2 * np.pi * drift[2] * t + turns[2])
     main = np.sin(phase) + 0.35 * np.sin(2 * phase + turns[3])
@@ -177,13 +203,25 @@ def _fibrillation(amplitude: float, generator: np.random.Generator) -> np.ndarra
 
 
 def noise(breathing: Breathing, generator: np.random.Generator) -> np.ndarray:
-    """(9, time) mV at the electrodes RA, LA, LL, C1-C6: baseline wander, mains (50 Hz) and muscle, each at its own level."""
+    """(9, time) mV at the electrodes RA, LA, LL, C1-C6: baseline wander, mains (50 Hz) and muscle,
+    each at its own level.
+    """
     t = np.arange(SAMPLES) / FS
     each = (9, 1)
-    wander = _level(0.035, 0.6, (), generator) * _level(1, 0.4, each, generator) * breathing.at(t + generator.normal(0, 0.3, each))
+    wander = (
+        _level(0.035, 0.6, (), generator)
+        * _level(1, 0.4, each, generator)
+        * breathing.at(t + generator.normal(0, 0.3, each))
+    )
     for frequency in generator.uniform(0.03, 0.5, 3):
-        wander += 0.04 * np.clip(generator.standard_normal(each), -2, 2) * _tone(frequency, t, generator)
-    hum = _level(0.003, 0.8, (), generator) * _level(1, 0.6, each, generator) * _tone(50, t, generator)
+        wander += (
+            0.04 * np.clip(generator.standard_normal(each), -2, 2) * _tone(frequency, t, generator)
+        )
+    hum = (
+        _level(0.003, 0.8, (), generator)
+        * _level(1, 0.6, each, generator)
+        * _tone(50, t, generator)
+    )
     white = generator.standard_normal((9, SAMPLES + 2))
     colour = 0.7 * (white[:, 2:] - white[:, :-2])  # no power at 0 Hz, most at 125 Hz
     burst = 1 + 0.6 * _tone(generator.uniform(0.05, 0.3), t, generator)
@@ -196,12 +234,18 @@ def _tone(frequency: float, t: np.ndarray, generator: np.random.Generator) -> np
     return np.asarray(np.sin(2 * np.pi * frequency * t + generator.uniform(0, 2 * np.pi)))
 
 
-def _level(median: float, spread: float, shape: tuple[int, ...], generator: np.random.Generator) -> np.ndarray:
-    """Log-normal levels around `median`, cut at two standard deviations: no recording is lost in its noise."""
+def _level(
+    median: float, spread: float, shape: tuple[int, ...], generator: np.random.Generator
+) -> np.ndarray:
+    """Log-normal levels around `median`, cut at two standard deviations: no recording is lost in
+    its noise.
+    """
     return np.asarray(median * np.exp(spread * np.clip(generator.standard_normal(shape), -2, 2)))
 
 
 def _twelve(signal: np.ndarray) -> np.ndarray:
-    """(8, time) mV -> (12, time) float32 mV in whole microvolts; I and II in steps of 2 so that their halves are whole."""
+    """(8, time) mV -> (12, time) float32 mV in whole microvolts; I and II in steps of 2 so that
+    their halves are whole.
+    """
     limb = LIMB_FROM_I_II @ (2 * np.round(signal[:2] * 500))
     return (np.concatenate([limb, np.round(signal[2:] * 1000)]) / 1000).astype(np.float32)

@@ -1,4 +1,6 @@
-"""Files without a header: what was written in the true format comes back in mV, leads by name; the rest is refused in one line."""
+"""Files without a header: what was written in the true format comes back in mV, leads by name; the
+rest is refused in one line.
+"""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -16,7 +18,22 @@ from ecgbench.ecg.readers.layout import Layout
 from ecgbench.ecg.recording import Recording
 from ecgbench.errors import BadRecord
 
-SIGNALS = ("respiration", "AVR", "i", "II", "III", "avl", "AVF", "V1", "V2", "V3", "V4", "V5", "V6", "vx")
+SIGNALS = (
+    "respiration",
+    "AVR",
+    "i",
+    "II",
+    "III",
+    "avl",
+    "AVF",
+    "V1",
+    "V2",
+    "V3",
+    "V4",
+    "V5",
+    "V6",
+    "vx",
+)
 """As no dataset orders them; the first and the last are no leads."""
 LAYOUT = Layout(leads=SIGNALS, fs=400, per_mv=1000)
 EXPECTED = ("aVR", "I", "II", "III", "aVL", "aVF", "V1", "V2", "V3", "V4", "V5", "V6")
@@ -47,7 +64,9 @@ def _sph(file: Path, steps: np.ndarray) -> Recording:
 def _code15(file: Path, steps: np.ndarray) -> Recording:
     with h5py.File(file, "w") as out:
         out["tracings"] = np.stack([0 * steps.T, steps.T]).astype(np.float32)
-    return hdf5.read(file, "r", "p", replace(LAYOUT, variable="tracings", leads_first=False), position=1)
+    return hdf5.read(
+        file, "r", "p", replace(LAYOUT, variable="tracings", leads_first=False), position=1
+    )
 
 
 def _named_csv(file: Path, steps: np.ndarray) -> Recording:
@@ -62,7 +81,9 @@ def _bare_csv(file: Path, steps: np.ndarray) -> Recording:
 
 def _echonext(file: Path, steps: np.ndarray) -> Recording:
     np.save(file.with_suffix(".npy"), np.stack([0 * steps.T, steps.T])[:, None])
-    return npy.read(file.with_suffix(".npy"), "r", "p", replace(LAYOUT, leads_first=False), position=1)
+    return npy.read(
+        file.with_suffix(".npy"), "r", "p", replace(LAYOUT, leads_first=False), position=1
+    )
 
 
 def _npz(file: Path, steps: np.ndarray) -> Recording:
@@ -71,7 +92,16 @@ def _npz(file: Path, steps: np.ndarray) -> Recording:
 
 
 Write = Callable[[Path, np.ndarray], Recording]
-WRITERS: tuple[Write, ...] = (_challenge, _struct, _sph, _code15, _named_csv, _bare_csv, _echonext, _npz)
+WRITERS: tuple[Write, ...] = (
+    _challenge,
+    _struct,
+    _sph,
+    _code15,
+    _named_csv,
+    _bare_csv,
+    _echonext,
+    _npz,
+)
 
 
 @pytest.mark.parametrize("write", WRITERS)
@@ -79,7 +109,13 @@ def test_what_was_written_comes_back_in_millivolts(
     write: Callable[[Path, np.ndarray], Recording], steps: np.ndarray, tmp_path: Path
 ) -> None:
     recording = write(tmp_path / "r.mat", steps)
-    assert (recording.leads, recording.fs, recording.unit, recording.record, recording.patient) == (EXPECTED, 400, "mV", "r", "p")
+    assert (recording.leads, recording.fs, recording.unit, recording.record, recording.patient) == (
+        EXPECTED,
+        400,
+        "mV",
+        "r",
+        "p",
+    )
     np.testing.assert_array_equal(recording.signal, (steps[1:-1] / 1000).astype(np.float32))
     assert recording.clinical().leads == LEADS
 
@@ -113,13 +149,25 @@ def _raw(file: Path, content: bytes, read: Callable[..., Recording]) -> Callable
 
 PAGE = b"<!DOCTYPE html><html>404 Not Found</html>\n" * 40
 FAULTS: dict[str, tuple[Callable[[Path, np.ndarray], Callable[[], Recording]], str]] = {
-    "lead missing": (lambda f, s: _csv(f, "I,II,resp", "1,2,3", "2,3,4"), "lead III, aVR, .* is missing"),
-    "no lead": (lambda f, s: _csv(f, "pleth,resp", "1,2", "2,3"), "none of its signals is a standard lead: 'pleth', 'resp'"),
+    "lead missing": (
+        lambda f, s: _csv(f, "I,II,resp", "1,2,3", "2,3,4"),
+        "lead III, aVR, .* is missing",
+    ),
+    "no lead": (
+        lambda f, s: _csv(f, "pleth,resp", "1,2", "2,3"),
+        "none of its signals is a standard lead: 'pleth', 'resp'",
+    ),
     "lead twice": (lambda f, s: _csv(f, "I,i", "1,2", "2,3"), "a lead is there twice"),
-    "word in a table": (lambda f, s: _csv(f, "I,II", "1,two"), "r.x cannot be read as a table of numbers"),
+    "word in a table": (
+        lambda f, s: _csv(f, "I,II", "1,two"),
+        "r.x cannot be read as a table of numbers",
+    ),
     "empty field": (lambda f, s: _csv(f, "I,II", "1,", "2,3"), "1 samples are not finite"),
     "signal too few": (lambda f, s: _npy(f, s[1:]), r"shape \(13, 50\) for 14 signals"),
-    "marked as missing": (lambda f, s: _npy(f, np.where(s == s[1, 4], -32768, s).astype(np.int16)), "samples are NaN"),
+    "marked as missing": (
+        lambda f, s: _npy(f, np.where(s == s[1, 4], -32768, s).astype(np.int16)),
+        "samples are NaN",
+    ),
     "objects": (lambda f, s: _npy(f, s.astype(object)), "cannot be read as an array of numpy"),
     "complex": (lambda f, s: _npy(f, s.astype(complex)), "complex128, not of real numbers"),
     "no such row": (lambda f, s: _npy(f, s[None], 1), "holds 1 recordings, none at position 1"),
@@ -154,6 +202,9 @@ def test_matlab_7_3_is_told_apart(tmp_path: Path) -> None:
 def test_arrays_of_hdf5_that_are_not_there(steps: np.ndarray, tmp_path: Path) -> None:
     with h5py.File(tmp_path / "r.h5", "w") as out:
         out["tracings"] = steps[None]
-    for variable, position, reason in (("ecg", None, "no array 'ecg'; it holds tracings"), ("tracings", 1, "none at position 1")):
+    for variable, position, reason in (
+        ("ecg", None, "no array 'ecg'; it holds tracings"),
+        ("tracings", 1, "none at position 1"),
+    ):
         with pytest.raises(BadRecord, match=reason):
             hdf5.read(tmp_path / "r.h5", "r", "p", replace(LAYOUT, variable=variable), position)

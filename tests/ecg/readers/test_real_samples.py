@@ -1,4 +1,6 @@
-"""Genuine files of each format: two readers agree, Einthoven's laws hold, signals that are no leads are left out."""
+"""Genuine files of each format: two readers agree, Einthoven's laws hold, signals that are no leads
+are left out.
+"""
 
 from pathlib import Path
 
@@ -27,25 +29,36 @@ def _off(recording: Recording) -> float:
 
 def test_challenge_files_read_alike_with_and_without_their_header(samples: Path) -> None:
     layout = Layout(leads=LEADS, fs=500, per_mv=1000, variable="val")
-    headers = [*(samples / "challenge-2021").rglob("*.hea"), *(samples / "chapman-wfdb").rglob("*.hea")]
+    headers = [
+        *(samples / "challenge-2021").rglob("*.hea"),
+        *(samples / "chapman-wfdb").rglob("*.hea"),
+    ]
     headers = [header for header in headers if header.with_suffix(".mat").is_file()]
     assert len(headers) >= 20
     for header in headers:
-        one = wfdb.read(header.with_suffix(""), header.stem, "p", expected_fs=500, expected_gain=1000)
+        one = wfdb.read(
+            header.with_suffix(""), header.stem, "p", expected_fs=500, expected_gain=1000
+        )
         other = mat.read(header.with_suffix(".mat"), header.stem, "p", layout)
         assert one.leads == other.leads == LEADS
         np.testing.assert_array_equal(one.signal, other.signal)
 
 
-def test_a_record_with_frank_leads_keeps_the_twelve_and_does_not_need_the_other_file(samples: Path, tmp_path: Path) -> None:
+def test_a_record_with_frank_leads_keeps_the_twelve_and_does_not_need_the_other_file(
+    samples: Path, tmp_path: Path
+) -> None:
     folder = samples / "ptbdb" / "patient001"
-    recording = wfdb.read(folder / "s0010_re", "s0010_re", "patient001", expected_fs=1000, expected_gain=2000)
+    recording = wfdb.read(
+        folder / "s0010_re", "s0010_re", "patient001", expected_fs=1000, expected_gain=2000
+    )
     assert recording.leads == LEADS
     assert recording.signal.shape == (12, 38400)
     assert _off(recording) < 0.003
     for suffix in (".hea", ".dat"):
         (tmp_path / f"s0010_re{suffix}").write_bytes((folder / f"s0010_re{suffix}").read_bytes())
-    np.testing.assert_array_equal(wfdb.read(tmp_path / "s0010_re", "s0010_re", "p").signal, recording.signal)
+    np.testing.assert_array_equal(
+        wfdb.read(tmp_path / "s0010_re", "s0010_re", "p").signal, recording.signal
+    )
 
 
 def test_a_struct_of_cpsc2018(samples: Path) -> None:

@@ -1,4 +1,6 @@
-"""Reading WFDB: what was written comes back; whatever does not agree with itself is refused with its own reason."""
+"""Reading WFDB: what was written comes back; whatever does not agree with itself is refused with
+its own reason.
+"""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -28,10 +30,17 @@ def test_what_was_written_comes_back_in_millivolts(written: tuple[Path, np.ndarr
     path, steps = written
     recording = _read(path)
     np.testing.assert_array_equal(recording.signal, (steps / 1000).astype(np.float32))
-    assert (recording.leads, recording.fs, recording.unit, recording.patient) == (LEADS, 500, "mV", "p1")
+    assert (recording.leads, recording.fs, recording.unit, recording.patient) == (
+        LEADS,
+        500,
+        "mV",
+        "p1",
+    )
 
 
-def test_leads_are_taken_by_name_and_microvolts_become_millivolts(written: tuple[Path, np.ndarray]) -> None:
+def test_leads_are_taken_by_name_and_microvolts_become_millivolts(
+    written: tuple[Path, np.ndarray],
+) -> None:
     path, steps = written
     header = path.with_suffix(".hea")
     text = header.read_text().replace("1000.0(0)/mV", "1.0(250)/uV")
@@ -73,11 +82,20 @@ FAULTS: dict[str, tuple[Callable[[Path], None], str]] = {
     "truncated": (_dat(lambda d: d[:-24]), "truncated: 119976 bytes of the 120000"),
     "half a sample": (_dat(lambda d: d[:-1]), "truncated"),
     "appended": (_dat(lambda d: d + b"\0" * 24), "has 120024 bytes"),
-    "html": (_dat(lambda d: (b"<!DOCTYPE html><html>404</html>\n" * len(d))[: len(d)]), "checksum of lead I "),
+    "html": (
+        _dat(lambda d: (b"<!DOCTYPE html><html>404</html>\n" * len(d))[: len(d)]),
+        "checksum of lead I ",
+    ),
     "one bit": (_dat(lambda d: d[:100] + bytes([d[100] ^ 4]) + d[101:]), "checksum of lead"),
     "leads swapped": (_dat(_swap_leads), "checksum of lead I "),
-    "header is html": (lambda p: p.with_suffix(".hea").write_text("<html>\n<body>404 Not Found</body>\n</html>\n"), "wfdb refuses"),
-    "length": (_replace("12 500 5000", "12 500 4000"), r"states 4000 samples \(96000 bytes\), but 00007_hr\.dat has 120000 bytes"),
+    "header is html": (
+        lambda p: p.with_suffix(".hea").write_text("<html>\n<body>404 Not Found</body>\n</html>\n"),
+        "wfdb refuses",
+    ),
+    "length": (
+        _replace("12 500 5000", "12 500 4000"),
+        r"states 4000 samples \(96000 bytes\), but 00007_hr\.dat has 120000 bytes",
+    ),
     "no length": (_replace("12 500 5000", "12 500"), "does not state the length"),
     "rate": (_replace("12 500 5000", "12 250 5000"), "sampling rate 250 Hz, expected 500 Hz"),
     "gain": (_replace("1000.0(0)/mV", "200.0(0)/mV"), "gain 200 per mV, expected 1000"),
@@ -99,7 +117,9 @@ def test_a_fault_is_refused_with_its_reason(fault: str, written: tuple[Path, np.
     assert "\n" not in str(caught.value)
 
 
-def test_samples_marked_missing_are_nan_and_refused(ptbxl_copy: ModuleType, written: tuple[Path, np.ndarray]) -> None:
+def test_samples_marked_missing_are_nan_and_refused(
+    ptbxl_copy: ModuleType, written: tuple[Path, np.ndarray]
+) -> None:
     path, steps = written
     steps[3, 100:103] = -32768  # with a checksum that agrees
     ptbxl_copy.write_record(path, steps)
@@ -114,16 +134,26 @@ def test_checksums_are_compared_modulo_65536(written: tuple[Path, np.ndarray]) -
     assert _read(path).leads == LEADS
 
 
-def test_signals_that_are_no_leads_are_left_out_with_their_files(ptbxl_copy: ModuleType, tmp_path: Path) -> None:
+def test_signals_that_are_no_leads_are_left_out_with_their_files(
+    ptbxl_copy: ModuleType, tmp_path: Path
+) -> None:
     """Other units, other formats and a file that is not there: nobody asks for them."""
     steps = ptbxl_copy.signal({"NORM": 100.0}, np.random.default_rng(6))
     ptbxl_copy.write_record(tmp_path / "r", steps)
-    lines = (tmp_path / "r.hea").read_text().replace(" AVL\n", " pleth\n").replace("r 12 ", "r 13 ").splitlines()
+    lines = (
+        (tmp_path / "r.hea")
+        .read_text()
+        .replace(" AVL\n", " pleth\n")
+        .replace("r 12 ", "r 13 ")
+        .splitlines()
+    )
     lines[5] = lines[5].replace("/mV", "/NU")
     lines.append("r.xyz 212 200(0)/L 12 0 0 0 0 respiration")
     (tmp_path / "r.hea").write_text("\n".join(lines) + "\n")
     recording = wfdb.read(tmp_path / "r", "r", "p")
     assert recording.leads == tuple(n for n in LEADS if n != "aVL")
-    np.testing.assert_array_equal(recording.signal, (np.delete(steps, 4, axis=0) / 1000).astype(np.float32))
+    np.testing.assert_array_equal(
+        recording.signal, (np.delete(steps, 4, axis=0) / 1000).astype(np.float32)
+    )
     with pytest.raises(BadRecord, match="r: lead aVL is missing"):
         recording.clinical()
