@@ -80,7 +80,7 @@ class Store:
                 f"{self.plan_file} is not what a run wrote; restore it, or {_ELSEWHERE}"
             ) from None
         raise BadSetting(
-            f"{self.path} holds a run of format {version}, and this version reads format "
+            f"{self.plan_file} holds a run of format {version}, and this version reads format "
             f"{FORMAT}; {_ELSEWHERE}"
         )
 

@@ -353,7 +353,7 @@ def test_all_models_see_the_same_leads(draw: str, typed: Typed, tmp_path: Path) 
     assert typed(run, "--models", ",".join(map(str, pair)), "--leads", "3", "--draw", draw) == 0
     cells = [next((run / "cells" / "demo" / name).rglob("cell.json")) for name in ("one", "two")]
     (records, one), (others, two) = (
-        read_pooled(run, json.loads(cell.read_text())["features"]) for cell in cells
+        read_pooled(run, json.loads(cell.read_text())["features"], cell.parent) for cell in cells
     )
     assert records == others
     one, two = one[:, :12], two[:, :12]

@@ -399,14 +399,14 @@ def pickled(tmp_path: Path, data: bytes, **records: bytes) -> Path:
 def test_a_pickle_cannot_change_what_it_is_given(tmp_path: Path) -> None:
     """BUILD sets attributes of whatever lies on the stack: defaults of a function, say."""
     rebuild = b"ctorch._utils\n_rebuild_tensor_v2\n"
-    state = pickle.dumps((None, {"__defaults__": (1, 2), "_made": print}), 2)[2:-1]
+    state = pickle.dumps((None, {"__defaults__": (1, 2), "_factory": print}), 2)[2:-1]
     before = dict(reading._REAL)
     found = reading.read(
         pickled(tmp_path, b"\x80\x02}(U\x01a" + rebuild + state + b"bU\x01bcomegaconf\nX\nu.")
     )
     assert found["a"] is reading._REAL["torch._utils", "_rebuild_tensor_v2"]
     assert before == dict(reading._REAL)
-    assert found["a"]._made is reading._tensor
+    assert found["a"]._factory is reading._tensor
     assert not reading._tensor.__defaults__
 
 
