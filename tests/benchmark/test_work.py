@@ -96,7 +96,7 @@ def test_a_cell_says_what_it_is(alone: Callable[..., Path]) -> None:
     assert (run / note["fit"] / "fit.json").is_file()
     assert note["model"] in Store(run).facts("models")
     assert note["dataset"] in Store(run).facts("datasets")
-    records, features = read_pooled(run, note["features"])
+    records, features = read_pooled(run, note["features"], folder)
     predictions = pd.read_parquet(folder / "predictions.parquet")
     assert records == list(predictions["record"])
     assert features.shape == (len(records), models.get("tiny").CARD.dim)
