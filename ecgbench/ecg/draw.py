@@ -144,8 +144,9 @@ def training_leads(among: tuple[str, ...], *words: str | int) -> int:
 
     Drawn again as long as none of them is `among` the leads that the network reads.
 
-    >>> training_leads(LEADS, "train leads", 0, 3, "00001") == training_leads(LEADS, "train leads",
-    0, 3, "00001") True
+    >>> words = "train leads", 0, 3, "00001"
+    >>> training_leads(LEADS, *words) == training_leads(LEADS, *words)
+    True
     """
     generator = rng(*words)
     while True:

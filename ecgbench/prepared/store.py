@@ -1,12 +1,11 @@
-"""The prepared store: a dataset's recordings once checked, as one flat file of integers that reads
-fast.
+"""The prepared store: a dataset's recordings once checked, one flat file of integers.
 
-    <prepared>/<dataset>/<fingerprint>/signal.i16           (lead, time) of each record, one after
-    the other, little endian
-                                       gain.npy             (record, 12) float32, steps per unit:
-                                       signal = integer / gain index.parquet        the dataset's
-                                       index + samples, fs (Hz), flat, sha256 quarantined.parquet
-                                       record, reason meta.json            digest, unit, versions
+    <prepared>/<dataset>/<fingerprint>/
+        signal.i16           (lead, time) of each record, one after the other, little endian
+        gain.npy             (record, 12) float32, steps per unit: signal = integer / gain
+        index.parquet        the dataset's index + samples, fs (Hz), flat, sha256
+        quarantined.parquet  record, reason
+        meta.json            digest, unit, versions
 
 The *fingerprint* shows whether the files on disk are those that were prepared (sizes and times,
 nothing is read). The *digest* covers what was found in them and enters the key of every result: it

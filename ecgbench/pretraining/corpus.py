@@ -108,8 +108,9 @@ def is_ptbxl(name: Name) -> bool:
     """Whether a recording is one of PTB-XL's by its dataset, its Challenge name or PhysioNet's
     path.
 
-    >>> [is_ptbxl(Name("challenge2021", r)) for r in ("HR00123", "g1/hr00123.mat", "A0123",
-    "JS10647")] [True, True, False, False]
+    >>> names = "HR00123", "g1/hr00123.mat", "A0123", "JS10647"
+    >>> [is_ptbxl(Name("challenge2021", name)) for name in names]
+    [True, True, False, False]
     """
     word = re.sub(r"[^a-z0-9]", "", name.dataset.lower())
     return PTBXL in word or any(p.search(name.record) for p in (_CHALLENGE, _PUBLISHED))
@@ -119,8 +120,9 @@ def ecg_id_of(name: Name) -> int | None:
     """ecg_id of a recording of PTB-XL under any of its names; None where the name tells none, or
     tells two.
 
-    >>> [ecg_id_of(Name("ptbxl", r)) for r in ("00123", "123", "HR00123",
-    "records500/00000/00123_hr", "first")] [123, 123, 123, 123, None]
+    >>> names = "00123", "123", "HR00123", "records500/00000/00123_hr", "first"
+    >>> [ecg_id_of(Name("ptbxl", name)) for name in names]
+    [123, 123, 123, 123, None]
     """
     numbers = {
         int(number)

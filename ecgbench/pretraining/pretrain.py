@@ -2,13 +2,15 @@
 anywhere, it goes on from there.
 
     OUT/recipe.json            every choice, and the hash of what it was made from
-        stage1/codebook.json   what was fitted, how often codes are met, time;  codebook_50.npz,
-        elbow.csv
+        stage1/codebook.json   what was fitted, how often codes are met, time
+               codebook_50.npz, elbow.csv
                checkpoint.safetensors, curve.csv, tensorboard/   of the loop, see `stage.run`
                encoders/       kept and measured, see `kept_encoders.KeptEncoders`
-        stage2/                the same encoder.safetensors    the selected encoder of stage 2,
-        float32: weights of the recipe's model pretraining.json       how it came about: recipe,
-        data, codebooks, selections, time per phase
+        stage2/                the same
+        encoder.safetensors    the selected encoder of stage 2, float32: weights of the recipe's
+                               model
+        pretraining.json       how it came about: recipe, data, codebooks, selections, time per
+                               phase
 
 Under torchrun every process calls `run` alike; OUT is a folder that all of them see.
 """

@@ -1,20 +1,19 @@
 """The store of a run, format 2: plain files, each whole or absent. A finished folder is complete.
 
-<run>/plan.json                                  what was asked for, and its hash; nothing of what
-is done
-      index.jsonl                                one line for each cell that got another key; its
-      last line counts cells/<task>/<model>/<setting>/<key>/      predictions.parquet,
-      scores.parquet, cell.json, DONE;
-                                                 OUTDATED where the cell got another key since
-      fits/<task>/<model>/<key>/                 weights, validation.parquet, log.csv, fit.json,
-      DONE reasons/<task>/<model>/<setting>/<id>.json why a cell has no number
-      features/<model>/<dataset>/                pooled features by setting, and windows/ for
-      resuming models/<sha>.json, datasets/<sha>.json     facts of each network and of each
-      selection of records policies/<sha>.safetensors                 what a policy learned from the
-      training split invocations/<time>-<id>.json               the commands that worked here
-      derived/                                   intervals, computed when a run is read; may be
-      deleted checkpoints/<fit key>/                     of fits that are not finished locks/, logs/
-      who computes what; what the models printed
+<run>/plan.json                             what was asked for, and its hash
+      index.jsonl                           a line where a cell got another key; the last counts
+      cells/<task>/<model>/<setting>/<key>/ predictions.parquet, scores.parquet, cell.json, DONE;
+                                            OUTDATED where the cell got another key since
+      fits/<task>/<model>/<key>/            weights, validation.parquet, log.csv, fit.json, DONE
+      reasons/<task>/<model>/<setting>/     <id>.json: why a cell has no number
+      features/<model>/<dataset>/           pooled features by setting, and windows/ for resuming
+      models/<sha>.json                     facts of each network
+      datasets/<sha>.json                   facts of each selection of records
+      policies/<sha>.safetensors            what a policy learned from the training split
+      invocations/<time>-<id>.json          the commands that worked here
+      derived/                              intervals, computed when a run is read; may be deleted
+      checkpoints/<fit key>/                of fits that are not finished
+      locks/, logs/                         who computes what; what the models printed
 """
 
 import hashlib

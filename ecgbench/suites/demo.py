@@ -1,9 +1,10 @@
 """Demo: the whole path on synthetic recordings, no download.
 
-Run:      ecgbench run --models laef,stmem --leads 1,2,12 Takes:    about 2 min on two cores (Xeon
-with AVX-512), nearly all of it ST-MEM Expect:   a table and a curve whose numbers mean nothing
-about patients: the recordings are generated, LAEF has the weights of this
-          project, and ST-MEM random ones until its authors' are on the machine
+Run:      ecgbench run --models laef,stmem --leads 1,2,12
+Takes:    about 2 min on two cores (Xeon with AVX-512), nearly all of it ST-MEM
+Expect:   a table and a curve whose numbers mean nothing about patients: the recordings are
+          generated, LAEF has the weights of this project, and ST-MEM random ones until its
+          authors' are on the machine
 """
 
 from ecgbench.cells import Request
