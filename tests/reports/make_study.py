@@ -12,6 +12,7 @@ import pandas as pd
 from ecgbench import metrics
 from ecgbench.results.facts import DatasetFacts, ModelFacts, Provenance, TaskFacts
 from ecgbench.results.study import Study
+from ecgbench.results.tables import COMPARISON_COLUMNS, LABEL_COLUMNS
 
 CONTRACT = {
     "name": "paper",
@@ -46,36 +47,6 @@ PROVENANCE = Provenance(
     plan_hash="feedc0de" * 8,
     started="2025-01-02T03:04:05+00:00",
     seconds=754.0,
-)
-LABELS = (
-    "task",
-    "model",
-    "setting",
-    "fit_seed",
-    "fold",
-    "policy",
-    "metric",
-    "label",
-    "value",
-    "low",
-    "high",
-    "n",
-    "positives",
-)
-COMPARISONS = (
-    "task",
-    "leads",
-    "metric",
-    "model",
-    "policy",
-    "best_model",
-    "best_policy",
-    "difference",
-    "low",
-    "high",
-    "p",
-    "p_holm",
-    "n_patients",
 )
 NOTES = [
     "(std) is the spread over 5 lead draws of one fit, not over repeated training.",
@@ -210,7 +181,7 @@ def labels(of_cells: pd.DataFrame, names: tuple[str, ...]) -> pd.DataFrame:
             }
             one |= {"label": name, "value": value, "low": value - 0.03, "high": value + 0.03}
             made.append(one | {"n": 198, "positives": 40 - 19 * i})
-    return pd.DataFrame(made, columns=list(LABELS))
+    return pd.DataFrame(made, columns=list(LABEL_COLUMNS))
 
 
 def comparisons(rows: list[dict[str, Any]]) -> pd.DataFrame:
@@ -235,7 +206,7 @@ def comparisons(rows: list[dict[str, Any]]) -> pd.DataFrame:
             "n_patients": 190,
         }
         made.append(one | {"low": gap - reach, "high": gap + reach})
-    return pd.DataFrame(made, columns=list(COMPARISONS))
+    return pd.DataFrame(made, columns=list(COMPARISON_COLUMNS))
 
 
 def build(
