@@ -1,293 +1,430 @@
-"""Do 95 % intervals hold what they promise? Coverage of a known AUROC, and the family error of
-comparisons with the best.
+"""Do intervals and p hold what they promise? Simulated studies of known truth, scored by the
+functions that score a run.
 
-`python benchmarks/intervals.py [--simulations 2000] [--seed 0]`. Studies are simulated with several
-records per patient whose labels and scores resemble one another, and go through the functions that
-score a run. A score is `shift * label + noise` with a standard normal noise that a patient's
-records share in part, so the AUROC over pairs of independent patients is exactly Phi(shift /
-sqrt(2)), however many records a patient has and whichever labels they carry. Printed with the Monte
-Carlo standard error.
+`python benchmarks/intervals.py [--studies 2000] [--part macro --part label ...] [--to FILE.csv]`.
+Two models of equal skill predict the labels of real records (ptbxl_labels.csv: fold 10 of a sample
+of PTB-XL; a third of them; and its patients drawn with replacement to the size of the full fold).
+A score is a shift where the record has the label, plus noise that the models share by half. The
+shift gives each label its true AUROC; the truths are drawn anew every 20 studies.
+
+Parts: `macro` (coverage of a macro AUROC's 95 % interval, and how often equal models differ at
+p < 0.05 and p < 0.01), `fixed` (the same for 12 truths that stay), `label` (coverage of one label's
+interval by its number of positives), `joint` (max-t and Holm over all pairs of six equal models),
+`bootstrap` (what the bootstraps over patients and over records cover, for comparison). Each line
+says whether it keeps its limit, beyond two Monte Carlo standard errors.
 """
 
 import argparse
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from statistics import NormalDist
-from typing import Literal
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from scipy.special import ndtr, ndtri
 
-from ecgbench.cells import Cell, Fit
-from ecgbench.ecg.draw import Fixed
-from ecgbench.ecg.leads import ALL
-from ecgbench.results.compare import Row, Scored, compare
-from ecgbench.results.score import Draws, score
 from ecgbench.seeds import rng
-from ecgbench.stats.paired import holm, holm_with_best, p_value
+from ecgbench.stats.auroc import placements, wins
+from ecgbench.stats.bootstrap import (
+    label_replicates,
+    macro_replicates,
+    patient_weights,
+    percentile_interval,
+)
+from ecgbench.stats.components import Components
+from ecgbench.stats.paired import holm
 
 Floats = NDArray[np.float64]
-NORMAL = NormalDist()
-DRAWS = 1000
+Ints = NDArray[np.int64]
 
-
-@dataclass(frozen=True, kw_only=True)
-class Design:
-    """A population from which studies are drawn."""
-
-    name: str
-    patients: int
-    records: tuple[float, ...]
-    """Probability of 1, 2, ... records, of a patient with nothing particular."""
-    prevalence: tuple[float, ...]
-    """Per label."""
-    auroc: tuple[float, ...]
-    """True AUROC per label."""
-    label_share: float = 0.8
-    """Share of a label's latent variance that the records of a patient have in common."""
-    score_share: float = 0.6
-    """The same for the noise of the scores; half of it is shared by the labels too."""
-    return_of_the_sick: float = 0.0
-    """Correlation between the first label's latent and the number of records."""
-
-    @property
-    def truth(self) -> float:
-        """Macro AUROC."""
-        return float(np.mean(self.auroc))
-
-
-DESIGNS = (
-    Design(
-        name="one label, 250 patients, 1-4 records",
-        patients=250,
-        records=(0.25,) * 4,
-        prevalence=(0.3,),
-        auroc=(0.8,),
-    ),
-    Design(
-        name="macro of five labels, 200 patients, the sick return",
-        patients=200,
-        records=(0.4, 0.3, 0.2, 0.1),
-        prevalence=(0.2, 0.25, 0.3, 0.35, 0.4),
-        auroc=(0.7, 0.75, 0.8, 0.85, 0.9),
-        return_of_the_sick=0.6,
-    ),
-    Design(
-        name="beyond: rare label (5 %), 300 patients, 1-2 records",
-        patients=300,
-        records=(0.7, 0.3),
-        prevalence=(0.05,),
-        auroc=(0.9,),
-    ),
-)
+SIZES = (84, 243, 2191)
+TASKS = ("super", "sub", "all")
+DESIGNS = {
+    "independent": "noise of its own per label",
+    "labels alike": "half of what the models share is shared by the labels",
+    "labels alike, own": "the same, also in what each model has of its own",
+    "near 1": "true AUROCs 0.90 to 0.99",
+    "near chance": "true AUROCs 0.50 to 0.55",
+    "wide positives": "positives spread twice as far",
+    "skew right": "exponential noise, long tail above",
+    "skew left": "exponential noise, long tail below",
+    "skew, near 1": "long tail above, true AUROCs 0.90 to 0.99",
+    "clusters": "patients of 1 to 4 records whose noise correlates by 0.6",
+    "other labels": "the second model has the same macro AUROC from other labels",
+}
+SKEWED = {"skew right": 1, "skew left": -1, "skew, near 1": 1}
+REDRAWN_EVERY = 20
+LOW, HIGH, HIGH_NEAR_CHANCE, LOW_FIXED = 0.93, 0.985, 0.99, 0.92
+P05, P01, FAMILY = 0.06, 0.015, 0.06
+LABEL_LOW = {1: 0.89, 2: 0.93, 3: 0.92, 5: 0.93, 10: 0.93, 20: 0.93, 50: 0.93}
+"""Worst coverage over designs and truths of one label's interval, as the recipe was published."""
 
 
 @dataclass(frozen=True, eq=False)
-class Study:
-    """One simulated test set."""
+class Records:
+    """Labels of real records."""
 
-    patients: list[str]
     target: NDArray[np.int8]
-    """(record, label)."""
-    scores: list[Floats]
-    """Per model (record, label)."""
-
-    def table(self, model: int, units: Sequence[str]) -> pd.DataFrame:
-        """Predictions of a model as a run stores them, of records that are drawn by `units`."""
-        columns = {f"target:{k}": y for k, y in enumerate(self.target.T)}
-        columns |= {f"probability:{k}": s for k, s in enumerate(self.scores[model].T)}
-        return pd.DataFrame({"record": range(len(units)), "patient": list(units), **columns})
+    """(record, label), each label with both values."""
+    patients: Ints
 
 
-def simulate(
-    design: Design, random: np.random.Generator, models: int = 1, alike: float = 0.0
-) -> Study:
-    """A study with models of equal skill, whose noise has the share `alike` of its variance in
-    common.
+def records(size: int, task: str, clusters: bool = False) -> Records:
+    """The 243 records; patients of them until there are `size` records; or, for more than 243,
+    patients drawn with replacement.
     """
-    labels, n = len(design.prevalence), design.patients
-    latent = random.standard_normal((n, labels))
-    busy = _mix(design.return_of_the_sick**2, latent[:, 0], random.standard_normal(n))
-    cuts = [NORMAL.inv_cdf(c) for c in np.cumsum(design.records)[:-1]]
-    owner = np.repeat(np.arange(n), 1 + np.searchsorted(cuts, busy))
-    own = random.standard_normal((len(owner), labels))
-    target = _mix(design.label_share, latent[owner], own) > [
-        NORMAL.inv_cdf(1 - p) for p in design.prevalence
-    ]
-    shift = np.sqrt(2) * np.array([NORMAL.inv_cdf(a) for a in design.auroc])
-    shared = _noise(design, owner, random)
-    scores = [
-        shift * target + _mix(alike, shared, _noise(design, owner, random)) for _ in range(models)
-    ]
-    return Study([f"P{i}" for i in owner], target.astype(np.int8), scores)
-
-
-def _mix(share: float, common: Floats, own: Floats) -> Floats:
-    """Standard normal of which `share` of the variance is common."""
-    return np.sqrt(share) * common + np.sqrt(1 - share) * own
-
-
-def _noise(design: Design, owner: NDArray[np.int64], random: np.random.Generator) -> Floats:
-    labels = len(design.prevalence)
-    of_patient = _mix(
-        0.5,
-        random.standard_normal((design.patients, 1)),
-        random.standard_normal((design.patients, labels)),
+    table = pd.read_csv(
+        Path(__file__).with_name("ptbxl_labels.csv"), comment="#", keep_default_na=False
     )
-    return _mix(design.score_share, of_patient[owner], random.standard_normal((len(owner), labels)))
+    labels = table[task].str.get_dummies(" ")
+    target = labels[[c for c in labels if c]].to_numpy(np.int8)
+    patients = table["patient"].to_numpy()
+    random = rng("intervals", "records", size, task)
+    if size != len(table):
+        of = [np.flatnonzero(patients == p) for p in range(patients.max() + 1)]
+        again = size > len(table)
+        order = random.integers(0, len(of), size) if again else random.permutation(len(of))
+        enough = int(np.searchsorted(np.cumsum([len(of[p]) for p in order]), size)) + 1
+        drawn = [of[p] for p in order[:enough]]
+        target = target[np.concatenate(drawn)]
+        patients = np.repeat(np.arange(enough), [len(d) for d in drawn])
+    if clusters:
+        target, patients = _clustered(target, random)
+    both = target.any(axis=0) & ~target.all(axis=0)
+    return Records(target[:, both], np.unique(patients, return_inverse=True)[1])
 
 
-def studies(
-    design: Design, simulations: int, seed: int, models: int = 1, alike: float = 0.0
-) -> Iterator[tuple[str, Study]]:
-    """Named studies, in which every label has both values; progress goes to stderr."""
-    start = time.perf_counter()
-    for i in range(simulations):
-        name = f"{design.name} {models} {seed} {i}"
-        study = simulate(design, rng("coverage", name), models, alike)
-        if (np.ptp(study.target, axis=0) == 0).any():
-            raise ValueError(f"{name}: a label without both values; the design is too small")
-        yield name, study
-        if (i + 1) % max(1, simulations // 20) == 0:
-            print(
-                f"\r  {i + 1}/{simulations} studies, {time.perf_counter() - start:.0f} s",
-                end="",
-                file=sys.stderr,
-                flush=True,
-            )
-    print("\r" + " " * 40, end="\r", file=sys.stderr)
+def _clustered(
+    target: NDArray[np.int8], random: np.random.Generator
+) -> tuple[NDArray[np.int8], Ints]:
+    """The records dealt to patients of 1 to 4, most of whom have one set of labels."""
+    counts = random.integers(1, 5, len(target))
+    patients = np.repeat(np.arange(len(target)), counts)[: len(target)]
+    first = np.searchsorted(patients, patients)
+    alike = random.random(len(target)) < 0.7
+    return np.where(alike[:, None], target[first], target), patients
 
 
-def coverage(
-    design: Design, simulations: int, seed: int = 0, draws: int = DRAWS
-) -> dict[str, tuple[float, float]]:
-    """Share of studies below whose interval the truth lies, and above: per bootstrap; `records`
-    draws records as if each were a patient.
-    """
-    missed = {kind: [0, 0] for kind in ("bayesian", "multinomial", "records")}
-    for name, study in studies(design, simulations, seed):
-        for kind, count in missed.items():
-            units = (
-                [str(i) for i in range(len(study.patients))]
-                if kind == "records"
-                else study.patients
-            )
-            drawn: Literal["bayesian", "multinomial"] = (
-                "multinomial" if kind == "multinomial" else "bayesian"
-            )
-            macro = score(
-                "auroc", study.table(0, units), _draws(name, units, draws, drawn)
-            ).table.iloc[0]
-            count[0] += design.truth < macro["low"]
-            count[1] += design.truth > macro["high"]
-    return {
-        kind: (below / simulations, above / simulations) for kind, (below, above) in missed.items()
-    }
+@dataclass(frozen=True, eq=False)
+class Truth:
+    """True AUROCs of the labels, and the shifts that give them."""
+
+    auroc: Floats
+    shift: Floats
+    shift_of_second: Floats
 
 
-def family_error(design: Design, models: int, simulations: int, seed: int = 0) -> dict[str, float]:
-    """Share of studies in which models of equal skill are told apart at 5 %, by what is compared
-    with what.
-
-    `named`: Holm over the comparisons with a model named beforehand. `best, m - 1`: Holm over those
-    with the best one, as if it had been. `best, all pairs`: the same with the family of all pairs.
-    `report`: what `compare` writes into the main table. `asterisk`: an uncorrected interval that
-    leaves out 0.
-    """
-    wrong = dict.fromkeys(("named", "best, m - 1", "best, all pairs", "report", "asterisk"), 0)
-    draws = max(DRAWS, 100 * models * (models - 1) // 2)
-    for name, study in studies(design, simulations, seed, models, alike=0.6):
-        drawn = _draws(name, study.patients, draws, "bayesian")
-        rows = [_row(study, k, drawn) for k in range(models)]
-        estimates, replicates = [r.score for r in rows], [r.replicates for r in rows]
-        best = int(np.argmax(estimates))
-        compare(rows, lambda one, names: one)
-        wrong["named"] += _told_apart(holm(_against(0, estimates, replicates)))
-        wrong["best, m - 1"] += _told_apart(holm(_against(best, estimates, replicates)))
-        wrong["best, all pairs"] += _told_apart(holm_with_best(estimates, replicates, best))
-        wrong["report"] += _told_apart([r.p_holm for r in rows])
-        wrong["asterisk"] += any(
-            r.difference is not None and not r.difference.not_significant for r in rows
-        )
-    return {what: count / simulations for what, count in wrong.items()}
+def truth(design: str, labels: int, random: np.random.Generator) -> Truth:
+    """Truths drawn evenly from the design's range."""
+    low, high = {
+        "near 1": (0.9, 0.99),
+        "skew, near 1": (0.9, 0.99),
+        "near chance": (0.5, 0.55),
+    }.get(design, (0.6, 0.9))
+    auroc = random.uniform(low, high, labels)
+    shift = _shift(design, auroc)
+    if design != "other labels":
+        return Truth(auroc, shift, shift)
+    apart = random.uniform(0, 0.1, labels)
+    return Truth(auroc, shift, _shift(design, auroc + apart - apart.mean()))
 
 
-def _against(chosen: int, estimates: Sequence[float], replicates: Sequence[Floats]) -> list[float]:
-    others = [k for k in range(len(estimates)) if k != chosen]
+def _shift(design: str, auroc: Floats) -> Floats:
+    """Of the positives, that makes P(positive > negative) the AUROC."""
+    if design in SKEWED:
+        return np.asarray(-np.log(2 * (1 - auroc)))
+    return np.asarray(ndtri(auroc) * np.sqrt(5 if design == "wide positives" else 2))
+
+
+def scores(
+    design: str, real: Records, true: Truth, random: np.random.Generator, models: int = 2
+) -> list[Floats]:
+    """Scores (record, label) of models of equal skill."""
+    n, k = real.target.shape
+
+    def normal(alike: bool) -> Floats:
+        values = random.standard_normal((n, k))
+        if alike:
+            values = np.sqrt(0.5) * (values + random.standard_normal((n, 1)))
+        if design == "clusters":
+            of_patient = random.standard_normal((real.patients.max() + 1, k))[real.patients]
+            values = np.sqrt(0.6) * of_patient + np.sqrt(0.4) * values
+        return np.asarray(values)
+
+    common = normal(design.startswith("labels alike"))
+    made = []
+    for model in range(models):
+        noise = np.sqrt(0.5) * (common + normal(design == "labels alike, own"))
+        if design in SKEWED:
+            noise = -SKEWED[design] * np.log(ndtr(-noise))
+        elif design == "wide positives":
+            noise = noise * (1 + real.target)
+        made.append((true.shift_of_second if model else true.shift) * real.target + noise)
+    return made
+
+
+def components(real: Records, scored: Sequence[Floats]) -> Components:
+    """As a run makes them from predictions."""
+    placed = [placements(real.target, wins(real.target, s)) for s in scored]
+    return Components(real.target, real.patients, np.stack(placed))
+
+
+@dataclass
+class Line:
+    """One line of the result."""
+
+    part: str
+    size: int
+    task: str
+    design: str
+    studies: int
+    labels: int
+    coverage: float = np.nan
+    truth_below: float = np.nan
+    truth_above: float = np.nan
+    width: float = np.nan
+    """Mean width of the interval."""
+    p05: float = np.nan
+    p01: float = np.nan
+    df: float = np.nan
+    """Median degrees of freedom."""
+    kept: bool = True
+    """Whether the limits are kept, beyond two standard errors."""
+
+
+def error(share: float, studies: int) -> float:
+    """Two Monte Carlo standard errors of a share."""
+    return 2 * float(np.sqrt(max(share * (1 - share), 1e-4) / studies))
+
+
+def macro(size: int, task: str, design: str, studies: int, seed: int = 0) -> Line:
+    """Coverage of one model's macro, and p of its difference from an equal one."""
+    random = rng("intervals", "macro", size, task, design, seed)
+    real = records(size, task, design == "clusters")
+    return _macro(
+        "macro", (size, task, design), real, studies, _truths(design, real, random), random
+    )
+
+
+def fixed(size: int, task: str, design: str, studies: int, vector: int) -> Line:
+    """The same for one truth that stays."""
+    random = rng("intervals", "fixed", size, task, design, vector)
+    real = records(size, task, design == "clusters")
+    true = truth(design, real.target.shape[1], random)
+    return _macro("fixed", (size, task, design), real, studies, lambda i: true, random)
+
+
+def _truths(design: str, real: Records, random: np.random.Generator) -> Callable[[int], Truth]:
+    kept: list[Truth] = []
+
+    def of(study: int) -> Truth:
+        if study % REDRAWN_EVERY == 0:
+            kept[:] = [truth(design, real.target.shape[1], random)]
+        return kept[0]
+
+    return of
+
+
+def _macro(
+    part: str,
+    cell: tuple[int, str, str],
+    real: Records,
+    studies: int,
+    truths: Callable[[int], Truth],
+    random: np.random.Generator,
+) -> Line:
+    missed, widths, p, df = [0, 0], 0.0, [], []
+    for i in range(studies):
+        true = truths(i)
+        made = components(real, scores(cell[2], real, true, random))
+        one, both, expected = made.row(0), made.difference(0, 1), float(true.auroc.mean())
+        low, high = made.interval(0)
+        missed[0] += expected < low
+        missed[1] += expected > high
+        widths += high - low
+        p.append(both.p)
+        df.append(one.df)
+    share = 1 - sum(missed) / studies
+    p05, p01 = (float(np.mean(np.array(p) < level)) for level in (0.05, 0.01))
+    lowest = LOW_FIXED if part == "fixed" else LOW
+    highest = HIGH_NEAR_CHANCE if cell[2] == "near chance" else HIGH
+    kept = lowest - error(lowest, studies) <= share
+    if part == "macro":
+        kept = kept and share <= highest + error(highest, studies)
+        kept = kept and p05 <= P05 + error(P05, studies) and p01 <= P01 + error(P01, studies)
+    return Line(
+        part=part,
+        size=cell[0],
+        task=cell[1],
+        design=cell[2],
+        studies=studies,
+        labels=real.target.shape[1],
+        coverage=share,
+        truth_below=missed[0] / studies,
+        truth_above=missed[1] / studies,
+        width=widths / studies,
+        p05=p05,
+        p01=p01,
+        df=float(np.median(df)),
+        kept=bool(kept),
+    )
+
+
+def label(positives: int, design: str, auroc: float, studies: int, negatives: int = 240) -> Line:
+    """Coverage of the interval of one label."""
+    random = rng("intervals", "label", positives, design, int(1000 * auroc))
+    target = (np.arange(positives + negatives) < positives).astype(np.int8)[:, None]
+    real, value = Records(target, np.arange(len(target))), np.array([auroc])
+    true, missed, widths = Truth(value, _shift(design, value), _shift(design, value)), [0, 0], 0.0
+    for _ in range(studies):
+        low, high = components(real, scores(design, real, true, random, 1)).label_interval(0, 0)
+        missed[0] += auroc < low
+        missed[1] += auroc > high
+        widths += high - low
+    share = 1 - sum(missed) / studies
+    limit = LABEL_LOW.get(positives, LOW)
+    return Line(
+        part="label",
+        size=positives,
+        task=f"AUROC {auroc:g}",
+        design=design,
+        studies=studies,
+        labels=1,
+        coverage=share,
+        truth_below=missed[0] / studies,
+        truth_above=missed[1] / studies,
+        width=widths / studies,
+        kept=limit - error(limit, studies) <= share,
+    )
+
+
+def joint(
+    size: int, task: str, design: str, studies: int, models: int = 6, draws: int = 1000
+) -> list[Line]:
+    """How often one of all pairs of equal models is told apart at 5 %: by max-t and by Holm."""
+    random = rng("intervals", "joint", size, task, design)
+    real = records(size, task, design == "clusters")
+    truths, one = _truths(design, real, random), np.eye(models)
+    pairs = [one[a] - one[b] for a in range(models) for b in range(a)]
+    wrong = {"max-t": 0, "Holm": 0, "each pair alone": 0}
+    for i in range(studies):
+        made = components(real, scores(design, real, truths(i), random, models))
+        found = [made.contrast(c) for c in pairs]
+        t = np.array([abs(e.value) / e.se if e.se else 0.0 for e in found])
+        normal = random.standard_normal((draws, made.patients))
+        largest = np.nanmax(np.abs(made.joint(pairs, normal, random)), axis=1)
+        wrong["max-t"] += bool(t.max() > np.quantile(largest, 0.95))
+        p = [e.p for e in found]
+        wrong["Holm"] += bool(holm(p).min() < 0.05)
+        wrong["each pair alone"] += min(p) < 0.05
     return [
-        p_value(replicates[chosen] - replicates[k], estimates[chosen] - estimates[k])
-        for k in others
+        Line(
+            part="joint",
+            size=size,
+            task=task,
+            design=f"{design}: {how}",
+            studies=studies,
+            labels=real.target.shape[1],
+            p05=count / studies,
+            kept=how == "each pair alone" or count / studies <= FAMILY + error(FAMILY, studies),
+        )
+        for how, count in wrong.items()
     ]
 
 
-def _told_apart(p: Sequence[float] | Floats) -> bool:
-    return bool((np.asarray(p) <= 0.05).any())
+def bootstrap(size: int, task: str, studies: int, draws: int = 400) -> list[Line]:
+    """What percentile intervals of the bootstraps cover: shown beside, no limit."""
+    random, design = rng("intervals", "bootstrap", size, task), "independent"
+    real = records(size, task)
+    truths, lines = _truths(design, real, random), []
+    missed = {"bayesian": [0, 0], "multinomial": [0, 0], "records": [0, 0]}
+    for i in range(studies):
+        true = truths(i)
+        scored, expected = scores(design, real, true, random, 1)[0], float(true.auroc.mean())
+        for kind, count in missed.items():
+            units = np.arange(len(real.target)) if kind == "records" else real.patients
+            weights = patient_weights(
+                units, draws, random, "bayesian" if kind == "bayesian" else "multinomial"
+            )
+            replicates = label_replicates(real.target, scored, weights)
+            low, high = percentile_interval(
+                macro_replicates(replicates, np.ones(replicates.shape[1], bool))[0]
+            )
+            count[0] += expected < low
+            count[1] += expected > high
+    for kind, (below, above) in missed.items():
+        lines.append(
+            Line(
+                part="bootstrap",
+                size=size,
+                task=task,
+                design=kind,
+                studies=studies,
+                labels=real.target.shape[1],
+                coverage=1 - (below + above) / studies,
+                truth_below=below / studies,
+                truth_above=above / studies,
+            )
+        )
+    return lines
 
 
-def _draws(
-    name: str, units: Sequence[str], draws: int, kind: Literal["bayesian", "multinomial"]
-) -> Draws:
-    return Draws(dataset=name, patients=tuple(sorted(set(units))), draws=draws, bootstrap=kind)
-
-
-def _row(study: Study, model: int, draws: Draws) -> Row:
-    fit = Fit(task="simulated", model=f"m{model}", contract="paper", weights="random", seed=0)
-    cell = Cell(fit=fit, task="simulated", setting=Fixed(ALL), policy="zero")
-    scores = score("auroc", study.table(model, study.patients), draws)
-    scored = Scored(
-        cell=cell,
-        metric="auroc",
-        table=scores.table,
-        replicates=scores.replicates,
-        records=draws.dataset,
-    )
-    return Row(
-        task="simulated",
-        model=f"m{model}",
-        leads="12",
-        policy="zero",
-        metric="auroc",
-        cells=[scored],
-    )
+def work(parts: Sequence[str], sizes: Sequence[int], studies: int) -> Iterator[list[Line]]:
+    """All lines of the parts, one after the other."""
+    if "macro" in parts:
+        for size in sizes:
+            for task in TASKS:
+                for design in DESIGNS:
+                    yield [macro(size, task, design, studies)]
+    if "fixed" in parts:
+        for design in ("independent", "labels alike, own", "near 1", "skew, near 1"):
+            yield [fixed(243, "sub", design, max(studies // 5, 1), v) for v in range(12)]
+    if "label" in parts:
+        for positives in LABEL_LOW:
+            for design in ("independent", "wide positives", "skew right", "skew left"):
+                for auroc in (0.55, 0.7, 0.8, 0.9, 0.95, 0.99):
+                    yield [label(positives, design, auroc, studies)]
+    if "joint" in parts:
+        for size in (s for s in sizes if s < 1000):
+            for design in ("independent", "labels alike, own", "clusters"):
+                yield joint(size, "sub", design, studies)
+    if "bootstrap" in parts:
+        for size in (s for s in sizes if s < 1000):
+            for task in TASKS:
+                yield bootstrap(size, task, max(studies // 5, 1))
 
 
 def main() -> None:
-    """Print both tables."""
+    """Print the lines, and write them where asked."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--simulations", type=int, default=2000, help="studies per line (2000)")
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--studies", type=int, default=2000, help="per line (2000)")
+    parser.add_argument("--part", action="append", help="macro, fixed, label, joint, bootstrap")
+    parser.add_argument("--size", type=int, action="append", help="84, 243, 2191")
+    parser.add_argument("--to", type=Path, help="CSV of all lines")
     options = parser.parse_args()
+    parts = options.part or ["macro", "fixed", "label", "joint", "bootstrap"]
+    start, lines = time.perf_counter(), []
+    print(f"{'part':<9} size {'task':<10} {'design':<28} covers  below  above  p<.05  p<.01   df")
+    for made in work(parts, options.size or SIZES, options.studies):
+        for line in made:
+            numbers = (line.coverage, line.truth_below, line.truth_above, line.p05, line.p01)
+            shown = "  ".join("     " if np.isnan(x) else f"{100 * x:5.1f}" for x in numbers)
+            df = "    " if np.isnan(line.df) else f"{line.df:4.0f}"
+            said = "" if line.kept else "  LIMIT NOT KEPT"
+            name = f"{line.part:<9} {line.size:>4} {line.task:<10} {line.design:<29}"
+            print(f"{name} {shown} {df}{said}", flush=True)
+        lines += made
+        if options.to:
+            pd.DataFrame(map(asdict, lines)).to_csv(options.to, index=False)
+    failed = sum(not line.kept for line in lines)
     print(
-        f"{options.simulations} studies per line, {DRAWS} draws, percentile intervals; in "
-        f"brackets the standard error, points"
+        f"{len(lines)} lines, {failed} beyond their limit; {options.studies} studies a line; "
+        f"{time.perf_counter() - start:.0f} s"
     )
-    print(
-        "\ncoverage of the 95 % interval, %                        truth    bootstrap    covered  "
-        "    truth below / above"
-    )
-    for design in DESIGNS:
-        for kind, (below, above) in coverage(design, options.simulations, options.seed).items():
-            covered = _points(1 - below - above, options.simulations)
-            print(
-                (
-                    f"{design.name:<56}{design.truth:.3f}    {kind:<12} {covered}  "
-                    f"{100 * below:.2f} "
-                    f"/ {100 * above:.2f}"
-                ),
-                flush=True,
-            )
-    print("\nmodels of equal skill told apart at 5 %, % of studies")
-    for design, models in [(DESIGNS[0], 2), (DESIGNS[0], 5), (DESIGNS[0], 8), (DESIGNS[1], 5)]:
-        print(f"{models} models; {design.name}")
-        for what, share in family_error(design, models, options.simulations, options.seed).items():
-            print(f"    {what:<18}{_points(share, options.simulations)}", flush=True)
-
-
-def _points(share: float, simulations: int) -> str:
-    return f"{100 * share:5.2f} ({100 * np.sqrt(share * (1 - share) / simulations):.2f})"
+    sys.exit(bool(failed))
 
 
 if __name__ == "__main__":

@@ -67,27 +67,56 @@ def macro_auroc(
     return float(defined.mean()) if len(defined) else float("nan")
 
 
+def wins(target: ArrayLike, score: ArrayLike) -> NDArray[np.uint32]:
+    """How many comparisons each record wins, twice: (n, k), `target` and `score` both (n, k).
+
+    For a positive 2 x negatives below it + ties, for a negative 2 x positives above it + ties:
+    whole numbers, from which AUROCs and placements follow exactly. 0 where a label is undefined.
+    """
+    target, score = np.asarray(target), np.asarray(score)
+    if target.ndim != 2 or target.shape != score.shape:
+        raise ValueError(
+            f"target {target.shape} and score {score.shape} must both be (record, label)"
+        )
+    won = np.zeros(target.shape, np.uint32)
+    for k in range(target.shape[1]):
+        positive, column = checked(target[:, k], score[:, k])
+        above, below = np.sort(column[positive]), np.sort(column[~positive])
+        won[positive, k] = _twice_below(below, column[positive])
+        won[~positive, k] = 2 * len(above) - _twice_below(above, column[~positive])
+    return won
+
+
+def _twice_below(ordered: NDArray[Any], values: NDArray[Any]) -> NDArray[np.int64]:
+    """2 x how many of `ordered` lie below each value + ties."""
+    return np.searchsorted(ordered, values, "left") + np.searchsorted(ordered, values, "right")
+
+
+def placements(target: ArrayLike, won: ArrayLike) -> Floats:
+    """Share (n, k) of the other class on the right side of each record, ties counting half, from
+    its `wins`; NaN where a label is undefined. The mean over a label's positives is its AUROC.
+    """
+    positive = np.asarray(target) == 1
+    others = np.where(positive, (~positive).sum(axis=0), positive.sum(axis=0))
+    defined = positive.any(axis=0) & ~positive.all(axis=0)
+    placed = np.full(positive.shape, np.nan)
+    np.divide(np.asarray(won), 2 * others, out=placed, where=others * defined > 0)
+    return placed
+
+
 def influence(target: ArrayLike, score: ArrayLike) -> Floats:
     """Influence (n, k) of each record on the AUROC of each label, `target` and `score` both (n, k);
     NaN where a label is undefined.
 
     Weights w of mean 1 move the AUROC by about mean(w * influence): for a positive n/positives (its
-    placement - AUROC), where its placement is the share of negatives below it, and for a negative
-    the same with the share of positives above it (DeLong et al. 1988, doi:10.2307/2531595). Each
-    column sums to 0.
+    placement - AUROC), and for a negative the same over the negatives (DeLong et al. 1988,
+    doi:10.2307/2531595). Each column sums to 0.
     """
-    target, score = np.asarray(target), np.asarray(score)
-    values = per_label(target, score)
-    influences = np.full(target.shape, np.nan)
-    for k in np.flatnonzero(np.isfinite(values)):
-        positive = target[:, k] == 1
-        for own, sign in ((positive, 1), (~positive, -1)):
-            others, mine = np.sort(sign * score[~own, k]), sign * score[own, k]
-            won = (
-                np.searchsorted(others, mine, "left") + np.searchsorted(others, mine, "right")
-            ) / 2
-            influences[own, k] = len(target) / own.sum() * (won / len(others) - values[k])
-    return influences
+    placed, positive = placements(target, wins(target, score)), np.asarray(target) == 1
+    n, n1 = len(positive), np.maximum(positive.sum(axis=0), 1)
+    value = np.where(positive, placed, 0.0).sum(axis=0) / n1
+    own = np.where(positive, n1, np.maximum(n - n1, 1))
+    return np.asarray(n / own * (placed - value))
 
 
 def checked(target: ArrayLike, score: ArrayLike) -> tuple[NDArray[np.bool_], NDArray[Any]]:

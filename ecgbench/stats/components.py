@@ -1,0 +1,372 @@
+"""Variances of macro AUROCs and of their differences, from structural components over patients.
+
+The *placement* of a record is the share of the other class on its right side (`auroc.placements`).
+Placements of a patient's records, less the AUROC, are the patient's share in the error of the
+AUROC: their squares sum to its variance (DeLong et al. 1988, doi:10.2307/2531595; patients with
+several records: Obuchowski 1997, doi:10.2307/2533958). That is the variance V0 here. It is too
+small where a label has few positives, as a label with one positive has no spread to show. Two
+top-ups add what few positives cannot show: the first per label, towards the variance of a binormal
+label of that AUROC; the second for records that are positive in several labels.
+
+One positive semi-definite matrix per label serves every row and every difference of rows, so that
+all comparisons of a table follow one set of formulas. Degrees of freedom are Satterthwaite's.
+
+Letters: row a (one column of a table: a model at a lead setting), record i, label k, patient g.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import chdtri, ndtri, owens_t, stdtr, stdtrit
+
+Floats = NDArray[np.float64]
+
+SHRINKING = 10.0
+"""Positives that the macro mean counts for where a label's prior variance is taken at its AUROC."""
+SCALE_WEIGHT = 5.0
+"""Labels with two positives that the binormal prior counts for in its own scale."""
+PRIOR_DF = 3.0
+"""Degrees of freedom of the prior variance of a label."""
+SCORE_PRIOR = 1.25
+"""What a score interval of one label allows the positives' variance beyond the binormal one."""
+LEVEL = 0.95
+_EDGE = 1e-6
+_GRID = np.unique(np.concatenate([np.linspace(0.0005, 0.9995, 1999), 1 - np.geomspace(1e-5, 5e-4)]))
+
+
+class Interval(NamedTuple):
+    """Bounds of a 95 % interval; NaN where there is none."""
+
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Estimate:
+    """A macro AUROC or a difference of two, and how sure it is."""
+
+    value: float
+    variance: float
+    df: float
+    """Degrees of freedom of the variance; infinite where it is certain."""
+    share: float
+    """Largest share of the variance that comes from one label; NaN where there is no variance."""
+    label: int
+    """Which label that is, among those with both values; -1 where there is no variance."""
+
+    def plus(self, variance: float, df: float) -> "Estimate":
+        """With an independent variance added, of as many degrees of freedom (Welch 1947)."""
+        total = self.variance + variance
+        if not total > 0:
+            return self
+        spread = self.variance**2 / self.df + variance**2 / df
+        return Estimate(
+            value=self.value,
+            variance=total,
+            df=total**2 / spread if spread > 0 else np.inf,
+            share=self.share * self.variance / total,
+            label=self.label,
+        )
+
+    @property
+    def se(self) -> float:
+        """Standard error."""
+        return float(np.sqrt(self.variance))
+
+    @property
+    def t(self) -> float:
+        """Quantile of Student's t that a two-sided 95 % interval takes."""
+        # for infinite degrees stdtrit gives NaN
+        return float(stdtrit(min(self.df, 1e12), (1 + LEVEL) / 2))
+
+    def as_difference(self) -> Interval:
+        """value +- t se."""
+        return Interval(self.value - self.t * self.se, self.value + self.t * self.se)
+
+    def as_share(self) -> Interval:
+        """Interval of a value in 0..1, symmetric in logit; none where the value is 0 or 1: all
+        pairs are ordered, and the data do not tell how rare a disordered pair is.
+        """
+        m = self.value
+        if not 0 < m < 1:
+            return Interval(np.nan, np.nan)
+        half = self.t * self.se / (m * (1 - m))
+        odds = m / (1 - m) * np.exp([-half, half])
+        return Interval(*map(float, odds / (1 + odds)))
+
+    @property
+    def p(self) -> float:
+        """Two-sided p of the value 0; it has no smallest value. 1 where nothing differs at all."""
+        if np.isnan(self.value) or np.isnan(self.variance):
+            return float("nan")
+        if not self.variance > 0:
+            return 1.0 if self.value == 0 else float("nan")
+        return float(2 * stdtr(min(self.df, 1e12), -abs(self.value) / self.se))
+
+
+def binormal_variance(auroc: ArrayLike) -> Floats:
+    """Variance of the placement of a random positive where both classes are normal with equal
+    spread: A - A^2 - 2 T(h, 1/sqrt 3) with h = Phi^-1(A) and Owen's T (Owen 1956).
+
+    >>> float(binormal_variance(0.5).round(6))  # of a uniform number
+    0.083333
+    """
+    a = np.clip(np.asarray(auroc, dtype=np.float64), _EDGE, 1 - _EDGE)
+    return np.asarray(a - a * a - 2 * owens_t(ndtri(a), 1 / np.sqrt(3)))
+
+
+_PRIOR_ON_GRID = binormal_variance(_GRID)
+
+
+class Components:
+    """The AUROCs of some rows on the same records, and the variance of any contrast of the rows.
+
+    `target` (n, k) holds 1, 0, and -1 where a label is not known of a record; `patients` (n,) says
+    whose each record is; `placements` (rows, n, k) as `auroc.placements` gives them, or means of
+    them over lead draws and fits; `weights` (k,) is what each label counts in a row's value
+    (default: the same for each label that has both values, summing to 1). Labels without both
+    values are left out. Raises ValueError on shapes that do not fit.
+    """
+
+    def __init__(
+        self,
+        target: ArrayLike,
+        patients: ArrayLike,
+        placements: ArrayLike,
+        weights: ArrayLike | None = None,
+    ) -> None:
+        target = np.asarray(target)
+        placed = np.asarray(placements, dtype=np.float64)
+        if target.ndim != 2 or placed.ndim != 3 or placed.shape[1:] != target.shape:
+            raise ValueError(
+                f"placements {placed.shape} must be (row, record, label) of target {target.shape}"
+            )
+        positive, negative = target == 1, target == 0
+        self.defined: NDArray[np.bool_] = positive.any(axis=0) & negative.any(axis=0)
+        """(k,) labels with both values."""
+        positive, negative = positive[:, self.defined], negative[:, self.defined]
+        placed = placed[:, :, self.defined]
+        self.positives, self.negatives = positive.sum(axis=0), negative.sum(axis=0)
+        labels = int(self.defined.sum())
+        if weights is None:
+            self.weights = np.full(labels, 1 / max(labels, 1))
+        else:
+            self.weights = np.asarray(weights, dtype=np.float64)[self.defined]
+
+        codes = np.unique(np.asarray(patients), return_inverse=True)[1]
+        if codes.shape != (len(target),):
+            raise ValueError(f"{len(codes)} patients of {len(target)} records")
+        order = np.argsort(codes, kind="stable")
+        starts = np.flatnonzero(np.diff(codes[order], prepend=-1))
+        self.patients = len(starts)
+
+        def by_patient(values: Floats) -> Floats:
+            """(..., n, k) -> (..., patient, k)."""
+            return np.asarray(np.add.reduceat(values[..., order, :], starts, axis=-2))
+
+        won = np.where(positive, placed, 0.0)
+        self.aurocs: Floats = won.sum(axis=1) / self.positives
+        """(rows, k) of the defined labels."""
+        centred = placed - self.aurocs[:, None]
+        self._positive = by_patient(np.where(positive, centred, 0.0) / self.positives)
+        self._negative = by_patient(np.where(negative, centred, 0.0) / self.negatives)
+        self._share_of_positives = by_patient(positive / self.positives)
+        self._crowding = (by_patient(negative / self.negatives) ** 2).sum(axis=0)
+        """(k,) 1 over how many patients' worth of negatives a label has."""
+
+    @property
+    def values(self) -> Floats:
+        """(rows,) macro AUROC."""
+        return np.asarray(self.aurocs @ self.weights)
+
+    @cached_property
+    def _sizes(self) -> Floats:
+        """(k,) m: how many patients' worth of positives a label has; n1 where each has one."""
+        return np.asarray(1 / (self._share_of_positives**2).sum(axis=0))
+
+    @cached_property
+    def _overlap(self) -> tuple[Floats, Floats]:
+        """(k, k) X, how far two labels' positives are the same patients, and E, the part of it that
+        centring leaves visible.
+        """
+        w = self._share_of_positives
+        x, cubic = w.T @ w, (w**2).T @ w
+        return x, x - cubic - cubic.T + x * x
+
+    @cached_property
+    def _psi(self) -> Floats:
+        """(rows, patient) each patient's share in the error of the macro."""
+        return np.asarray((self._positive + self._negative) @ self.weights)
+
+    @cached_property
+    def _spread(self) -> tuple[Floats, Floats]:
+        """(k, rows, rows) S, the positives' squares, and Sigma, the same with its prior."""
+        by_label = self._positive.transpose(2, 0, 1)
+        m = self._sizes[:, None, None]
+        s = m * m * (by_label @ by_label.transpose(0, 2, 1))
+        sigma = (s + PRIOR_DF * self._prior(s)) / (m - 1 + PRIOR_DF)
+        return s, sigma
+
+    def _prior(self, s: Floats) -> Floats:
+        """(k, rows, rows) Q: binormal variances of the rows, scaled to what all labels show, with
+        the correlation between rows that all labels show.
+        """
+        n1, macro = self.positives, self.values[:, None]
+        shrunk = (n1 * self.aurocs + SHRINKING * macro) / (n1 + SHRINKING)
+        binormal = binormal_variance(shrunk)
+        shown = np.einsum("kaa->a", s)
+        few = SCALE_WEIGHT * binormal.mean(axis=1)
+        scale = (shown + few) / ((binormal * (self._sizes - 1)).sum(axis=1) + few)
+        deviation = np.sqrt(binormal * scale[:, None]).T
+        total = s.sum(axis=0)
+        size = np.sqrt(np.diag(total))
+        # rows whose positives show no spread show no correlation either: taken as unrelated
+        correlation = np.eye(len(total))
+        known = size > 0
+        correlation[np.ix_(known, known)] = total[np.ix_(known, known)] / np.outer(
+            size[known], size[known]
+        )
+        np.fill_diagonal(correlation, 1.0)
+        return np.asarray(deviation[:, :, None] * deviation[:, None, :] * correlation)
+
+    def contrast(self, weights: ArrayLike) -> Estimate:
+        """The sum of the rows' values with these weights (rows,), e.g. (1, -1) for a difference.
+
+        NaN variance with fewer than two patients or no label that has both values.
+        """
+        c = np.asarray(weights, dtype=np.float64)
+        if c.shape != (len(self.aurocs),):
+            raise ValueError(f"weights {c.shape} must be ({len(self.aurocs)},), one per row")
+        return self._estimate(c)[0]
+
+    def row(self, a: int) -> Estimate:
+        """The value of one row."""
+        return self.contrast(np.eye(len(self.aurocs))[a])
+
+    def difference(self, a: int, b: int) -> Estimate:
+        """Row a less row b."""
+        one = np.eye(len(self.aurocs))
+        return self.contrast(one[a] - one[b])
+
+    def interval(self, a: int) -> Interval:
+        """Of a row's value: that of its label where it has one label, else symmetric in logit."""
+        return self.label_interval(a, 0) if len(self.weights) == 1 else self.row(a).as_share()
+
+    def _estimate(self, c: Floats) -> tuple[Estimate, float, float]:
+        """The contrast, V0 and its second top-up."""
+        value = float(c @ self.values) if len(self.weights) else np.nan
+        if self.patients < 2 or not len(self.weights):
+            nothing = Estimate(value=value, variance=np.nan, df=np.nan, share=np.nan, label=-1)
+            return nothing, np.nan, np.nan
+        g, m, w = self.patients, self._sizes, self.weights
+        used = np.flatnonzero(c)
+        s_matrix, sigma_matrix = (x[:, used][:, :, used] for x in self._spread)
+        few = c[used]
+        psi = few @ self._psi[used]
+        v0 = float(psi @ psi) * g / (g - 1)
+        s = np.einsum("kab,a,b->k", s_matrix, few, few)
+        sigma2 = np.maximum(np.einsum("kab,a,b->k", sigma_matrix, few, few), 0.0)
+        of_label = sigma2 / m
+        first = w**2 * np.maximum(of_label - s / m**2, 0.0)
+
+        positive = np.tensordot(few, self._positive[used], 1)
+        x, e = self._overlap
+        sigma = np.sqrt(sigma2)
+        both = np.outer(sigma, sigma)
+        np.fill_diagonal(both, 0.0)
+        together = positive.sum(axis=1)
+        shown = float(together @ together - (positive**2).sum())
+        expected = float((e * both).sum())
+        rho = float(np.clip(shown / expected, 0, 1)) if expected > 0 else 0.0
+        across = rho * (x - e) * both * np.outer(w, w)
+        second = max(float(across.sum()), 0.0)
+        variance = v0 + float(first.sum()) + second
+        if not variance > 0:
+            same = Estimate(value=value, variance=0.0, df=np.inf, share=np.nan, label=-1)
+            return same, 0.0, 0.0
+
+        c_matrix = rho * x * both * np.outer(w, w)
+        np.fill_diagonal(c_matrix, w**2 * of_label)
+        f = m + PRIOR_DF - 1
+        spread = float((c_matrix**2 / np.sqrt(np.outer(f, f))).sum())
+        rest = max(variance - float(c_matrix.sum()), 0.0)
+        df1 = variance**2 / (spread + rest**2 / g)
+        fourth = float((psi**4).sum()) - v0**2 / g
+        df = 1 / (1 / df1 + (fourth / (2 * v0**2) if fourth > 0 and v0 > 0 else 0.0))
+
+        own = np.tensordot(few, (self._positive + self._negative)[used], 1) * w
+        shares = (g / (g - 1) * (psi @ own) + first) / variance
+        if second > 0:
+            shares = shares + across.sum(axis=0) / variance
+        label = int(np.argmax(shares))
+        estimate = Estimate(
+            value=value, variance=variance, df=df, share=float(shares[label]), label=label
+        )
+        return estimate, v0, second
+
+    def label_interval(self, a: int, label: int) -> Interval:
+        """95 % score interval of the AUROC of one of the defined labels in a row.
+
+        All AUROCs theta that the data do not refuse, |A - theta| <= t sqrt(variance at theta); the
+        variance at theta is at least the binormal one, so that one positive that lies above all
+        negatives does not look like certainty.
+        """
+        if self.patients < 2:
+            return Interval(np.nan, np.nan)
+        auroc, m = float(self.aurocs[a, label]), float(self._sizes[label])
+        positive, negative = self._positive[a, :, label], self._negative[a, :, label]
+        # the same patients as both: their placements err together
+        shared = max(2 * float(positive @ negative), 0.0)
+        shown = float(positive @ positive) * (m / (m - 1) if m > 1 else 0.0)
+        crowding = float(self._crowding[label])
+        others = float(negative @ negative) / (1 - crowding) if crowding < 1 else 0.0
+        variance = (
+            np.maximum(shown, SCORE_PRIOR * _PRIOR_ON_GRID / m)
+            + np.maximum(others, _PRIOR_ON_GRID * crowding)
+            + shared
+        )
+        t = float(stdtrit(2 * m + 4, (1 + LEVEL) / 2))
+        inside = np.flatnonzero(np.abs(auroc - _GRID) <= t * np.sqrt(variance))
+        if not len(inside):
+            return Interval(auroc, auroc)
+        low = 0.0 if inside[0] == 0 else float(_GRID[inside[0]])
+        high = 1.0 if inside[-1] == len(_GRID) - 1 else float(_GRID[inside[-1]])
+        return Interval(min(low, auroc), max(high, auroc))
+
+    def joint(self, contrasts: ArrayLike, draws: ArrayLike, random: np.random.Generator) -> Floats:
+        """Joint draws (draw, contrast) of the studentised errors of some contrasts (contrast,
+        rows), for statements about all of them at once: maximum, order, tiers.
+
+        `draws` (draw, patient), standard normal, patients in sorted order: the same patients' draws
+        in another table make both move together. The rest, what the top-ups add and one chi-square
+        for all contrasts, comes from `random`. A contrast without variance gives NaN.
+        """
+        rows = np.asarray(contrasts, dtype=np.float64)
+        normal = np.asarray(draws, dtype=np.float64)
+        if normal.ndim != 2 or normal.shape[1] != self.patients:
+            raise ValueError(f"draws {normal.shape} must be (draw, {self.patients} patients)")
+        made = [self._estimate(c) for c in rows]
+        variance = np.array([e.variance for e, _, _ in made])
+        second = np.array([s for _, _, s in made])
+        psi = self._psi.T @ rows.T
+        patients = np.sqrt(self.patients / max(self.patients - 1, 1)) * (normal @ psi)
+        s, sigma = self._spread
+        m, w = self._sizes[:, None, None], self.weights[:, None, None]
+        first = rows @ (w * w * (sigma / m - s / m**2)).sum(axis=0) @ rows.T
+        size = np.sqrt(np.maximum(np.einsum("cd,cd->c", rows @ sigma.sum(axis=0), rows), 1e-300))
+        alike = rows @ sigma.sum(axis=0) @ rows.T / np.outer(size, size)
+        value, vector = np.linalg.eigh(first + np.sqrt(np.outer(second, second)) * alike)
+        root = vector * np.sqrt(np.maximum(value, 0.0))
+        errors = patients + random.standard_normal((len(normal), len(rows))) @ root.T
+        now = (psi**2).sum(axis=0) * self.patients / max(self.patients - 1, 1) + (root**2).sum(
+            axis=1
+        )
+        df = np.minimum([e.df for e, _, _ in made], 1e9)
+        chance = random.random((len(normal), 1))
+        chi = chdtri(df[None, :], 1 - chance) / df[None, :]
+        with np.errstate(invalid="ignore", divide="ignore"):
+            studentised = errors / np.sqrt(now) / np.sqrt(chi)
+        return np.asarray(np.where(variance > 0, studentised, np.nan))

@@ -1,0 +1,294 @@
+"""Variances of AUROCs from placements: against loops over the published formulas, laws, and what
+few positives must not look like.
+"""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import scipy.stats
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.metrics import roc_auc_score
+
+from ecgbench.stats.auroc import influence, per_label, placements, wins
+from ecgbench.stats.components import Components, Estimate, binormal_variance
+
+
+def study(n=120, k=6, rows=3, seed=0, records=3):
+    """Patients of 1 to `records` records, labels from one positive to many, tied scores."""
+    random = np.random.default_rng(seed)
+    patients = np.sort(random.integers(0, max(n // records, 2), n))
+    target = (random.random((n, k)) < np.geomspace(0.01, 0.6, k)).astype(int)
+    target[:, 0] = np.arange(n) == n // 2
+    target[:2, 1:] = [[0], [1]]
+    common = random.standard_normal((n, k))
+    scores = [
+        np.round(target * 0.8 + 0.7 * common + 0.7 * random.standard_normal((n, k)), 1)
+        for _ in range(rows)
+    ]
+    return target, patients, scores
+
+
+def components(target, patients, scores, weights=None):
+    placed = np.stack([placements(target, wins(target, s)) for s in scores])
+    return Components(target, patients, placed, weights)
+
+
+def by_loops(target, patients, scores, c):
+    """Value, variance and degrees of freedom of a contrast, written from the formulas."""
+    target, c = np.asarray(target), np.asarray(c, float)
+    labels = [k for k in range(target.shape[1]) if 0 < target[:, k].sum() < len(target)]
+    people, rows = sorted(set(patients)), range(len(scores))
+    g_count, k_count = len(people), len(labels)
+    a = np.array([[roc_auc_score(target[:, k], s[:, k]) for k in labels] for s in scores])
+    p = np.zeros((len(scores), g_count, k_count))
+    both = np.zeros_like(p)
+    w = np.zeros((g_count, k_count))
+    for j, k in enumerate(labels):
+        positive, negative = np.flatnonzero(target[:, k] == 1), np.flatnonzero(target[:, k] == 0)
+        for i in range(len(target)):
+            g = people.index(patients[i])
+            for r in rows:
+                x = scores[r][:, k]
+                if target[i, k]:
+                    v = np.mean((x[i] > x[negative]) + 0.5 * (x[i] == x[negative]))
+                    p[r, g, j] += (v - a[r, j]) / len(positive)
+                    both[r, g, j] += (v - a[r, j]) / len(positive)
+                else:
+                    v = np.mean((x[positive] > x[i]) + 0.5 * (x[i] == x[positive]))
+                    both[r, g, j] += (v - a[r, j]) / len(negative)
+            w[g, j] += target[i, k] / len(positive)
+    n1 = target[:, labels].sum(axis=0)
+    m = 1 / (w**2).sum(axis=0)
+    psi = np.einsum("a,agk->g", c, both) / k_count
+    v0 = g_count / (g_count - 1) * (psi**2).sum()
+    s = np.array([m[k] ** 2 * p[:, :, k] @ p[:, :, k].T for k in range(k_count)])
+    q = np.zeros((len(scores), k_count))
+    for r in rows:
+        shrunk = (n1 * a[r] + 10 * a[r].mean()) / (n1 + 10)
+        b = binormal_variance(shrunk)
+        few = 5 * b.mean()
+        q[r] = b * (s[:, r, r].sum() + few) / ((b * (m - 1)).sum() + few)
+    pooled = s.sum(axis=0)
+    corr = pooled / np.sqrt(np.outer(np.diag(pooled), np.diag(pooled)))
+    sigma = np.array(
+        [
+            (s[k] + 3 * np.sqrt(np.outer(q[:, k], q[:, k])) * corr) / (m[k] - 1 + 3)
+            for k in range(k_count)
+        ]
+    )
+    s_c, sigma_c = np.array([c @ x @ c for x in s]), np.array([c @ x @ c for x in sigma])
+    v_k = sigma_c / m
+    first = np.maximum(0, v_k - s_c / m**2).sum() / k_count**2
+    p_c = np.einsum("a,agk->gk", c, p)
+    x, e, shown = (np.zeros((k_count, k_count)) for _ in range(3))
+    for k in range(k_count):
+        for j in range(k_count):
+            x[k, j] = (w[:, k] * w[:, j]).sum()
+            e[k, j] = (
+                x[k, j]
+                - (w[:, k] ** 2 * w[:, j]).sum()
+                - (w[:, k] * w[:, j] ** 2).sum()
+                + x[k, j] ** 2
+            )
+            shown[k, j] = (p_c[:, k] * p_c[:, j]).sum()
+    off = ~np.eye(k_count, dtype=bool)
+    both_sigma = np.sqrt(np.outer(sigma_c, sigma_c))
+    rho = np.clip(shown[off].sum() / (e * both_sigma)[off].sum(), 0, 1)
+    second = max(0, (rho * (x - e) * both_sigma)[off].sum()) / k_count**2
+    variance = v0 + first + second
+    matrix = rho * x * both_sigma
+    matrix[~off] = v_k
+    matrix /= k_count**2
+    f = m + 2
+    df1 = variance**2 / (
+        (matrix**2 / np.sqrt(np.outer(f, f))).sum() + max(variance - matrix.sum(), 0) ** 2 / g_count
+    )
+    df2 = 2 * v0**2 / ((psi**4).sum() - v0**2 / g_count)
+    return c @ a.mean(axis=1), variance, 1 / (1 / df1 + 1 / df2)
+
+
+def test_wins_count_pairs_and_placements_average_to_the_auroc() -> None:
+    target, _, (score, *_) = study()
+    won = wins(target, score)
+    for k in range(target.shape[1]):
+        for i in range(len(target)):
+            others = score[target[:, k] != target[i, k], k]
+            mine = score[i, k] if target[i, k] else -score[i, k]
+            others = others if target[i, k] else -others
+            assert won[i, k] == 2 * (others < mine).sum() + (others == mine).sum()
+    placed = placements(target, won)
+    np.testing.assert_allclose(
+        [placed[target[:, k] == 1, k].mean() for k in range(6)], per_label(target, score)
+    )
+    np.testing.assert_allclose(influence(target, score).sum(axis=0), 0, atol=1e-9)
+    assert np.isnan(placements(np.ones((4, 1), int), np.zeros((4, 1)))).all()
+
+
+@pytest.mark.parametrize("contrast", [(1, 0, 0), (1, -1, 0), (0.5, 0.5, -1)])
+def test_contrasts_follow_the_published_formulas(contrast) -> None:
+    for seed in range(3):
+        target, patients, scores = study(seed=seed)
+        expected = by_loops(target, patients, scores, contrast)
+        found = components(target, patients, scores).contrast(contrast)
+        np.testing.assert_allclose((found.value, found.variance, found.df), expected, rtol=1e-11)
+
+
+def test_a_label_of_many_patients_has_the_variance_of_delong() -> None:
+    """Without clusters and with many positives the top-ups vanish beside DeLong's variance."""
+    random = np.random.default_rng(1)
+    target = (np.arange(4000) < 1500).astype(int)[:, None]
+    score = target + random.standard_normal((4000, 1))
+    placed = placements(target, wins(target, score))
+    one, zero = placed[:1500, 0], placed[1500:, 0]
+    delong = one.var(ddof=1) / 1500 + zero.var(ddof=1) / 2500
+    found = components(target, np.arange(4000), [score]).row(0)
+    assert found.variance == pytest.approx(delong, rel=0.003)
+    assert found.df > 1000
+
+
+def test_order_of_records_labels_and_rows_does_not_matter() -> None:
+    target, patients, scores = study()
+    expected = components(target, patients, scores).difference(0, 2)
+    random = np.random.default_rng(5)
+    records, labels = random.permutation(len(target)), random.permutation(6)
+    mixed = components(
+        target[records][:, labels],
+        np.array([f"patient {p}" for p in patients])[records],
+        [scores[r][records][:, labels] for r in (2, 1, 0)],
+    ).difference(2, 0)
+    assert (mixed.value, mixed.variance, mixed.df, mixed.share) == pytest.approx(
+        (expected.value, expected.variance, expected.df, expected.share)
+    )
+    assert labels[mixed.label] == expected.label
+
+
+def test_a_record_copied_within_its_patient_adds_no_certainty() -> None:
+    target, _, scores = study(records=1)
+    once = components(target, np.arange(len(target)), scores).row(0)
+    twice = np.repeat(np.arange(len(target)), 2)
+    copied = components(target[twice], twice, [s[twice] for s in scores])
+    as_patients = components(target[twice], np.arange(len(twice)), [s[twice] for s in scores])
+    # only the prior of a label counts records
+    assert copied.row(0).variance == pytest.approx(once.variance, rel=0.02)
+    assert as_patients.row(0).variance < 0.7 * once.variance
+
+
+def test_weights_of_labels_and_unknown_targets() -> None:
+    """A label whose weight is 0 changes no value; a record whose label is not known is of neither
+    class, so that tasks on other records of a dataset can stand side by side.
+    """
+    target, patients, scores = study()
+    weights = np.array([0, 0.5, 0.5, 0, 0, 0])
+    value = components(target, patients, scores, weights).row(0).value
+    assert value == pytest.approx(per_label(target, scores[0])[1:3].mean())
+
+    known = np.arange(len(target)) < 100
+    alone = components(target[known], patients[known], [s[known] for s in scores])
+    placed = np.zeros((3, *target.shape))
+    placed[:, known] = np.stack(
+        [placements(target[known], wins(target[known], s[known])) for s in scores]
+    )
+    beside = Components(np.where(known[:, None], target, -1), patients, placed)
+    assert beside.row(1).value == pytest.approx(alone.row(1).value)
+    # the patients who add nothing only move G / (G - 1)
+    assert beside.row(1).variance == pytest.approx(alone.row(1).variance, rel=0.02)
+
+
+@settings(deadline=None, max_examples=40)
+@given(
+    st.integers(0, 10_000),
+    st.lists(st.sampled_from([-1, -0.5, 0, 0.25, 1]), min_size=3, max_size=3),
+)
+def test_no_contrast_has_a_negative_variance_and_p_agrees_with_the_interval(seed, contrast) -> None:
+    found = components(*study(n=40, seed=seed)).contrast(contrast)
+    assert found.variance >= 0
+    if found.variance > 0:
+        low, high = found.as_difference()
+        assert (found.p < 0.05) == (not low <= 0 <= high)
+        assert found.df > 0
+        assert found.share > 0
+
+
+def test_equal_rows_do_not_differ() -> None:
+    target, patients, (score, *_) = study()
+    same = components(target, patients, [score, score.copy()]).difference(0, 1)
+    assert (same.value, same.p) == (0, 1)
+    assert tuple(same.as_difference()) == (0, 0)
+
+
+def test_few_positives_never_look_like_certainty() -> None:
+    """Three records, one of them positive and above the others: once printed as [1.0, 1.0]."""
+    target, score = np.array([[0], [0], [1]]), np.array([[0.1], [0.2], [0.9]])
+    found = components(target, np.arange(3), [score])
+    assert found.row(0).value == 1
+    low, high = found.interval(0)
+    assert low < 0.3
+    assert high == 1
+    widths = []
+    for positives in (1, 2, 5, 20):
+        target = (np.arange(300) < positives).astype(int)[:, None]
+        low, high = components(target, np.arange(300), [target * 1.0]).label_interval(0, 0)
+        widths.append(high - low)
+        assert high == 1
+    assert all(a > b for a, b in pairwise(widths))
+    assert widths[0] > 0.5
+
+
+def test_where_nothing_is_known_there_is_no_interval() -> None:
+    target, _, scores = study()
+    one_patient = components(target, np.zeros(len(target)), scores)
+    assert np.isnan([*one_patient.interval(0), one_patient.row(0).p]).all()
+    absent = components(np.zeros_like(target), np.arange(len(target)), scores)
+    assert np.isnan([absent.row(0).value, *absent.row(0).as_share(), absent.row(0).p]).all()
+    perfect = components(target[:, 2:], np.arange(len(target)), [target[:, 2:] * 1.0])
+    assert perfect.row(0).value == 1
+    assert np.isnan(perfect.interval(0)).all()
+    with pytest.raises(ValueError, match="must be"):
+        one_patient.contrast([1, -1])
+    with pytest.raises(ValueError, match="placements"):
+        Components(target, np.arange(len(target)), np.zeros((3, 4, 5)))
+
+
+def test_fits_add_their_variance_by_welch() -> None:
+    """Against scipy's Welch test of two groups."""
+    random = np.random.default_rng(0)
+    first, second = random.normal(0, 1, 7), random.normal(0.5, 3, 5)
+    expected = scipy.stats.ttest_ind(first, second, equal_var=False)
+    one = Estimate(
+        value=first.mean() - second.mean(), variance=first.var(ddof=1) / 7, df=6, share=1, label=0
+    )
+    found = one.plus(second.var(ddof=1) / 5, 4)
+    assert found.df == pytest.approx(expected.df)
+    assert found.p == pytest.approx(expected.pvalue)
+    assert tuple(found.as_difference()) == pytest.approx(tuple(expected.confidence_interval()))
+    certain = Estimate(value=0.1, variance=0.0, df=np.inf, share=np.nan, label=-1)
+    assert certain.plus(0.0, 3) == certain
+    assert certain.plus(0.01, 3).df == 3
+
+
+def test_joint_draws_have_the_variance_of_each_contrast_and_their_correlation() -> None:
+    target, patients, scores = study(n=400, rows=3, records=2)
+    made = components(target, patients, scores)
+    contrasts = np.array([[1, 0, 0], [1, -1, 0], [1, 0, -1], [1, -1, 0]])
+    random = np.random.default_rng(2)
+    draws = made.joint(contrasts, random.standard_normal((20_000, made.patients)), random)
+    for column, contrast in zip(draws.T, contrasts, strict=True):
+        df = made.contrast(contrast).df
+        expected = scipy.stats.t.ppf(0.975, df)
+        assert np.quantile(np.abs(column), 0.95) == pytest.approx(expected, rel=0.05)
+    np.testing.assert_allclose(draws[:, 1], draws[:, 3])
+    half = np.corrcoef(draws[:, 1], draws[:, 2])[0, 1]
+    assert 0.2 < half < 0.9  # row 0 stands in both
+    assert np.isnan(
+        made.joint(np.zeros((1, 3)), random.standard_normal((5, made.patients)), random)
+    ).all()
+
+
+def test_binormal_variance_against_simulation() -> None:
+    random = np.random.default_rng(3)
+    for auroc in (0.5, 0.8, 0.97):
+        shift = np.sqrt(2) * scipy.stats.norm.ppf(auroc)
+        placement = scipy.stats.norm.cdf(shift + random.standard_normal(400_000))
+        assert binormal_variance(auroc) == pytest.approx(placement.var(), rel=0.02)
