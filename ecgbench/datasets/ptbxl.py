@@ -132,13 +132,21 @@ def _rows(root: Path | None) -> pd.DataFrame:
     return rows
 
 
+def _whole(text: str) -> int:
+    number = float(text)
+    if number != int(number):
+        raise ValueError(f"{text} is not a whole number")
+    return int(number)
+
+
 def _row(
     file: Path, ecg_id: str, patient_id: str, scp_codes: str, strat_fold: str, filename_hr: str
 ) -> dict[str, object]:
     """One checked row; BadRecord names the file, the record and the value."""
     try:
-        record, fold = f"{int(ecg_id):05d}", int(float(strat_fold))
-        patient = f"{int(float(patient_id))}"
+        # the official file writes whole numbers, some of them as 10.0
+        record, fold = f"{int(ecg_id):05d}", _whole(strat_fold)
+        patient = f"{_whole(patient_id)}"
         present = ast.literal_eval(scp_codes)
     except (ValueError, SyntaxError, OverflowError) as error:
         raise BadRecord(f"{file}: the row of ecg_id {ecg_id!r} is malformed ({error})") from error

@@ -93,6 +93,8 @@ def test_a_row_tells_whose_and_which_file_it_is(fake_ptbxl: Path) -> None:
         ("scp_codes", "", BadRecord, "malformed"),
         ("strat_fold", "11", BadRecord, "strat_fold '11'"),
         ("strat_fold", "nan", BadRecord, "malformed"),
+        ("strat_fold", "10.7", BadRecord, "10.7 is not a whole number"),
+        ("patient_id", "15709.5", BadRecord, "15709.5 is not a whole number"),
         ("patient_id", "", BadRecord, "malformed"),
         ("ecg_id", "1", BadRecord, "ecg_id 1 is there twice"),
         ("filename_hr", "", BadRecord, "filename_hr ''"),
