@@ -2,6 +2,7 @@
 fractions.
 """
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -9,24 +10,16 @@ from typing import Any
 import pandas as pd
 
 from ecgbench.ecg.leads import LEADS, LeadSubset
+from ecgbench.reports._section import Numbers
 from ecgbench.results.notes import GRAVE, PENDING
 from ecgbench.results.study import Study
 from ecgbench.text import counted
 
-_WHOLE = {
-    "n_records",
-    "n_patients",
-    "n_labels",
-    "n_undefined",
-    "n",
-    "positives",
-    "seed",
-    "fit_seed",
-    "excluded",
-    "lost",
-}
+_WHOLE = (
+    *("n_records", "n_patients", "n_labels", "n_undefined"),
+    *("n", "positives", "seed", "fit_seed", "excluded", "lost"),
+)
 """Columns that count; pandas makes them float where a row has none."""
-_FLAGS = ("best", "not_significantly_worse")
 FULL = str(len(LEADS))
 """The setting in which nothing is missing, as typed."""
 
@@ -74,30 +67,17 @@ class Gap:
     """Setting as typed -> cells without a number, cells asked for."""
 
 
-def plain(value: Any) -> Any:
-    """A numpy or pandas scalar as Python's own; whatever stands for "missing" as None."""
-    value = value.item() if hasattr(value, "item") else value
-    return None if value is None or value is pd.NA or value is pd.NaT or value != value else value
+def records(frame: pd.DataFrame) -> list[dict[Any, Any]]:
+    """The rows of a table as dictionaries of Python's own values; counts are int, and whatever
+    stands for "missing" is None.
+    """
+    whole = frame.astype({name: "Int64" for name in _WHOLE if name in frame})
+    return whole.astype(object).where(whole.notna(), None).to_dict("records")
 
 
-def records(frame: pd.DataFrame) -> list[dict[str, Any]]:
-    """The rows of a table as dictionaries of plain values; counts are int."""
-    names = [str(name) for name in frame.columns]
-    rows = [dict(zip(names, map(plain, row))) for row in frame.itertuples(index=False, name=None)]
-    for row in rows:
-        row |= {
-            name: int(row[name]) for name in _WHOLE & row.keys() if isinstance(row[name], float)
-        }
-    return rows
-
-
-def main_rows(study: Study) -> list[dict[str, Any]]:
-    """Study.main as dictionaries: counts are int, flags bool, `leads` str, missing None."""
-    rows = records(study.main)
-    for row in rows:
-        row["leads"] = str(row["leads"])
-        row |= {name: bool(row[name]) for name in _FLAGS}
-    return rows
+def numbers(frame: pd.DataFrame, summary: str) -> Numbers:
+    """A table as a CSV file holds it; `summary`: what a row is."""
+    return Numbers(columns=list(frame.columns), rows=records(frame), summary=summary)
 
 
 def leads_of(typed: str) -> tuple[int, bool]:
@@ -112,33 +92,26 @@ def leads_of(typed: str) -> tuple[int, bool]:
 
 def columns(study: Study) -> list[Head]:
     """One per model x policy in the order asked."""
-    rows = main_rows(study)
-    pairs = list(dict.fromkeys((row["model"], row["policy"]) for row in rows))
     known = {model.name: model for model in study.models}
-    random = {
-        (row["model"], row["policy"])
-        for row in [*rows, *records(study.cells)]
-        if row["weights"] == "random"
-    }
-    several = {model for model, _ in pairs if sum(other == model for other, _ in pairs) > 1}
+    tables = (study.main, study.cells)
+    random = pd.concat([t.loc[t["weights"] == "random", ["model", "policy"]] for t in tables])
+    untrained = set(zip(random["model"], random["policy"]))
+    pairs = list(dict.fromkeys(zip(study.main["model"], study.main["policy"])))
+    models = Counter(model for model, _ in pairs)
     heads = []
     for model, policy in pairs:
         facts = known.get(model)
         title = facts.title if facts else model
-        label = f"{title} {policy}" if model in several else title
-        label += " (own weights)" if facts and (facts.weights_source or {}).get("own") else ""
-        parameters, untrained = (
-            plain(facts.parameters) if facts else None,
-            (model, policy) in random,
-        )
+        label = f"{title} {policy}" if models[model] > 1 else title
+        label += " (own weights)" if facts and facts.weights_source.get("own") else ""
         heads.append(
             Head(
                 model=model,
                 policy=policy,
                 title=title,
                 label=label,
-                parameters=parameters,
-                random=untrained,
+                parameters=facts.parameters if facts else None,
+                random=(model, policy) in untrained,
             )
         )
     return heads
@@ -156,67 +129,70 @@ def titles_of(study: Study) -> dict[str, str]:
 
 def tasks(study: Study) -> list[Task]:
     """Tasks that have rows, in the order of the table."""
-    present = list(dict.fromkeys(study.main["task"]))
+    present = dict.fromkeys(study.main["task"])
     known = {task.name: task for task in study.tasks}
     synthetic = {data.name for data in study.datasets if data.synthetic}
     listed = []
-    for name in [name for name in known if name in present] + [
-        name for name in present if name not in known
-    ]:
+    for name in [name for name in {**known, **present} if name in present]:
         facts = known.get(name)
         generated = facts is not None and facts.dataset in synthetic
-        title, only = (
-            marked(facts.title if facts else name, generated),
-            bool(facts and facts.evaluation_only),
-        )
+        title = marked(facts.title if facts else name, generated)
+        only = facts is not None and facts.evaluation_only
         listed.append(Task(task=name, title=title, evaluation_only=only, synthetic=generated))
     return listed
 
 
 def gaps(study: Study) -> list[Gap]:
     """Cells without a number, gathered."""
-    lost: dict[tuple[str, ...], dict[str, int]] = {}
-    totals: dict[tuple[str, ...], int] = {}
+    lost: dict[tuple[str, ...], Counter[str]] = {}
+    asked: Counter[tuple[str, ...]] = Counter()
     for cell in records(study.of(study.metric).cells):
         whose = (cell["task"], cell["model"], cell["policy"])
-        leads, reason = str(cell["leads"]), str(cell["reason"] or "no reason was stored")
-        totals[*whose, leads] = totals.get((*whose, leads), 0) + 1
+        leads, reason = cell["leads"], cell["reason"] or "no reason was stored"
+        asked[*whose, leads] += 1
         if cell["status"] != "ok":
             # what is not computed yet did not fail
             pending = cell["status"] == "missing" or reason.startswith(PENDING)
-            settings = lost.setdefault((*whose, PENDING if pending else cell["status"], reason), {})
-            settings[leads] = settings.get(leads, 0) + 1
+            word = PENDING if pending else cell["status"]
+            lost.setdefault((*whose, word, reason), Counter())[leads] += 1
     return [
         Gap(
             task=task,
             model=model,
             policy=policy,
-            word=status,
+            word=word,
             reason=reason,
-            leads={
-                leads: (count, totals[task, model, policy, leads])
-                for leads, count in settings.items()
-            },
+            leads={typed: (n, asked[task, model, policy, typed]) for typed, n in settings.items()},
         )
-        for (task, model, policy, status, reason), settings in lost.items()
+        for (task, model, policy, word, reason), settings in lost.items()
     ]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Compared:
-    """The best of a task and lead setting against another column; fractions."""
+    """A row of Study.comparisons: the best of a task and lead setting against another column;
+    fractions.
+    """
 
     task: str
     leads: str
-    column: tuple[str, str]
-    """Model and policy of the other; likewise `best`."""
-    best: tuple[str, str]
+    metric: str
+    model: str
+    policy: str
+    best_model: str
+    best_policy: str
     difference: float
     low: float | None
     high: float | None
     p: float | None
     p_holm: float | None
     n_patients: int | None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Task and leads, the best's model and policy, the other's."""
+        sides = self.best_model, self.best_policy, self.model, self.policy
+        return self.task, self.leads, *sides
 
     @property
     def worse(self) -> bool | None:
@@ -228,17 +204,7 @@ class Compared:
 
 def comparisons(study: Study) -> list[Compared]:
     """Study.comparisons, typed."""
-    numbers = ("difference", "low", "high", "p", "p_holm", "n_patients")
-    return [
-        Compared(
-            task=row["task"],
-            leads=str(row["leads"]),
-            column=(row["model"], row["policy"]),
-            best=(row["best_model"], row["best_policy"]),
-            **{name: row[name] for name in numbers},
-        )
-        for row in records(study.comparisons)
-    ]
+    return [Compared(**row) for row in records(study.comparisons)]
 
 
 def grave(note: str) -> bool:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ecgbench.cards import MetricCard
-from ecgbench.reports._facts import FULL, Head, Task, columns, gaps, main_rows, tasks
+from ecgbench.reports._facts import FULL, Head, Task, columns, gaps, records, tasks
 from ecgbench.reports._section import Score
 from ecgbench.results.notes import PENDING
 from ecgbench.results.study import Study
@@ -19,19 +19,11 @@ Names = tuple[str, str, str, str]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Line:
-    """One lead setting of a task."""
-
-    leads: str
-    scores: Sequence[Score | None]
-    """By column; None where nothing was asked for."""
-
-
-@dataclass(frozen=True, kw_only=True)
 class Block(Task):
     """A task and its scores."""
 
-    lines: Sequence[Line]
+    lines: Mapping[str, Sequence[Score | None]]
+    """Lead setting as typed -> scores by column; None where nothing was asked for."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,59 +49,41 @@ def reasons(study: Study) -> dict[Names, str]:
 
 def grids(study: Study) -> dict[str, Grid]:
     """The grid of each metric."""
-    return {name: grid(study, name) for name in study.metrics}
+    return {name: grid(study.of(name)) for name in study.metrics}
 
 
-def grid(study: Study, metric: str = "") -> Grid:
-    """All scores by one metric, the first of the study if left out, ranked."""
-    study, card = study.of(metric or study.metric), study.metrics[metric or study.metric]
-    heads, rows, why = columns(study), main_rows(study), reasons(study)
+def grid(study: Study) -> Grid:
+    """All scores of a study of one metric, ranked."""
+    card = study.metrics[study.metric]
+    heads, rows, why = columns(study), records(study.main), reasons(study)
     footnotes: list[str] = []
     blocks = []
     for task in tasks(study):
         mine = [row for row in rows if row["task"] == task.task]
-        lines = []
+        lines = {}
         for leads in dict.fromkeys(row["leads"] for row in mine):
-            by_column = {
-                (row["model"], row["policy"]): row for row in mine if row["leads"] == leads
-            }
+            by_column = {(r["model"], r["policy"]): r for r in mine if r["leads"] == leads}
             in_order = [by_column.get(head.names) for head in heads]
-            lines.append(Line(leads=leads, scores=_scores(in_order, why, footnotes, card)))
+            rank = ranks((row["value"] if row else None for row in in_order), card.direction)
+            lines[leads] = [
+                _score(row, place, why, footnotes) if row else None
+                for row, place in zip(in_order, rank)
+            ]
         blocks.append(Block(**vars(task), lines=lines))
     return Grid(metric=card, columns=heads, tasks=blocks, footnotes=footnotes)
-
-
-def _scores(
-    rows: list[dict[str, Any] | None],
-    why: Mapping[Names, str],
-    footnotes: list[str],
-    metric: MetricCard,
-) -> list[Score | None]:
-    rank = ranks(
-        (row["value"] if row and row["status"] == "ok" else None for row in rows), metric.direction
-    )
-    return [
-        None if row is None else _score(row, place, why, footnotes)
-        for row, place in zip(rows, rank)
-    ]
 
 
 def _score(
     row: dict[str, Any], rank: int | None, why: Mapping[Names, str], footnotes: list[str]
 ) -> Score:
-    ok, footnote = row["status"] == "ok", None
-    if not ok:
+    footnote = None
+    if row["status"] != "ok":
         text = why.get((row["task"], row["model"], row["leads"], row["policy"]), row["status"])
         footnotes += [] if text in footnotes else [text]
         footnote = footnotes.index(text) + 1
-    star = (
-        ok
-        and row["not_significantly_worse"]
-        and rank is not None
-        and not (row["best"] or rank == 1)
-    )
-    spread = {name: row[name] for name in ("std", "low", "high")}
-    return Score(value=row["value"], rank=rank, star=star, footnote=footnote, **spread)
+    star = row["not_significantly_worse"] and rank in (2, 3)
+    numbers = {name: row[name] for name in ("value", "std", "low", "high")}
+    return Score(rank=rank, star=star, footnote=footnote, **numbers)
 
 
 def ranks(values: Iterable[float | None], direction: str = "higher") -> list[int | None]:
@@ -148,13 +122,12 @@ def survival(table: Grid) -> list[Kept]:
     """
     rows = []
     for block in table.tasks if table.metric.chance is not None else ():
-        full = next((line for line in block.lines if line.leads == FULL), None)
-        others = [line for line in block.lines if line.leads != FULL]
-        for at, head in enumerate(table.columns):
-            base = full.scores[at] if full else None
-            if base is not None and base.value is not None and others:
+        others = {leads: scores for leads, scores in block.lines.items() if leads != FULL}
+        for at, (head, base) in enumerate(zip(table.columns, block.lines.get(FULL, ()))):
+            if base and base.value is not None and others:
                 shares = {
-                    line.leads: _share(line.scores[at], base, table.metric) for line in others
+                    leads: _share(scores[at], base, table.metric)
+                    for leads, scores in others.items()
                 }
                 rows.append(Kept(task=block.task, head=head, full=base.value, shares=shares))
     return rows

@@ -4,8 +4,8 @@ cell.
 
 from collections.abc import Mapping
 
-from ecgbench.reports import Column, Format, Numbers, ReportCard, Section, Table
-from ecgbench.reports._facts import gaps, labels_of, records, titles_of
+from ecgbench.reports import Column, ReportCard, Section, Table
+from ecgbench.reports._facts import gaps, labels_of, numbers, titles_of
 from ecgbench.results.notes import PENDING
 from ecgbench.results.study import Study
 
@@ -34,13 +34,14 @@ def sections(study: Study) -> list[Section]:
         }
         for gap in gaps(study)
     ]
-    numbers = Numbers(
-        columns=list(study.cells.columns),
-        rows=records(study.cells),
-        summary="one row per cell and metric: every lead draw, its key and its place in the run",
+    summary = "one row per cell and metric: every lead draw, its key and its place in the run"
+    table = Table(
+        name="cells",
+        columns=_COLUMNS,
+        rows=rows,
+        numbers=numbers(study.cells, summary),
+        formats=("csv", "html") if rows else ("csv",),
     )
-    formats: tuple[Format, ...] = ("csv", "html") if rows else ("csv",)
-    table = Table(name="cells", columns=_COLUMNS, rows=rows, numbers=numbers, formats=formats)
     return [Section(name="cells", title=CARD.title, parts=[table])]
 
 

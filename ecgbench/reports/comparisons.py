@@ -2,19 +2,8 @@
 for all pairs.
 """
 
-from ecgbench.reports import (
-    Cell,
-    Column,
-    Format,
-    Numbers,
-    ReportCard,
-    Row,
-    Section,
-    Table,
-    p_value,
-    signed,
-)
-from ecgbench.reports._facts import Compared, comparisons, labels_of, records, titles_of
+from ecgbench.reports import Cell, Column, Format, ReportCard, Row, Section, Table, p_value, signed
+from ecgbench.reports._facts import Compared, comparisons, labels_of, numbers, titles_of
 from ecgbench.results.study import Study
 
 CARD = ReportCard(
@@ -35,49 +24,37 @@ _COLUMNS = (
     Column("worse", "Interval excludes 0"),
 )
 _NOTE = (
-    "The same patients are drawn for both sides of a difference. Not significantly worse: the 95 "
-    "% interval of the paired "
-    "difference contains 0. The best was chosen on the same data, so p is post selection; Holm "
-    "corrects over all pairs of "
-    "models and policies of one task and one lead setting, any of which could have held the best."
+    "The same patients are drawn for both sides of a difference. Not significantly worse: the "
+    "95 % interval of the paired difference contains 0. The best was chosen on the same data, so "
+    "p is post selection; Holm corrects over all pairs of models and policies of one task and "
+    "one lead setting, any of which could have held the best."
 )
+
+_SUMMARY = "one row per comparison with the best of a metric, task and lead setting"
 
 
 def sections(study: Study) -> list[Section]:
     """One table per metric; comparisons.csv holds them all."""
-    labels, titles = labels_of(study), titles_of(study)
-    numbers = Numbers(
-        columns=list(study.comparisons.columns),
-        rows=records(study.comparisons),
-        summary="one row per comparison with the best of a metric, task and lead setting",
-    )
-    tables: list[Table] = []
-    for name in study.metrics:
-        rows: list[Row] = [
-            {
-                "task": titles[row.task],
-                "model": labels[row.column],
-                "best": labels[row.best],
-                **_spelled(row),
-            }
-            for task in titles
-            for row in comparisons(study.of(name))
-            if row.task == task
-        ]
-        tables.append(_table(name, study, rows, numbers))
-    return [
-        Section(
-            name="comparisons",
-            title="Paired comparisons with the best",
-            short=CARD.title,
-            parts=tables,
-        )
-    ]
+    title = "Paired comparisons with the best"
+    tables = [_table(name, study) for name in study.metrics]
+    return [Section(name="comparisons", title=title, short=CARD.title, parts=tables)]
 
 
-def _table(metric: str, study: Study, rows: list[Row], numbers: Numbers) -> Table:
+def _table(metric: str, study: Study) -> Table:
     """The comparisons by one metric; the table of the first is written as CSV."""
     first = metric == study.metric
+    labels, titles = labels_of(study), titles_of(study)
+    rows: list[Row] = [
+        {
+            "task": titles[row.task],
+            "model": labels[row.model, row.policy],
+            "best": labels[row.best_model, row.best_policy],
+            **_spelled(row),
+        }
+        for task in titles
+        for row in comparisons(study.of(metric))
+        if row.task == task
+    ]
     formats: dict[Format, bool] = {"csv": first, "html": bool(rows)}
     return Table(
         name="comparisons" if first else f"comparisons_{metric}",
@@ -85,7 +62,7 @@ def _table(metric: str, study: Study, rows: list[Row], numbers: Numbers) -> Tabl
         columns=_COLUMNS,
         rows=rows,
         notes=[_NOTE],
-        numbers=numbers,
+        numbers=numbers(study.comparisons, _SUMMARY) if first else None,
         formats=[kind for kind, shown in formats.items() if shown],
     )
 

@@ -6,6 +6,7 @@ it is, with its numbers beside; in a mixed run they are left out of the comparis
 encoders follow as a reference.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -46,27 +47,19 @@ class _Table:
         """The columns that have a score, in their order."""
         return [
             (head, score.value)
-            for line in block.lines
-            if line.leads == leads
-            for head, score in zip(self.grid.columns, line.scores)
-            if score is not None and score.value is not None
+            for head, score in zip(self.grid.columns, block.lines.get(leads, ()))
+            if score and score.value is not None
         ]
 
     def standing(self, block: Block, leads: str) -> Standing:
         """The columns that have a score, the best first."""
-        return sorted(
-            self.scores(block, leads),
-            key=lambda pair: pair[1],
-            reverse=self.grid.metric.direction == "higher",
-        )
+        highest = self.grid.metric.direction == "higher"
+        return sorted(self.scores(block, leads), key=lambda pair: pair[1], reverse=highest)
 
     def where(self, block: Block, rest: str) -> str:
         """The title of the task is said only where there are several."""
-        return (
-            f"{block.title}, {rest}: "
-            if len(self.grid.tasks) > 1
-            else f"{rest[0].upper()}{rest[1:]}: "
-        )
+        several = len(self.grid.tasks) > 1
+        return f"{block.title}, {rest}: " if several else f"{rest[0].upper()}{rest[1:]}: "
 
 
 def sections(study: Study) -> list[Section]:
@@ -79,7 +72,7 @@ def sections(study: Study) -> list[Section]:
 def _findings(table: _Table, lost: Sequence[Gap]) -> list[str]:
     """What the rows say; at 12 leads first, then from the fewest random leads."""
     blocks = table.grid.tasks
-    settings = list(dict.fromkeys(line.leads for block in blocks for line in block.lines))
+    settings = list(dict.fromkeys(leads for block in blocks for leads in block.lines))
     if not any(table.scores(block, leads) for block in blocks for leads in settings):
         return [_nothing(lost)]
     counts = sorted(
@@ -102,9 +95,9 @@ def _findings(table: _Table, lost: Sequence[Gap]) -> list[str]:
 
 
 def _nothing(lost: Sequence[Gap]) -> str:
-    counts: dict[str, int] = {}
+    counts: Counter[str] = Counter()
     for gap in lost:
-        counts[gap.word] = counts.get(gap.word, 0) + sum(count for count, _ in gap.leads.values())
+        counts[gap.word] += sum(count for count, _ in gap.leads.values())
     if set(counts) == {PENDING}:
         return f"Nothing is computed yet: {counted(counts[PENDING], 'cell')} to go."
     parts = [f"{count:,} {word}" for word, count in counts.items()]
@@ -127,27 +120,27 @@ def _numbers(table: _Table, shown: Sequence[str]) -> list[str]:
     sentences = []
     for block in table.grid.tasks if len(table.grid.tasks) <= MANY else ():
         for leads in shown:
-            values = [f"{head.label} {points(value)}" for head, value in table.scores(block, leads)]
-            if values:
-                sentences.append(
-                    f"{table.where(block, setting_words(leads))}{table.name} {', '.join(values)}."
-                )
+            if values := _listed(table.scores(block, leads)):
+                place = table.where(block, setting_words(leads))
+                sentences.append(f"{place}{table.name} {values}.")
     return sentences
+
+
+def _listed(scores: Standing) -> str:
+    return ", ".join(f"{head.label} {points(value)}" for head, value in scores)
 
 
 def _split(standing: Standing) -> tuple[Standing, Standing]:
     """The trained, and the untrained encoders."""
-    return [pair for pair in standing if not pair[0].random], [
-        pair for pair in standing if pair[0].random
-    ]
+    trained = [pair for pair in standing if not pair[0].random]
+    return trained, [pair for pair in standing if pair[0].random]
 
 
 def _winner(table: _Table, block: Block, leads: str) -> str:
     trained, untrained = _split(table.standing(block, leads))
     if not trained:
         return ""
-    scores = [f"{head.label} {points(value)}" for head, value in untrained]
-    reference = f" Untrained, for reference: {', '.join(scores)}." if scores else ""
+    reference = f" Untrained, for reference: {_listed(untrained)}." if untrained else ""
     start = table.where(block, setting_words(leads))
     top = trained[0][1]
     best = [head.label for head, value in trained if value == top]
@@ -171,10 +164,8 @@ def _gap(table: _Table, row: tuple[str, str], trained: Standing, best_of: str) -
     if test is None or (beyond := _beyond(test)) is None:
         return f"{sentence}; not tested."
     p = f" (p = {p_value(test.p_holm)} after Holm)" if test.p_holm is not None else ""
-    return (
-        f"{sentence}, a difference that "
-        f"{'is larger than chance explains' if beyond else 'could be chance'}{p}."
-    )
+    verdict = "is larger than chance explains" if beyond else "could be chance"
+    return f"{sentence}, a difference that {verdict}{p}."
 
 
 def _beyond(test: Compared) -> bool | None:
@@ -184,24 +175,17 @@ def _beyond(test: Compared) -> bool | None:
     None where it was not tested. The asterisk of the table follows the paper's rule instead, each
     interval by itself.
     """
-    return (
-        None if test.worse is None else test.worse if test.p_holm is None else test.p_holm < LEVEL
-    )
+    if test.worse is None or test.p_holm is None:
+        return test.worse
+    return test.p_holm < LEVEL
 
 
 def _test(table: _Table, row: tuple[str, str], first: Head, second: Head) -> Compared | None:
     """The paired comparison of two columns, where the first is the best of the row (task,
     leads).
     """
-    wanted = (*row, first.names, second.names)
-    return next(
-        (
-            each
-            for each in table.compared
-            if (each.task, each.leads, each.best, each.column) == wanted
-        ),
-        None,
-    )
+    wanted = (*row, *first.names, *second.names)
+    return next((test for test in table.compared if test.names == wanted), None)
 
 
 def _tally(table: _Table, blocks: Sequence[Block], leads: str) -> str:
@@ -222,11 +206,8 @@ def _tally(table: _Table, blocks: Sequence[Block], leads: str) -> str:
         f"{name} is best on {len(won)} (on {sum(won)} of them by more than chance explains)"
         for name, won in ordered
     ]
-    return (
-        f"{setting_words(leads).capitalize()}, {counted(contests, 'task')}: {'; '.join(parts)}."
-        if parts
-        else ""
-    )
+    where = f"{setting_words(leads).capitalize()}, {counted(contests, 'task')}"
+    return f"{where}: {'; '.join(parts)}." if parts else ""
 
 
 def _kept(table: _Table, kept: Sequence[Kept]) -> list[str]:
@@ -234,17 +215,10 @@ def _kept(table: _Table, kept: Sequence[Kept]) -> list[str]:
     for block in table.grid.tasks:
         parts = []
         for row in (row for row in kept if row.task == block.task):
-            shares = sorted(
-                (int(leads), share)
-                for leads, share in row.shares.items()
-                if leads.isdigit() and share is not None
-            )
-            if shares:
-                shown = [
-                    f"{points(share, 0)} % with {setting_words(str(number))}"
-                    for number, share in shares[:2]
-                ]
-                parts.append(f"{row.head.label} keeps {enumerated(shown)}")
+            known = [leads for leads, share in row.shares.items() if share is not None]
+            fewest = sorted(filter(str.isdigit, known), key=int)[:2]
+            shown = [f"{points(row.shares[n], 0)} % with {setting_words(n)}" for n in fewest]
+            parts += [f"{row.head.label} keeps {enumerated(shown)}"] if shown else []
         if parts:
             place = table.where(block, f"of the skill above chance at {setting_words(FULL)}")
             sentences.append(f"{place}{'; '.join(parts)}.")

@@ -1,10 +1,9 @@
 """Labels: the score of each label by itself, per task and lead setting, a mean over lead draws."""
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
-from ecgbench.reports import Column, Group, Numbers, Part, ReportCard, Section, Table, Text, points
-from ecgbench.reports._facts import records, setting_words
+from ecgbench.reports import Column, Group, Part, ReportCard, Section, Table, Text, points
+from ecgbench.reports._facts import numbers, records, setting_words
 from ecgbench.reports._grid import Grid, grids
 from ecgbench.results.study import Study
 from ecgbench.text import counted, enumerated
@@ -26,12 +25,8 @@ def sections(study: Study) -> list[Section]:
         for name, grid in grids(study).items()
         for group in _groups(study.of(name), name, grid)
     ]
-    numbers = Numbers(
-        columns=list(study.labels.columns),
-        rows=records(study.labels),
-        summary="one row per cell, metric and label",
-    )
-    all_rows = Table(name="labels", columns=(), rows=(), numbers=numbers, formats=("csv",))
+    kept = numbers(study.labels, "one row per cell, metric and label")
+    all_rows = Table(name="labels", columns=(), rows=(), numbers=kept, formats=("csv",))
     shown: list[Part] = [Text(intro, "fine"), *groups] if groups else []
     return [Section(name="labels", title=title, short=CARD.title, parts=[*shown, all_rows])]
 
@@ -42,15 +37,14 @@ def _groups(study: Study, metric: str, grid: Grid) -> Iterator[Group]:
     models = [Column(str(at), head.label, "number", points) for at, head in enumerate(grid.columns)]
     counts = [Column("positives", "Positives", "number"), Column("n", "Records", "number")]
     for block in grid.tasks:
-        for line in block.lines:
+        for leads in block.lines:
             rows = [
-                {"label": label, "n": label_facts["n"], "positives": label_facts["positives"]}
-                | _means(label_facts["of"], grid)
-                for label, label_facts in gathered.get((block.task, line.leads), {}).items()
+                {"label": label} | facts | _means(values, grid)
+                for label, (facts, values) in gathered.get((block.task, leads), {}).items()
             ]
             if rows:
                 title = (
-                    f"{block.title}, {setting_words(line.leads)}{several} "
+                    f"{block.title}, {setting_words(leads)}{several} "
                     f"({counted(len(rows), 'label')})"
                 )
                 columns = [Column("label", "Label"), *counts, *models]
@@ -60,20 +54,16 @@ def _groups(study: Study, metric: str, grid: Grid) -> Iterator[Group]:
                 yield Group(title, [table], folded=True)
 
 
-def _gathered(study: Study) -> Mapping[tuple[str, str], dict[str, dict[str, Any]]]:
-    """(task, leads as typed) -> label -> n, positives, and the values of each column."""
-    cells = records(study.cells)
-    typed = {(c["task"], c["model"], c["setting"], c["policy"]): str(c["leads"]) for c in cells}
-    gathered: dict[tuple[str, str], dict[str, dict[str, Any]]] = {}
-    for row in records(study.labels):
-        setting = str(row["setting"])
-        leads = typed.get(
-            (row["task"], row["model"], setting, row["policy"]), setting.partition("@")[0]
-        )
-        label_facts = gathered.setdefault((row["task"], leads), {}).setdefault(
-            row["label"], {"n": row["n"], "positives": row["positives"], "of": {}}
-        )
-        label_facts["of"].setdefault((row["model"], row["policy"]), []).append(row["value"])
+def _gathered(study: Study) -> dict[tuple[str, str], dict[str, tuple[dict[str, int], Values]]]:
+    """(task, leads as typed) -> label -> n and positives, and the values of each column."""
+    which = ["task", "model", "setting", "policy"]
+    typed = study.cells.drop_duplicates(which)[[*which, "leads"]]
+    gathered: dict[tuple[str, str], dict[str, tuple[dict[str, int], Values]]] = {}
+    for row in records(study.labels.merge(typed, how="left")):
+        of_setting = gathered.setdefault((row["task"], row["leads"]), {})
+        counts = {name: row[name] for name in ("n", "positives")}
+        _, values = of_setting.setdefault(row["label"], (counts, {}))
+        values.setdefault((row["model"], row["policy"]), []).append(row["value"])
     return gathered
 
 

@@ -22,7 +22,7 @@ from ecgbench.reports._facts import (
     gaps,
     labels_of,
     leads_of,
-    main_rows,
+    records,
     tasks,
     titles_of,
 )
@@ -63,7 +63,7 @@ _SHOWN = 6
 """Gaps that the caption names."""
 
 Point = dict[str, Any]
-"""A row of the CSV, and `series`: the place of its column."""
+"""COLUMNS of the CSV and more, as `series`: the place of its column."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,14 +103,10 @@ def sections(study: Study) -> list[Section]:
 def _points(study: Study) -> list[Point]:
     index = {head.names: at for at, head in enumerate(columns(study))}
     points = []
-    for row in main_rows(study):
+    for row in records(study.main[study.main["status"] == "ok"]):
         number, named = leads_of(row["leads"])
-        if row["status"] == "ok":
-            point = {name: row[name] for name in COLUMNS if name in row} | {
-                "n_leads": number,
-                "named": named,
-            }
-            points.append(point | {"series": index[row["model"], row["policy"]]})
+        series = index[row["model"], row["policy"]]
+        points.append(row | {"n_leads": number, "named": named, "series": series})
     return points
 
 
@@ -118,11 +114,8 @@ def _caption(study: Study, points: Sequence[Point]) -> str:
     """What the figure shows, and what it leaves out."""
     named = any(point["named"] for point in points)
     drawn = any(not point["named"] and point["n_leads"] < 12 for point in points)
-    sentences = (
-        [("Filled markers: leads" if named else "Leads") + " drawn at random for each record."]
-        if drawn
-        else []
-    )
+    filled = "Filled markers: leads" if named else "Leads"
+    sentences = [f"{filled} drawn at random for each record."] if drawn else []
     sentences += ["Hollow markers: the named leads in every record."] if named else []
     sentences += ["Bars: 95 % intervals over patients."] if points else []
     sentences += [
@@ -130,28 +123,21 @@ def _caption(study: Study, points: Sequence[Point]) -> str:
         for data in study.datasets
         if data.limit is not None
     ]
-    lost = _left_out(study)
-    if lost:
+    if lost := _left_out(study):
         more = len(lost) - _SHOWN
-        sentences.append(
-            "Left out: "
-            + "; ".join(lost[:_SHOWN])
-            + (f"; and {more} more, see main_table.csv" if more > 0 else "")
-            + "."
-        )
+        rest = f"; and {more} more, see main_table.csv" if more > 0 else ""
+        sentences.append(f"Left out: {'; '.join(lost[:_SHOWN])}{rest}.")
     return " ".join(sentences)
 
 
 def _left_out(study: Study) -> list[str]:
     """`LAEF at 1, 2, PTB-XL Super (failed)`; the task is said where there are several."""
     labels, titles = labels_of(study), titles_of(study)
-    listed = []
-    for gap in gaps(study):
-        where = f", {titles[gap.task]}" if len(titles) > 1 else ""
-        listed.append(
-            f"{labels[gap.model, gap.policy]} at {', '.join(gap.leads)}{where} ({gap.word})"
-        )
-    return listed
+    where = {task: f", {title}" if len(titles) > 1 else "" for task, title in titles.items()}
+    return [
+        f"{labels[gap.model, gap.policy]} at {', '.join(gap.leads)}{where[gap.task]} ({gap.word})"
+        for gap in gaps(study)
+    ]
 
 
 def _shape(curve: _Curve) -> tuple[int, int, tuple[float, float]]:
@@ -184,24 +170,14 @@ def _panel(ax: "Axes", curve: _Curve, block: Task, points: Sequence[Point]) -> N
     for place, at in enumerate(drawn):
         shift = (place - (len(drawn) - 1) / 2) * min(_GAP, 0.12 / len(drawn))
         mine = [point for point in points if point["series"] == at]
-        random = sorted(
-            (point for point in mine if not point["named"]), key=lambda point: point["n_leads"]
-        )
-        _line(ax, [(point["n_leads"] * 2**shift, point) for point in random], at)
-        _line(
-            ax,
-            [(spots[point["leads"]] * 2**shift, point) for point in mine if point["named"]],
-            at,
-            hollow=True,
-        )
+        by_number = sorted(mine, key=lambda point: point["n_leads"])
+        _line(ax, [(p["n_leads"] * 2**shift, p) for p in by_number if not p["named"]], at)
+        named = [(spots[p["leads"]] * 2**shift, p) for p in mine if p["named"]]
+        _line(ax, named, at, hollow=True)
     upright = len(spots) > 4 or len(curve.blocks) > 1
     for leads, x in spots.items():
-        top = max(
-            100 * max(point["high"] or 0, point["value"])
-            for point in points
-            if point["leads"] == leads
-        )
-        _name(ax, leads, (x, top), upright)
+        tops = [max(p["high"] or 0, p["value"]) for p in points if p["leads"] == leads]
+        _name(ax, leads, (x, 100 * max(tops)), upright)
     counts = sorted({point["n_leads"] for point in points})
     lead_axis(ax, counts, max([*counts, *spots.values()], default=12))
     _scale(ax, curve.metric)
@@ -233,12 +209,10 @@ def _spots(points: Sequence[Point]) -> dict[str, float]:
     order asked.
     """
     counts = sorted({point["n_leads"] for point in points})
-    named = list(
-        dict.fromkeys((point["n_leads"], point["leads"]) for point in points if point["named"])
-    )
+    named = {point["leads"]: point["n_leads"] for point in points if point["named"]}
     spots: dict[str, float] = {}
     for number in counts:
-        sets = [leads for of, leads in named if of == number]
+        sets = [leads for leads, of in named.items() if of == number]
         following = next((count for count in counts if count > number), 2 * number)
         step = min(0.2, 0.8 * math.log2(following / number) / (len(sets) + 1))
         spots |= {leads: number * 2 ** (step * (i + 1)) for i, leads in enumerate(sets)}
@@ -251,21 +225,13 @@ def _line(ax: "Axes", points: Sequence[tuple[float, Point]], at: int, hollow: bo
         # Each bar is drawn from its own ends, not as lengths around the estimate: an estimate may
         # lie outside its interval.
         if None not in (point["low"], point["high"]):
+            bar = {"color": style["color"], "linewidth": 1.3, "alpha": 0.75}
             ends = [100 * point["low"], 100 * point["high"]]
-            ax.plot(
-                [x, x], ends, color=style["color"], linewidth=1.3, solid_capstyle="butt", alpha=0.75
-            )
-    extra = (
-        {"linestyle": "none", "markerfacecolor": "white", "markersize": 5}
-        if hollow
-        else {"linewidth": 1.6, "markersize": 6}
-    )
-    ax.plot(
-        [x for x, _ in points],
-        [100 * point["value"] for _, point in points],
-        **style | extra,
-        zorder=3,
-    )
+            ax.plot([x, x], ends, solid_capstyle="butt", **bar)
+    style |= {"linewidth": 1.6, "markersize": 6, "zorder": 3}
+    if hollow:
+        style |= {"linestyle": "none", "markerfacecolor": "white", "markersize": 5}
+    ax.plot([x for x, _ in points], [100 * point["value"] for _, point in points], **style)
 
 
 def _scale(ax: "Axes", metric: MetricCard) -> None:
@@ -274,17 +240,8 @@ def _scale(ax: "Axes", metric: MetricCard) -> None:
     low, high = ax.get_ylim()
     lowest, highest = (100 * end for end in metric.range)
     ax.set_ylim(max(low, lowest), min(high, highest + 2))
-    if metric.chance is not None and low < 100 * metric.chance < high:
-        level = 100 * metric.chance
+    if metric.chance is not None and low < (level := 100 * metric.chance) < high:
         ax.axhline(level, color="#999999", linewidth=1, linestyle=(0, (4, 3)), zorder=1)
-        where = ("axes fraction", "data")
-        ax.annotate(
-            "chance",
-            (1, level),
-            (3, 0),
-            xycoords=where,
-            textcoords="offset points",
-            va="center",
-            fontsize=7,
-            color="#777777",
-        )
+        where = {"xycoords": ("axes fraction", "data"), "textcoords": "offset points"}
+        text = {"va": "center", "fontsize": 7, "color": "#777777"}
+        ax.annotate("chance", (1, level), (3, 0), **where, **text)

@@ -8,8 +8,8 @@ for what is not significantly worse than the best, a dagger for tasks that are e
 
 from collections.abc import Sequence
 
-from ecgbench.reports import Cell, Column, Format, Numbers, ReportCard, Row, Section, Table, Text
-from ecgbench.reports._facts import main_rows, records, setting_words
+from ecgbench.reports import Cell, Column, Numbers, ReportCard, Row, Section, Table, Text
+from ecgbench.reports._facts import numbers, setting_words
 from ecgbench.reports._grid import Grid, grids
 from ecgbench.reports._text import millions
 from ecgbench.results.study import Study
@@ -31,39 +31,25 @@ DOUBLE_DAGGER = "random weights: this column says nothing about a trained model"
 
 def sections(study: Study) -> list[Section]:
     """The table of each metric, and how its numbers were made."""
-    rows = main_rows(study)
-    numbers = Numbers(
-        columns=list(study.main.columns),
-        rows=rows,
-        summary="one row per metric, task, model and lead setting",
-    )
     provenance = study.provenance
-    how = [
-        f"{word} {value}"
-        for word, value in (("protocol", provenance.protocol), ("contract", provenance.contract))
-        if value
-    ]
-    weights = list(
-        dict.fromkeys(
-            str(row["weights"]) for row in [*rows, *records(study.cells)] if row["weights"]
-        )
+    weights = list(dict.fromkeys([*study.main["weights"], *study.cells["weights"]]))
+    setting = (
+        f"Protocol {provenance.protocol}, contract {provenance.contract}; weights: "
+        f"{enumerated(weights)}."
     )
-    setting = f"{', '.join(how)}; weights: {enumerated(weights) or 'none'}."
-    notes = [*study.notes, setting[0].upper() + setting[1:]]
+    notes = [*study.notes, setting]
+    kept = numbers(study.main, "one row per metric, task, model and lead setting")
     tables: list[Table] = []
     for name, grid in grids(study).items():
         stem = "main_table" if name == study.metric else f"main_table_{name}"
-        tables.append(table(stem, grid, notes, None if tables else numbers))
+        tables.append(table(stem, grid, notes, None if tables else kept))
     title = f"Macro {enumerated([card.title for card in study.metrics.values()])} × 100"
     below = Text("Under each model: parameters, and the policy for missing leads.", "fine")
     return [Section(name="main_table", title=title, short=CARD.title, parts=[*tables, below])]
 
 
-def table(name: str, grid: Grid, notes: Sequence[str], numbers: Numbers | None) -> Table:
-    """The table of one metric; only the one with `numbers` is written as CSV and repeats what is
-    said `about` all.
-    """
-    formats: tuple[Format, ...] = ("csv", "md", "tex", "html") if numbers else ("md", "tex", "html")
+def table(name: str, grid: Grid, notes: Sequence[str], kept: Numbers | None) -> Table:
+    """The table of one metric; only the one with `kept` is written as CSV and has the notes."""
     return Table(
         name=name,
         caption=f"Macro {grid.metric.title} × 100 by task and measured leads.",
@@ -71,9 +57,9 @@ def table(name: str, grid: Grid, notes: Sequence[str], numbers: Numbers | None) 
         rows=list(_rows(grid)),
         marks=_marks(grid),
         footnotes=grid.footnotes,
-        notes=notes if numbers else (),
-        numbers=numbers,
-        formats=formats,
+        notes=notes if kept else (),
+        numbers=kept,
+        formats=("csv", "md", "tex", "html") if kept else ("md", "tex", "html"),
     )
 
 
@@ -99,24 +85,18 @@ def columns(grid: Grid) -> list[Column]:
 
 def _rows(grid: Grid) -> list[Row]:
     return [
-        {"task": Cell(block.title, "†" if block.evaluation_only else ""), "leads": line.leads}
-        | {str(at): score for at, score in enumerate(line.scores) if score is not None}
+        {"task": Cell(block.title, "†" if block.evaluation_only else ""), "leads": leads}
+        | {str(at): score for at, score in enumerate(scores) if score}
         for block in grid.tasks
-        for line in block.lines
+        for leads, scores in block.lines.items()
     ]
 
 
 def _marks(grid: Grid) -> dict[str, str]:
     """Sign -> meaning, of the signs this table uses."""
-    scores = [
-        score
-        for block in grid.tasks
-        for line in block.lines
-        for score in line.scores
-        if score is not None
-    ]
+    lines = [line for block in grid.tasks for line in block.lines.values()]
     used = {
-        "*": (ASTERISK, any(score.star for score in scores)),
+        "*": (ASTERISK, any(score and score.star for line in lines for score in line)),
         "†": (DAGGER, any(block.evaluation_only for block in grid.tasks)),
         "‡": (DOUBLE_DAGGER, any(head.random for head in grid.columns)),
     }

@@ -74,7 +74,7 @@ class Row:
     sign: int = 1
     """1 where higher values of the metric are better, -1 where lower ones are."""
     weights: str = ""
-    """As asked for; the table shows what was loaded."""
+    """As loaded, or as asked for where none were."""
     cells: list[Scored] = field(default_factory=list)
     status: str = "ok"
     ragged: bool = False
@@ -121,15 +121,13 @@ def compare(rows: Sequence[Row], rescore: Rescore) -> None:
     that has no number yet count, with p = 1; a row that was skipped does not.
     """
     able = [r for r in rows if r.status == "ok" and np.isfinite(r.score)]
-    if not able:
-        return
     # a mean over other draws of leads or other fits is another quantity: such a row has a number
     # and is in no comparison
     drawn = [
         {(str(c.cell.setting), c.cell.fit.seed, c.cell.fit.fold) for c in r.cells} for r in able
     ]
     for row, own in zip(able, drawn, strict=True):
-        row.ragged = own != set.union(*drawn)
+        row.ragged = own != set().union(*drawn)
     able = [r for r in able if not r.ragged]
     if not able:
         return
@@ -139,12 +137,13 @@ def compare(rows: Sequence[Row], rescore: Rescore) -> None:
     sides = _on_common_records(able, rescore)
     scores, replicates = [s.score for s in sides], [s.replicates for s in sides]
     planned = sum(r.status != "skipped" for r in rows)
-    for i, adjusted in enumerate(holm_with_best(scores, replicates, first, planned)):
-        if i != first:
-            able[i].difference = paired_difference(
-                scores[first], scores[i], replicates[first], replicates[i]
+    adjusted = holm_with_best(scores, replicates, first, planned)
+    for row, score, drawn_scores, p in zip(able, scores, replicates, adjusted, strict=True):
+        if row is not best:
+            row.difference = paired_difference(
+                scores[first], score, replicates[first], drawn_scores
             )
-            able[i].p_holm = float(adjusted)
+            row.p_holm = float(p)
 
 
 def _on_common_records(rows: Sequence[Row], rescore: Rescore) -> Sequence[Row]:

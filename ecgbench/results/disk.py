@@ -31,12 +31,8 @@ class Run:
 
 def runs(folder: Path) -> list[Run]:
     """The runs in a folder, or the folder's own, by name."""
-    paths = (
-        [folder]
-        if (folder / "plan.json").is_file()
-        else sorted(p.parent for p in folder.glob("*/plan.json"))
-    )
-    return [look(path) for path in paths]
+    own = (folder / "plan.json").is_file()
+    return [look(p.parent) for p in sorted(folder.glob("plan.json" if own else "*/plan.json"))]
 
 
 def look(path: Path) -> Run:
@@ -67,9 +63,7 @@ def spare(path: Path) -> Iterator[Path]:
     """
     store = Store(path)
     planned = {cell.identity: store.folder(cell) for cell in store.existing_plan().cells}
-    yield from (
-        folder for name in ("features", "checkpoints", "derived") if size(folder := path / name)
-    )
+    yield from filter(size, (path / name for name in ("features", "checkpoints", "derived")))
     for folder in sorted(cells_of(path)):
         identity = claimed(folder)[0]
         if identity and planned.get(identity, path) not in (None, folder):
@@ -80,11 +74,8 @@ def spare(path: Path) -> Iterator[Path]:
 def prune(path: Path) -> int:
     """Remove what is spare; returns the bytes. BadSetting while a run is working there."""
     for lock in sorted((path / "locks").glob("*")):
-        with locked(
-            lock.parent,
-            lock.name,
-            otherwise=f"a run is working in {path}; prune it when it has ended",
-        ):
+        working = f"a run is working in {path}; prune it when it has ended"
+        with locked(lock.parent, lock.name, otherwise=working):
             pass
     freed = 0
     for folder in list(spare(path)):

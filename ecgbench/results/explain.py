@@ -73,10 +73,7 @@ def _folder(store: Store, text: str) -> Path:
     matching = [f for f in finished if len(text) >= SHORTEST and f.name.startswith(text.lower())]
     if len(matching) == 1:
         return matching[0]
-    several = [c.identity for c in cells] or [
-        f.relative_to(store.path).as_posix() for f in matching
-    ]
-    if several:
+    if several := [c.identity for c in cells] or [str(f.relative_to(store.path)) for f in matching]:
         more = " ..." if len(several) > NAMED else ""
         raise BadSetting(
             f"{text!r} names {len(several)} cells: {'; '.join(several[:NAMED])}{more}; name one"
@@ -107,23 +104,14 @@ def description(cell: Explained) -> Iterator[str]:
     """
     document = cell.document
     yield document["identity"]
-    for name in (
-        "key",
-        "fit",
-        "weights_name",
-        "weights_sha256",
-        "n_records",
-        "excluded",
-        "windows",
-        "seconds",
-    ):
+    about = ("key", "fit", "weights_name", "weights_sha256", "n_records", "excluded", "windows")
+    for name in (*about, "seconds"):
         yield f"  {name}: {document[name]}"
     features = document["features"]
     yield f"  features: {features['path'] if features else 'none were kept'}"
     code = document["code"]
-    yield f"  code: {code['version']}" + (
-        f", commit {code['commit']}" if code.get("commit") else ""
-    )
+    commit = f", commit {code['commit']}" if code.get("commit") else ""
+    yield f"  code: {code['version']}{commit}"
     yield f"scores ({cell.folder}/scores.parquet)"
     yield from (f"  {label}: {value:.6g}" for label, value in cell.scores.items())
     yield "facts that its key and the key of its fit are made of"

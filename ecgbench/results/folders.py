@@ -31,11 +31,10 @@ def finished(folder: Path) -> bool:
 
 def intact(folder: Path) -> bool:
     """Whether the files of a folder are what its DONE says."""
-    try:
+    with suppress(OSError, BadSetting):
         hashes = document(folder / DONE)
         return all(_sha256(folder / name) == sha256 for name, sha256 in hashes.items())
-    except (OSError, BadSetting):
-        return False
+    return False
 
 
 def publish(folder: Path, content: Mapping[str, Content]) -> bool:
@@ -64,12 +63,10 @@ def document(file: Path, data: bytes | None = None, remove: Path | None = None) 
     data: its content, where it was read already. remove: what must go, where it is more than the
     file.
     """
-    try:
+    with suppress(FileNotFoundError, ValueError, RecursionError):
         content = json.loads(file.read_bytes() if data is None else data)
         if isinstance(content, dict):
             return content
-    except (FileNotFoundError, ValueError, RecursionError):
-        pass
     raise _damaged(file, remove or file)
 
 

@@ -14,8 +14,19 @@ from ecgbench.results.store import Store, claimed
 
 _VERSION = {"model": ("source", "weights"), "dataset": ("data",), "policy": ("policy_source",)}
 """Facts of a cell's key that tell two versions of a model, dataset or policy apart."""
-_FILES = ("models", "datasets", "policies", "invocations", "reasons", "checkpoints", "logs")
-"""Folders whose files have names of their own, so that a file that is there is the same."""
+_FILES = (
+    "models",
+    "datasets",
+    "policies",
+    "invocations",
+    "reasons",
+    "checkpoints",
+    "logs",
+    "features",
+)
+"""Folders whose files have names of their own, so that a file that is there is the same; but for
+windows of features.
+"""
 
 
 def merge(run: Path, other: Path, to: Path) -> dict[str, int]:
@@ -65,12 +76,8 @@ def _copy(folder: Path, source: Store, target: Store) -> int:
 
 
 def _files(root: Path) -> Iterator[Path]:
-    for part in (*_FILES, "features"):
-        yield from (
-            p
-            for p in sorted((root / part).rglob("*"))
-            if p.is_file() and not p.name.startswith(".")
-        )
+    for part in _FILES:
+        yield from filter(Path.is_file, sorted((root / part).rglob("[!.]*")))
 
 
 def _copy_file(file: Path, source: Store, target: Store) -> int:
@@ -91,12 +98,11 @@ def _copy_file(file: Path, source: Store, target: Store) -> int:
 
 def _newer(source: Store, target: Store) -> dict[str, str]:
     """Keys of the cells of `source` that `target` has not, or finished earlier."""
-    newer = {}
-    for cell in source.existing_plan().cells:
-        folder = _chosen(cell, target, source)
-        if folder is not None and folder == source.folder(cell):
-            newer[cell.identity] = folder.name
-    return newer
+    return {
+        cell.identity: folder.name
+        for cell in source.existing_plan().cells
+        if (folder := _chosen(cell, target, source)) and folder == source.folder(cell)
+    }
 
 
 def _chosen(cell: Cell, first: Store, second: Store) -> Path | None:

@@ -13,7 +13,7 @@ from ecgbench.cells import Plan
 from ecgbench.ecg.draw import Count
 from ecgbench.ecg.leads import LEADS
 from ecgbench.results.compare import Row
-from ecgbench.results.facts import DatasetFacts, ModelFacts
+from ecgbench.results.facts import DatasetFacts, ModelFacts, TaskFacts
 
 if TYPE_CHECKING:
     from ecgbench.results.study import Study
@@ -42,20 +42,20 @@ def notes(plan: Plan, study: "Study", rows: Sequence[Row]) -> list[str]:
     first = [r for r in rows if r.metric == study.metric]
     cells = study.cells[study.cells["metric"] == study.metric]
     some = any(r.status == "ok" for r in rows)
-    sentences = [
+    return [
         *_grave(study.datasets, study.models),
         *_unfinished(cells),
         *_ragged(first, study),
         *_data(study.datasets),
-    ]
-    sentences += [*_spread(plan, first), *_intervals(plan, rows, study)] if some else []
-    sentences += [
+        *_spread(plan, first),
+        *(_intervals(plan, rows, study) if some else ()),
         *_leads(plan, study.models),
         *_labels(first, study),
         *_outside(rows, study),
         *_cells(cells, study),
+        *_away(plan, study),
+        *_edited(rows, study),
     ]
-    return [*sentences, *_away(plan, study), *_edited(rows, study)]
 
 
 def _away(plan: Plan, study: "Study") -> Iterator[str]:
@@ -77,14 +77,12 @@ def _edited(rows: Sequence[Row], study: "Study") -> Iterator[str]:
 
 
 def _grave(datasets: Sequence[DatasetFacts], models: Sequence[ModelFacts]) -> Iterator[str]:
-    synthetic = [d.title for d in datasets if d.synthetic]
-    if synthetic:
+    if synthetic := [d.title for d in datasets if d.synthetic]:
         yield (
             f"SYNTHETIC DATA: {', '.join(synthetic)} is generated, no patient was ever "
             f"recorded; its scores say nothing about patients."
         )
-    random = [m.title for m in models if m.weights == "random"]
-    if random:
+    if random := [m.title for m in models if m.weights == "random"]:
         yield (
             f"RANDOM WEIGHTS: the encoder of {', '.join(random)} is untrained; the scores show "
             f"the harness, not the published models."
@@ -95,10 +93,9 @@ def _grave(datasets: Sequence[DatasetFacts], models: Sequence[ModelFacts]) -> It
                 f"OWN WEIGHTS: those of {m.title} come with ecgbench, not from its authors: "
                 f"{m.weights_source['licence']}."
             )
+    trained = [m for m in models if m.weights != "random"]
     for d in datasets:
-        trained = [m for m in models if m.weights != "random"]
-        seen = [m.title for m in trained if d.title in m.corpora]
-        if seen:
+        if seen := [m.title for m in trained if d.title in m.corpora]:
             yield (
                 f"SEEN BEFORE: {', '.join(seen)} was pre-trained on {d.title}, perhaps on the "
                 f"very records it is tested on here."
@@ -110,59 +107,49 @@ def _grave(datasets: Sequence[DatasetFacts], models: Sequence[ModelFacts]) -> It
                     f"records it is tested on here."
                 )
         if d.limit is not None and d.records < d.records_prepared:
-            used = (
-                f"{d.title}, --limit {d.limit}: {d.records:,} of {d.records_prepared:,} "
-                f"records were used"
+            yield (
+                f"LIMITED: {d.title}, --limit {d.limit}: {d.records:,} of {d.records_prepared:,} "
+                f"records were used; intervals are wide and labels may be undefined."
             )
-            yield f"LIMITED: {used}; intervals are wide and labels may be undefined."
 
 
 def _unfinished(cells: pd.DataFrame) -> Iterator[str]:
-    lost = cells[cells["status"] != "ok"]
-    pending = lost["reason"].str.startswith(PENDING)
+    pending = cells["reason"].str.startswith(PENDING)
     if pending.any():
-        waiting = f"{int(pending.sum())} of {len(cells)} cells are {PENDING}"
+        waiting = f"{pending.sum()} of {len(cells)} cells are {PENDING}"
         yield f"NOT FINISHED: {waiting}; the same `ecgbench run` command goes on where it stopped."
-    kinds = [
-        (word, int((lost.loc[~pending, "status"] == word).sum())) for word in ("failed", "skipped")
-    ]
-    counts = [f"{count} {word}" for word, count in kinds if count]
+    states = cells.loc[~pending, "status"].value_counts()
+    counts = [f"{states[word]} {word}" for word in ("failed", "skipped") if word in states]
     if counts:
         yield f"INCOMPLETE: {' and '.join(counts)} of {len(cells)} cells; each with its reason."
 
 
 def _ragged(rows: Sequence[Row], study: "Study") -> Iterator[str]:
-    fewer = [f"{_model(study, r.model)} {r.policy} at {r.leads}" for r in rows if r.ragged]
+    fewer = [_column(study, r) for r in rows if r.ragged]
     if fewer:
         yield (
             f"UNEQUAL SEEDS: {', '.join(fewer)} averages fewer seeds than another row beside it "
-            f"and is in no comparison; "
-            "run it with the same --seeds and --fit-seeds."
+            f"and is in no comparison; run it with the same --seeds and --fit-seeds."
         )
 
 
 def _data(datasets: Sequence[DatasetFacts]) -> Iterator[str]:
     for d in datasets:
-        copy = (
-            f"this copy holds {d.records_prepared:,} of the release's {d.records_release:,} "
-            f"records; "
-        )
-        copy = "" if d.synthetic or d.records_prepared == d.records_release else copy
+        part = f"this copy holds {d.records_prepared:,} of the release's {d.records_release:,} "
+        whole = d.synthetic or d.records_prepared == d.records_release
         yield (
-            f"{d.title}, version {d.version}: {copy}tested on {d.test_records:,} records of "
-            f"{d.test_patients:,} patients."
+            f"{d.title}, version {d.version}: {'' if whole else f'{part}records; '}tested on "
+            f"{d.test_records:,} records of {d.test_patients:,} patients."
         )
-        if d.quarantined:
-            yield (
-                f"{d.title}: {len(d.quarantined)} unreadable records are quarantined and left out."
-            )
+        if lost := len(d.quarantined):
+            yield f"{d.title}: {lost} unreadable records are quarantined and left out."
         if d.flat:
             yield f"{d.title}: {d.flat} records have a lead without variation; they are kept."
 
 
 def _spread(plan: Plan, rows: Sequence[Row]) -> Iterator[str]:
-    fits = len({c.fit.seed for c in plan.cells})
     if any(np.isfinite(r.std) for r in rows):
+        fits = len({c.fit.seed for c in plan.cells})
         once = "one fit" if fits == 1 else f"the mean of {fits} fits"
         yield (
             f"(std) is the spread over the draws of leads only (ddof 1), of {once}; it is not "
@@ -171,24 +158,18 @@ def _spread(plan: Plan, rows: Sequence[Row]) -> Iterator[str]:
 
 
 def _intervals(plan: Plan, rows: Sequence[Row], study: "Study") -> Iterator[str]:
-    kind = {
-        "bayesian": "Bayesian bootstrap over patients",
-        "multinomial": "multinomial bootstrap over patients",
-    }[plan.scoring.bootstrap]
-    sentence = f"Intervals: 95 %, {kind}, {plan.scoring.draws:,} draws"
-    if any(r.difference for r in rows):
-        sentence += (
-            " shared by all models. p: paired difference with the best of the same task "
-            "and leads; post selection, "
-        )
-        sentence += (
-            "Holm over all pairs of that task and lead setting, any of which could have "
-            "held the best"
-        )
-    yield f"{sentence}."
-    for name in dict.fromkeys(
-        r.metric for r in rows for c in r.cells if c.bootstrap not in ("", plan.scoring.bootstrap)
-    ):
+    kind = plan.scoring.bootstrap.replace("bayes", "Bayes")
+    paired = (
+        " shared by all models. p: paired difference with the best of the same task and leads; "
+        "post selection, Holm over all pairs of that task and lead setting, any of which could "
+        "have held the best"
+    )
+    yield (
+        f"Intervals: 95 %, {kind} bootstrap over patients, {plan.scoring.draws:,} draws"
+        f"{paired if any(r.difference for r in rows) else ''}."
+    )
+    others = ("", plan.scoring.bootstrap)
+    for name in dict.fromkeys(r.metric for r in rows for c in r.cells if c.bootstrap not in others):
         yield (
             f"{study.metrics[name].title}: its intervals draw patients with replacement "
             f"(multinomial bootstrap)."
@@ -197,23 +178,22 @@ def _intervals(plan: Plan, rows: Sequence[Row], study: "Study") -> Iterator[str]
 
 def _leads(plan: Plan, models: Sequence[ModelFacts]) -> Iterator[str]:
     if any(isinstance(c.setting, Count) and c.setting.k < len(LEADS) for c in plan.cells):
-        drawn = (
-            "one subset per record, the same in all its windows"
-            if plan.scoring.draw == "record"
-            else "a new subset in every window"
-        )
-        yield f"Random leads: {drawn}, the same for every model."
+        drawn = {
+            "record": "one subset per record, the same in all its windows",
+            "window": "a new subset in every window",
+        }
+        yield f"Random leads: {drawn[plan.scoring.draw]}, the same for every model."
     windows = ", ".join(f"{m.title} {m.windows:.3g}" for m in models if m.windows is not None)
     if windows:
         yield f"Windows averaged per record: {windows}."
 
 
-def _model(study: "Study", name: str) -> str:
-    return next((m.title for m in study.models if m.name == name), name)
+def _title(of: Sequence[ModelFacts] | Sequence[TaskFacts], name: str) -> str:
+    return next((facts.title for facts in of if facts.name == name), name)
 
 
-def _task(study: "Study", name: str) -> str:
-    return next((t.title for t in study.tasks if t.name == name), name)
+def _column(study: "Study", row: Row) -> str:
+    return f"{_title(study.models, row.model)} {row.policy} at {row.leads}"
 
 
 def _labels(rows: Sequence[Row], study: "Study") -> Iterator[str]:
@@ -221,9 +201,8 @@ def _labels(rows: Sequence[Row], study: "Study") -> Iterator[str]:
         first = next((r for r in rows if r.task == task and r.status == "ok"), None)
         if first is None:
             continue
-        title, table = _task(study, task), first.cells[0].table.iloc[1:]
-        undefined = list(table.loc[table["value"].isna(), "label"])
-        if undefined:
+        title, table = _title(study.tasks, task), first.cells[0].table.iloc[1:]
+        if undefined := list(table.loc[table["value"].isna(), "label"]):
             yield (
                 f"{title}: {len(undefined)} labels without both values in the test set are left "
                 f"out of the mean: {', '.join(undefined)}."
@@ -235,12 +214,11 @@ def _labels(rows: Sequence[Row], study: "Study") -> Iterator[str]:
 
 
 def _outside(rows: Sequence[Row], study: "Study") -> Iterator[str]:
-    able = [r for r in rows if r.status == "ok" and np.isfinite([r.score, *r.interval]).all()]
-    outside = [r for r in able if not r.interval[0] <= r.score <= r.interval[1]]
     where = [
-        f"{_model(study, r.model)} {r.policy} at {r.leads} ({_task(study, r.task)}"
+        f"{_column(study, r)} ({_title(study.tasks, r.task)}"
         + (")" if r.metric == study.metric else f", {study.metrics[r.metric].title})")
-        for r in outside
+        for r in rows
+        if r.status == "ok" and (r.score < r.interval[0] or r.score > r.interval[1])
     ]
     if where:
         yield f"The estimate lies outside its interval: {'; '.join(where)}."
@@ -251,7 +229,7 @@ def _cells(cells: pd.DataFrame, study: "Study") -> Iterator[str]:
         ["model", "leads", "policy"], sort=False
     ):
         blind = f"{part['blind'].mean():.0%} of the test windows show it nothing (blind input)"
-        yield f"{_model(study, str(model))} at {leads}, policy {policy}: {blind}."
+        yield f"{_title(study.models, str(model))} at {leads}, policy {policy}: {blind}."
     for m in study.models:
         if m.precision != "float32":
             limit = "which moved none by over 1 % of the largest on trial recordings"
@@ -263,20 +241,18 @@ def _cells(cells: pd.DataFrame, study: "Study") -> Iterator[str]:
     for model, part in cells[cells["excluded"] > 0].groupby("model", sort=False):
         left = int(part["excluded"].max())
         yield (
-            f"{_model(study, str(model))}: {left} records shorter than its window are left out; "
-            f"comparisons use the records in both."
+            f"{_title(study.models, str(model))}: {left} records shorter than its window are left "
+            f"out; comparisons use the records in both."
         )
 
 
 def _filled(model: ModelFacts, policy: str) -> str:
     """What an absent lead became under another policy than the contract's."""
     scaled = model.contract["normalisation"]
-    sentence = (
-        f"{model.title} under policy {policy}: an absent lead is what the policy fills in, in mV"
+    scaling = "" if scaled == "none" else f", normalised with the others ({scaled})"
+    if scaling and model.contract["fill"] == "after":
+        scaling += "; where it knows nothing, 0 after that"
+    return (
+        f"{model.title} under policy {policy}: an absent lead is what the policy fills in, in "
+        f"mV{scaling}."
     )
-    if scaled != "none":
-        sentence += f", normalised with the others ({scaled})"
-        sentence += (
-            "; where it knows nothing, 0 after that" if model.contract["fill"] == "after" else ""
-        )
-    return f"{sentence}."

@@ -57,28 +57,21 @@ class Scorer:
         arrays, summary = _cached(file) or _cache(
             file, *self._computed(result, metric, patients, names)
         )
-        table = pd.DataFrame(
-            {"label": summary["labels"], **{name: arrays[name] for name in COLUMNS}}
-        )
+        replicates = arrays.pop("replicates")
+        table = pd.DataFrame({"label": summary.pop("labels"), **arrays})[["label", *COLUMNS]]
         stored = result.scores()
         own = stored.loc[stored["metric"] == metric, "value"].to_numpy()
-        same = (
-            np.allclose(own, table["value"], rtol=0, atol=ROUNDING, equal_nan=True)
-            if len(own) == len(table)
-            else not len(own)
+        same = len(own) == len(table) and np.allclose(
+            own, table["value"], rtol=0, atol=ROUNDING, equal_nan=True
         )
         return Scored(
             cell=result.cell,
             metric=metric,
             table=table,
-            replicates=arrays["replicates"],
-            records=summary["records"],
+            replicates=replicates,
             predictions=result.predictions,
-            n_records=summary["n_records"],
-            n_patients=summary["n_patients"],
-            lost=summary["lost"],
-            bootstrap=summary["bootstrap"],
-            edited=names is None and not same,
+            edited=names is None and len(own) > 0 and not same,
+            **summary,
         )
 
     def _computed(

@@ -19,7 +19,7 @@
 import hashlib
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
@@ -108,11 +108,12 @@ class Store:
             raise BadSetting(
                 f"{self.path} holds a run with other settings ({differing}); {_ELSEWHERE}"
             )
-        loaded = {f.model: f.weights for f in old.fits}
-        for f in plan.fits:  # one row is one model: its seeds are averaged, its weights must not be
-            if loaded.get(f.model, f.weights) != f.weights:
+        loaded: dict[str, str] = {}
+        for f in (*old.fits, *plan.fits):
+            # one row is one model: its seeds are averaged, its weights must not be
+            if (weights := loaded.setdefault(f.model, f.weights)) != f.weights:
                 raise BadSetting(
-                    f"{self.path} holds {f.model} with weights {loaded[f.model]}; {_ELSEWHERE}"
+                    f"{self.path} holds {f.model} with weights {weights}; {_ELSEWHERE}"
                 )
         both = plan if set(old.cells) <= set(plan.cells) else old.joined(plan)
         metrics = tuple(dict.fromkeys([*plan.scoring.metrics, *old.scoring.metrics]))
@@ -195,15 +196,8 @@ class Store:
         """Store why a cell has no number: it is "failed" or "skipped". `log`: what its model
         printed.
         """
-        why = {
-            "format": FORMAT,
-            "identity": cell.identity,
-            "status": status,
-            "reason": reason,
-            "trace": trace,
-            "log": log,
-        }
-        content = as_json(why)
+        why = {"status": status, "reason": reason, "trace": trace, "log": log}
+        content = as_json({"format": FORMAT, "identity": cell.identity, **why})
         file = self.reason_file(cell)
         if not file.exists() or file.read_text() != content:
             put(file, content)
@@ -240,20 +234,19 @@ class Store:
 
     # facts that several cells share
 
-    def add_facts(self, kind: str, facts: Mapping[str, Any]) -> str:
+    def add_facts(self, kind: str, facts: dict[str, Any]) -> str:
         """Write facts of a model or dataset ("models", "datasets") once; returns their sha256."""
-        sha256 = key(dict(facts))
+        sha256 = key(facts)
         file = self.path / kind / f"{sha256}.json"
         if not file.exists():
-            put(file, as_json(dict(facts)))
+            put(file, as_json(facts))
         return sha256
 
     def facts(self, kind: str) -> dict[str, dict[str, Any]]:
         """sha256 -> facts of all models, datasets or invocations ("models", ...), oldest first."""
-        files = [p for p in (self.path / kind).glob("*.json") if not p.name.startswith(".")]
-        return {
-            p.stem: document(p) for p in sorted(files, key=lambda p: (p.stat().st_mtime_ns, p.name))
-        }
+        files = (self.path / kind).glob("[!.]*.json")
+        by_age = sorted(files, key=lambda file: (file.stat().st_mtime_ns, file.name))
+        return {file.stem: document(file) for file in by_age}
 
     # who computes what
 
@@ -263,11 +256,10 @@ class Store:
         it.
         """
         with ExitStack() as stack:
-            try:
+            mine = False
+            with suppress(BlockingIOError):
                 stack.enter_context(self.alone(f"claim {name}", wait=False))
                 mine = True
-            except BlockingIOError:
-                mine = False
             yield mine
 
     def alone(self, name: str, wait: bool = True) -> AbstractContextManager[None]:
@@ -304,11 +296,8 @@ def _scanned(path: Path, indexed: Collection[str]) -> dict[str, str]:
     """
     names = set(map(folder_name, indexed))
     folders = (f for f in cells_of(path) if f.name not in names and not (f / _OUTDATED).exists())
-    cells = [(*claimed(f), f.name) for f in folders]
-    cells = [cell for cell in cells if folder_name(cell[1]) == cell[3]]
-    return {
-        identity: cell_key for identity, cell_key, _, _ in sorted(cells, key=lambda cell: cell[2])
-    }
+    cells = sorted(((*claimed(f), f.name) for f in folders), key=lambda cell: cell[2])
+    return {identity: k for identity, k, _, name in cells if folder_name(k) == name}
 
 
 def _entries(line: bytes) -> list[tuple[str, str]]:

@@ -4,6 +4,7 @@ asked for.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -82,25 +83,20 @@ class Study:
                 f"this study was read with {', '.join(self.metrics)}; read it with "
                 f"metrics=[{metric!r}]"
             )
-        frames = {k: getattr(self, k) for k in ("main", "cells", "labels", "comparisons")}
-        mine: dict[str, Any] = {
-            k: frame[frame["metric"] == name].reset_index(drop=True) for k, frame in frames.items()
-        }
-        return replace(self, **mine, metrics={name: self.metrics[name]})
+        mine: dict[str, Any] = {"metrics": {name: self.metrics[name]}}
+        for table in ("main", "cells", "labels", "comparisons"):
+            rows = getattr(self, table)
+            mine[table] = rows[rows["metric"] == name].reset_index(drop=True)
+        return replace(self, **mine)
 
     def result(self, task: str, model: str, setting: str, policy: str, fit_seed: int = 0) -> Result:
         """The finished cell with a setting as printed (`1@seed3`, `I+II`, `12`); MissingData where
         there is none.
         """
         for r in self.results:
-            fit = r.cell.fit
-            if (r.cell.task, fit.model, str(r.cell.setting), r.cell.policy, fit.seed) == (
-                task,
-                model,
-                setting,
-                policy,
-                fit_seed,
-            ):
+            c = r.cell
+            named = (c.task, c.fit.model, str(c.setting), c.policy, c.fit.seed)
+            if named == (task, model, setting, policy, fit_seed):
                 return r
         wanted = f"{model} on {task} at {setting}, policy {policy}, fit seed {fit_seed}"
         raise MissingData(
@@ -146,13 +142,17 @@ class _Reader:
     def __init__(self, run: Store, plan: Plan, metrics: tuple[str, ...]) -> None:
         self.run, self.plan, self.metrics = run, plan, metrics
         self.cards: dict[str, MetricCard] = {m: room.card(m) for m in metrics}
-        self.results = {c.identity: r for c in plan.cells if (r := self._result(c)) is not None}
-        self.models, self.datasets, self.patients = self._facts()
-        self.score = Scorer(run=run.path, scoring=plan.scoring, patients=self.patients)
+        self.results = {
+            c.identity: Result(cell=c, run=run.path, folder=folder)
+            for c in plan.cells
+            if (folder := run.folder(c))
+        }
+        self.models, self.datasets, patients = self._facts()
+        self.score = Scorer(run=run.path, scoring=plan.scoring, patients=patients)
 
     def __call__(self) -> Study:
         outcomes = [self._outcome(c) for c in self.plan.cells]
-        rows = _rows(outcomes, self.cards)
+        rows = _rows(outcomes, self.cards, self.models)
         groups: dict[tuple[str, str, str], list[Row]] = {}
         for row in rows:
             groups.setdefault((row.metric, row.task, row.leads), []).append(row)
@@ -164,17 +164,13 @@ class _Reader:
             **self._declared(),
             provenance=self._provenance(),
             notes=[],
-            main=tables.main(rows, {name: facts["weights"] for name, facts in self.models.items()}),
+            main=tables.main(rows),
             cells=tables.cells(outcomes, self.metrics),
             labels=tables.labels(outcomes, self.metrics),
             comparisons=tables.comparisons(list(groups.values())),
             results=list(self.results.values()),
         )
         return replace(study, notes=notes.notes(self.plan, study, rows))
-
-    def _result(self, cell: Cell) -> Result | None:
-        folder = self.run.folder(cell)
-        return Result(cell=cell, run=self.run.path, folder=folder) if folder else None
 
     def _outcome(self, cell: Cell) -> Outcome:
         result = self.results.get(cell.identity)
@@ -213,67 +209,53 @@ class _Reader:
 
     def _declared(self) -> dict[str, Any]:
         """Tasks, models and datasets of the cells that were asked for, in their order."""
-        known = {
-            task: facts
-            for dataset in self.datasets.values()
-            for task, facts in dataset["tasks"].items()
-        }
-        tasks = [
-            TaskFacts.of(known[t], name=t)
-            for t in dict.fromkeys(c.task for c in self.plan.cells)
-            if t in known
-        ]
-        named = (m for m in dict.fromkeys(c.fit.model for c in self.plan.cells) if m in self.models)
+        known = {t: facts for d in self.datasets.values() for t, facts in d["tasks"].items()}
+        asked = dict.fromkeys(c.task for c in self.plan.cells)
+        models = dict.fromkeys(c.fit.model for c in self.plan.cells)
+        tasks = [TaskFacts.of(known[t], name=t) for t in asked if t in known]
         used = dict.fromkeys(t.dataset for t in tasks)
         return {
             "tasks": tasks,
-            "models": [ModelFacts.of(self.models[m]) for m in named],
+            "models": [ModelFacts.of(self.models[m]) for m in models if m in self.models],
             "datasets": [DatasetFacts.of(self.datasets[d]) for d in used],
         }
 
     def _provenance(self) -> Provenance:
-        plan, last = self.plan, next(reversed(self.results.values()), None)
-        alone = {
-            "command": "",
-            "version": "",
-            **({"device": last.document["device"], **last.document["code"]} if last else {}),
-        }
+        plan = self.plan
+        settings = [c.setting for c in plan.cells]
+        known: dict[str, Any] = {"command": "", "version": ""}
+        for last in list(self.results.values())[-1:]:
+            known |= {"device": last.document["device"], **last.document["code"]}
         return Provenance.of(
-            invocation.latest(self.run) or alone,
-            protocol=plan.training.protocol,
-            epochs=plan.training.epochs,
+            invocation.latest(self.run) or known,
+            **vars(plan.training),
+            **vars(plan.scoring) | {"metrics": self.metrics},
             contract=plan.cells[0].fit.contract,
-            draw=plan.scoring.draw,
-            bootstrap=plan.scoring.bootstrap,
-            draws=plan.scoring.draws,
-            metrics=self.metrics,
             plan_hash=key(plan.to_json()),
-            seeds=tuple(
-                sorted({c.setting.seed for c in plan.cells if isinstance(c.setting, Count)})
-            ),
+            seeds=tuple(sorted({s.seed for s in settings if isinstance(s, Count)})),
             fit_seeds=tuple(sorted({c.fit.seed for c in plan.cells})),
         )
 
 
-def _rows(outcomes: Sequence[Outcome], cards: Mapping[str, MetricCard]) -> list[Row]:
+def _rows(
+    outcomes: Sequence[Outcome], cards: Mapping[str, MetricCard], models: Mapping[str, Facts]
+) -> list[Row]:
     """Rows of the main table: seeds, fits and folds of one metric, task, model, setting and policy
     together.
     """
     rows: dict[tuple[str, ...], Row] = {}
-    for metric, o in ((m, o) for m in cards for o in outcomes):
-        c = o.cell
-        row = rows.setdefault(
-            (metric, c.task, c.fit.model, c.setting.typed, c.policy),
-            Row(
-                metric=metric,
-                task=c.task,
-                model=c.fit.model,
-                leads=c.setting.typed,
-                policy=c.policy,
-                sign=cards[metric].sign,
-                weights=c.fit.weights,
-            ),
+    for metric, o in product(cards, outcomes):
+        c, model = o.cell, o.cell.fit.model
+        new = Row(
+            metric=metric,
+            task=c.task,
+            model=model,
+            leads=c.setting.typed,
+            policy=c.policy,
+            sign=cards[metric].sign,
+            weights=models.get(model, {}).get("weights") or c.fit.weights,
         )
+        row = rows.setdefault((metric, c.task, model, new.leads, c.policy), new)
         if metric in o.scored:
             row.cells.append(o.scored[metric])
         elif row.status != "failed":
