@@ -277,6 +277,10 @@ class DatasetCard:
     tasks: tuple[Task, ...]
     splits: str
     """In words: how records are split."""
+    patients_known: bool = True
+    """False where the files name no patients: each record then counts as a patient, and every row
+    says that its interval may be too narrow.
+    """
 
     def task(self, name: str) -> Task:
         """The task called `name` of this dataset."""

@@ -37,7 +37,8 @@ NONE = "none"
 Protocol = Literal["linear", "finetune"]
 TrainLeads = Literal["all", "random"]
 Precision = Literal["float32", "bf16"]
-Bootstrap = Literal["bayesian", "multinomial"]
+Bootstrap = Literal["none", "bayesian", "multinomial", "records"]
+Absent = Literal["undefined", "half"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,8 +98,16 @@ class Scoring:
     draw: Draw = "record"
     rows: Literal["all", "labelled"] = "all"
     """Of an evaluation-only task: all records of its parent, or those with one of its labels."""
-    bootstrap: Bootstrap = "bayesian"
+    bootstrap: Bootstrap = "none"
+    """How intervals are made: from placements, without draws ("none"; metrics that have no
+    placements take the Bayesian one); or by drawing patients, or records (the reference
+    benchmark's way).
+    """
     draws: int = 1000
+    absent: Absent = "undefined"
+    """A label without both values is left out of the macro, or counts 0.5 in it (the reference
+    benchmark's way).
+    """
     metrics: tuple[str, ...] = ("auroc",)
     """Names in the room of metrics; tables lead with the first. Any other can be computed from what
     is stored.

@@ -18,7 +18,7 @@ from ecgbench.inference import rows
 from ecgbench.inference.predict import averaged, probabilities
 from ecgbench.results.folders import publish
 from ecgbench.results.pooled import store_pooled
-from ecgbench.results.score import Predictions, score_table
+from ecgbench.results.score import Predictions, score_table, with_wins
 from ecgbench.results.store import FORMAT, Store
 from ecgbench.room import folder_name
 
@@ -47,9 +47,9 @@ def compute(evaluation: Evaluation, request: CellRequest, head: Head, store: Sto
     predictions = predict(
         evaluation, needed, probabilities(features, owner, *head), request.tasks, scoring
     )
-    table = predictions.table()
     # an earlier run may have named a plug-in
     known = [m for m in scoring.metrics if m in metrics.names()]
+    table = with_wins(known, predictions.table())
     scores = score_table(known, table)
     averages = averaged(features, owner).astype(np.float32)
     folder, names = (

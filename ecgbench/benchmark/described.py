@@ -55,7 +55,10 @@ def dataset_facts(selection: Selection) -> dict[str, Any]:
     patients = sorted(set(test["patient"]))
     return {
         "name": prepared.name,
-        **{k: card[k] for k in ("title", "version", "doi", "licence", "synthetic")},
+        **{
+            k: card[k]
+            for k in ("title", "version", "doi", "licence", "synthetic", "patients_known")
+        },
         "records": len(index),
         "records_prepared": len(prepared.index),
         "records_release": prepared.card.records,

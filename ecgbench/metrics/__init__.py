@@ -6,7 +6,9 @@ because nobody has it. `influence(target, score)` gives (record, label): how muc
 the value, as `value(weights) ~ value + mean(weights * influence)` for weights of mean 1; or None,
 and intervals come from drawing patients with replacement. A metric may also define
 `replicates(target, score, weights)` -> (draw, label): its values under each row of weights (draw,
-record).
+record). A metric that is the mean over the positives of the share of negatives below each may
+define `wins(target, score)` (record, label), twice the comparisons that a record wins; its
+intervals are then made from placements (docs/intervals.md).
 """
 
 from ecgbench.room import Room

@@ -28,3 +28,8 @@ def influence(target: np.ndarray, score: np.ndarray) -> np.ndarray:
 def replicates(target: np.ndarray, score: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """(draw, label) AUROC under each row of weights (draw, record), exactly."""
     return bootstrap.label_replicates(target, score, weights)
+
+
+def wins(target: np.ndarray, score: np.ndarray) -> np.ndarray:
+    """(record, label) how many comparisons each record wins, twice: what placements come from."""
+    return auroc.wins(target, score)

@@ -9,6 +9,7 @@ from typing import Any
 
 import pandas as pd
 
+from ecgbench.cells import RANDOM
 from ecgbench.ecg.leads import LEADS, LeadSubset
 from ecgbench.reports._section import Numbers
 from ecgbench.results.notes import GRAVE, PENDING
@@ -20,6 +21,8 @@ _WHOLE = (
     *("n", "positives", "seed", "fit_seed", "excluded", "lost"),
 )
 """Columns that count; pandas makes them float where a row has none."""
+UNTRAINED = {"‡": "untrained: a frozen encoder with random weights; not ranked and not tested"}
+"""Sign and meaning, beside every number of such a column."""
 FULL = str(len(LEADS))
 """The setting in which nothing is missing, as typed."""
 
@@ -34,13 +37,18 @@ class Head:
     label: str
     """The title, with the policy where the model has several."""
     parameters: int | None
-    random: bool
-    """Whether its weights are."""
+    untrained: bool
+    """A frozen encoder with random weights; fine-tuned from a random start is trained."""
 
     @property
     def names(self) -> tuple[str, str]:
         """Model and policy."""
         return self.model, self.policy
+
+    @property
+    def mark(self) -> str:
+        """The sign behind its title."""
+        return next(iter(UNTRAINED)) if self.untrained else ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,8 +102,9 @@ def columns(study: Study) -> list[Head]:
     """One per model x policy in the order asked."""
     known = {model.name: model for model in study.models}
     tables = (study.main, study.cells)
-    random = pd.concat([t.loc[t["weights"] == "random", ["model", "policy"]] for t in tables])
-    untrained = set(zip(random["model"], random["policy"]))
+    random = pd.concat([t.loc[t["weights"] == RANDOM, ["model", "policy"]] for t in tables])
+    frozen = study.provenance.protocol != "finetune"
+    untrained = set(zip(random["model"], random["policy"])) if frozen else set()
     pairs = list(dict.fromkeys(zip(study.main["model"], study.main["policy"])))
     models = Counter(model for model, _ in pairs)
     heads = []
@@ -111,15 +120,20 @@ def columns(study: Study) -> list[Head]:
                 title=title,
                 label=label,
                 parameters=facts.parameters if facts else None,
-                random=(model, policy) in untrained,
+                untrained=(model, policy) in untrained,
             )
         )
     return heads
 
 
 def labels_of(study: Study) -> dict[tuple[str, str], str]:
-    """(model, policy) -> label."""
-    return {head.names: head.label for head in columns(study)}
+    """(model, policy) -> label, with the sign of an untrained one."""
+    return {head.names: head.label + head.mark for head in columns(study)}
+
+
+def untrained_marks(study: Study) -> dict[str, str]:
+    """The sign of untrained columns and its meaning, where there are such."""
+    return UNTRAINED if any(head.untrained for head in columns(study)) else {}
 
 
 def titles_of(study: Study) -> dict[str, str]:
@@ -170,8 +184,8 @@ def gaps(study: Study) -> list[Gap]:
 
 @dataclass(frozen=True, kw_only=True)
 class Compared:
-    """A row of Study.comparisons: the best of a task and lead setting against another column;
-    fractions.
+    """A row of Study.comparisons: the best trained column of a task and lead setting against
+    another one; fractions.
     """
 
     task: str
@@ -179,13 +193,22 @@ class Compared:
     metric: str
     model: str
     policy: str
+    weights: str
     best_model: str
     best_policy: str
+    best_weights: str
     difference: float
     low: float | None
     high: float | None
+    se: float | None
+    df: float | None
+    share: float | None
+    share_label: str | None
     p: float | None
     p_holm: float | None
+    p_holm_all: float | None
+    not_significantly_worse: bool | None
+    note: str
     n_patients: int | None
 
     @property
@@ -197,9 +220,10 @@ class Compared:
     @property
     def worse(self) -> bool | None:
         """The paper's verdict: whether the interval of the difference leaves out 0; None where
-        there is no interval.
+        nothing was tested.
         """
-        return None if self.low is None or self.high is None else not self.low <= 0 <= self.high
+        same = self.not_significantly_worse
+        return None if same is None else not same
 
 
 def comparisons(study: Study) -> list[Compared]:

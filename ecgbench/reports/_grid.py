@@ -11,6 +11,7 @@ from typing import Any
 from ecgbench.cards import MetricCard
 from ecgbench.reports._facts import FULL, Head, Task, columns, gaps, records, tasks
 from ecgbench.reports._section import Score
+from ecgbench.results.compare import UNTESTED
 from ecgbench.results.notes import PENDING
 from ecgbench.results.study import Study
 
@@ -34,7 +35,7 @@ class Grid:
     columns: Sequence[Head]
     tasks: Sequence[Block]
     footnotes: Sequence[str]
-    """Why scores are missing; see Score.footnote."""
+    """Why scores are missing or not tested; see Score.footnote."""
 
 
 def reasons(study: Study) -> dict[Names, str]:
@@ -64,7 +65,8 @@ def grid(study: Study) -> Grid:
         for leads in dict.fromkeys(row["leads"] for row in mine):
             by_column = {(r["model"], r["policy"]): r for r in mine if r["leads"] == leads}
             in_order = [by_column.get(head.names) for head in heads]
-            rank = ranks((row["value"] if row else None for row in in_order), card.direction)
+            competing = [None if head.untrained else row for head, row in zip(heads, in_order)]
+            rank = ranks((row["value"] if row else None for row in competing), card.direction)
             lines[leads] = [
                 _score(row, place, why, footnotes) if row else None
                 for row, place in zip(in_order, rank)
@@ -76,12 +78,15 @@ def grid(study: Study) -> Grid:
 def _score(
     row: dict[str, Any], rank: int | None, why: Mapping[Names, str], footnotes: list[str]
 ) -> Score:
-    footnote = None
+    text = ""
     if row["status"] != "ok":
         text = why.get((row["task"], row["model"], row["leads"], row["policy"]), row["status"])
-        footnotes += [] if text in footnotes else [text]
-        footnote = footnotes.index(text) + 1
-    star = row["not_significantly_worse"] and rank in (2, 3)
+    elif reasons_not_tested := [n for n in row["note"].split("; ") if n.startswith(UNTESTED)]:
+        text = reasons_not_tested[0]
+    if text and text not in footnotes:
+        footnotes.append(text)
+    footnote = footnotes.index(text) + 1 if text else None
+    star = bool(row["not_significantly_worse"]) and not row["best"]
     numbers = {name: row[name] for name in ("value", "std", "low", "high")}
     return Score(rank=rank, star=star, footnote=footnote, **numbers)
 

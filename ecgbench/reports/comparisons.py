@@ -1,9 +1,16 @@
-"""Paired comparisons: each model against the best of its task and lead setting, with p corrected
-for all pairs.
+"""Paired comparisons: each model against the best trained one of its task and lead setting, with p
+corrected for all pairs.
 """
 
 from ecgbench.reports import Cell, Column, Format, ReportCard, Row, Section, Table, p_value, signed
-from ecgbench.reports._facts import Compared, comparisons, labels_of, numbers, titles_of
+from ecgbench.reports._facts import (
+    Compared,
+    comparisons,
+    labels_of,
+    numbers,
+    titles_of,
+    untrained_marks,
+)
 from ecgbench.results.study import Study
 
 CARD = ReportCard(
@@ -19,15 +26,19 @@ _COLUMNS = (
     Column("best", "Best"),
     Column("difference", "Best − model", "number", note="points, 95 % interval"),
     Column("p", "p", "number", p_value),
-    Column("p_holm", "p", "number", p_value, note="Holm"),
+    Column("p_holm", "p", "number", p_value, note="Holm, setting"),
+    Column("p_holm_all", "p", "number", p_value, note="Holm, table"),
+    Column("df", "df", "number", "{:.0f}".format),
     Column("n_patients", "Patients", "number", "{:,}".format, note="in both"),
     Column("worse", "Interval excludes 0"),
+    Column("note", "Note"),
 )
 _NOTE = (
-    "The same patients are drawn for both sides of a difference. Not significantly worse: the "
-    "95 % interval of the paired difference contains 0. The best was chosen on the same data, so "
-    "p is post selection; Holm corrects over all pairs of models and policies of one task and "
-    "one lead setting, any of which could have held the best."
+    "Both sides of a difference have the same patients. Not significantly worse: the 95 % interval "
+    "of the paired difference contains 0. The best was chosen on the same data, so p is post "
+    "selection; Holm corrects over all pairs of trained columns of one task and one lead setting, "
+    "any of which could have held the best, and over those of the whole table. df: degrees of "
+    "freedom. An untrained column is in no family."
 )
 
 _SUMMARY = "one row per comparison with the best of a metric, task and lead setting"
@@ -62,6 +73,7 @@ def _table(metric: str, study: Study) -> Table:
         columns=_COLUMNS,
         rows=rows,
         notes=[_NOTE],
+        marks=untrained_marks(study),
         numbers=numbers(study.comparisons, _SUMMARY) if first else None,
         formats=[kind for kind, shown in formats.items() if shown],
     )
@@ -71,5 +83,6 @@ def _spelled(row: Compared) -> dict[str, object]:
     interval = "" if row.worse is None else f"[{signed(row.low)}, {signed(row.high)}]"
     verdict = "not tested" if row.worse is None else "yes" if row.worse else "no"
     difference = Cell(signed(row.difference), small=interval)
-    numbers = {"p": row.p, "p_holm": row.p_holm, "n_patients": row.n_patients}
+    shown = ("p", "p_holm", "p_holm_all", "df", "n_patients", "note")
+    numbers = {name: getattr(row, name) for name in shown}
     return {"leads": row.leads, "difference": difference, "worse": verdict} | numbers

@@ -81,7 +81,7 @@ def _findings(table: _Table, lost: Sequence[Gap]) -> list[str]:
     )
     shown = (counts or settings)[:3]
     real = [block for block in blocks if not block.synthetic]
-    if not real or all(head.random for head in table.grid.columns):
+    if not real or all(head.untrained for head in table.grid.columns):
         return [_harness(table.grid, real), *_numbers(table, shown)]
     if len(real) > MANY:
         return [text for leads in shown if (text := _tally(table, real, leads))]
@@ -90,7 +90,7 @@ def _findings(table: _Table, lost: Sequence[Gap]) -> list[str]:
     ]
     names = {block.task for block in real}
     return sentences + _kept(
-        table, [row for row in survival(table.grid) if row.task in names and not row.head.random]
+        table, [row for row in survival(table.grid) if row.task in names and not row.head.untrained]
     )
 
 
@@ -106,7 +106,7 @@ def _nothing(lost: Sequence[Gap]) -> str:
 
 def _harness(table: Grid, real: Sequence[Block]) -> str:
     """Why nothing may be read from the numbers of this run."""
-    untrained = all(head.random for head in table.columns)
+    untrained = all(head.untrained for head in table.columns)
     why = ["every encoder is untrained"] if untrained else []
     why += [] if real else ["all data are synthetic"]
     what = "a published model" if real else "a model or a patient"
@@ -132,8 +132,8 @@ def _listed(scores: Standing) -> str:
 
 def _split(standing: Standing) -> tuple[Standing, Standing]:
     """The trained, and the untrained encoders."""
-    trained = [pair for pair in standing if not pair[0].random]
-    return trained, [pair for pair in standing if pair[0].random]
+    trained = [pair for pair in standing if not pair[0].untrained]
+    return trained, [pair for pair in standing if pair[0].untrained]
 
 
 def _winner(table: _Table, block: Block, leads: str) -> str:

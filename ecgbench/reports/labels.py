@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from ecgbench.reports import Column, Group, Part, ReportCard, Section, Table, Text, points
-from ecgbench.reports._facts import numbers, records, setting_words
+from ecgbench.reports._facts import numbers, records, setting_words, untrained_marks
 from ecgbench.reports._grid import Grid, grids
 from ecgbench.results.study import Study
 from ecgbench.text import counted, enumerated
@@ -34,7 +34,10 @@ def sections(study: Study) -> list[Section]:
 def _groups(study: Study, metric: str, grid: Grid) -> Iterator[Group]:
     gathered = _gathered(study)
     several = f", {grid.metric.title}" if len(study.metrics) > 1 else ""
-    models = [Column(str(at), head.label, "number", points) for at, head in enumerate(grid.columns)]
+    models = [
+        Column(str(at), head.label, "number", points, mark=head.mark)
+        for at, head in enumerate(grid.columns)
+    ]
     counts = [Column("positives", "Positives", "number"), Column("n", "Records", "number")]
     for block in grid.tasks:
         for leads in block.lines:
@@ -49,7 +52,11 @@ def _groups(study: Study, metric: str, grid: Grid) -> Iterator[Group]:
                 )
                 columns = [Column("label", "Label"), *counts, *models]
                 table = Table(
-                    name=f"labels_{metric}", columns=columns, rows=rows, formats=("html",)
+                    name=f"labels_{metric}",
+                    columns=columns,
+                    rows=rows,
+                    marks=untrained_marks(study),
+                    formats=("html",),
                 )
                 yield Group(title, [table], folded=True)
 

@@ -158,7 +158,7 @@ def _draw(curve: _Curve, sheet: "Sheet") -> list[Any]:
     sheet.supylabel(f"Macro {curve.metric.title} × 100", fontsize=9)
     drawn = {point["series"] for point in curve.points}
     labels = [
-        shortened(head.label, LONGEST) + (" (random weights)" if head.random else "")
+        shortened(head.label, LONGEST) + (" (random weights)" if head.untrained else "")
         for head in curve.heads
     ]
     return [handle(label, at) for at, label in enumerate(labels) if at in drawn]

@@ -9,7 +9,7 @@ for what is not significantly worse than the best, a dagger for tasks that are e
 from collections.abc import Sequence
 
 from ecgbench.reports import Cell, Column, Numbers, ReportCard, Row, Section, Table, Text
-from ecgbench.reports._facts import numbers, setting_words
+from ecgbench.reports._facts import UNTRAINED, numbers, setting_words
 from ecgbench.reports._grid import Grid, grids
 from ecgbench.reports._text import millions
 from ecgbench.results.study import Study
@@ -26,7 +26,6 @@ ASTERISK = (
     "difference contains 0"
 )
 DAGGER = "evaluation only: the labels are columns of another task's predictions"
-DOUBLE_DAGGER = "random weights: this column says nothing about a trained model"
 
 
 def sections(study: Study) -> list[Section]:
@@ -72,7 +71,7 @@ def columns(grid: Grid) -> list[Column]:
             "score",
             note=millions(head.parameters),
             aside=head.policy,
-            mark="‡" if head.random else "",
+            mark=head.mark,
         )
         for at, head in enumerate(grid.columns)
     ]
@@ -98,6 +97,6 @@ def _marks(grid: Grid) -> dict[str, str]:
     used = {
         "*": (ASTERISK, any(score and score.star for line in lines for score in line)),
         "†": (DAGGER, any(block.evaluation_only for block in grid.tasks)),
-        "‡": (DOUBLE_DAGGER, any(head.random for head in grid.columns)),
     }
-    return {sign: meaning for sign, (meaning, there) in used.items() if there}
+    untrained = UNTRAINED if any(head.untrained for head in grid.columns) else {}
+    return {sign: meaning for sign, (meaning, there) in used.items() if there} | untrained

@@ -1,62 +1,29 @@
-"""From cells to rows: seeds averaged, intervals over shared draws, paired differences with the best
-of each lead setting.
+"""From cells to rows: seeds averaged, intervals over patients, paired differences with the best of
+each lead setting.
 
 Source of the rules: ARCHITECTURE section 3 (score at random leads, interval and p, asterisk); the
-LAEF paper's evaluation protocol for the asterisk.
+LAEF paper's evaluation protocol for the asterisk; docs/intervals.md for what is not tested.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from itertools import combinations
 
 import numpy as np
-import pandas as pd
 
-from ecgbench.cells import Cell
-from ecgbench.stats.bootstrap import percentile_interval
-from ecgbench.stats.paired import Difference, holm_with_best, paired_difference
+from ecgbench.cells import Absent
+from ecgbench.results.evidence import Evidence, Sure, evidence
+from ecgbench.results.score import Scored
+from ecgbench.stats.paired import Difference, holm
 
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Scored:
-    """One finished cell under one metric, as far as a comparison needs it."""
-
-    cell: Cell
-    metric: str
-    table: pd.DataFrame
-    """label (their mean first), value, low, high, n, positives."""
-    replicates: np.ndarray
-    """(draw,) of the mean over the labels."""
-    records: str
-    """Which records it has: a digest of their names."""
-    predictions: Callable[[], pd.DataFrame] = pd.DataFrame
-    """Reads them."""
-    n_records: int = 0
-    n_patients: int = 0
-    lost: int = 0
-    """Labels that a draw lost, summed over draws."""
-    bootstrap: str = ""
-    """How patients were drawn."""
-    edited: bool = False
-    """Whether the metric gave other values when the cell was computed: its file has been edited
-    since.
-    """
-
-    @cached_property
-    def value(self) -> float:
-        """Mean over the labels, of all its records."""
-        return float(self.table["value"].iloc[0])
-
-    def names(self) -> frozenset[str]:
-        """Names of its records."""
-        return frozenset(self.predictions()["record"])
-
-    def patients_shared(self, other: "Scored") -> int:
-        """How many patients both have."""
-        if self.records == other.records:
-            return self.n_patients
-        return len(set(self.predictions()["patient"]) & set(other.predictions()["patient"]))
-
+UNTESTED = "not tested: "
+"""How the note of a row begins that has no p."""
+LEAST_PATIENTS = 30
+"""With fewer test patients nothing is tested."""
+LEAST_DF = 6
+"""With fewer degrees of freedom a difference is not tested."""
+LARGEST_SHARE = 0.5
+"""Where one label of several carries more of the variance, a difference is not tested."""
 
 Rescore = Callable[[Scored, frozenset[str]], Scored]
 """The same cell scored on some of its records, with draws over the patients of those alone."""
@@ -75,16 +42,27 @@ class Row:
     """1 where higher values of the metric are better, -1 where lower ones are."""
     weights: str = ""
     """As loaded, or as asked for where none were."""
+    untrained: bool = False
+    """A frozen encoder with random weights: it has an interval and competes with nobody."""
     cells: list[Scored] = field(default_factory=list)
     status: str = "ok"
     ragged: bool = False
     """Whether it averages fewer lead draws or fits than another row of its task and setting; it is
     then compared with none.
     """
+    sure: Sure = field(default_factory=lambda: Sure(value=np.nan))
     difference: Difference | None = None
-    """Best of the setting minus this row; None for the best itself and where status is not ok."""
+    """Best trained row of the setting minus this one; None for the best itself and where nothing
+    was compared.
+    """
+    p: float = np.nan
     p_holm: float = np.nan
+    """After Holm over all pairs of trained rows of its task and setting."""
+    p_holm_all: float = np.nan
+    """The same over those of all tasks and settings."""
     best: bool = False
+    notes: list[str] = field(default_factory=list)
+    """What its number rests on, and why it is not tested."""
 
     @property
     def score(self) -> float:
@@ -100,26 +78,48 @@ class Row:
         means = [np.mean(v) for v in by_seed.values()]
         return float(np.std(means, ddof=1)) if self.status == "ok" and len(means) > 1 else np.nan
 
-    @property
-    def replicates(self) -> np.ndarray:
-        """(draw,) mean over its cells: a draw of patients applies to all seeds."""
-        return np.asarray(np.mean([c.replicates for c in self.cells], axis=0))
 
-    @property
-    def interval(self) -> tuple[float, float]:
-        """95 % percentile interval over patients."""
-        return percentile_interval(self.replicates) if self.status == "ok" else (np.nan, np.nan)
+@dataclass(kw_only=True, eq=False)
+class Group:
+    """The rows of one metric, task and lead setting."""
 
-
-def compare(rows: Sequence[Row], rescore: Rescore) -> None:
-    """Mark the best row of one metric, task and setting and compare the others with it; rows that
-    are not ok are left out.
-
-    Where their records differ, all sides are scored anew on the intersection, or their draws would
-    be of different patients. The best is chosen on the same data, so the Holm family is all pairs
-    of rows, of which those with the best are reported. It is that of the plan: the pairs of a row
-    that has no number yet count, with p = 1; a row that was skipped does not.
+    rows: Sequence[Row]
+    best: Row | None = None
+    """The highest trained row, with which the others are compared."""
+    pairs: dict[tuple[int, int], float] = field(default_factory=dict)
+    """p of all pairs of trained rows, by their places among the rows; 1 where it is not tested or
+    a number is not there yet.
     """
+
+
+def compare(rows: Sequence[Row], rescore: Rescore, absent: Absent) -> Group:
+    """Say how sure the rows of one metric, task and setting are, and compare them with the best.
+
+    Where their records differ, all sides are scored anew on the intersection, or they would be of
+    different patients. Rows that are not ok are left out, and rows of untrained encoders have one
+    difference to the best trained row, and stand in no family.
+    """
+    group, able = Group(rows=rows), _able(rows)
+    for row in rows:
+        row.notes += ["untrained encoder: not ranked, not tested"] if row.untrained else []
+    done = [r for r in rows if r.status == "ok" and np.isfinite(r.score)]
+    if done:
+        which = {(c.records, c.cell.fit.fold) for r in done for c in r.cells}
+        alike = len(which) == len({fold for _, fold in which})
+        shared = evidence([r.cells for r in done], absent) if alike else None
+        for at, row in enumerate(done):
+            own = shared or evidence([row.cells], absent)
+            row.sure = own.row(at if shared else 0)
+    if able:
+        # one set of placements serves the intervals and the comparisons
+        if len(able) != len(done) or not shared:
+            shared = evidence([r.cells for r in _on_common_records(able, rescore)], absent)
+        _against_best(group, able, shared)
+    return group
+
+
+def _able(rows: Sequence[Row]) -> list[Row]:
+    """Rows that can be compared."""
     able = [r for r in rows if r.status == "ok" and np.isfinite(r.score)]
     # a mean over other draws of leads or other fits is another quantity: such a row has a number
     # and is in no comparison
@@ -128,22 +128,63 @@ def compare(rows: Sequence[Row], rescore: Rescore) -> None:
     ]
     for row, own in zip(able, drawn, strict=True):
         row.ragged = own != set().union(*drawn)
-    able = [r for r in able if not r.ragged]
-    if not able:
+    return [r for r in able if not r.ragged]
+
+
+def _against_best(group: Group, able: Sequence[Row], shown: Evidence) -> None:
+    trained = [r for r in able if not r.untrained]
+    if not trained:
         return
-    best = max(able, key=lambda r: r.sign * r.score)
-    best.best = True
+    best = group.best = max(trained, key=lambda r: r.sign * r.score)
     first = able.index(best)
-    sides = _on_common_records(able, rescore)
-    scores, replicates = [s.score for s in sides], [s.replicates for s in sides]
-    planned = sum(r.status != "skipped" for r in rows)
-    adjusted = holm_with_best(scores, replicates, first, planned)
-    for row, score, drawn_scores, p in zip(able, scores, replicates, adjusted, strict=True):
+    patients = min(c.n_patients for r in able for c in r.cells)
+    few = f"{UNTESTED}{patients} test patients, fewer than {LEAST_PATIENTS}"
+    why = few if patients < LEAST_PATIENTS else _weak(best.sure)
+    best.best = not why
+    best.notes += [why] if why else []
+    for at, row in enumerate(able):
         if row is not best:
-            row.difference = paired_difference(
-                scores[first], score, replicates[first], drawn_scores
-            )
-            row.p_holm = float(p)
+            row.difference = shown.difference(first, at)
+            why = few if patients < LEAST_PATIENTS else _weak(row.difference)
+            # its interval says whether training helped; it competes with nobody
+            row.p = np.nan if why or row.untrained else row.difference.p
+            row.notes += [why] if why and not row.untrained else []
+    # the best was chosen by looking: each pair could have been the reported one
+    places = {id(r): at for at, r in enumerate(group.rows)}
+    family = [r for r in group.rows if r.status != "skipped" and not r.untrained]
+    group.pairs = {(places[id(a)], places[id(b)]): 1.0 for a, b in combinations(family, 2)}
+    if patients >= LEAST_PATIENTS:
+        for a, b in combinations([at for at, r in enumerate(able) if not r.untrained], 2):
+            found = shown.difference(a, b)
+            pair = (places[id(able[a])], places[id(able[b])])
+            group.pairs[pair] = 1.0 if _weak(found) or np.isnan(found.p) else found.p
+
+
+def _weak(of: Sure | Difference) -> str:
+    """Why it is not tested; "" where it is."""
+    if of.df < LEAST_DF:
+        return f"{UNTESTED}{of.df:.1f} degrees of freedom, fewer than {LEAST_DF}"
+    if of.share > LARGEST_SHARE:
+        return f"{UNTESTED}{of.share:.0%} of the variance comes from the label {of.share_label}"
+    return ""
+
+
+def correct(groups: Sequence[Group]) -> None:
+    """Correct p for the family of each group, and for that of all groups of a metric."""
+    for group in groups:
+        _corrected(group, dict(zip(group.pairs, holm(list(group.pairs.values())))), "p_holm")
+    for metric in dict.fromkeys(r.metric for g in groups for r in g.rows):
+        mine = [g for g in groups if g.rows[0].metric == metric]
+        adjusted = iter(holm([p for g in mine for p in g.pairs.values()]))
+        for group in mine:
+            _corrected(group, dict(zip(group.pairs, adjusted)), "p_holm_all")
+
+
+def _corrected(group: Group, adjusted: dict[tuple[int, int], float], name: str) -> None:
+    for (a, b), p in adjusted.items():
+        for row, other in ((group.rows[a], group.rows[b]), (group.rows[b], group.rows[a])):
+            if other is group.best and np.isfinite(row.p):
+                setattr(row, name, float(p))
 
 
 def _on_common_records(rows: Sequence[Row], rescore: Rescore) -> Sequence[Row]:

@@ -158,22 +158,36 @@ def _spread(plan: Plan, rows: Sequence[Row]) -> Iterator[str]:
 
 
 def _intervals(plan: Plan, rows: Sequence[Row], study: "Study") -> Iterator[str]:
-    kind = plan.scoring.bootstrap.replace("bayes", "Bayes")
-    paired = (
-        " shared by all models. p: paired difference with the best of the same task and leads; "
-        "post selection, Holm over all pairs of that task and lead setting, any of which could "
-        "have held the best"
-    )
+    draws = f"{plan.scoring.draws:,} draws"
+    ways = {
+        "none": "from the placements of records, over patients (docs/intervals.md)",
+        "bayesian": f"Bayesian bootstrap over patients, {draws}",
+        "multinomial": f"multinomial bootstrap over patients, {draws}",
+        "records": f"bootstrap over records as if each were a patient, {draws}",
+    }
+    used = {r.metric: c.bootstrap for r in rows for c in r.cells if c.bootstrap}
+    for how in dict.fromkeys(used.values()):
+        named = [study.metrics[name].title for name, own in used.items() if own == how]
+        of = f" of {', '.join(named)}" if len(set(used.values())) > 1 else ""
+        yield f"Intervals{of}: 95 %, {ways[how]}."
+    fits = len({c.fit.seed for c in plan.cells})
+    given = "this one fit" if fits == 1 else f"such a fit (the spread between {fits} is in them)"
     yield (
-        f"Intervals: 95 %, {kind} bootstrap over patients, {plan.scoring.draws:,} draws"
-        f"{paired if any(r.difference for r in rows) else ''}."
+        f"They hold for the labels that have both values in this test set, for {given}, and for "
+        f"these draws of leads."
     )
-    others = ("", plan.scoring.bootstrap)
-    for name in dict.fromkeys(r.metric for r in rows for c in r.cells if c.bootstrap not in others):
+    if any(r.difference for r in rows):
         yield (
-            f"{study.metrics[name].title}: its intervals draw patients with replacement "
-            f"(multinomial bootstrap)."
+            "p: paired difference with the best trained column of the same task and leads; post "
+            "selection, Holm over all pairs of trained columns of that task and lead setting, any "
+            "of which could have held the best."
         )
+    if plan.scoring.absent == "half":
+        yield "A label without both values counts 0.5 in the mean, as in the reference benchmark."
+    if study.main["value"].notna().any() and all(r.untrained for r in rows if r.status == "ok"):
+        yield "No column is trained: there is no best, and nothing is tested."
+    if any(PENDING in str(c) for c in study.cells["reason"]) and any(r.p == r.p for r in rows):
+        yield "Rows that are not computed yet count with p = 1: corrected p will change with them."
 
 
 def _leads(plan: Plan, models: Sequence[ModelFacts]) -> Iterator[str]:
@@ -218,7 +232,7 @@ def _outside(rows: Sequence[Row], study: "Study") -> Iterator[str]:
         f"{_column(study, r)} ({_title(study.tasks, r.task)}"
         + (")" if r.metric == study.metric else f", {study.metrics[r.metric].title})")
         for r in rows
-        if r.status == "ok" and (r.score < r.interval[0] or r.score > r.interval[1])
+        if r.score < r.sure.low or r.score > r.sure.high
     ]
     if where:
         yield f"The estimate lies outside its interval: {'; '.join(where)}."

@@ -4,22 +4,24 @@ patients.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import Any
+from functools import cached_property, lru_cache
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 
 from ecgbench import metrics
-from ecgbench.cells import OFFICIAL, Bootstrap
+from ecgbench.cells import OFFICIAL, Absent, Bootstrap, Cell
 from ecgbench.errors import BadSetting, LeakError
 from ecgbench.seeds import rng
+from ecgbench.stats.auroc import placements
 from ecgbench.stats.bootstrap import (
     macro_replicates,
     patient_weights,
     percentile_interval,
     resampled,
 )
+from ecgbench.stats.components import Components
 
 MACRO = "macro"
 """What the mean over the labels is called where labels are named."""
@@ -89,13 +91,62 @@ def arrays(predictions: pd.DataFrame) -> tuple[list[str], np.ndarray, np.ndarray
     return labels, target, probability
 
 
+def with_wins(metric_names: Sequence[str], predictions: pd.DataFrame) -> pd.DataFrame:
+    """Predictions, and `wins:<metric>:<label>`: how many comparisons each record wins, twice, under
+    the metrics that rank records (stats.auroc.wins); what intervals are made from.
+    """
+    labels, target, probability = arrays(predictions)
+    # a record wins against all others at most
+    small = np.uint16 if 2 * len(predictions) < 2**16 else np.uint32
+    columns = {
+        f"wins:{metric}:{label}": column
+        for metric in metric_names
+        if ranks_records(metric)
+        for label, column in zip(labels, _wins(metric, target, probability).astype(small).T)
+    }
+    return predictions.assign(**columns)
+
+
+def ranks_records(metric: str) -> bool:
+    """Whether intervals under a metric are made from placements."""
+    return hasattr(metrics.get(metric), "wins")
+
+
+def wins_of(metric: str, predictions: pd.DataFrame, values: np.ndarray | None = None) -> np.ndarray:
+    """(record, label) as stored, or as computed anew: where there are none, and where those stored
+    do not give the `values` (label,), because the metric was edited since.
+    """
+    labels, target, probability = arrays(predictions)
+    columns = [f"wins:{metric}:{label}" for label in labels]
+    if set(columns) <= set(predictions.columns):
+        stored = np.asarray(predictions[columns].to_numpy())
+        if values is None:
+            return stored
+        placed = np.where(target == 1, placements(target, stored), 0.0)
+        given = placed.sum(axis=0) / np.maximum(target.sum(axis=0), 1)
+        if np.allclose(given, values, rtol=0, atol=ROUNDING, equal_nan=True):
+            return stored
+    return _wins(metric, target, probability)
+
+
+def _wins(metric: str, target: np.ndarray, probability: np.ndarray) -> np.ndarray:
+    return _called(metric, target.shape, metrics.get(metric).wins, target, probability)
+
+
+def label_weights(defined: np.ndarray, absent: Absent) -> tuple[np.ndarray, float]:
+    """What each label counts in the macro, and what those without both values add to it."""
+    if absent == "undefined":
+        return defined / max(int(defined.sum()), 1), 0.0
+    return np.full(len(defined), 1 / len(defined)), 0.5 * float((~defined).mean())
+
+
 @dataclass(frozen=True, kw_only=True)
 class Draws:
     """Draws of patients, the same for every model, setting and task of a dataset."""
 
     dataset: str
     patients: tuple[str, ...]
-    """Who may be drawn, each once, in alphabetical order."""
+    """Who may be drawn, each once, in alphabetical order; the records under "records"."""
     draws: int
     bootstrap: Bootstrap
     fold: str = OFFICIAL
@@ -104,10 +155,15 @@ class Draws:
         """(draw, record) weights of records by their patients; `kind`: of another bootstrap than
         the run's.
         """
-        drawn = _drawn(self, kind or self.bootstrap)
+        drawn = _drawn(self, kind or self.kind)
         return np.asarray(
             drawn[:, np.searchsorted(np.asarray(self.patients), np.asarray(patients, dtype=str))]
         )
+
+    @property
+    def kind(self) -> Bootstrap:
+        """The bootstrap of metrics that need one."""
+        return "bayesian" if self.bootstrap == "none" else self.bootstrap
 
 
 @lru_cache(maxsize=2)
@@ -115,9 +171,9 @@ def _drawn(draws: Draws, kind: Bootstrap) -> np.ndarray:
     """(draw, patient) weights."""
     fold = [] if draws.fold == OFFICIAL else ["fold", draws.fold]
     names = np.asarray(draws.patients, dtype=str)
-    return np.asarray(
-        patient_weights(names, draws.draws, rng("bootstrap", draws.dataset, kind, *fold), kind)
-    )
+    random = rng("bootstrap", draws.dataset, kind, *fold)
+    way: Literal["bayesian", "multinomial"] = "bayesian" if kind == "bayesian" else "multinomial"
+    return np.asarray(patient_weights(names, draws.draws, random, way))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -129,13 +185,48 @@ class Scores:
     labels).
     """
     replicates: np.ndarray
-    """(draw,) float64 of the macro; NaN where a draw lost every label."""
+    """(draw,) float64 of the macro; NaN where a draw lost every label. Empty where intervals are
+    made from placements.
+    """
     lost: int
     """Labels lost in a draw, summed over draws."""
     bootstrap: Bootstrap
-    """How patients were drawn: as asked, or "multinomial" where a metric can only be computed anew
-    from whole records.
+    """How patients were drawn: "none" where intervals are made from placements; "multinomial"
+    where a metric can only be computed anew from whole records; else as asked.
     """
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Scored(Scores):
+    """The scores of a finished cell, as far as a comparison needs them."""
+
+    cell: Cell
+    metric: str
+    records: str
+    """Which records it has: a digest of their names."""
+    predictions: Callable[[], pd.DataFrame] = pd.DataFrame
+    """Reads those of its records."""
+    n_records: int = 0
+    n_patients: int = 0
+    edited: bool = False
+    """Whether the metric gave other values when the cell was computed: its file has been edited
+    since.
+    """
+
+    @cached_property
+    def value(self) -> float:
+        """Mean over the labels, of all its records."""
+        return float(self.table["value"].iloc[0])
+
+    def names(self) -> frozenset[str]:
+        """Names of its records."""
+        return frozenset(self.predictions()["record"])
+
+    def patients_shared(self, other: "Scored") -> int:
+        """How many patients both have."""
+        if self.records == other.records:
+            return self.n_patients
+        return len(set(self.predictions()["patient"]) & set(other.predictions()["patient"]))
 
 
 def score_table(names: Sequence[str], predictions: pd.DataFrame) -> pd.DataFrame:
@@ -152,33 +243,56 @@ def score_table(names: Sequence[str], predictions: pd.DataFrame) -> pd.DataFrame
     )
 
 
-def score(metric: str, predictions: pd.DataFrame, draws: Draws) -> Scores:
+def score(
+    metric: str, predictions: pd.DataFrame, draws: Draws, absent: Absent = "undefined"
+) -> Scores:
     """Scores of a table of predictions under a metric, with 95 % intervals over patients."""
     labels, target, probability = arrays(predictions)
-    values, patients = _values(metric, target, probability), list(predictions["patient"])
-    of_labels, kind = _replicates(metric, (target, probability, values), draws, patients)
-    macro, lost = macro_replicates(of_labels, np.isfinite(values))
-    # nothing is resampled, and an interval of no width would look like certainty
-    if len(set(patients)) == 1:
-        of_labels[:], macro[:] = np.nan, np.nan
-    low, high = zip(*(percentile_interval(column) for column in (macro, *of_labels.T)), strict=True)
-    table = _table(metric, labels, target, values).assign(low=low, high=high)
-    return Scores(
-        table=table[["label", *COLUMNS]], replicates=macro, lost=int(lost.sum()), bootstrap=kind
-    )
+    values = _values(metric, target, probability)
+    table = _table(metric, labels, target, values, absent)
+    if draws.bootstrap == "none" and ranks_records(metric):
+        placed = placements(target, wins_of(metric, predictions, values))
+        weights, offset = label_weights(np.isfinite(values), absent)
+        made = Components(target, predictions["patient"], placed[None], weights)
+        bounds = np.full((1 + len(labels), 2), np.nan)
+        bounds[0] = made.interval(0, offset)
+        for at, k in enumerate(np.flatnonzero(made.defined)):
+            bounds[1 + k] = made.label_interval(0, at)
+        macro, lost = np.empty(0), 0
+        kind: Bootstrap = "none"
+    else:
+        units = list(predictions["record" if draws.kind == "records" else "patient"])
+        of_labels, kind = _replicates(metric, (target, probability, values), draws, units)
+        macro, gone = macro_replicates(of_labels, np.isfinite(values))
+        if absent == "half":
+            macro = np.where(np.isfinite(of_labels), of_labels, 0.5).mean(axis=1)
+        lost = int(gone.sum())
+        # nothing is resampled, and an interval of no width would look like certainty
+        if len(set(units)) == 1:
+            of_labels[:], macro[:] = np.nan, np.nan
+        bounds = np.array([percentile_interval(column) for column in (macro, *of_labels.T)])
+    table = table.assign(low=bounds[:, 0], high=bounds[:, 1])
+    return Scores(table=table[["label", *COLUMNS]], replicates=macro, lost=lost, bootstrap=kind)
 
 
 def _table(
-    metric: str, labels: Sequence[str], target: np.ndarray, values: np.ndarray
+    metric: str,
+    labels: Sequence[str],
+    target: np.ndarray,
+    values: np.ndarray,
+    absent: Absent = "undefined",
 ) -> pd.DataFrame:
-    macro = np.nanmean(values) if np.isfinite(values).any() else np.nan
+    defined = np.isfinite(values)
+    macro = np.nanmean(values) if defined.any() else np.nan
+    if absent == "half":
+        macro = np.where(defined, values, 0.5).mean()
     return pd.DataFrame(
         {
             "metric": metric,
             "label": [MACRO, *labels],
             "value": [macro, *values],
             "n": len(target),
-            "positives": [int(np.isfinite(values).sum()), *target.sum(axis=0).astype(int)],
+            "positives": [int(defined.sum()), *target.sum(axis=0).astype(int)],
         }
     )
 
@@ -199,17 +313,16 @@ def _replicates(
     if hasattr(module, "replicates"):
         return _called(
             metric, shape, module.replicates, target, probability, draws.weights(patients)
-        ), draws.bootstrap
+        ), draws.kind
     if module.influence(target, probability) is None:
-        counts = draws.weights(patients, "multinomial")
-        return _called(
-            metric, shape, resampled, module.value, target, probability, counts
-        ), "multinomial"
+        kind: Bootstrap = "records" if draws.kind == "records" else "multinomial"
+        counts = draws.weights(patients, kind)
+        return _called(metric, shape, resampled, module.value, target, probability, counts), kind
     influence, weights = (
         _called(metric, target.shape, module.influence, target, probability),
         draws.weights(patients),
     )
-    return values + weights @ influence / weights.sum(axis=1, keepdims=True), draws.bootstrap
+    return values + weights @ influence / weights.sum(axis=1, keepdims=True), draws.kind
 
 
 def _values(metric: str, target: np.ndarray, probability: np.ndarray) -> np.ndarray:

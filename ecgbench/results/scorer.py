@@ -7,6 +7,7 @@ import json
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +20,10 @@ from ecgbench import metrics
 from ecgbench.cells import Scoring, key
 from ecgbench.errors import WriteError
 from ecgbench.files import put
-from ecgbench.results.compare import Scored
 from ecgbench.results.result import Result
-from ecgbench.results.score import COLUMNS, ROUNDING, Draws, score
+from ecgbench.results.score import COLUMNS, ROUNDING, Draws, Scored, score
 
-VERSION = 2
+VERSION = 3
 """Raised by hand when the same predictions begin to give other intervals."""
 
 
@@ -50,6 +50,7 @@ class Scorer:
             "source": _source(metric),
             "draws": self.scoring.draws,
             "bootstrap": self.scoring.bootstrap,
+            "absent": self.scoring.absent,
             "patients": patients and _digest(patients),
             "names": names and _digest(names),
         }
@@ -61,16 +62,18 @@ class Scorer:
         table = pd.DataFrame({"label": summary.pop("labels"), **arrays})[["label", *COLUMNS]]
         stored = result.scores()
         own = stored.loc[stored["metric"] == metric, "value"].to_numpy()
+        # the macro is stored without the labels that are absent
         same = len(own) == len(table) and np.allclose(
-            own, table["value"], rtol=0, atol=ROUNDING, equal_nan=True
+            own[1:], table["value"][1:], rtol=0, atol=ROUNDING, equal_nan=True
         )
+        edited = names is None and len(own) > 0 and not same
         return Scored(
             cell=result.cell,
             metric=metric,
             table=table,
             replicates=replicates,
-            predictions=result.predictions,
-            edited=names is None and len(own) > 0 and not same,
+            predictions=partial(_predictions, result, names, wins=not edited),
+            edited=edited,
             **summary,
         )
 
@@ -81,18 +84,17 @@ class Scorer:
         patients: tuple[str, ...] | None,
         names: frozenset[str] | None,
     ) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-        predictions = result.predictions()
-        if names is not None:
-            predictions = predictions[predictions["record"].isin(names)].reset_index(drop=True)
+        predictions = _predictions(result, names)
         own = sorted(set(predictions["patient"]))
+        drawn = patients or tuple(own)
         draws = Draws(
             dataset=result.dataset,
             fold=result.cell.fit.fold,
-            patients=patients or tuple(own),
+            patients=tuple(sorted(predictions["record"])) if self._records else drawn,
             draws=self.scoring.draws,
             bootstrap=self.scoring.bootstrap,
         )
-        scores = score(metric, predictions, draws)
+        scores = score(metric, predictions, draws, self.scoring.absent)
         arrays = {name: scores.table[name].to_numpy() for name in COLUMNS}
         summary = {
             "labels": list(scores.table["label"]),
@@ -103,6 +105,24 @@ class Scorer:
             "bootstrap": scores.bootstrap,
         }
         return {**arrays, "replicates": scores.replicates}, summary
+
+    @property
+    def _records(self) -> bool:
+        """Whether records are drawn, not patients."""
+        return self.scoring.bootstrap == "records"
+
+
+def _predictions(result: Result, names: frozenset[str] | None, wins: bool = True) -> pd.DataFrame:
+    """Of all its records, or of some; then without what was stored of comparisons with others."""
+    predictions = result.predictions()
+    if names is not None:
+        predictions = predictions[predictions["record"].isin(names)].reset_index(drop=True)
+    kept = [
+        c
+        for c in map(str, predictions.columns)
+        if (wins and names is None) or not c.startswith("wins:")
+    ]
+    return predictions[kept]
 
 
 def _cached(file: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]] | None:

@@ -12,13 +12,14 @@ import pandas as pd
 
 from ecgbench import metrics as room
 from ecgbench.cards import MetricCard
-from ecgbench.cells import Cell, Plan, key
+from ecgbench.cells import RANDOM, Cell, Plan, key
 from ecgbench.ecg.draw import Count
 from ecgbench.errors import BadSetting, MissingData
 from ecgbench.results import invocation, notes, tables
-from ecgbench.results.compare import Row, Scored, compare
+from ecgbench.results.compare import Row, compare, correct
 from ecgbench.results.facts import DatasetFacts, ModelFacts, Provenance, TaskFacts
 from ecgbench.results.result import Result
+from ecgbench.results.score import Scored
 from ecgbench.results.scorer import Scorer
 from ecgbench.results.store import Store
 from ecgbench.results.tables import Outcome
@@ -152,12 +153,13 @@ class _Reader:
 
     def __call__(self) -> Study:
         outcomes = [self._outcome(c) for c in self.plan.cells]
-        rows = _rows(outcomes, self.cards, self.models)
-        groups: dict[tuple[str, str, str], list[Row]] = {}
+        rows = self._rows(outcomes)
+        settings: dict[tuple[str, str, str], list[Row]] = {}
         for row in rows:
-            groups.setdefault((row.metric, row.task, row.leads), []).append(row)
-        for group in groups.values():
-            compare(group, self._rescored)
+            settings.setdefault((row.metric, row.task, row.leads), []).append(row)
+        absent = self.plan.scoring.absent
+        groups = [compare(mine, self._rescored, absent) for mine in settings.values()]
+        correct(groups)
         study = Study(
             path=self.run.path,
             metrics=self.cards,
@@ -167,10 +169,48 @@ class _Reader:
             main=tables.main(rows),
             cells=tables.cells(outcomes, self.metrics),
             labels=tables.labels(outcomes, self.metrics),
-            comparisons=tables.comparisons(list(groups.values())),
+            comparisons=tables.comparisons(groups),
             results=list(self.results.values()),
         )
         return replace(study, notes=notes.notes(self.plan, study, rows))
+
+    def _rows(self, outcomes: Sequence[Outcome]) -> list[Row]:
+        """Rows of the main table: seeds, fits and folds of one metric, task, model, setting and
+        policy together.
+        """
+        rows: dict[tuple[str, ...], Row] = {}
+        frozen = self.plan.training.protocol != "finetune"
+        for metric, o in product(self.cards, outcomes):
+            c, model = o.cell, o.cell.fit.model
+            weights = self.models.get(model, {}).get("weights") or c.fit.weights
+            new = Row(
+                metric=metric,
+                task=c.task,
+                model=model,
+                leads=c.setting.typed,
+                policy=c.policy,
+                sign=self.cards[metric].sign,
+                weights=weights,
+                untrained=frozen and weights == RANDOM,
+                notes=self._conditions(c.task),
+            )
+            row = rows.setdefault((metric, c.task, model, new.leads, c.policy), new)
+            if metric in o.scored:
+                row.cells.append(o.scored[metric])
+            elif row.status != "failed":
+                row.status = "skipped" if o.status == "skipped" else "failed"
+        return list(rows.values())
+
+    def _conditions(self, task: str) -> list[str]:
+        """What every number of a task rests on."""
+        said = []
+        for data in self.datasets.values():
+            if task in data["tasks"]:
+                if data["limit"] is not None and data["records"] < data["records_prepared"]:
+                    said.append("limited: the records chosen favour rare labels")
+                if not data.get("patients_known", True):
+                    said.append("records taken as independent: the interval may be too narrow")
+        return said
 
     def _outcome(self, cell: Cell) -> Outcome:
         result = self.results.get(cell.identity)
@@ -235,29 +275,3 @@ class _Reader:
             seeds=tuple(sorted({s.seed for s in settings if isinstance(s, Count)})),
             fit_seeds=tuple(sorted({c.fit.seed for c in plan.cells})),
         )
-
-
-def _rows(
-    outcomes: Sequence[Outcome], cards: Mapping[str, MetricCard], models: Mapping[str, Facts]
-) -> list[Row]:
-    """Rows of the main table: seeds, fits and folds of one metric, task, model, setting and policy
-    together.
-    """
-    rows: dict[tuple[str, ...], Row] = {}
-    for metric, o in product(cards, outcomes):
-        c, model = o.cell, o.cell.fit.model
-        new = Row(
-            metric=metric,
-            task=c.task,
-            model=model,
-            leads=c.setting.typed,
-            policy=c.policy,
-            sign=cards[metric].sign,
-            weights=models.get(model, {}).get("weights") or c.fit.weights,
-        )
-        row = rows.setdefault((metric, c.task, model, new.leads, c.policy), new)
-        if metric in o.scored:
-            row.cells.append(o.scored[metric])
-        elif row.status != "failed":
-            row.status = "skipped" if o.status == "skipped" else "failed"
-    return list(rows.values())

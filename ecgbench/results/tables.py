@@ -4,11 +4,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from ecgbench.cells import Cell
-from ecgbench.results.compare import Row, Scored
+from ecgbench.results.compare import Group, Row
 from ecgbench.results.result import Result
+from ecgbench.results.score import Scored
 
 MAIN_COLUMNS = (
     "task",
@@ -21,14 +23,20 @@ MAIN_COLUMNS = (
     "std",
     "low",
     "high",
+    "se",
+    "df",
+    "share",
+    "share_label",
     "n_records",
     "n_patients",
     "n_labels",
     "n_undefined",
     "p",
     "p_holm",
+    "p_holm_all",
     "best",
     "not_significantly_worse",
+    "note",
     "status",
 )
 """Columns of main_table.csv. Values are fractions; `leads` as typed; `status` is ok, skipped or
@@ -66,6 +74,7 @@ LABEL_COLUMNS = (
     "fit_seed",
     "fold",
     "policy",
+    "weights",
     "metric",
     "label",
     "value",
@@ -80,13 +89,22 @@ COMPARISON_COLUMNS = (
     "metric",
     "model",
     "policy",
+    "weights",
     "best_model",
     "best_policy",
+    "best_weights",
     "difference",
     "low",
     "high",
+    "se",
+    "df",
+    "share",
+    "share_label",
     "p",
     "p_holm",
+    "p_holm_all",
+    "not_significantly_worse",
+    "note",
     "n_patients",
 )
 
@@ -110,17 +128,19 @@ def main(rows: Sequence[Row]) -> pd.DataFrame:
 
 def _main(row: Row) -> dict[str, Any]:
     """What there is of the columns, and more; what is not there becomes NaN."""
-    low, high = row.interval
-    known = {**vars(row), "value": row.score, "std": row.std, "low": low, "high": high}
-    known["not_significantly_worse"] = bool(row.difference and row.difference.not_significant)
-    if row.difference:
-        known["p"] = row.difference.p
+    known = vars(row) | vars(row.sure) | {"value": row.score, "std": row.std}
+    known |= {"not_significantly_worse": _not_worse(row), "note": "; ".join(row.notes)}
     if row.status == "ok":
         first = row.cells[0]
         values = first.table["value"].iloc[1:]
         known |= {"n_records": first.n_records, "n_patients": first.n_patients}
         known |= {"n_labels": len(values), "n_undefined": int(values.isna().sum())}
     return known
+
+
+def _not_worse(row: Row) -> bool | None:
+    """None where nothing was tested."""
+    return row.difference.not_significant if row.difference and np.isfinite(row.p) else None
 
 
 def cells(outcomes: Sequence[Outcome], metrics: Sequence[str]) -> pd.DataFrame:
@@ -132,11 +152,11 @@ def cells(outcomes: Sequence[Outcome], metrics: Sequence[str]) -> pd.DataFrame:
 def _cell(outcome: Outcome, metric: str) -> dict[str, Any]:
     """What there is of the columns, and more; what is not there becomes NaN."""
     cell, result = outcome.cell, outcome.result
-    known: dict[str, Any] = {"key": "", "path": "", "weights_name": cell.fit.weights}
+    known: dict[str, Any] = {"key": "", "path": ""}
     if result:
         known |= result.document | {"path": result.folder.relative_to(result.run).as_posix()}
     known |= _names(cell, metric)
-    known |= {"leads": cell.setting.typed, "weights": known["weights_name"]}
+    known |= {"leads": cell.setting.typed, "weights": _weights(outcome)}
     known |= {"status": outcome.status, "reason": outcome.reason}
     if scored := outcome.scored.get(metric):
         known |= {**scored.table.iloc[0][["value", "low", "high"]], "lost": scored.lost}
@@ -146,13 +166,19 @@ def _cell(outcome: Outcome, metric: str) -> dict[str, Any]:
 def labels(outcomes: Sequence[Outcome], metrics: Sequence[str]) -> pd.DataFrame:
     """LABEL_COLUMNS, one row per finished cell, metric and label."""
     rows = [
-        _names(o.cell, metric) | label
+        _names(o.cell, metric) | {"weights": _weights(o)} | label
         for metric in metrics
         for o in outcomes
         if metric in o.scored
         for label in o.scored[metric].table.iloc[1:].to_dict("records")
     ]
     return pd.DataFrame(rows, columns=list(LABEL_COLUMNS))
+
+
+def _weights(outcome: Outcome) -> str:
+    """As loaded, or as asked for where none were."""
+    known = outcome.result.document if outcome.result else {}
+    return str(known.get("weights_name", outcome.cell.fit.weights))
 
 
 def _names(cell: Cell, metric: str) -> dict[str, Any]:
@@ -168,20 +194,22 @@ def _names(cell: Cell, metric: str) -> dict[str, Any]:
     }
 
 
-def comparisons(groups: Sequence[Sequence[Row]]) -> pd.DataFrame:
-    """COMPARISON_COLUMNS, one row per comparison with the best of its group."""
+def comparisons(groups: Sequence[Group]) -> pd.DataFrame:
+    """COMPARISON_COLUMNS, one row per comparison with the best trained row of its group."""
     rows = [
         {
             **vars(row),
-            **vars(row.difference),
-            "best_model": best.model,
-            "best_policy": best.policy,
-            "n_patients": row.cells[0].patients_shared(best.cells[0]),
+            **{k: v for k, v in vars(row.difference).items() if k != "p"},
+            "best_model": group.best.model,
+            "best_policy": group.best.policy,
+            "best_weights": group.best.weights,
+            "not_significantly_worse": _not_worse(row),
+            "note": "; ".join(row.notes),
+            "n_patients": row.cells[0].patients_shared(group.best.cells[0]),
         }
         for group in groups
-        for best in group
-        if best.best
-        for row in group
+        if group.best
+        for row in group.rows
         if row.difference
     ]
     return pd.DataFrame(rows, columns=list(COMPARISON_COLUMNS))

@@ -14,7 +14,7 @@ all comparisons of a table follow one set of formulas. Degrees of freedom are Sa
 Letters: row a (one column of a table: a model at a lead setting), record i, label k, patient g.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -70,6 +70,10 @@ class Estimate:
             share=self.share * self.variance / total,
             label=self.label,
         )
+
+    def shifted(self, constant: float) -> "Estimate":
+        """With a constant added to its value."""
+        return replace(self, value=self.value + constant)
 
     @property
     def se(self) -> float:
@@ -251,9 +255,13 @@ class Components:
         one = np.eye(len(self.aurocs))
         return self.contrast(one[a] - one[b])
 
-    def interval(self, a: int) -> Interval:
-        """Of a row's value: that of its label where it has one label, else symmetric in logit."""
-        return self.label_interval(a, 0) if len(self.weights) == 1 else self.row(a).as_share()
+    def interval(self, a: int, added: float = 0.0) -> Interval:
+        """Of a row's value, to which a constant may be `added`: that of its label where it has one
+        label, else symmetric in logit.
+        """
+        if len(self.weights) == 1 and not added:
+            return self.label_interval(a, 0)
+        return self.row(a).shifted(added).as_share()
 
     def _estimate(self, c: Floats) -> tuple[Estimate, float, float]:
         """The contrast, V0 and its second top-up."""

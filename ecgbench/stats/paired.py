@@ -1,8 +1,6 @@
-"""Paired bootstrap differences between two models, their p-values, and Holm's correction."""
+"""Paired differences between two models, their p-values, and Holm's correction."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import combinations
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,22 +12,30 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, kw_only=True)
 class Difference:
-    """Best minus other, in the unit of the scores (fractions)."""
+    """One row less another, in the unit of the scores (fractions); NaN where a number is not
+    known.
+    """
 
     difference: float
     """Of the point estimates."""
     low: float
     high: float
-    """Bounds of the 95 % percentile interval of the differences on shared draws."""
+    """Bounds of its 95 % interval."""
     p: float
-    """Two-sided, as `p_value` has it; not yet corrected."""
+    """Two-sided; not yet corrected."""
+    se: float = float("nan")
+    df: float = float("nan")
+    """Degrees of freedom of the standard error."""
+    share: float = float("nan")
+    """Largest share of the variance that one label of several carries."""
+    share_label: str = ""
 
     @property
-    def not_significant(self) -> bool:
-        """Whether the interval contains 0, the paper's rule for an asterisk; False where there is
-        no interval (NaN).
+    def not_significant(self) -> bool | None:
+        """Whether the interval contains 0, the paper's rule for an asterisk; None where there is
+        no interval.
         """
-        return self.low <= 0 <= self.high
+        return None if np.isnan(self.low) else bool(self.low <= 0 <= self.high)
 
 
 def paired_difference(
@@ -88,27 +94,3 @@ def holm(p: ArrayLike) -> Floats:
     steps = values[order] * np.arange(len(order), 0, -1)
     adjusted[order] = np.minimum(1.0, np.maximum.accumulate(steps))
     return adjusted
-
-
-def holm_with_best(
-    estimates: Sequence[float], replicates: Sequence[Floats], best: int, planned: int = 0
-) -> Floats:
-    """Adjusted p-values (m,) of model `best` against each of m models, valid although `best` was
-    chosen by looking; NaN at `best`.
-
-    The differences with the best model are the largest ones, so their own family does not bound the
-    error: under equal skill five models err in 10 % of the studies, eight in 15 %. The family is
-    therefore all pairs, each of which was possible before the data were seen, and Holm's step-down
-    covers whichever are reported. `estimates` (m,) and `replicates` m times (B,) on shared draws;
-    `planned` >= m counts models whose number is not there yet: their pairs are in the family with p
-    = 1.
-    """
-    pairs = list(combinations(range(len(estimates)), 2))
-    p = [p_value(replicates[i] - replicates[j], estimates[i] - estimates[j]) for i, j in pairs]
-    family = max(len(estimates), planned)
-    adjusted = holm([*p, *[1.0] * (family * (family - 1) // 2 - len(pairs))])
-    corrected = np.full(len(estimates), np.nan)
-    for pair, value in zip(pairs, adjusted):
-        if best in pair:
-            corrected[sum(pair) - best] = value
-    return corrected

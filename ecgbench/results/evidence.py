@@ -1,0 +1,165 @@
+"""How sure the rows of a table and their differences are: from placements, or from draws of
+patients.
+
+A row is a list of cells: its lead draws, fits and folds. A mean over lead draws and fits is a mean
+of placements; a score over folds is the mean of the scores within each.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import pandas as pd
+
+from ecgbench.cells import Absent
+from ecgbench.results.score import Scored, arrays, label_weights, wins_of
+from ecgbench.stats.auroc import placements
+from ecgbench.stats.bootstrap import percentile_interval
+from ecgbench.stats.components import Components, Estimate
+from ecgbench.stats.paired import Difference, paired_difference
+
+NAN = float("nan")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sure:
+    """A row's value, and how sure it is; NaN where that is not known."""
+
+    value: float
+    low: float = NAN
+    high: float = NAN
+    """95 % interval over patients."""
+    se: float = NAN
+    """Standard error; of macro AUROCs, whose interval is symmetric in logit."""
+    df: float = NAN
+    share: float = NAN
+    """Largest share of the variance that one label carries."""
+    share_label: str = ""
+
+
+class Evidence(Protocol):
+    """Of some rows on the same records."""
+
+    def row(self, a: int) -> Sure:
+        """A row."""
+
+    def difference(self, a: int, b: int) -> Difference:
+        """Row a less row b."""
+
+
+def evidence(rows: Sequence[Sequence[Scored]], absent: Absent) -> Evidence:
+    """Of rows whose cells were scored by the same metric in the same way."""
+    if all(c.bootstrap == "none" for cells in rows for c in cells):
+        return _Placed(rows, absent)
+    return _Drawn([np.mean([c.replicates for c in cells], axis=0) for cells in rows], rows)
+
+
+@dataclass(frozen=True, eq=False)
+class _Drawn:
+    """From values under the same draws of patients."""
+
+    replicates: Sequence[np.ndarray]
+    rows: Sequence[Sequence[Scored]]
+
+    def row(self, a: int) -> Sure:
+        low, high = percentile_interval(self.replicates[a])
+        return Sure(value=_mean(self.rows[a]), low=low, high=high)
+
+    def difference(self, a: int, b: int) -> Difference:
+        return paired_difference(
+            _mean(self.rows[a]), _mean(self.rows[b]), self.replicates[a], self.replicates[b]
+        )
+
+
+def _mean(cells: Sequence[Scored]) -> float:
+    return float(np.mean([c.value for c in cells]))
+
+
+class _Fold:
+    """The records that all cells of a fold have, in alphabetical order."""
+
+    def __init__(self, rows: Sequence[Sequence[Scored]], absent: Absent) -> None:
+        tables = [[c.predictions().set_index("record") for c in cells] for cells in rows]
+        every = [t.index for row in tables for t in row]
+        common = sorted(set(every[0]).intersection(*every[1:]))
+        metric = rows[0][0].metric
+        placed = [np.mean([_placements(metric, t, common) for t in row], axis=0) for row in tables]
+        first = tables[0][0].loc[common]
+        labels, target, _ = arrays(first)
+        self.labels, self.target, self.placed = np.asarray(labels), target, np.stack(placed)
+        self.patients = first["patient"].to_numpy(str)
+        self.weights, self.offset = label_weights(np.isfinite(self.placed[0]).all(axis=0), absent)
+
+
+def _placements(metric: str, table: pd.DataFrame, records: Sequence[str]) -> np.ndarray:
+    own: pd.DataFrame = table.loc[list(records)]
+    if len(own) < len(table):  # what was stored compares with records that are gone
+        own = own[[c for c in map(str, own.columns) if not c.startswith("wins:")]]
+    return placements(arrays(own)[1], wins_of(metric, own))
+
+
+class _Placed:
+    """From placements."""
+
+    def __init__(self, rows: Sequence[Sequence[Scored]], absent: Absent) -> None:
+        folds = list(dict.fromkeys(c.cell.fit.fold for cells in rows for c in cells))
+        parts = [
+            _Fold([[c for c in cells if c.cell.fit.fold == f] for cells in rows], absent)
+            for f in folds
+        ]
+        sizes = np.cumsum([0, *(len(p.patients) for p in parts)])
+        labels = np.concatenate([p.labels for p in parts])
+        # the labels of one fold are not known of the records of another
+        target = np.full((sizes[-1], len(labels)), -1)
+        placed = np.zeros((len(rows), *target.shape))
+        at = 0
+        for part, start in zip(parts, sizes, strict=False):
+            own = slice(start, start + len(part.patients)), slice(at, at + len(part.labels))
+            target[own], placed[(slice(None), *own)] = part.target, part.placed
+            at += len(part.labels)
+        self.components = Components(
+            target,
+            np.concatenate([p.patients for p in parts]),
+            placed,
+            np.concatenate([p.weights for p in parts]) / len(parts),
+        )
+        self.labels = labels[self.components.defined]
+        self.offset = float(np.mean([p.offset for p in parts]))
+        self.fits = [_fits(cells) for cells in rows]
+
+    def row(self, a: int) -> Sure:
+        between = _between(self.fits[a])
+        found = self.components.row(a).plus(*between).shifted(self.offset)
+        low, high = found.as_share() if between[0] else self.components.interval(a, self.offset)
+        return Sure(value=found.value, low=low, high=high, **self._said(found))
+
+    def difference(self, a: int, b: int) -> Difference:
+        first, second = self.fits[a], self.fits[b]
+        apart = {seed: value - second[seed] for seed, value in first.items() if seed in second}
+        found = self.components.difference(a, b).plus(*_between(apart))
+        low, high = found.as_difference()
+        return Difference(
+            difference=found.value, low=low, high=high, p=found.p, **self._said(found)
+        )
+
+    def _said(self, found: Estimate) -> dict[str, Any]:
+        known = {"se": found.se, "df": found.df}
+        if len(self.labels) == 1 or found.label < 0:
+            return known
+        return {**known, "share": found.share, "share_label": str(self.labels[found.label])}
+
+
+def _fits(cells: Sequence[Scored]) -> dict[int, float]:
+    """Seed of a fit -> mean over its settings and folds."""
+    values: dict[int, list[float]] = {}
+    for c in cells:
+        values.setdefault(c.cell.fit.seed, []).append(c.value)
+    return {seed: float(np.mean(v)) for seed, v in values.items()}
+
+
+def _between(fits: Mapping[int, float]) -> tuple[float, float]:
+    """Variance that repeated fits add to their mean, and its degrees of freedom; 0 for one fit."""
+    if len(fits) < 2:
+        return 0.0, 1.0
+    return float(np.var(list(fits.values()), ddof=1) / len(fits)), len(fits) - 1.0
