@@ -239,3 +239,15 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     terminalreporter.write_line(
         f"{skipped} tests were skipped for want of the genuine recordings (ECGBENCH_REAL_DATA)."
     )
+
+
+@pytest.fixture(scope="session")
+def recompute() -> ModuleType:
+    """tests/recompute.py: every printed number again, by an independent computation."""
+    path = Path(__file__).parent / "recompute.py"
+    spec = importlib.util.spec_from_file_location("recompute", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module

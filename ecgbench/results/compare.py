@@ -11,8 +11,7 @@ from itertools import combinations
 
 import numpy as np
 
-from ecgbench.cells import Absent
-from ecgbench.results.evidence import Evidence, Sure, evidence
+from ecgbench.results.evidence import Evidence, Sure
 from ecgbench.results.score import Scored
 from ecgbench.stats.paired import Difference, holm
 
@@ -23,10 +22,12 @@ LEAST_PATIENTS = 30
 LEAST_DF = 6
 """With fewer degrees of freedom a difference is not tested."""
 LARGEST_SHARE = 0.5
-"""Where one label of several carries more of the variance, a difference is not tested."""
+"""Where one label of three or more carries more of the variance, a difference is not tested."""
 
 Rescore = Callable[[Scored, frozenset[str]], Scored]
 """The same cell scored on some of its records, with draws over the patients of those alone."""
+EvidenceOf = Callable[[Sequence[Sequence[Scored]]], Evidence]
+"""How sure rows of cells and their differences are."""
 
 
 @dataclass(kw_only=True, eq=False)
@@ -92,7 +93,7 @@ class Group:
     """
 
 
-def compare(rows: Sequence[Row], rescore: Rescore, absent: Absent) -> Group:
+def compare(rows: Sequence[Row], rescore: Rescore, evidence: EvidenceOf) -> Group:
     """Say how sure the rows of one metric, task and setting are, and compare them with the best.
 
     Where their records differ, all sides are scored anew on the intersection, or they would be of
@@ -104,16 +105,15 @@ def compare(rows: Sequence[Row], rescore: Rescore, absent: Absent) -> Group:
         row.notes += ["untrained encoder: not ranked, not tested"] if row.untrained else []
     done = [r for r in rows if r.status == "ok" and np.isfinite(r.score)]
     if done:
-        which = {(c.records, c.cell.fit.fold) for r in done for c in r.cells}
-        alike = len(which) == len({fold for _, fold in which})
-        shared = evidence([r.cells for r in done], absent) if alike else None
+        which = {frozenset((c.cell.fit.fold, c.records) for c in r.cells) for r in done}
+        shared = evidence([r.cells for r in done]) if len(which) == 1 else None
         for at, row in enumerate(done):
-            own = shared or evidence([row.cells], absent)
+            own = shared or evidence([row.cells])
             row.sure = own.row(at if shared else 0)
     if able:
         # one set of placements serves the intervals and the comparisons
         if len(able) != len(done) or not shared:
-            shared = evidence([r.cells for r in _on_common_records(able, rescore)], absent)
+            shared = evidence([r.cells for r in _on_common_records(able, rescore)])
         _against_best(group, able, shared)
     return group
 

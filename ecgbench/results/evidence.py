@@ -6,7 +6,8 @@ of placements; a score over folds is the mean of the scores within each.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import combinations
 from typing import Any, Protocol
 
 import numpy as np
@@ -34,7 +35,7 @@ class Sure:
     """Standard error; of macro AUROCs, whose interval is symmetric in logit."""
     df: float = NAN
     share: float = NAN
-    """Largest share of the variance that one label carries."""
+    """Largest share of the variance that one label of three or more carries."""
     share_label: str = ""
 
 
@@ -48,19 +49,44 @@ class Evidence(Protocol):
         """Row a less row b."""
 
 
-def evidence(rows: Sequence[Sequence[Scored]], absent: Absent) -> Evidence:
+@dataclass(frozen=True, kw_only=True)
+class Computed:
+    """All of it, computed: what is kept between readings."""
+
+    rows: Sequence[Sure]
+    pairs: Sequence[Difference]
+    """Row a less row b for all a < b, in order."""
+
+    def row(self, a: int) -> Sure:
+        """A row."""
+        return self.rows[a]
+
+    def difference(self, a: int, b: int) -> Difference:
+        """Row a less row b."""
+        first, second = sorted((a, b))
+        n = len(self.rows)
+        found = self.pairs[first * n - first * (first + 1) // 2 + second - first - 1]
+        if a < b:
+            return found
+        return replace(found, difference=-found.difference, low=-found.high, high=-found.low)
+
+
+def evidence(rows: Sequence[Sequence[Scored]], absent: Absent) -> Computed:
     """Of rows whose cells were scored by the same metric in the same way."""
-    if all(c.bootstrap == "none" for cells in rows for c in cells):
-        return _Placed(rows, absent)
-    return _Drawn([np.mean([c.replicates for c in cells], axis=0) for cells in rows], rows)
+    placed = all(c.bootstrap == "none" for cells in rows for c in cells)
+    how: Evidence = _Placed(rows, absent) if placed else _Drawn(rows)
+    return Computed(
+        rows=[how.row(a) for a in range(len(rows))],
+        pairs=[how.difference(a, b) for a, b in combinations(range(len(rows)), 2)],
+    )
 
 
-@dataclass(frozen=True, eq=False)
 class _Drawn:
-    """From values under the same draws of patients."""
+    """From values under the same draws of patients: a draw applies to all cells of a row."""
 
-    replicates: Sequence[np.ndarray]
-    rows: Sequence[Sequence[Scored]]
+    def __init__(self, rows: Sequence[Sequence[Scored]]) -> None:
+        self.rows = rows
+        self.replicates = [np.mean([c.replicates for c in cells], axis=0) for cells in rows]
 
     def row(self, a: int) -> Sure:
         low, high = percentile_interval(self.replicates[a])
@@ -145,7 +171,8 @@ class _Placed:
 
     def _said(self, found: Estimate) -> dict[str, Any]:
         known = {"se": found.se, "df": found.df}
-        if len(self.labels) == 1 or found.label < 0:
+        # of two labels one always carries more than half
+        if len(self.labels) < 3 or found.label < 0:
             return known
         return {**known, "share": found.share, "share_label": str(self.labels[found.label])}
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 GRAVE = (
     "SYNTHETIC DATA",
     "RANDOM WEIGHTS",
+    "RANDOM START",
     "OWN WEIGHTS",
     "SEEN BEFORE",
     "LIMITED",
@@ -43,7 +44,7 @@ def notes(plan: Plan, study: "Study", rows: Sequence[Row]) -> list[str]:
     cells = study.cells[study.cells["metric"] == study.metric]
     some = any(r.status == "ok" for r in rows)
     return [
-        *_grave(study.datasets, study.models),
+        *_grave(study.datasets, study.models, plan.training.protocol),
         *_unfinished(cells),
         *_ragged(first, study),
         *_data(study.datasets),
@@ -76,16 +77,22 @@ def _edited(rows: Sequence[Row], study: "Study") -> Iterator[str]:
         )
 
 
-def _grave(datasets: Sequence[DatasetFacts], models: Sequence[ModelFacts]) -> Iterator[str]:
+def _grave(
+    datasets: Sequence[DatasetFacts], models: Sequence[ModelFacts], protocol: str
+) -> Iterator[str]:
     if synthetic := [d.title for d in datasets if d.synthetic]:
         yield (
             f"SYNTHETIC DATA: {', '.join(synthetic)} is generated, no patient was ever "
             f"recorded; its scores say nothing about patients."
         )
     if random := [m.title for m in models if m.weights == "random"]:
+        named = ", ".join(random)
         yield (
-            f"RANDOM WEIGHTS: the encoder of {', '.join(random)} is untrained; the scores show "
-            f"the harness, not the published models."
+            f"RANDOM START: {named} was fine-tuned from random weights; the scores are not those "
+            f"of the published models."
+            if protocol == "finetune"
+            else f"RANDOM WEIGHTS: the encoder of {named} is untrained; the scores show the "
+            f"harness, not the published models."
         )
     for m in models:
         if m.weights_source.get("own"):

@@ -204,6 +204,8 @@ class Scored(Scores):
     metric: str
     records: str
     """Which records it has: a digest of their names."""
+    content: str = ""
+    """Which cell: a digest of all its files."""
     predictions: Callable[[], pd.DataFrame] = pd.DataFrame
     """Reads those of its records."""
     n_records: int = 0

@@ -4,24 +4,24 @@
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from safetensors import SafetensorError
-from safetensors.numpy import load, save
 
 from ecgbench import metrics
 from ecgbench.cells import Scoring, key
 from ecgbench.errors import WriteError
 from ecgbench.files import put
+from ecgbench.results.evidence import Computed, Sure, evidence
 from ecgbench.results.result import Result
 from ecgbench.results.score import COLUMNS, ROUNDING, Draws, Scored, score
+from ecgbench.stats.paired import Difference
 
 VERSION = 3
 """Raised by hand when the same predictions begin to give other intervals."""
@@ -43,23 +43,14 @@ class Scorer:
         patients = (
             None if names is not None else self.patients[result.dataset, result.cell.fit.fold]
         )
-        key_facts = {
-            "version": VERSION,
+        facts = self._facts(metric) | {
             "cell": result.content,
-            "metric": metric,
-            "source": _source(metric),
-            "draws": self.scoring.draws,
-            "bootstrap": self.scoring.bootstrap,
-            "absent": self.scoring.absent,
             "patients": patients and _digest(patients),
             "names": names and _digest(names),
         }
-        file = self.run / "derived" / f"{key(key_facts)}.safetensors"
-        arrays, summary = _cached(file) or _cache(
-            file, *self._computed(result, metric, patients, names)
-        )
-        replicates = arrays.pop("replicates")
-        table = pd.DataFrame({"label": summary.pop("labels"), **arrays})[["label", *COLUMNS]]
+        summary = self._kept(facts, lambda: self._computed(result, metric, patients, names))
+        table = pd.DataFrame({name: summary.pop(name) for name in ("label", *COLUMNS)})
+        replicates = np.asarray(summary.pop("replicates"))
         stored = result.scores()
         own = stored.loc[stored["metric"] == metric, "value"].to_numpy()
         # the macro is stored without the labels that are absent
@@ -72,10 +63,39 @@ class Scorer:
             metric=metric,
             table=table,
             replicates=replicates,
+            content=result.content,
             predictions=partial(_predictions, result, names, wins=not edited),
             edited=edited,
             **summary,
         )
+
+    def evidence(self, rows: Sequence[Sequence[Scored]]) -> Computed:
+        """How sure rows of cells of a metric and their differences are."""
+        facts = self._facts(rows[0][0].metric) | {
+            "rows": [[(c.content, c.records, c.cell.identity) for c in cells] for cells in rows]
+        }
+        known = self._kept(facts, lambda: asdict(evidence(rows, self.scoring.absent)))
+        return Computed(
+            rows=[Sure(**one) for one in known["rows"]],
+            pairs=[Difference(**one) for one in known["pairs"]],
+        )
+
+    def _facts(self, metric: str) -> dict[str, Any]:
+        """What any interval rests on."""
+        scoring = self.scoring
+        how = {"draws": scoring.draws, "bootstrap": scoring.bootstrap, "absent": scoring.absent}
+        return {"version": VERSION, "metric": metric, "source": _source(metric), **how}
+
+    def _kept(self, facts: dict[str, Any], compute: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+        """What was computed from these facts before; else it is computed, and kept."""
+        file = self.run / "derived" / f"{key(facts)}.json"
+        if (known := _cached(file)) is not None:
+            return known
+        known = compute()
+        text = json.dumps(known).encode()
+        with suppress(WriteError):  # a run folder that is only read is no error
+            put(file, hashlib.sha256(text).hexdigest().encode() + b"\n" + text)
+        return known
 
     def _computed(
         self,
@@ -83,7 +103,7 @@ class Scorer:
         metric: str,
         patients: tuple[str, ...] | None,
         names: frozenset[str] | None,
-    ) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    ) -> dict[str, Any]:
         predictions = _predictions(result, names)
         own = sorted(set(predictions["patient"]))
         drawn = patients or tuple(own)
@@ -95,16 +115,15 @@ class Scorer:
             bootstrap=self.scoring.bootstrap,
         )
         scores = score(metric, predictions, draws, self.scoring.absent)
-        arrays = {name: scores.table[name].to_numpy() for name in COLUMNS}
-        summary = {
-            "labels": list(scores.table["label"]),
+        return {
+            **{name: scores.table[name].tolist() for name in ("label", *COLUMNS)},
+            "replicates": scores.replicates.tolist(),
             "records": _digest(predictions["record"]),
             "n_records": len(predictions),
             "n_patients": len(own),
             "lost": scores.lost,
             "bootstrap": scores.bootstrap,
         }
-        return {**arrays, "replicates": scores.replicates}, summary
 
     @property
     def _records(self) -> bool:
@@ -125,25 +144,14 @@ def _predictions(result: Result, names: frozenset[str] | None, wins: bool = True
     return predictions[kept]
 
 
-def _cached(file: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]] | None:
-    """What was computed before; None where it was not, or where the file is not what was
-    written.
-    """
-    with suppress(OSError, ValueError, SafetensorError):
-        sha256, data = file.read_bytes().split(b"\n", 1)
-        if hashlib.sha256(data).hexdigest().encode() == sha256:
-            summary, tensors = data.split(b"\n", 1)
-            return load(tensors), json.loads(summary)
+def _cached(file: Path) -> dict[str, Any] | None:
+    """What was kept; None where it was not, or where the file is not what was written."""
+    with suppress(OSError, ValueError):
+        sha256, text = file.read_bytes().split(b"\n", 1)
+        if hashlib.sha256(text).hexdigest().encode() == sha256:
+            known: dict[str, Any] = json.loads(text)
+            return known
     return None
-
-
-def _cache(
-    file: Path, arrays: dict[str, np.ndarray], summary: dict[str, Any]
-) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    data = json.dumps(summary).encode() + b"\n" + save(arrays)
-    with suppress(WriteError):  # a run folder that is only read is no error
-        put(file, hashlib.sha256(data).hexdigest().encode() + b"\n" + data)
-    return arrays, summary
 
 
 def _source(metric: str) -> str:

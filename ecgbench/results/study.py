@@ -157,8 +157,7 @@ class _Reader:
         settings: dict[tuple[str, str, str], list[Row]] = {}
         for row in rows:
             settings.setdefault((row.metric, row.task, row.leads), []).append(row)
-        absent = self.plan.scoring.absent
-        groups = [compare(mine, self._rescored, absent) for mine in settings.values()]
+        groups = [compare(mine, self._rescored, self.score.evidence) for mine in settings.values()]
         correct(groups)
         study = Study(
             path=self.run.path,

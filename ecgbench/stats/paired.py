@@ -27,7 +27,7 @@ class Difference:
     df: float = float("nan")
     """Degrees of freedom of the standard error."""
     share: float = float("nan")
-    """Largest share of the variance that one label of several carries."""
+    """Largest share of the variance that one label of three or more carries."""
     share_label: str = ""
 
     @property

@@ -1,6 +1,9 @@
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -11,12 +14,22 @@ from ecgbench import metrics
 from ecgbench.cells import Bootstrap, Cell, Fit, Scoring
 from ecgbench.ecg.draw import Count
 from ecgbench.errors import BadSetting, LeakError
-from ecgbench.results.compare import Row, Scored, compare
-from ecgbench.results.score import Draws, Predictions, score, score_table
-from ecgbench.stats.paired import paired_difference
+from ecgbench.results.compare import LEAST_PATIENTS, Row, compare, correct
+from ecgbench.results.evidence import Computed, evidence
+from ecgbench.results.score import (
+    Draws,
+    Predictions,
+    Scored,
+    score,
+    score_table,
+    wins_of,
+    with_wins,
+)
+from ecgbench.stats.paired import holm
 
 LABELS = ("CD", "MI", "NORM")
 SCORING = Scoring(draws=300)
+SURE = partial(evidence, absent="undefined")
 Plugin = Callable[[str, str], str]
 """(name, functions) -> the name by which the metric entered."""
 
@@ -40,7 +53,7 @@ def plugin(tmp_path: Path) -> Iterator[Plugin]:
     metrics.ROOM.forget()
 
 
-def predicted(n: int = 60, seed: int = 0, skill: float = 1.0) -> Predictions:
+def predicted(n: int = 120, seed: int = 0, skill: float = 1.0) -> Predictions:
     """Two records per patient; probabilities lean towards the targets, which do not depend on the
     seed.
     """
@@ -77,19 +90,20 @@ def scored(p: Predictions, model: str, seed: int = 0, keep: np.ndarray | None = 
         policy="zero",
     )
     return Scored(
+        **vars(scores),
         cell=cell,
         metric="auroc",
-        table=scores.table,
-        replicates=scores.replicates,
         records=" ".join(table["record"]),
         predictions=lambda: table,
+        n_records=len(table),
+        n_patients=table["patient"].nunique(),
     )
 
 
 def rescored(one: Scored, names: frozenset[str]) -> Scored:
     """A cell on some of its records, with draws over the patients of those alone."""
     table = one.predictions()[one.predictions()["record"].isin(names)]
-    scores = score("auroc", table, draws(list(table["patient"]), SCORING.draws))
+    scores = score("auroc", table, draws(list(table["patient"]), SCORING.draws, "none"))
     return replace(
         one,
         table=scores.table,
@@ -97,6 +111,11 @@ def rescored(one: Scored, names: frozenset[str]) -> Scored:
         records=" ".join(sorted(names)),
         predictions=lambda: table,
     )
+
+
+def compared(rows: list[Row]) -> None:
+    """A group that is the whole table."""
+    correct([compare(rows, rescored, SURE)])
 
 
 def row(model: str, *cells: Scored) -> Row:
@@ -153,7 +172,7 @@ def test_a_label_without_both_values_is_not_a_number_and_not_in_the_macro() -> N
 
 def test_a_metric_without_replicates_draws_patients_or_goes_by_influence(plugin: Plugin) -> None:
     """The share of positives among the records above one half, by all three ways."""
-    p = predicted(seed=3)
+    p = predicted(60, seed=3)
     body = (
         "def value(target, score):\n    return (target * (score > 0.5)).mean(axis=0) / "
         "target.mean(axis=0)\n"
@@ -161,7 +180,7 @@ def test_a_metric_without_replicates_draws_patients_or_goes_by_influence(plugin:
     drawn = score(plugin("drawn", body), p.table(), draws(p.patients))
     assert drawn.bootstrap == "multinomial"
     counts = draws(p.patients).weights(p.patients, "multinomial")
-    rows = [np.repeat(np.arange(60), c) for c in counts]
+    rows = [np.repeat(np.arange(len(p.records)), c) for c in counts]
     expected = [
         np.mean((p.target[r] * (p.probability[r] > 0.5)).mean(axis=0) / p.target[r].mean(axis=0))
         for r in rows
@@ -225,7 +244,7 @@ def test_draws_belong_to_the_patients_of_a_dataset() -> None:
     assert not np.array_equal(weights, replace(draws(p.patients, 50), fold="3").weights(p.patients))
     assert (
         draws(p.patients, 50, "multinomial").weights(p.patients)[:, ::2].sum(1).tolist()
-        == [30] * 50
+        == [60] * 50
     )
 
 
@@ -257,7 +276,22 @@ def test_table_holds_what_was_predicted() -> None:
     np.testing.assert_array_equal(table["target:NORM"], p.target[:, 2])
 
 
-def test_seeds_are_averaged_and_their_replicates_draw_by_draw() -> None:
+def tables(*rows: Row, keep: list[str] | None = None) -> list[list[pd.DataFrame]]:
+    """Predictions of the cells of rows, for the independent computation."""
+    found = [[c.predictions() for c in r.cells] for r in rows]
+    return [[t[t["record"].isin(keep or t["record"])] for t in r] for r in found]
+
+
+def by_hand(recompute: ModuleType, shown: list[list[pd.DataFrame]], fits: list[int]) -> Any:
+    """The rows in the independent computation, with the seeds of their cells' fits."""
+    cells = [[recompute.Cell(t) for t in r] for r in shown]
+    for r in cells:
+        for c, fit in zip(r, fits, strict=True):
+            c.fit = fit
+    return recompute.Rows(cells)
+
+
+def test_seeds_are_averaged_and_the_interval_is_of_their_mean(recompute: ModuleType) -> None:
     cells = [scored(predicted(seed=s), "a", s) for s in range(3)]
     one = row("a", *cells)
     macros = [
@@ -266,56 +300,210 @@ def test_seeds_are_averaged_and_their_replicates_draw_by_draw() -> None:
         )
         for c in cells
     ]
+    compared([one])
     assert one.score == pytest.approx(np.mean(macros))
     assert one.std == pytest.approx(np.std(macros, ddof=1))
-    np.testing.assert_allclose(one.replicates, sum(c.replicates for c in cells) / 3)
     assert np.isnan(row("a", cells[0]).std)
+    value, low, high, se, df, share = by_hand(recompute, tables(one), [0, 0, 0]).row(0)
+    found = one.sure
+    assert (found.value, found.low, found.high, found.se, found.df, found.share) == pytest.approx(
+        (value, low, high, se, df, share), rel=1e-12
+    )
+    # three draws of leads are not three test sets
+    alone = row("a", cells[0])
+    compared([alone])
+    assert one.sure.se > 0.6 * alone.sure.se
 
 
-def test_the_best_is_compared_on_shared_draws() -> None:
+def test_the_best_is_compared_with_the_others_on_the_same_patients(recompute: ModuleType) -> None:
     rows = [
         row("weak", scored(predicted(seed=1, skill=0.2), "weak")),
         row("good", scored(predicted(seed=2, skill=2), "good")),
     ]
     rows.append(row("ill"))
     rows[2].status = "failed"
-    compare(rows, rescored)
+    compared(rows)
     assert [r.best for r in rows] == [False, True, False]
-    patients = list(rows[0].cells[0].predictions()["patient"])
-    weights = draws(patients).weights(patients)
-    truth = []
-    for w in weights[:40]:
-        good, weak = (
-            roc_auc_score(t.filter(like="target:"), t.filter(like="probability:"), sample_weight=w)
-            for t in (rows[1].cells[0].predictions(), rows[0].cells[0].predictions())
-        )
-        truth.append(good - weak)
-    np.testing.assert_allclose(rows[1].replicates[:40] - rows[0].replicates[:40], truth, atol=1e-6)
+    value, low, high, se, df, share, p = by_hand(recompute, tables(*rows[:2]), [0]).difference(1, 0)
     found = rows[0].difference
     assert found is not None
-    assert found.difference == pytest.approx(rows[1].score - rows[0].score)
+    assert (found.difference, found.low, found.high, found.se) == pytest.approx(
+        (value, low, high, se), rel=1e-12
+    )
+    assert (found.df, found.share, found.p) == pytest.approx((df, share, p), rel=1e-9)
     assert found.low > 0
     # the family is the plan's: the pairs of the failed row count
-    assert rows[0].p_holm == pytest.approx(3 * found.p)
+    assert rows[0].p_holm == rows[0].p_holm_all == pytest.approx(3 * found.p)
     assert rows[1].difference is rows[2].difference is None
 
 
-def test_models_with_other_records_are_compared_on_the_same_records_and_draws() -> None:
-    """The best model leaves out short records: both sides are scored anew on what is common,
-    patient for patient.
-    """
-    keep = np.flatnonzero(np.arange(60) % 7 != 0)[:41]
+def test_models_with_other_records_are_compared_on_the_same_records(recompute: ModuleType) -> None:
+    """The best model leaves out short records: both sides are scored anew on what is common."""
+    keep = np.flatnonzero(np.arange(120) % 7 != 0)[:81]
     good, weak = predicted(seed=2, skill=2), predicted(seed=2, skill=1.5)
     rows = [row("good", scored(good, "good", keep=keep)), row("weak", scored(weak, "weak"))]
-    compare(rows, rescored)
+    compared(rows)
     assert rows[0].best
-    patients = [good.patients[i] for i in keep]
-    a, b = (score("auroc", p.table().iloc[keep], draws(patients)) for p in (good, weak))
-    expected = paired_difference(
-        a.table["value"][0], b.table["value"][0], a.replicates, b.replicates
+    both = tables(*rows, keep=[good.records[i] for i in keep])
+    value, low, high, _, _, _, p = by_hand(recompute, both, [0]).difference(0, 1)
+    found = rows[1].difference
+    assert found is not None
+    assert (found.difference, found.low, found.high) == pytest.approx((value, low, high), rel=1e-12)
+    assert found.p == pytest.approx(p, rel=1e-9)
+    assert rows[1].p_holm == found.p
+    # its own interval is of all its records
+    assert rows[1].sure.value == pytest.approx(rows[1].score) != value
+
+
+def test_untrained_columns_compete_with_nobody() -> None:
+    """A frozen encoder with random weights that scores highest: no best, no family, no p."""
+    names = ("untrained", "good", "weak", "weaker")
+    skills = (3.0, 1.2, 1.0, 0.9)
+    rows = [
+        row(n, scored(predicted(seed=k, skill=s), n))
+        for k, (n, s) in enumerate(zip(names, skills, strict=True))
+    ]
+    rows[0].untrained = True
+    compared(rows)
+    assert [r.best for r in rows] == [False, True, False, False]
+    assert rows[0].difference is not None
+    assert rows[0].difference.difference < 0
+    assert np.isfinite(rows[0].sure.low)
+    assert np.isnan([rows[0].p, rows[0].p_holm, rows[0].p_holm_all]).all()
+    three = holm([r.p for r in rows[2:]] + [_pair(rows[2], rows[3])])
+    assert [r.p_holm for r in rows[2:]] == pytest.approx(list(three[:2]))
+    nobody = [replace(r, untrained=True, best=False, difference=None, notes=[]) for r in rows]
+    compared(nobody)
+    assert not any(r.best or r.difference for r in nobody)
+    assert all(np.isfinite(r.sure.low) for r in nobody)
+
+
+def _pair(a: Row, b: Row) -> float:
+    return SURE([a.cells, b.cells]).difference(0, 1).p
+
+
+def test_the_whole_table_is_a_second_family() -> None:
+    groups = []
+    for setting in range(3):
+        rows = [
+            row(n, scored(predicted(seed=10 * setting + k, skill=s), n))
+            for k, (n, s) in enumerate((("good", 2.0), ("weak", 0.8)))
+        ]
+        groups.append(compare(rows, rescored, SURE))
+    correct(groups)
+    raw = [g.rows[1].p for g in groups]
+    assert [g.rows[1].p_holm for g in groups] == raw
+    assert [g.rows[1].p_holm_all for g in groups] == pytest.approx(list(holm(raw)))
+
+
+def test_what_is_not_tested_says_why_and_keeps_its_interval() -> None:
+    few = predicted(2 * LEAST_PATIENTS - 2)
+    rows = [row("good", scored(few, "good")), row("weak", scored(predicted(58, 1, 0.5), "weak"))]
+    compared(rows)
+    assert not any(r.best for r in rows)
+    assert np.isnan([rows[1].p, rows[1].p_holm]).all()
+    assert rows[1].notes == ["not tested: 29 test patients, fewer than 30"]
+    assert rows[1].difference is not None
+    assert np.isfinite([rows[1].difference.low, rows[1].sure.low]).all()
+
+    # two labels of many positives and one of a single one, which carries the variance
+    def rare(seed: int) -> Scored:
+        p = predicted(400, seed)
+        target = p.target.copy()
+        target[:, 0] = np.arange(400) == 7
+        return scored(replace(p, target=target), f"m{seed}")
+
+    rows = [row("a", rare(1)), row("b", rare(2))]
+    compared(rows)
+    other = rows[0] if rows[1].difference is None else rows[1]
+    assert any(n.startswith("not tested: ") for n in other.notes)
+    assert np.isnan(other.p)
+
+
+def test_repeated_fits_widen_the_interval_by_what_lies_between_them(recompute: ModuleType) -> None:
+    def fitted(model: str, skills: list[float]) -> Row:
+        cells = []
+        for seed, skill in enumerate(skills):
+            c = scored(predicted(seed=0, skill=skill), model)
+            cells.append(replace(c, cell=replace(c.cell, fit=replace(c.cell.fit, seed=seed))))
+        return row(model, *cells)
+
+    steady, moving = fitted("steady", [1.0, 1.0, 1.0]), fitted("moving", [0.5, 1.0, 3.0])
+    compared([steady, moving])
+    hand = by_hand(recompute, tables(steady, moving), [0, 1, 2])
+    for at, one in enumerate((steady, moving)):
+        value, low, high, se, df, _ = hand.row(at)
+        assert (one.sure.value, one.sure.low, one.sure.high) == pytest.approx((value, low, high))
+        assert (one.sure.se, one.sure.df) == pytest.approx((se, df))
+    assert moving.sure.df < 3
+    assert steady.sure.df > 20
+    other = steady if moving.best or steady.difference else moving
+    assert other.difference is not None
+    assert other.difference.df < 3
+    assert any("degrees of freedom" in n for n in [*steady.notes, *moving.notes])
+
+
+def test_wins_are_stored_in_the_smallest_type_and_believed_only_where_they_fit() -> None:
+    p = predicted()
+    table = with_wins(["auroc"], p.table())
+    columns = [f"wins:auroc:{n}" for n in LABELS]
+    assert {str(t) for t in table[columns].dtypes} == {"uint16"}
+    values = score("auroc", table, draws(p.patients, kind="none")).table["value"][1:]
+    np.testing.assert_array_equal(wins_of("auroc", table), wins_of("auroc", p.table()))
+    spoilt = table.assign(**{columns[0]: table[columns[0]] // 2})
+    np.testing.assert_array_equal(
+        wins_of("auroc", spoilt, values.to_numpy()), wins_of("auroc", p.table())
     )
-    assert rows[1].difference == expected
-    assert pd.notna(rows[1].p_holm)
+    pd.testing.assert_frame_equal(
+        score("auroc", spoilt, draws(p.patients, kind="none")).table,
+        score("auroc", p.table(), draws(p.patients, kind="none")).table,
+    )
+
+
+@pytest.mark.parametrize("kind", ["none", "bayesian", "multinomial", "records"])
+def test_the_reference_benchmark_counts_a_label_without_both_values_as_half(
+    kind: Bootstrap,
+) -> None:
+    p = predicted()
+    p.target[:, 1] = 0
+    units = p.records if kind == "records" else p.patients
+    drawn = draws(units, kind=kind)
+    left_out, half = score("auroc", p.table(), drawn), score("auroc", p.table(), drawn, "half")
+    values = left_out.table["value"][1:]
+    assert half.table["value"][0] == pytest.approx((values.sum() + 0.5) / 3)
+    # the constant narrows the interval by a third
+    width = [float(s.table["high"][0] - s.table["low"][0]) for s in (left_out, half)]
+    assert width[1] < 0.8 * width[0]
+    assert half.table["low"][0] < half.table["value"][0] < half.table["high"][0]
+
+
+def test_records_may_be_drawn_as_if_each_were_a_patient() -> None:
+    p = predicted(400)
+    p = replace(p, patients=[f"p{i // 8}" for i in range(400)])
+    rng = np.random.default_rng(0)
+    p.target[:] = np.repeat(rng.random((50, 3)) < 0.4, 8, axis=0)
+    p.probability[:] = 0.5 + 0.2 * p.target + np.repeat(rng.normal(size=(50, 3)) / 5, 8, axis=0)
+    by_patient = score("auroc", p.table(), draws(p.patients, kind="multinomial"))
+    by_record = score("auroc", p.table(), draws(p.records, kind="records"))
+    widths = [float(s.table["high"][0] - s.table["low"][0]) for s in (by_patient, by_record)]
+    assert widths[1] < 0.6 * widths[0]
+    assert (by_patient.bootstrap, by_record.bootstrap) == ("multinomial", "records")
+
+
+def test_what_was_computed_of_pairs_reads_both_ways() -> None:
+    cells = [[scored(predicted(seed=s), f"m{s}")] for s in range(4)]
+    found = SURE(cells)
+    assert isinstance(found, Computed)
+    for a in range(4):
+        for b in range(4):
+            if a != b:
+                one, other = found.difference(a, b), SURE([cells[a], cells[b]]).difference(0, 1)
+                assert one.difference == pytest.approx(found.row(a).value - found.row(b).value)
+                assert (one.low, one.high) == pytest.approx(
+                    (-found.difference(b, a).high, -found.difference(b, a).low)
+                )
+                # other rows beside a pair only inform its prior
+                assert one.se == pytest.approx(other.se, rel=0.1)
 
 
 def test_of_a_metric_whose_lower_values_are_better_the_lowest_is_best() -> None:
@@ -325,7 +513,7 @@ def test_of_a_metric_whose_lower_values_are_better_the_lowest_is_best() -> None:
     ]
     for r in rows:
         r.sign = -1
-    compare(rows, rescored)
+    compared(rows)
     assert [r.best for r in rows] == [True, False]
     difference = rows[1].difference
     assert difference is not None
@@ -340,7 +528,7 @@ def test_a_score_over_folds_is_the_mean_of_the_scores_within_them() -> None:
     """
 
     def folds(model: str, skill: float) -> Row:
-        halves = [np.arange(30), np.arange(30, 60)]
+        halves = [np.arange(60), np.arange(60, 120)]
         whole = [scored(predicted(seed=2, skill=skill), model, keep=half) for half in halves]
         return row(
             model,
@@ -351,13 +539,13 @@ def test_a_score_over_folds_is_the_mean_of_the_scores_within_them() -> None:
         )
 
     rows = [folds("good", 2), folds("weak", 1)]
-    compare(rows, lambda one, names: pytest.fail("it was scored anew"))
+    compare(rows, lambda one, names: pytest.fail("it was scored anew"), SURE)
     for r in rows:
         assert r.score == pytest.approx(np.mean([c.value for c in r.cells]))
         assert np.isnan(r.std)  # one draw of leads: folds are no spread over draws
     assert rows[0].best
     rows[1].cells.pop()
-    compare(rows, lambda one, names: pytest.fail("it was scored anew"))
+    compare(rows, lambda one, names: pytest.fail("it was scored anew"), SURE)
     assert rows[1].ragged
 
 
