@@ -47,7 +47,7 @@ def main() -> None:
     except OSError as error:  # no space, no permission, a file where a folder should be
         place = f": {error.filename}" if error.filename else ""
         _complain(
-            f"{error.strerror or error}{place}; choose another folder, or mend this one and run "
+            f"{error.strerror or error}{place}; choose another folder, or repair this one and run "
             f"the command again"
         )
     except KeyboardInterrupt:

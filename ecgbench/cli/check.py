@@ -6,8 +6,7 @@ from typing import Any
 
 import typer
 
-from ecgbench.cli.lists import JSON
-from ecgbench.cli.run import DATA, PREPARED
+from ecgbench.cli.options import DATA, JSON, PREPARED, argument, option
 
 
 def add(app: typer.Typer) -> None:
@@ -25,7 +24,7 @@ def add(app: typer.Typer) -> None:
 
 
 def model(
-    name: str = typer.Argument(..., help="A model's name, or the path of your own: ./mine.py"),
+    name: str = argument("A model's name, or the path of your own: ./mine.py"),
     as_json: bool = JSON,
 ) -> None:
     """Run the conformance properties on one model, with random weights. Exit 1 when one is broken.
@@ -39,7 +38,7 @@ def model(
 
 
 def adapter(
-    name: str = typer.Argument(..., help="A policy's name, or the path of your own."),
+    name: str = argument("A policy's name, or the path of your own."),
     as_json: bool = JSON,
 ) -> None:
     """Run the conformance properties on one policy for missing leads. Exit 1 when one is broken."""
@@ -49,7 +48,7 @@ def adapter(
 
 
 def dataset(
-    name: str = typer.Argument(..., help="A dataset's name, or the path of your own."),
+    name: str = argument("A dataset's name, or the path of your own."),
     data: Path = DATA,
     prepared: Path = PREPARED,
     as_json: bool = JSON,
@@ -61,7 +60,7 @@ def dataset(
 
 
 def metric(
-    name: str = typer.Argument(..., help="A metric's name, or the path of your own."),
+    name: str = argument("A metric's name, or the path of your own."),
     as_json: bool = JSON,
 ) -> None:
     """Run the conformance properties on one metric. Exit 1 when one is broken."""
@@ -80,10 +79,10 @@ def _show(rows: list[dict[str, Any]], as_json: bool) -> None:
 
 
 def parity(
-    name: str = typer.Argument(..., help="A model's name."),
-    pack: Path = typer.Option(..., "--pack", help="The golden arrays, an npz."),
-    keys: Path = typer.Option(..., "--keys", help="The network's tensors, a keys.json."),
-    seed_string: str = typer.Option(..., "--seed-string", help="The pack's seed string."),
+    name: str = argument("A model's name."),
+    pack: Path = option("The golden arrays, an npz.", default=...),
+    keys: Path = option("The network's tensors, a keys.json.", default=...),
+    seed_string: str = option("The pack's seed string.", default=...),
     as_json: bool = JSON,
 ) -> None:
     """Fill a network by the parity rule and recompute every feature array of a pack.

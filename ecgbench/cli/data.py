@@ -4,10 +4,10 @@ from pathlib import Path
 
 import typer
 
-from ecgbench.cli.run import DATA, PREPARED
+from ecgbench.cli.options import DATA, PREPARED, argument
 from ecgbench.errors import UnknownName
 
-DATASET = typer.Argument(..., help="Dataset: ptbxl, demo, or the path of your own: ./mine.py")
+DATASET = argument("Dataset: ptbxl, demo, or the path of your own: ./mine.py")
 
 
 def add(app: typer.Typer) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import typer
 
-from ecgbench.cli.run import DATA, PREPARED
+from ecgbench.cli.options import DATA, PREPARED, flag, option, words
 from ecgbench.errors import BadSetting
 from ecgbench.text import counted, line, shortened, size
 
@@ -23,21 +23,17 @@ def add(app: typer.Typer) -> None:
 
 
 def doctor(
-    models: str = typer.Option(
-        None,
+    models: str = option(
+        "Models to try, comma-separated; paths alone are tried beside all others.  (default: all)",
         "--models",
         "-m",
-        help=(
-            "Models to try, comma-separated; paths alone are tried beside all others.  (default: "
-            "all)"
-        ),
     ),
     data: Path = DATA,
     prepared: Path = PREPARED,
-    timeout: float = typer.Option(
-        120, "--timeout", help="Seconds after which a model that gives no answer is ended."
+    timeout: float = option(
+        "Seconds after which a model that gives no answer is ended.", default=120
     ),
-    as_json: bool = typer.Option(False, "--json", help="One JSON object and nothing else."),
+    as_json: bool = flag("One JSON object and nothing else.", "--json"),
 ) -> None:
     """Look at versions, device, threads, memory, disk, data and weights, and try one forward pass
     of every model.
@@ -50,11 +46,9 @@ def doctor(
 
     if not 1 <= timeout <= 3600:
         raise BadSetting(f"--timeout {timeout:g}: seconds, 1 to 3600; the default is 120")
-    typed = [word.strip() for word in (models or "").split(",") if word.strip()]
-    named = [room.resolve(word) for word in typed]
-    tried = (
-        room.names() if all(word.endswith(".py") for word in typed) else list(dict.fromkeys(named))
-    )
+    typed = words(models) or ()
+    named = list(dict.fromkeys(map(room.resolve, typed)))
+    tried = room.names() if all(word.endswith(".py") for word in typed) else named
     report = examine(
         tried, data, prepared, timeout, lambda text: typer.echo(f"{line(text)} ...", err=True)
     )
@@ -149,7 +143,7 @@ def _end(report: Report) -> Iterator[str]:
         yield from _lines("", f"BROKEN: {text}", 0)
     broken = counted(len(report["problems"]), "thing")
     yield (
-        f"{broken} to mend; then: ecgbench doctor"
+        f"{broken} to repair; then: ecgbench doctor"
         if report["problems"]
         else "All that is needed works. Next: ecgbench run"
     )

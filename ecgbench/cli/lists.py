@@ -10,12 +10,10 @@ from typing import Any
 
 import typer
 
-from ecgbench.cli.run import DATA, PREPARED
+from ecgbench.cli.options import DATA, JSON, PREPARED
 from ecgbench.errors import EcgbenchError
 from ecgbench.room import Room
 from ecgbench.text import line
-
-JSON = typer.Option(False, "--json", help="One array of objects instead of a table.")
 
 
 def add(app: typer.Typer) -> None:

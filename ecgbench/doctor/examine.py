@@ -151,7 +151,7 @@ def problems(report: Report) -> list[str]:
     for row in report["disk"]:
         if not row["writable"] and row["what"] != "cache":
             lines.append(
-                f"{row['path']} cannot be written ({row['reason']}): mend it, or choose another "
+                f"{row['path']} cannot be written ({row['reason']}): repair it, or choose another "
                 f"place with {row['moved_by']}"
             )
     lines += [
