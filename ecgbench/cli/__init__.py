@@ -63,7 +63,8 @@ def main() -> None:
         if type(error).__name__ == "NoArgsIsHelpError":
             typer.echo(error.format_message(), err=True)
             sys.exit(2)
-        _complain(f"{error.format_message().rstrip('.')}; see {command} --help")
+        message = error.format_message().rstrip(".").replace("Value error, ", "")
+        _complain(f"{message}; see {command} --help")
 
 
 def _complain(message: str) -> None:

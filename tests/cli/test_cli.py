@@ -192,8 +192,8 @@ ENDS = [
         OSError(28, "No space left"),
         2,
         (
-            "ecgbench: No space left; choose another folder, or repair this one and run the command "
-            "again"
+            "ecgbench: No space left; choose another folder, or repair this one and run the "
+            "command again"
         ),
     ),
     (
