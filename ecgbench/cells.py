@@ -82,11 +82,8 @@ class Training:
         """
         values = asdict(self)
         if self.protocol == "linear":
-            return {
-                k: v
-                for k, v in values.items()
-                if k not in ("lr_groups", "precision", "micro_batch")
-            }
+            for name in ("lr_groups", "precision", "micro_batch"):
+                del values[name]
         return values
 
 
@@ -172,13 +169,11 @@ class Plan:
 
     def shared(self) -> dict[str, Any]:
         """What must agree for two plans to live in one run folder."""
-        contract = self.cells[0].fit.contract if self.cells else None
-        scoring = self.scoring.of_predictions
         return {
             "training": asdict(self.training),
-            "scoring": scoring,
+            "scoring": self.scoring.of_predictions,
             "limit": self.limit,
-            "contract": contract,
+            "contract": self.cells[0].fit.contract if self.cells else None,
         }
 
     def joined(self, other: "Plan") -> "Plan":
@@ -206,7 +201,11 @@ class Plan:
                 "fit_policy": c.fit.policy,
                 "task": c.task,
                 "policy": c.policy,
-                **_setting_json(c),
+                **(
+                    {"count": c.setting.k, "lead_seed": c.setting.seed}
+                    if isinstance(c.setting, Count)
+                    else {"leads": list(c.setting.subset)}
+                ),
             }
             for c in self.cells
         ]
@@ -224,16 +223,14 @@ class Plan:
         """The plan that `to_json` wrote."""
         cells = []
         for c in data["cells"]:
-            fit = Fit(
-                task=c["fit_task"],
-                model=c["model"],
-                contract=c["contract"],
-                weights=c["weights"],
-                seed=c["seed"],
-                policy=c["fit_policy"],
-                fold=c["fold"],
+            same = {name: c[name] for name in ("model", "contract", "weights", "seed", "fold")}
+            fit = Fit(task=c["fit_task"], policy=c["fit_policy"], **same)
+            setting = (
+                Count(c["count"], c["lead_seed"])
+                if "count" in c
+                else Fixed(LeadSubset(tuple(c["leads"])))
             )
-            cells.append(Cell(fit=fit, task=c["task"], setting=_setting(c), policy=c["policy"]))
+            cells.append(Cell(fit=fit, task=c["task"], setting=setting, policy=c["policy"]))
         return cls(
             name=data["name"],
             suite=data["suite"],
@@ -302,21 +299,5 @@ def key(facts: dict[str, Any]) -> str:
     >>> key({"a": 1, "b": [2]}) == key({"b": [2], "a": 1})
     True
     """
-    return hashlib.sha256(
-        json.dumps(facts, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
-    ).hexdigest()
-
-
-def _setting_json(cell: Cell) -> dict[str, Any]:
-    setting = cell.setting
-    if isinstance(setting, Count):
-        return {"count": setting.k, "lead_seed": setting.seed}
-    return {"leads": list(setting.subset)}
-
-
-def _setting(data: dict[str, Any]) -> LeadSetting:
-    return (
-        Count(data["count"], data["lead_seed"])
-        if "count" in data
-        else Fixed(LeadSubset(tuple(data["leads"])))
-    )
+    text = json.dumps(facts, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()
