@@ -4,13 +4,16 @@ data, and keys.
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from ecgbench.ecg.draw import Count, Draw, Fixed, LeadSetting
 from ecgbench.ecg.leads import LeadSubset
+
+T = TypeVar("T")
+K = TypeVar("K", bound=Hashable)
 
 FEATURES = 1
 """Raised by hand when the same recordings and weights begin to give other features. In every
@@ -184,13 +187,11 @@ class Plan:
         """This plan with draws enough for the smallest p of its largest Holm family: 100 per pair
         of rows, and at least `least`.
         """
-        rows: dict[tuple[str, str], set[tuple[str, str]]] = {}
-        for c in self.cells:
-            rows.setdefault((c.task, c.setting.typed), set()).add((c.fit.model, c.policy))
-        family = max((len(r) * (len(r) - 1) // 2 for r in rows.values()), default=0)
-        return replace(
-            self, scoring=replace(self.scoring, draws=max(self.scoring.draws, least, 100 * family))
-        )
+        families = grouped(self.cells, lambda c: (c.task, c.setting.typed)).values()
+        rows = (len({(c.fit.model, c.policy) for c in family}) for family in families)
+        pairs = max((n * (n - 1) // 2 for n in rows), default=0)
+        draws = max(self.scoring.draws, least, 100 * pairs)
+        return replace(self, scoring=replace(self.scoring, draws=draws))
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON, read back by `from_json`."""
@@ -273,6 +274,18 @@ class Folders:
     data: Path | None
     prepared: Path | None
     out: Path
+
+
+def grouped(items: Iterable[T], by: Callable[[T], K]) -> dict[K, list[T]]:
+    """Items by what `by` says of them, groups and items in the order in which they come.
+
+    >>> grouped(["a1", "b1", "a2"], lambda name: name[0])
+    {'a': ['a1', 'a2'], 'b': ['b1']}
+    """
+    groups: dict[K, list[T]] = {}
+    for item in items:
+        groups.setdefault(by(item), []).append(item)
+    return groups
 
 
 def grid(

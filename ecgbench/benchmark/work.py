@@ -15,7 +15,7 @@ from ecgbench.benchmark.fit import Fitting
 from ecgbench.benchmark.job import Compute, Job, register
 from ecgbench.benchmark.plan import all_tasks
 from ecgbench.benchmark.reporter import Reporter, reason_of, trace_of
-from ecgbench.cells import Cell, Fit
+from ecgbench.cells import Cell, Fit, grouped
 from ecgbench.errors import BadWeights, LeakError, PolicyError, WriteError
 from ecgbench.inference import network
 from ecgbench.prepared.prepare import prepare
@@ -119,28 +119,24 @@ class _CellComputation:
         return Fitting(evaluation, fit, self.tasks[fit.task][2], self.plan.training)
 
     def _linear(self, evaluation: Evaluation, todo: list[Cell]) -> None:
-        for fitting, part in self._by_fit(todo):
+        for part in grouped(todo, lambda c: c.fit).values():
             with self._failing(part):
                 self.reporter.in_progress(part)
-                fitting.features()
+                self.requests[part[0]].fitting.features()
         todo = [c for c in todo if c not in self.lost]
-        for policy in dict.fromkeys(c.policy for c in todo):
-            self._policy(evaluation, [c for c in todo if c.policy == policy])
+        for cells in grouped(todo, lambda c: c.policy).values():
+            self._policy(evaluation, cells)
 
     def _finetune(self, evaluation: Evaluation, todo: list[Cell]) -> None:
-        for fitting, part in self._by_fit(todo):
+        for fit, part in grouped(todo, lambda c: c.fit).items():
             with self._failing(part):
                 self.reporter.in_progress(part)
-                whole = [c for c in self.plan.cells if c.fit == fitting.fit]
+                whole = [c for c in self.plan.cells if c.fit == fit]
                 message = {"job": self.job.of(whole).to_json()}
-                tuned = fitting.tuned(partial(ranks.call, message))
-                for policy in dict.fromkeys(c.policy for c in part):
-                    self._policy(tuned, [c for c in part if c.policy == policy])
+                tuned = self.requests[part[0]].fitting.tuned(partial(ranks.call, message))
+                for cells in grouped(part, lambda c: c.policy).values():
+                    self._policy(tuned, cells)
                 tuned.forget()
-
-    def _by_fit(self, cells: list[Cell]) -> Iterator[tuple[Fitting, list[Cell]]]:
-        for fitting in dict.fromkeys(self.requests[c].fitting for c in cells):
-            yield fitting, [c for c in cells if c.fit == fitting.fit]
 
     def _policy(self, evaluation: Evaluation, cells: list[Cell]) -> None:
         """Test windows of all cells of a policy together, then each cell alone."""
@@ -188,8 +184,7 @@ class _CellComputation:
             "dataset": self.store.add_facts("datasets", dataset_facts(evaluation.selection)),
         }
         fittings = {fit: self.fitting(evaluation, fit) for fit in self.plan.fits}
-        for policy in dict.fromkeys(c.policy for c in self.plan.cells):
-            part = [c for c in self.plan.cells if c.policy == policy]
+        for part in grouped(self.plan.cells, lambda c: c.policy).values():
             with self._failing(part):
                 for cell in part:
                     self.requests[cell] = self._request(fittings[cell.fit], cell, shared)
