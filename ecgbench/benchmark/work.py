@@ -11,6 +11,7 @@ from ecgbench.benchmark import disqualified, keys
 from ecgbench.benchmark.cell import CellRequest, compute
 from ecgbench.benchmark.described import dataset_facts, network_facts
 from ecgbench.benchmark.evaluation import Evaluation
+from ecgbench.benchmark.events import Failed, Finished, InProgress, Skipped
 from ecgbench.benchmark.fit import Fitting
 from ecgbench.benchmark.job import Compute, Job, register
 from ecgbench.benchmark.plan import all_tasks
@@ -121,7 +122,7 @@ class _CellComputation:
     def _linear(self, evaluation: Evaluation, todo: list[Cell]) -> None:
         for part in grouped(todo, lambda c: c.fit).values():
             with self._failing(part):
-                self.reporter.in_progress(part)
+                self.reporter.tell(InProgress, part, False)
                 self.requests[part[0]].fitting.features()
         todo = [c for c in todo if c not in self.lost]
         for cells in grouped(todo, lambda c: c.policy).values():
@@ -130,7 +131,7 @@ class _CellComputation:
     def _finetune(self, evaluation: Evaluation, todo: list[Cell]) -> None:
         for fit, part in grouped(todo, lambda c: c.fit).items():
             with self._failing(part):
-                self.reporter.in_progress(part)
+                self.reporter.tell(InProgress, part, False)
                 whole = [c for c in self.plan.cells if c.fit == fit]
                 message = {"job": self.job.of(whole).to_json()}
                 tuned = self.requests[part[0]].fitting.tuned(partial(ranks.call, message))
@@ -141,11 +142,11 @@ class _CellComputation:
     def _policy(self, evaluation: Evaluation, cells: list[Cell]) -> None:
         """Test windows of all cells of a policy together, then each cell alone."""
         scoring, policy = self.plan.scoring, cells[0].policy
-        self.reporter.in_progress(cells, len(cells) > 1)
+        self.reporter.tell(InProgress, cells, len(cells) > 1)
         wanted = [evaluation.rows(c, scoring) for c in cells]
-        what = f"test windows, {policy}"
+        what, singly = f"test windows, {policy}", scoring.draw == "window"
         try:
-            evaluation.compute(policy, np.concatenate(wanted), what, scoring.draw == "window")
+            evaluation.compute(policy, np.concatenate(wanted), what, singly)
         except Exception as error:
             if _is_fatal(error):
                 raise
@@ -154,11 +155,11 @@ class _CellComputation:
                 f"{evaluation.name}: {what}: {reason_of(error)}; going on cell by cell"
             )
         for cell, needed in zip(cells, wanted, strict=True):
-            self.reporter.in_progress([cell])
+            self.reporter.tell(InProgress, [cell], False)
             with self._failing([cell]):
-                evaluation.compute(policy, needed, what, scoring.draw == "window")
+                evaluation.compute(policy, needed, what, singly)
                 macro = compute(evaluation, self.requests[cell])
-                self.reporter.finished(cell)
+                self.reporter.tell(Finished, [cell], False)
                 self.reporter.note(f"{cell.label}: macro {100 * macro:.1f}")
 
     @contextmanager
@@ -171,11 +172,11 @@ class _CellComputation:
         except Exception as error:
             if _is_fatal(error):
                 raise
-            self.lost |= set(cells)
+            self.lost.update(cells)
             reason, trace = reason_of(error), trace_of(error)
             for cell in (c for c in cells if self.store.folder(c) is None):
                 self.store.give_reason(cell, "failed", reason, trace)
-            self.reporter.failed(cells, reason, trace)
+            self.reporter.tell(Failed, cells, reason, trace)
 
     def _identify(self, evaluation: Evaluation) -> None:
         """The keys of the cells before anything is computed, and the facts they share, stored."""
@@ -205,10 +206,10 @@ class _CellComputation:
     def _is_over(self, evaluation: Evaluation, cell: Cell) -> bool:
         """Whether a cell is finished already or cannot run; the latter is stored and reported."""
         if self.store.folder(cell) is not None:
-            self.reporter.finished(cell, earlier=True)
-            return True
-        reason = evaluation.refusal(cell, self.plan.scoring)
-        if reason is not None:
+            self.reporter.tell(Finished, [cell], True)
+        elif reason := evaluation.refusal(cell, self.plan.scoring):
             self.store.give_reason(cell, "skipped", reason)
-            self.reporter.skipped(cell, reason)
-        return reason is not None
+            self.reporter.tell(Skipped, [cell], reason)
+        else:
+            return False
+        return True

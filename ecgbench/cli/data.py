@@ -15,8 +15,8 @@ def add(app: typer.Typer) -> None:
     group = typer.Typer(
         help="Prepare downloaded datasets and verify prepared copies.", no_args_is_help=True
     )
-    group.command("prepare")(prepare)
-    group.command("verify")(verify)
+    group.command()(prepare)
+    group.command()(verify)
     app.add_typer(group, name="data")
 
 

@@ -19,7 +19,7 @@ Report = dict[str, Any]
 
 def add(app: typer.Typer) -> None:
     """Add the command to the program."""
-    app.command("doctor")(doctor)
+    app.command()(doctor)
 
 
 def doctor(

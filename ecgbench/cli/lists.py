@@ -19,7 +19,7 @@ from ecgbench.text import line
 def add(app: typer.Typer) -> None:
     """Add the commands to the program."""
     for command in (tasks, adapters, metrics, reports, engines):
-        app.command(command.__name__)(command)
+        app.command()(command)
 
 
 def tasks(as_json: bool = JSON, data: Path = DATA, prepared: Path = PREPARED) -> None:

@@ -21,8 +21,8 @@ def add(app: typer.Typer) -> None:
     """Add the group to the program."""
     group = typer.Typer(invoke_without_command=True)
     group.callback()(models)
-    group.command("fetch")(fetch)
-    group.command("pack")(pack)
+    group.command()(fetch)
+    group.command()(pack)
     app.add_typer(group, name="models")
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 def add(app: typer.Typer) -> None:
     """Add the command to the program."""
-    app.command("pretrain")(pretrain)
+    app.command()(pretrain)
 
 
 def pretrain(

@@ -22,7 +22,7 @@ LEADS = "1-12"
 
 def add(app: typer.Typer) -> None:
     """Add the command to the program."""
-    app.command("profile")(profile)
+    app.command()(profile)
 
 
 def profile(

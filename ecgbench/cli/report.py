@@ -20,7 +20,7 @@ NAMED = 12
 
 def add(app: typer.Typer) -> None:
     """Add the command to the program."""
-    app.command("report")(report)
+    app.command()(report)
 
 
 def report(

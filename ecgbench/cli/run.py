@@ -33,7 +33,7 @@ _what, _leads, _training, _machine = (
 
 def add(app: typer.Typer) -> None:
     """Add the command to the program."""
-    app.command("run")(run)
+    app.command()(run)
 
 
 def run(

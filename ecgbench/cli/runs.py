@@ -15,13 +15,13 @@ RUN = argument("Folder of a run, for example runs/demo.")
 
 def add(app: typer.Typer) -> None:
     """Add the commands to the program."""
-    app.command("why")(why)
-    app.command("merge")(merge)
+    app.command()(why)
+    app.command()(merge)
     group = typer.Typer(
         help="Run folders: what they hold and what they take on disk.", no_args_is_help=True
     )
-    group.command("ls")(ls)
-    group.command("prune")(prune)
+    group.command()(ls)
+    group.command()(prune)
     app.add_typer(group, name="runs")
 
 

@@ -127,7 +127,11 @@ def problems(report: Report) -> Iterator[str]:
     torch, device = report["torch"], report["device"]
     for p in report["versions"]["packages"]:
         if not p["ok"]:
-            state = f"is {p['version']}, needed is {p['wanted']}" if p["version"] else "is not installed"
+            state = (
+                f"is {p['version']}, needed is {p['wanted']}"
+                if p["version"]
+                else "is not installed"
+            )
             yield f"{p['name']} {state}: python -m pip install '{p['name']}{p['wanted']}'"
     if not torch["ok"]:
         yield (
