@@ -12,7 +12,7 @@ import pandas as pd
 
 from ecgbench import adapters, models
 from ecgbench.adapt import NATIVE, Policy, TrainingSplit
-from ecgbench.benchmark.progress import Watcher
+from ecgbench.benchmark.progress import Display
 from ecgbench.cards import InputContract, facts
 from ecgbench.cells import FEATURES, Cell, Scoring, key
 from ecgbench.ecg import preprocess
@@ -40,7 +40,7 @@ class Evaluation:
     contract: InputContract
     selection: Selection
     store: Store
-    watcher: Watcher
+    progress: Display
     _caches: dict[str, FeatureCache] = field(default_factory=dict)
     _policies: dict[str, Policy] = field(default_factory=dict)
     _rows: dict[tuple[LeadSetting, Draw], np.ndarray] = field(default_factory=dict)
@@ -54,7 +54,7 @@ class Evaluation:
         view = View(self.selection.prepared, self.contract)
         missing = view.missing(list(self.selection.index["record"]))
         what = f"{self.name}: filter and resample"
-        with self.watcher.stage(what, len(missing), "records") as advance:
+        with self.progress.stage(what, len(missing), "records") as advance:
             for start in range(0, len(missing), BATCH):
                 view.fill(missing[start : start + BATCH])
                 advance(len(missing[start : start + BATCH]))
@@ -211,7 +211,7 @@ class Evaluation:
             self.network.encoder, self.contract, self.policy(policy), singly, self.network.card.dim
         )
         missing = cache.missing(wanted)
-        with self.watcher.stage(f"{self.name}: {what}", len(missing), "windows") as advance:
+        with self.progress.stage(f"{self.name}: {what}", len(missing), "windows") as advance:
             cache.compute(encoder, self.view, missing, advance)
 
     def target(self, split: str, columns: list[str]) -> np.ndarray:

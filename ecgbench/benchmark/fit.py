@@ -114,7 +114,7 @@ class Fitting:
         seen = max(1, n // batch) * min(batch, n)
         total = self.training.epochs * (seen + len(check.records))
         what = f"{evaluation.name}: fine-tune {self.fit.task}, seed {self.fit.seed}"
-        with evaluation.watcher.stage(what, total, "records") as advance:
+        with evaluation.progress.stage(what, total, "records") as advance:
             place = finetune.Place(
                 checkpoint=self._checkpoint / CHECKPOINT, device=network.device, advance=advance
             )
@@ -135,7 +135,7 @@ class Fitting:
     def _keep(self, trained: finetune.Tuned, started: float) -> None:
         network = self.evaluation.network
         for text in trained.notes:
-            self.evaluation.watcher.note(f"{self.evaluation.name}: {text}")
+            self.evaluation.progress.note(f"{self.evaluation.name}: {text}")
         weights = save(_arrays(trained.encoder))
         tuned = self._with(weights)
         note = {
@@ -186,7 +186,7 @@ class Fitting:
                 "validation.parquet": self._validation(evaluation, head["weight"], head["bias"]),
             },
         )
-        evaluation.watcher.note(
+        evaluation.progress.note(
             f"fitted {self.fit.task} · {self.fit.model} · seed {self.fit.seed}: epoch "
             f"{best.epoch}, val {best.validation:.4f}"
         )

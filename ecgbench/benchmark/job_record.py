@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from ecgbench.benchmark.events import Died, Event, Failed, Finished, InProgress, Skipped
 from ecgbench.benchmark.job import Compute
-from ecgbench.benchmark.progress import Watcher
+from ecgbench.benchmark.progress import Display
 from ecgbench.cells import Cell
 from ecgbench.results.store import Store
 from ecgbench.text import line
@@ -32,7 +32,7 @@ class Outcome:
 class JobRecord:
     """One job in flight."""
 
-    def __init__(self, job: Compute, store: Store, outcome: Outcome, progress: Watcher) -> None:
+    def __init__(self, job: Compute, store: Store, outcome: Outcome, progress: Display) -> None:
         self.job, self.store, self.outcome, self.progress = job, store, outcome, progress
         self.left = {c.identity: c for c in job.plan.cells}
         """Cells of which nothing is known yet."""

@@ -16,7 +16,7 @@ LONGEST_REASON, LONGEST_TRACE = 500, 20_000
 
 
 class Reporter:
-    """Emits the events of one job; a Watcher to the code that computes."""
+    """Emits the events of one job; a Display to the code that computes."""
 
     def __init__(self, job: str, emit: Emit) -> None:
         self.job, self.emit = job, emit

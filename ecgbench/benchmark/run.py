@@ -18,7 +18,7 @@ from ecgbench.benchmark.events import Died, Disqualified, Event, Over, Stopped
 from ecgbench.benchmark.job import Compute, plugins
 from ecgbench.benchmark.job_record import JobRecord, Outcome
 from ecgbench.benchmark.plan import all_tasks
-from ecgbench.benchmark.progress import EventDisplay, Watcher, paced
+from ecgbench.benchmark.progress import Display, EventDisplay, counter
 from ecgbench.cells import Cell, Folders, Plan, grouped
 from ecgbench.files import sweep
 from ecgbench.prepared.prepare import prepare
@@ -44,12 +44,12 @@ class Run:
     """One run of a plan into a folder."""
 
     def __init__(
-        self, plan: Plan, folders: Folders, watcher: Watcher, engine: Engine, device: str = "cpu"
+        self, plan: Plan, folders: Folders, progress: Display, engine: Engine, device: str = "cpu"
     ) -> None:
-        self.folders, self.watcher, self.engine, self.device = folders, watcher, engine, device
+        self.folders, self.progress, self.engine, self.device = folders, progress, engine, device
         self.store, self.requested = Store(folders.out), plan
         self.tasks, self.outcome = all_tasks(), Outcome()
-        self.display = EventDisplay(watcher)
+        self.display = EventDisplay(progress)
         self.ready: set[str] = set()
         """Datasets that are prepared."""
         self.waiting: list[Compute] = []
@@ -90,7 +90,7 @@ class Run:
             and cell.task in self.tasks
         )
         if not known:
-            self.watcher.note(
+            self.progress.note(
                 f"left as it is, this command does not name the file of its plug-in: {cell.label}"
             )
         return known
@@ -153,7 +153,7 @@ class Run:
             claim = self.claimed.popleft()
             self.submitted += 1
             job = replace(claim.jobs.pop(0), id=str(self.submitted))
-            record = JobRecord(job, self.store, self.outcome, self.watcher)
+            record = JobRecord(job, self.store, self.outcome, self.progress)
             self.in_flight[job.id] = record, claim
             self.engine.submit(job)
 
@@ -188,7 +188,7 @@ class Run:
 
     def _prepare(self, name: str) -> None:
         if name not in self.ready:
-            note = paced(f"prepare {name}", self.watcher.note)
+            note = counter(f"prepare {name}", self.progress.note)
             prepared = prepare(name, self.folders.data, self.folders.prepared, note)
             self.store.add_facts("datasets", dataset_facts(Selection(prepared, self.plan.limit)))
             self.ready.add(name)

@@ -191,9 +191,9 @@ class _Progress:
     """Shows how the weights of one model are obtained."""
 
     def __init__(self, name: str) -> None:
-        from ecgbench.benchmark.progress import watcher
+        from ecgbench.benchmark.progress import display
 
-        self._name, self._watcher, self._stage, self._shown = name, watcher(), ExitStack(), 0
+        self._name, self._display, self._stage, self._shown = name, display(), ExitStack(), 0
         self._advance: Callable[[int], None] | None = None
 
     def __enter__(self) -> "_Progress":
@@ -205,7 +205,7 @@ class _Progress:
     def note(self, text: str) -> None:
         """One line; an open bar ends before it."""
         self._stage.close()
-        self._watcher.note(text)
+        self._display.note(text)
 
     def progress(self, done: int, total: int | None) -> None:
         """Bytes that are here: a bar or lines of megabytes, where the server says how many there
@@ -216,7 +216,7 @@ class _Progress:
         if self._advance is None:
             whole = max(1, total // MEGABYTE)
             self._advance = self._stage.enter_context(
-                self._watcher.stage(f"download {self._name}", whole, "MB")
+                self._display.stage(f"download {self._name}", whole, "MB")
             )
         more = done // MEGABYTE - self._shown
         if more > 0:

@@ -119,7 +119,7 @@ def pretrain(
 def _make(recipe: Any, folders: Folders, device: str, project: str | None) -> None:
     from ecgbench import models, reports
     from ecgbench.benchmark.device import choose
-    from ecgbench.benchmark.progress import Watcher, watcher
+    from ecgbench.benchmark.progress import Display, display
     from ecgbench.benchmark.reporter import Reporter
     from ecgbench.pretraining import curve, phase_times, pretrain
     from ecgbench.pretraining.assemble import assemble
@@ -129,7 +129,7 @@ def _make(recipe: Any, folders: Folders, device: str, project: str | None) -> No
     device, first = choose(device), ranks.rank() == 0
     ready(device)
     name = about(device)["device"] + (f", {ranks.world()} processes" if ranks.world() > 1 else "")
-    progress: Watcher = watcher() if first else Reporter("", lambda event: None)
+    progress: Display = display() if first else Reporter("", lambda event: None)
     with ExitStack() as stack:
         data = assemble(recipe, folders, progress)
         of_all = key({**pretrain.facts(recipe, data), "out": str(folders.out)})

@@ -115,10 +115,10 @@ def _folder(to: Path) -> Iterator[Path]:
 
 
 def _cost(names: list[str], leads: list[int], setup: "Setup", to: Path) -> None:
-    from ecgbench.benchmark.progress import watcher
+    from ecgbench.benchmark.progress import display
     from ecgbench.profiling.cost import measure
 
-    costs = measure(names, leads, setup, watcher())
+    costs = measure(names, leads, setup, display())
     for name, reason in costs.failed.items():
         typer.echo(f"failed: {name}: {reason}", err=True)
     for name, operators in costs.unknown.items():

@@ -237,7 +237,7 @@ def _engine_name(named: str | None, in_process: bool) -> str:
 def _compute(request: Request, folders: Folders, execution: _Execution) -> None:
     from ecgbench.benchmark.device import choose
     from ecgbench.benchmark.engine import Setup
-    from ecgbench.benchmark.progress import EventDisplay, watcher
+    from ecgbench.benchmark.progress import EventDisplay, display
     from ecgbench.benchmark.run import Run
     from ecgbench.benchmark.started import start
 
@@ -250,7 +250,7 @@ def _compute(request: Request, folders: Folders, execution: _Execution) -> None:
 
             take_part()
             return
-        progress = watcher()
+        progress = display()
         with tempfile.TemporaryDirectory() as passing:
             logs = (Path(passing) if execution.dry_run else folders.out) / "logs"
             setup = Setup(logs=logs, patience=execution.patience, show=EventDisplay(progress))
