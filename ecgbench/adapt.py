@@ -104,9 +104,8 @@ def adapt(
     if contract.clip is not None:  # what a policy made of limited leads may exceed the limit
         filled = filled.clip(-contract.clip, contract.clip)
     blank = np.full(len(rows), contract.fill == "after") & (~measured & ~filled.any(axis=1))[rows]
-    signal = _record_normalised(
-        np.where(blank[:, None], np.float32(np.nan), filled[rows]), contract
-    )
+    shown = np.where(blank[:, None], np.float32(np.nan), filled[rows])
+    signal = _record_normalised(shown, contract)
     if contract.scope == "record":
         signal[blank] = 0
     return signal, np.ones(len(rows), bool)
@@ -125,11 +124,9 @@ def cut(
     )
     if contract.fill == "after" and contract.scope == "window":
         out[:, measured & np.isnan(signal).all(axis=1)] = 0  # the blank rows
-    return (
-        out
-        if contract.decimate == 1
-        else np.stack([decimate(window, contract.decimate) for window in out])
-    )
+    if contract.decimate == 1:
+        return out
+    return np.stack([decimate(window, contract.decimate) for window in out])
 
 
 def _record_normalised(signal: np.ndarray, contract: InputContract) -> np.ndarray:

@@ -4,13 +4,16 @@ data, and keys.
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from ecgbench.ecg.draw import Count, Draw, Fixed, LeadSetting
 from ecgbench.ecg.leads import LeadSubset
+
+T = TypeVar("T")
+K = TypeVar("K", bound=Hashable)
 
 FEATURES = 1
 """Raised by hand when the same recordings and weights begin to give other features. In every
@@ -83,11 +86,8 @@ class Training:
         """
         values = asdict(self)
         if self.protocol == "linear":
-            return {
-                k: v
-                for k, v in values.items()
-                if k not in ("lr_groups", "precision", "micro_batch")
-            }
+            for name in ("lr_groups", "precision", "micro_batch"):
+                del values[name]
         return values
 
 
@@ -181,13 +181,11 @@ class Plan:
 
     def shared(self) -> dict[str, Any]:
         """What must agree for two plans to live in one run folder."""
-        contract = self.cells[0].fit.contract if self.cells else None
-        scoring = self.scoring.of_predictions
         return {
             "training": asdict(self.training),
-            "scoring": scoring,
+            "scoring": self.scoring.of_predictions,
             "limit": self.limit,
-            "contract": contract,
+            "contract": self.cells[0].fit.contract if self.cells else None,
         }
 
     def joined(self, other: "Plan") -> "Plan":
@@ -198,13 +196,11 @@ class Plan:
         """This plan with draws enough for the smallest p of its largest Holm family: 100 per pair
         of rows, and at least `least`.
         """
-        rows: dict[tuple[str, str], set[tuple[str, str]]] = {}
-        for c in self.cells:
-            rows.setdefault((c.task, c.setting.typed), set()).add((c.fit.model, c.policy))
-        family = max((len(r) * (len(r) - 1) // 2 for r in rows.values()), default=0)
-        return replace(
-            self, scoring=replace(self.scoring, draws=max(self.scoring.draws, least, 100 * family))
-        )
+        families = grouped(self.cells, lambda c: (c.task, c.setting.typed)).values()
+        rows = (len({(c.fit.model, c.policy) for c in family}) for family in families)
+        pairs = max((n * (n - 1) // 2 for n in rows), default=0)
+        draws = max(self.scoring.draws, least, 100 * pairs)
+        return replace(self, scoring=replace(self.scoring, draws=draws))
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON, read back by `from_json`."""
@@ -215,7 +211,11 @@ class Plan:
                 "fit_policy": c.fit.policy,
                 "task": c.task,
                 "policy": c.policy,
-                **_setting_json(c),
+                **(
+                    {"count": c.setting.k, "lead_seed": c.setting.seed}
+                    if isinstance(c.setting, Count)
+                    else {"leads": list(c.setting.subset)}
+                ),
             }
             for c in self.cells
         ]
@@ -233,16 +233,14 @@ class Plan:
         """The plan that `to_json` wrote."""
         cells = []
         for c in data["cells"]:
-            fit = Fit(
-                task=c["fit_task"],
-                model=c["model"],
-                contract=c["contract"],
-                weights=c["weights"],
-                seed=c["seed"],
-                policy=c["fit_policy"],
-                fold=c["fold"],
+            same = {name: c[name] for name in ("model", "contract", "weights", "seed", "fold")}
+            fit = Fit(task=c["fit_task"], policy=c["fit_policy"], **same)
+            setting = (
+                Count(c["count"], c["lead_seed"])
+                if "count" in c
+                else Fixed(LeadSubset(tuple(c["leads"])))
             )
-            cells.append(Cell(fit=fit, task=c["task"], setting=_setting(c), policy=c["policy"]))
+            cells.append(Cell(fit=fit, task=c["task"], setting=setting, policy=c["policy"]))
         return cls(
             name=data["name"],
             suite=data["suite"],
@@ -287,6 +285,18 @@ class Folders:
     out: Path
 
 
+def grouped(items: Iterable[T], by: Callable[[T], K]) -> dict[K, list[T]]:
+    """Items by what `by` says of them, groups and items in the order in which they come.
+
+    >>> grouped(["a1", "b1", "a2"], lambda name: name[0])
+    {'a': ['a1', 'a2'], 'b': ['b1']}
+    """
+    groups: dict[K, list[T]] = {}
+    for item in items:
+        groups.setdefault(by(item), []).append(item)
+    return groups
+
+
 def grid(
     fits: Sequence[Fit],
     settings: Sequence[LeadSetting],
@@ -311,21 +321,5 @@ def key(facts: dict[str, Any]) -> str:
     >>> key({"a": 1, "b": [2]}) == key({"b": [2], "a": 1})
     True
     """
-    return hashlib.sha256(
-        json.dumps(facts, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
-    ).hexdigest()
-
-
-def _setting_json(cell: Cell) -> dict[str, Any]:
-    setting = cell.setting
-    if isinstance(setting, Count):
-        return {"count": setting.k, "lead_seed": setting.seed}
-    return {"leads": list(setting.subset)}
-
-
-def _setting(data: dict[str, Any]) -> LeadSetting:
-    return (
-        Count(data["count"], data["lead_seed"])
-        if "count" in data
-        else Fixed(LeadSubset(tuple(data["leads"])))
-    )
+    text = json.dumps(facts, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()

@@ -20,10 +20,8 @@ class UnknownName(EcgbenchError):
     def __init__(self, kind: str, name: str, known: Iterable[str], hint: str = "") -> None:
         known = list(known)
         lower = {k.lower(): k for k in known}
-        near = [
-            lower[n] for n in difflib.get_close_matches(name.lower(), list(lower), n=3, cutoff=0.5)
-        ]
-        guess = f"; did you mean {' or '.join(near)}?" if near else "."
+        near = difflib.get_close_matches(name.lower(), lower, cutoff=0.5)
+        guess = f"; did you mean {' or '.join(lower[n] for n in near)}?" if near else "."
         listing = f" Known: {', '.join(known)}{'.' if hint else ''}" if len(known) <= 24 else ""
         super().__init__(f"unknown {kind} {name!r}{guess}{listing}{' ' + hint if hint else ''}")
         self._words = (kind, name, known, hint)

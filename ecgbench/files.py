@@ -62,7 +62,10 @@ def put(path: Path, content: Content) -> Path:
         passing = path.with_name(f".{path.name}.{os.getpid()}{PASSING}")
         try:
             with _held(passing) as out:
-                _fill(out, content)
+                if callable(content):
+                    content(out)
+                else:
+                    out.write(content.encode() if isinstance(content, str) else content)
                 flush(out)
                 os.replace(passing, path)
         finally:
@@ -166,19 +169,15 @@ def locked(
         folder.mkdir(parents=True, exist_ok=True)
         handle = os.open(folder / name, os.O_RDWR | os.O_CREAT if name else os.O_RDONLY, 0o666)
     try:
-        _take(handle, wait and not otherwise, otherwise)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait and not otherwise else fcntl.LOCK_NB))
+        except BlockingIOError:
+            if otherwise:
+                raise BadSetting(otherwise) from None
+            raise
         yield
     finally:
         os.close(handle)
-
-
-def _take(handle: int, wait: bool, otherwise: str) -> None:
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-    except BlockingIOError:
-        if otherwise:
-            raise BadSetting(otherwise) from None
-        raise
 
 
 @contextmanager
@@ -193,13 +192,6 @@ def _held(passing: Path) -> Iterator[BinaryIO]:
             if os.fstat(out.fileno()).st_nlink:
                 yield out
                 return
-
-
-def _fill(out: BinaryIO, content: Content) -> None:
-    if callable(content):
-        content(out)
-    else:
-        out.write(content.encode() if isinstance(content, str) else content)
 
 
 def _sync(folder: Path) -> None:

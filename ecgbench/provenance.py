@@ -21,10 +21,9 @@ def code() -> dict[str, Any]:
     checkout).
     """
     folder = Path(ecgbench.__file__).parent
-    commit = _git(folder, "rev-parse", "HEAD") if (folder.parent / ".git").exists() else None
-    changed = (
-        None if commit is None else _git(folder, "status", "--porcelain", "--untracked-files=no")
-    )
+    commit = changed = None
+    if (folder.parent / ".git").exists() and (commit := _git(folder, "rev-parse", "HEAD")):
+        changed = _git(folder, "status", "--porcelain", "--untracked-files=no")
     return {
         "version": ecgbench.__version__,
         "commit": commit,
@@ -60,14 +59,10 @@ def command() -> str:
 
 
 def _git(folder: Path, *arguments: str) -> str | None:
+    command = ["git", "-C", str(folder), *arguments]
     try:
-        done = subprocess.run(
-            ["git", "-C", str(folder), *arguments],
-            capture_output=True,
-            text=True,
-            timeout=10,
-            check=True,
-        )
+        return subprocess.check_output(
+            command, stderr=subprocess.DEVNULL, text=True, timeout=10
+        ).strip()
     except (OSError, subprocess.SubprocessError):
         return None
-    return done.stdout.strip()

@@ -11,7 +11,7 @@ import importlib
 import importlib.util
 import sys
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, is_dataclass, replace
 from functools import cached_property
@@ -43,11 +43,9 @@ def folder_name(name: str) -> str:
     """
     spelled = quote(name.encode("utf-8", "surrogatepass"), safe="@+") or "%"
     spelled = "%2E" + spelled[1:] if spelled.startswith(".") else spelled
-    return (
-        spelled
-        if len(spelled) <= 120
-        else f"{spelled[:80]}~{hashlib.sha256(spelled.encode()).hexdigest()[:32]}"
-    )
+    if len(spelled) <= 120:
+        return spelled
+    return f"{spelled[:80]}~{hashlib.sha256(spelled.encode()).hexdigest()[:32]}"
 
 
 _RULE = "begins with no dot and holds no slash, bar or control character"
@@ -95,7 +93,7 @@ class Room:
         folder = Path(next(iter(spec.submodule_search_locations)))
         files: dict[str, str] = {}
         for path in sorted(folder.glob("[!_]*.py")):
-            if any(plain(path.stem) == plain(n) for n in files):
+            if plain(path.stem) in map(plain, files):
                 raise BadSetting(
                     f"two plug-ins of {self.package} are called {path.stem!r}; rename {path.name}"
                 )
@@ -111,7 +109,7 @@ class Room:
                 raise BadSetting(
                     f"{point.name!r} is no name for a {self.kind}, which {_RULE}; {remedy}"
                 )
-            if any(plain(point.name) == plain(n) for n in [*self._files, *installed]):
+            if plain(point.name) in map(plain, [*self._files, *installed]):
                 raise BadSetting(
                     f"two plug-ins of {self.package} are called {point.name!r}; {remedy}"
                 )
@@ -176,8 +174,10 @@ class Room:
             return self._loaded.get(name) or self._load(name, self._paths[name])
         if name in self._files:
             return self._checked(importlib.import_module(self._files[name]), name)
-        source = f"{name!r} ({self._installed[name].value})"
-        return self._checked(self._imported(self._installed[name].load, source), name)
+        point = self._installed[name]
+        with self._importing(f"{name!r} ({point.value})"):
+            module = point.load()
+        return self._checked(module, name)
 
     @contextmanager
     def calling(self, name: str, *expected: type[Exception]) -> Iterator[None]:
@@ -193,8 +193,8 @@ class Room:
             if self.built_in(name) or isinstance(error, (EcgbenchError, *expected)):
                 raise
             place = _place(error, str(self.get(name).__file__))
-            said = f"{type(error).__name__}: {shortened(str(error), 200)}"
-            raise BadSetting(f"{self.kind} {name!r} failed{place}: {said}") from error
+            said = f"failed{place}: {type(error).__name__}: {shortened(str(error), 200)}"
+            raise BadSetting(f"{self.kind} {name!r} {said}") from error
 
     def card(self, name: str) -> Any:
         """A plug-in's CARD; its module is imported."""
@@ -215,10 +215,9 @@ class Room:
             raise BadSetting(
                 f"{str(path)!r} gives no name for a {self.kind}, which {_RULE}; rename the file"
             )
-        known = self._paths.get(name)
-        if known is not None and known.resolve() == path.resolve():
+        if name in self._paths and self._paths[name].resolve() == path.resolve():
             return name
-        if any(plain(name) == plain(n) for n in self.names()):
+        if plain(name) in map(plain, self.names()):
             raise BadSetting(
                 f"{path} would be a second {self.kind} called {name!r}; rename the file"
             )
@@ -234,28 +233,26 @@ class Room:
         assert spec.loader is not None
         module = importlib.util.module_from_spec(spec)
         sys.modules[spec.name] = module  # dataclasses and pickling look their module up by name
-        loader = spec.loader
         try:
-            self._imported(lambda: loader.exec_module(module), str(path))
+            with self._importing(str(path)):
+                spec.loader.exec_module(module)
             self._loaded[name] = self._checked(module, name)
         except BaseException:
             sys.modules.pop(spec.name, None)
             raise
         return module
 
-    def _imported(self, load: Callable[[], Any], source: str) -> Any:
-        """What `load` gives; whatever a plug-in's code raises becomes one line that names it and
+    @contextmanager
+    def _importing(self, source: str) -> Iterator[None]:
+        """Around an import: whatever a plug-in's code raises becomes one line that names it and
         where it happened.
         """
         try:
-            return load()
+            yield
         except (Exception, SystemExit) as error:
             place = "" if isinstance(error, SyntaxError) else _place(error)  # it tells its own
-            message = shortened(str(error), 200)
-            kind = type(error).__name__
-            raise BadSetting(
-                f"the {self.kind} {source} cannot be imported: {kind}{place}: {message}"
-            ) from error
+            said = f"{type(error).__name__}{place}: {shortened(str(error), 200)}"
+            raise BadSetting(f"the {self.kind} {source} cannot be imported: {said}") from error
 
     def _checked(self, module: Any, name: str) -> ModuleType:
         if not isinstance(module, ModuleType):

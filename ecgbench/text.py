@@ -99,6 +99,5 @@ def size(count: float | None) -> str:
     if count is None:
         return "?"
     unit, factor = next(((u, f) for u, f in _SIZES if count < 1000 * f), _SIZES[-1])
-    return (
-        f"{count / factor:.2g} {unit}" if count < 10 * factor else f"{count / factor:,.0f} {unit}"
-    )
+    value = count / factor
+    return f"{value:{'.2g' if value < 10 else ',.0f'}} {unit}"

@@ -27,21 +27,18 @@ def carry_out(job: Job, emit: Emit, alone: bool = False) -> None:
         register(job.plugins)
         if alone and isinstance(job, Compute):
             Store(job.folders.out).write_plan(job.plan)
-        answer = _answer(job, Reporter(job.id, emit))
+        answer: dict[str, Any] = {}
+        match job:
+            case Look():
+                answer = look(job.model, job.weights, job.contract)
+            case Measure():
+                answer = measure(job)
+            case Compute():
+                work(job, Reporter(job.id, emit))
     except EcgbenchError as error:
         emit(Stopped(job.id, type(error).__name__, str(error)))
     else:
         emit(Over(job.id, answer))
-
-
-def _answer(job: Job, reporter: Reporter) -> dict[str, Any]:
-    if isinstance(job, Look):
-        return look(job.model, job.weights, job.contract)
-    if isinstance(job, Measure):
-        return measure(job)
-    assert isinstance(job, Compute)
-    work(job, reporter)
-    return {}
 
 
 def look(model: str, weights: str | None, contract: str) -> dict[str, Any]:

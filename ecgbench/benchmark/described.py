@@ -24,19 +24,18 @@ _CARD = (
 def network_facts(evaluation: Evaluation) -> dict[str, Any]:
     """Facts of a network, its weights and its contract."""
     network = evaluation.network
-    described = {
+    card = facts(network.card)
+    if network.source.get("name") not in {RELEASED, *(w.name for w in network.card.weights)}:
+        card["corpora"] = []  # a file of the user: what it was trained on is not known
+    return {
         "name": network.name,
-        **{k: facts(network.card)[k] for k in _CARD},
+        **{k: card[k] for k in _CARD},
         "weights": network.weights,
         "weights_sha256": network.sha256,
         "weights_source": dict(network.source),
         "contract": facts(evaluation.contract),
         "precision": network.precision,
     }
-    known = {RELEASED, *(w.name for w in network.card.weights)}
-    if network.source.get("name") not in known:
-        described["corpora"] = []  # a file of the user: what it was trained on is not known
-    return described
 
 
 def dataset_facts(selection: Selection) -> dict[str, Any]:

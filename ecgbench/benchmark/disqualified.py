@@ -37,10 +37,8 @@ def file(run: Path, model: str) -> Path:
 
 def disqualify(run: Path, model: str, model_identity: str, reason: str, trace: str) -> None:
     """Store why no number of a model can be trusted; `model_identity`: see `identity`."""
-    put(
-        file(run, model),
-        as_json({"model": model, "identity": model_identity, "reason": reason, "trace": trace}),
-    )
+    found = {"model": model, "identity": model_identity, "reason": reason, "trace": trace}
+    put(file(run, model), as_json(found))
 
 
 def reason_against(run: Path, model: str, model_identity: str) -> str | None:

@@ -1,7 +1,8 @@
 """One model on one dataset: its view of the recordings, its features, its policies."""
 
+import copy
 import hashlib
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -11,11 +12,11 @@ import pandas as pd
 
 from ecgbench import adapters, models
 from ecgbench.adapt import NATIVE, Policy, TrainingSplit
-from ecgbench.benchmark.progress import Watcher
+from ecgbench.benchmark.progress import Display
 from ecgbench.cards import InputContract, facts
-from ecgbench.cells import FEATURES, Cell, Fit, Scoring, Training, key
+from ecgbench.cells import FEATURES, Cell, Scoring, key
 from ecgbench.ecg import preprocess
-from ecgbench.ecg.draw import Draw, Fixed, LeadSetting, training_leads
+from ecgbench.ecg.draw import Draw, Fixed, LeadSetting
 from ecgbench.ecg.leads import bits_to_mask, rows_of
 from ecgbench.errors import BadSetting
 from ecgbench.inference import rows
@@ -26,7 +27,6 @@ from ecgbench.prepared.subset import SPLITS, Selection
 from ecgbench.prepared.views import BATCH, View
 from ecgbench.results.store import Store
 from ecgbench.seeds import rng
-from ecgbench.training.linear import Split
 
 Record = tuple[int, str, int]
 """Position among the used records, record, number of evaluation windows."""
@@ -40,32 +40,25 @@ class Evaluation:
     contract: InputContract
     selection: Selection
     store: Store
-    watcher: Watcher
-    before_tuning: "Evaluation | None" = None
-    """This evaluation with the weights from which its network was fine-tuned. Keys are made of
-    those, which are known before training.
-    """
+    progress: Display
     _caches: dict[str, FeatureCache] = field(default_factory=dict)
     _policies: dict[str, Policy] = field(default_factory=dict)
     _rows: dict[tuple[LeadSetting, Draw], np.ndarray] = field(default_factory=dict)
-    _view: View | None = None
     _path: str = ""
 
-    def recordings(self) -> View:
-        """The recordings as the contract's filter and rate make them; made at the first call, with
-        progress.
+    @cached_property
+    def view(self) -> View:
+        """The recordings as the contract's filter and rate make them; made when first asked for,
+        with progress.
         """
-        if self._view is None:
-            view = View(self.selection.prepared, self.contract)
-            missing = view.missing(list(self.selection.index["record"]))
-            with self.watcher.stage(
-                f"{self.name}: filter and resample", len(missing), "records"
-            ) as advance:
-                for start in range(0, len(missing), BATCH):
-                    view.fill(missing[start : start + BATCH])
-                    advance(len(missing[start : start + BATCH]))
-            self._view = view
-        return self._view
+        view = View(self.selection.prepared, self.contract)
+        missing = view.missing(list(self.selection.index["record"]))
+        what = f"{self.name}: filter and resample"
+        with self.progress.stage(what, len(missing), "records") as advance:
+            for start in range(0, len(missing), BATCH):
+                view.fill(missing[start : start + BATCH])
+                advance(len(missing[start : start + BATCH]))
+        return view
 
     @property
     def name(self) -> str:
@@ -81,12 +74,12 @@ class Evaluation:
     def records(self) -> dict[str, list[Record]]:
         """Per split, the records that hold at least one window."""
         by_split: dict[str, list[Record]] = {}
-        view = self.recordings()
         for split in SPLITS:
-            named = self.table.loc[self.table["split"] == split, "record"].items()
-            counted = [
-                (int(str(p)), str(r), self.contract.windows(view.length(r))) for p, r in named
-            ]
+            named = self.table.loc[self.table["split"] == split, "record"].map(str)
+            counted = (
+                (int(p), r, self.contract.windows(self.view.length(r)))
+                for p, r in zip(named.index, named)
+            )
             by_split[split] = [r for r in counted if r[2] > 0]
             if not by_split[split]:
                 raise BadSetting(
@@ -115,7 +108,7 @@ class Evaluation:
         index = self.selection.prepared.index
         allowed = frozenset(index.loc[index["split"] == "train", "record"])
         return TrainingSplit(
-            allowed, lambda: ((r, self.recordings().get(r)) for _, r, _ in self.records["train"])
+            allowed, lambda: ((r, self.view.get(r)) for _, r, _ in self.records["train"])
         )
 
     def refusal(self, cell: Cell, scoring: Scoring) -> str | None:
@@ -130,13 +123,11 @@ class Evaluation:
         if isinstance(cell.setting, Fixed):
             return self.contract.refuses(cell.setting.subset)
         blind = self.blind(cell, scoring)
+        if not blind:
+            return None
         return (
-            (
-                f"{self.network.card.title} sees nothing of {cell.setting} in {blind:.0%} of the "
-                f"records"
-            )
-            if blind
-            else None
+            f"{self.network.card.title} sees nothing of {cell.setting} in {blind:.0%} of the "
+            f"records"
         )
 
     def blind(self, cell: Cell, scoring: Scoring) -> float:
@@ -152,16 +143,12 @@ class Evaluation:
         own = rows_of(self.contract.leads)
         if policy.fill is None or measured[own].any():
             return bool(measured[own].any())
-        noise = [
-            rng("blind", i).normal(size=(len(measured), 8)).astype(np.float32) for i in range(2)
-        ]
-        a, b = (
-            policy.fill(np.where(measured[:, None], x, np.float32(np.nan)), measured, policy.state)[
-                own
-            ]
-            for x in noise
-        )
-        return not np.array_equal(a, b)
+        filled = []
+        for i in range(2):
+            noise = rng("blind", i).normal(size=(len(measured), 8)).astype(np.float32)
+            noise[~measured] = np.nan
+            filled.append(policy.fill(noise, measured, policy.state)[own])
+        return not np.array_equal(filled[0], filled[1])
 
     def rows(self, cell: Cell, scoring: Scoring) -> np.ndarray:
         """Rows of work of a cell: the windows of its test records under its leads."""
@@ -224,64 +211,8 @@ class Evaluation:
             self.network.encoder, self.contract, self.policy(policy), singly, self.network.card.dim
         )
         missing = cache.missing(wanted)
-        with self.watcher.stage(f"{self.name}: {what}", len(missing), "windows") as advance:
-            cache.compute(encoder, self.recordings(), missing, advance)
-
-    def training_rows(self, fit: Fit, training: Training) -> dict[str, list[np.ndarray]]:
-        """Rows of work that a linear fit needs: of "train" one array per epoch, or one of
-        everything; of "val" one array.
-        """
-        learn, check = self.records["train"], self.records["val"]
-        if training.leads == "all":
-            return {"train": [rows.complete(learn)], "val": [rows.complete(check)]}
-        seen = self.contract.leads
-
-        def shown(position: int, record: str, windows: int, epoch: int) -> np.ndarray:
-            window = rng("window", fit.seed, epoch, record).integers(windows, size=1)
-            return rows.encode(
-                position,
-                window,
-                np.array([training_leads(seen, "train leads", fit.seed, epoch, record)]),
-            )
-
-        epochs = [
-            np.concatenate([shown(p, r, w, epoch) for p, r, w in learn])
-            for epoch in range(training.epochs)
-        ]
-        fixed = [
-            rows.encode(p, np.arange(w), np.full(w, training_leads(seen, "validation leads", r)))
-            for p, r, w in check
-        ]
-        return {"train": epochs, "val": [np.concatenate(fixed)]}
-
-    def splits(self, fit: Fit, columns: list[str], training: Training) -> tuple[Split, Split]:
-        """Features and targets that a linear fit is trained and validated on; the features must be
-        there.
-        """
-        needed, cache = (
-            self.training_rows(fit, training),
-            self.cache(fit.policy or self.contract.policy),
-        )
-        learn = self._split("train", columns, cache.take(needed["train"][0]))
-        if training.leads == "random":
-            whole = np.unique(np.concatenate(needed["train"]))
-            places = [np.searchsorted(whole, epoch) for epoch in needed["train"]]
-            learn = replace(
-                learn,
-                features=cache.take(whole),
-                owner=np.zeros(0, np.int64),
-                chosen=places.__getitem__,
-            )
-        return learn, self._split("val", columns, cache.take(needed["val"][0]))
-
-    def _split(self, name: str, columns: list[str], features: np.ndarray) -> Split:
-        records = self.records[name]
-        return Split(
-            records=[r for _, r, _ in records],
-            features=features,
-            owner=owners(records),
-            target=self.target(name, columns),
-        )
+        with self.progress.stage(f"{self.name}: {what}", len(missing), "windows") as advance:
+            cache.compute(encoder, self.view, missing, advance)
 
     def target(self, split: str, columns: list[str]) -> np.ndarray:
         """(record, label) int8 of the records of a split."""
@@ -289,7 +220,9 @@ class Evaluation:
 
     def tuned(self, network: Network) -> "Evaluation":
         """The same model, contract, records and policies with fine-tuned weights."""
-        return replace(self, network=network, before_tuning=self, _caches={}, _path="")
+        other = copy.copy(self)
+        other.network, other._caches, other._path = network, {}, ""
+        return other
 
     def forget(self) -> None:
         """Remove the features that were computed: those of a fine-tuned network serve no other

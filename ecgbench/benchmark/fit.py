@@ -5,8 +5,9 @@ network.
 import copy
 import shutil
 import time
-from collections.abc import Callable
-from dataclasses import asdict, replace
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, astuple, dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -18,241 +19,256 @@ from ecgbench.benchmark import keys
 from ecgbench.benchmark.evaluation import Evaluation, owners
 from ecgbench.cards import Task
 from ecgbench.cells import Fit, Training, key
+from ecgbench.ecg.draw import training_leads
 from ecgbench.errors import BadSetting
 from ecgbench.files import as_json, as_parquet, lines
 from ecgbench.inference import rows
 from ecgbench.inference.predict import probabilities
 from ecgbench.results.folders import finished, publish, read_bytes, read_json
 from ecgbench.results.score import prediction_table
-from ecgbench.results.store import FORMAT, Store
+from ecgbench.results.store import FORMAT
+from ecgbench.seeds import rng
 from ecgbench.training import finetune, linear
-from ecgbench.training.loop import Epoch
+from ecgbench.training.loop import Trained
 from ecgbench.weights.load import assign, digest
 
 Head = tuple[np.ndarray, np.ndarray]
 """Weight (label, dim) and bias (label,)."""
-CHECKPOINT = "checkpoint.safetensors"
+CHECKPOINT, ENCODER, HEAD = "checkpoint.safetensors", "encoder.safetensors", "head.safetensors"
 
 
-def features(evaluation: Evaluation, fit: Fit, training: Training) -> None:
-    """The features that a linear fit needs, with progress."""
-    needed, policy = evaluation.training_rows(fit, training), _policy(evaluation, fit)
-    wanted = np.concatenate([*needed["train"], *needed["val"]])
-    evaluation.compute(policy, wanted, "training windows", training.leads == "random")
-    evaluation.compute(policy, rows.complete(evaluation.records["val"]), "validation windows")
+@dataclass(frozen=True, eq=False)
+class Fitting:
+    """One fit of one model on one task."""
 
+    evaluation: Evaluation
+    """Of the network from which training starts. Keys are made of it, for it is known before."""
+    fit: Fit
+    task: Task
+    training: Training
 
-def head(evaluation: Evaluation, fit: Fit, task: Task, training: Training, store: Store) -> Head:
-    """The head of a fit. GateError when the frozen encoder of a linear one changed while its
-    features were computed.
-    """
-    key_facts = _facts(evaluation, fit, task, training)
-    folder = store.fit_folder(fit, key(key_facts))
-    if not finished(folder):
-        _probe(evaluation, fit, task, training, (folder, key_facts))
-    tensors = load(read_bytes(folder, "head.safetensors"))
-    return tensors["weight"], tensors["bias"]
+    @cached_property
+    def key_facts(self) -> dict[str, Any]:
+        """Everything that can change the fit."""
+        return keys.fit_facts(self.evaluation, self.fit, self.task, self.training)
 
+    @cached_property
+    def key(self) -> str:
+        """The hash of these facts."""
+        return key(self.key_facts)
 
-def _facts(evaluation: Evaluation, fit: Fit, task: Task, training: Training) -> dict[str, Any]:
-    return keys.fit_facts(evaluation.before_tuning or evaluation, fit, task, training)
+    @property
+    def folder(self) -> Path:
+        """Where it is stored."""
+        return self.evaluation.store.fit_folder(self.fit, self.key)
 
+    @property
+    def policy(self) -> str:
+        """What fills the absent leads of training."""
+        return self.fit.policy or self.evaluation.contract.policy
 
-def _probe(
-    evaluation: Evaluation,
-    fit: Fit,
-    task: Task,
-    training: Training,
-    where: tuple[Path, dict[str, Any]],
-) -> None:
-    started, (folder, key_facts) = time.time(), where
-    learn, check = evaluation.splits(fit, task.columns, training)
-    trained = linear.fit(training, fit.seed, learn, check)
-    gates.unchanged(
-        evaluation.network.card.title, evaluation.network.sha256, digest(evaluation.network.module)
-    )
-    note = {
-        **_identity(fit, key_facts),
-        "protocol": "linear",
-        "batch": min(training.batch, len(learn.target)),
-        "encoder_sha256": evaluation.network.sha256,
-        **_outcome(trained.log, trained.best, len(learn.target), started),
-    }
-    parts = {k: v.numpy() for k, v in trained.state.items()}
-    publish(
-        folder,
-        {
-            "head.safetensors": save(parts),
-            "log.csv": _log(trained.log),
-            "fit.json": as_json(note),
-            "validation.parquet": _validation(
-                evaluation, fit, task, (parts["weight"], parts["bias"])
-            ),
-        },
-    )
-    _note(evaluation, fit, trained.log[trained.best])
+    def features(self) -> None:
+        """Compute the features that a linear fit needs, with progress."""
+        learn, check = self._rows()
+        wanted = np.concatenate([*learn, check])
+        singly = self.training.leads == "random"
+        self.evaluation.compute(self.policy, wanted, "training windows", singly)
+        self._validation_features(self.evaluation)
 
+    def head(self) -> Head:
+        """The head. GateError when the frozen encoder of a linear fit changed while its features
+        were computed.
+        """
+        if not finished(self.folder):
+            self._probe()
+        tensors = load(read_bytes(self.folder, HEAD))
+        return tensors["weight"], tensors["bias"]
 
-def tuned(
-    evaluation: Evaluation,
-    fit: Fit,
-    task: Task,
-    training: Training,
-    where: tuple[Store, Callable[[], None]],
-) -> Evaluation:
-    """The evaluation with the network that a fit has fine-tuned; trained now unless the store has
-    it.
+    def tuned(self, call: Callable[[], None]) -> Evaluation:
+        """The evaluation with the network that was fine-tuned.
 
-    `where`: the store, and what is called before training begins, so that other processes do their
-    share.
-    """
-    store, call = where
-    key_facts = _facts(evaluation, fit, task, training)
-    folder = store.fit_folder(fit, key(key_facts))
-    if not finished(folder):
-        started = time.time()
-        call()
-        trained = train(evaluation, fit, task, training, store)
-        _keep(evaluation, fit, task, training, (trained, folder, key_facts, started))
-    shutil.rmtree(store.checkpoint_folder(key(key_facts)), ignore_errors=True)
-    weights = read_bytes(folder, "encoder.safetensors")
-    tuned = _with(evaluation, weights, f"{folder}/encoder.safetensors")
-    expected = read_json(folder, "fit.json")["encoder_sha256"]
-    if tuned.network.sha256 != expected:
-        raise BadSetting(
-            f"{folder}/encoder.safetensors is not the network that was trained; remove {folder}"
+        `call` is called before training begins, so that other processes do their share.
+        """
+        if not finished(self.folder):
+            started = time.time()
+            call()
+            self._keep(self.train(), started)
+        shutil.rmtree(self._checkpoint, ignore_errors=True)
+        tuned = self._with(read_bytes(self.folder, ENCODER))
+        if tuned.network.sha256 != read_json(self.folder, "fit.json")["encoder_sha256"]:
+            raise BadSetting(
+                f"{self.folder}/{ENCODER} is not the network that was trained; remove {self.folder}"
+            )
+        return tuned
+
+    def train(self) -> finetune.Tuned:
+        """Fine-tune; under torchrun every process calls this alike."""
+        evaluation, network = self.evaluation, self.evaluation.network
+        fed = finetune.Feeding(
+            card=network.card,
+            contract=evaluation.contract,
+            policy=evaluation.policy(self.policy),
         )
-    return tuned
+        learn, check = (self._examples(split) for split in ("train", "val"))
+        batch, n = self.training.batch, len(learn.records)
+        seen = max(1, n // batch) * min(batch, n)
+        total = self.training.epochs * (seen + len(check.records))
+        what = f"{evaluation.name}: fine-tune {self.fit.task}, seed {self.fit.seed}"
+        with evaluation.progress.stage(what, total, "records") as advance:
+            place = finetune.Place(
+                checkpoint=self._checkpoint / CHECKPOINT, device=network.device, advance=advance
+            )
+            module = copy.deepcopy(network.module)
+            return finetune.fit(module, fed, self.training, self.fit.seed, (learn, check), place)
 
+    @property
+    def _checkpoint(self) -> Path:
+        return self.evaluation.store.checkpoint_folder(self.key)
 
-def _with(evaluation: Evaluation, weights: bytes, where: str) -> Evaluation:
-    """The evaluation of a copy of its network with fine-tuned weights."""
-    module = copy.deepcopy(evaluation.network.module)
-    assign(module, weights, where)
-    return evaluation.tuned(replace(evaluation.network, module=module, sha256=digest(module)))
+    def _probe(self) -> None:
+        started, network = time.time(), self.evaluation.network
+        trained = linear.fit(self.training, self.fit.seed, *self._splits())
+        gates.unchanged(network.card.title, network.sha256, digest(network.module))
+        seconds = round(time.time() - started, 2)
+        self._publish(self.evaluation, trained, _arrays(trained.state), {"seconds": seconds}, {})
 
+    def _keep(self, trained: finetune.Tuned, started: float) -> None:
+        network = self.evaluation.network
+        for text in trained.notes:
+            self.evaluation.progress.note(f"{self.evaluation.name}: {text}")
+        weights = save(_arrays(trained.encoder))
+        tuned = self._with(weights)
+        note = {
+            "micro_batch": trained.micro_batch,
+            "devices": trained.devices,
+            "device": network.device,
+            "precision": self.training.precision,
+            "groups": trained.groups,
+            "frozen": trained.frozen,
+            "notes": trained.notes,
+            "epoch_seconds": trained.seconds,
+            "from_sha256": network.sha256,
+            "seconds": round(time.time() - started, 2),
+        }
+        self._validation_features(tuned)
+        self._publish(tuned, trained, _arrays(trained.head), note, {ENCODER: weights})
+        tuned.forget()
 
-def train(
-    evaluation: Evaluation, fit: Fit, task: Task, training: Training, store: Store
-) -> finetune.Tuned:
-    """Fine-tune; under torchrun every process calls this alike."""
-    policy = evaluation.policy(_policy(evaluation, fit))
-    fed = finetune.Feeding(
-        card=evaluation.network.card, contract=evaluation.contract, policy=policy
-    )
-    learn, check = (_examples(evaluation, split, task) for split in ("train", "val"))
-    seen = max(1, len(learn.records) // training.batch) * min(training.batch, len(learn.records))
-    total = training.epochs * (seen + len(check.records))
-    checkpoint = store.checkpoint_folder(key(_facts(evaluation, fit, task, training))) / CHECKPOINT
-    with evaluation.watcher.stage(
-        f"{evaluation.name}: fine-tune {fit.task}, seed {fit.seed}", total, "records"
-    ) as advance:
-        place = finetune.Place(
-            checkpoint=checkpoint, device=evaluation.network.device, advance=advance
+    def _publish(
+        self,
+        evaluation: Evaluation,
+        trained: Trained | finetune.Tuned,
+        head: dict[str, np.ndarray],
+        note: dict[str, Any],
+        files: dict[str, bytes],
+    ) -> None:
+        """Store the fit: what both protocols say of it, and `note` and `files` besides."""
+        best, records = trained.log[trained.best], len(evaluation.records["train"])
+        note |= {
+            "format": FORMAT,
+            "fit": asdict(self.fit),
+            "key": self.key,
+            "key_facts": self.key_facts,
+            "protocol": self.training.protocol,
+            "batch": min(self.training.batch, records),
+            "encoder_sha256": evaluation.network.sha256,
+            "best_epoch": best.epoch,
+            "validation": None if np.isnan(best.validation) else best.validation,
+            "records": records,
+        }
+        publish(
+            self.folder,
+            {
+                **files,
+                HEAD: save(head),
+                "log.csv": lines([("epoch", "loss", "validation"), *map(astuple, trained.log)]),
+                "fit.json": as_json(note),
+                "validation.parquet": self._validation(evaluation, head["weight"], head["bias"]),
+            },
         )
-        return finetune.fit(
-            copy.deepcopy(evaluation.network.module), fed, training, fit.seed, (learn, check), place
+        evaluation.progress.note(
+            f"fitted {self.fit.task} · {self.fit.model} · seed {self.fit.seed}: epoch "
+            f"{best.epoch}, val {best.validation:.4f}"
+        )
+
+    def _with(self, weights: bytes) -> Evaluation:
+        """The evaluation of a copy of the network with fine-tuned weights."""
+        network = self.evaluation.network
+        module = copy.deepcopy(network.module)
+        assign(module, weights, f"{self.folder}/{ENCODER}")
+        return self.evaluation.tuned(replace(network, module=module, sha256=digest(module)))
+
+    def _validation_features(self, evaluation: Evaluation) -> None:
+        wanted = rows.complete(evaluation.records["val"])
+        evaluation.compute(self.policy, wanted, "validation windows")
+
+    def _validation(self, evaluation: Evaluation, *head: np.ndarray) -> bytes:
+        """What the fit predicts for the validation records with all leads."""
+        records = evaluation.records["val"]
+        features = evaluation.cache(self.policy).take(rows.complete(records))
+        named = evaluation.table.loc[[p for p, _, _ in records]]
+        columns = {c: named[c].to_numpy() for c in ("record", "patient")}
+        probability = probabilities(features, owners(records), *head)
+        target = evaluation.target("val", self.task.columns)
+        return as_parquet(prediction_table(columns, self.task.labels, probability, target))
+
+    def _rows(self) -> tuple[list[np.ndarray], np.ndarray]:
+        """Rows of work that a linear fit is trained on, one array per epoch or one of everything,
+        and validated on.
+        """
+        seen, seed = self.evaluation.contract.leads, self.fit.seed
+        learn, check = (self.evaluation.records[split] for split in ("train", "val"))
+        if self.training.leads == "all":
+            return [rows.complete(learn)], rows.complete(check)
+
+        def shown(position: int, record: str, windows: int, epoch: int) -> np.ndarray:
+            window = rng("window", seed, epoch, record).integers(windows, size=1)
+            leads = training_leads(seen, "train leads", seed, epoch, record)
+            return rows.encode(position, window, np.array([leads]))
+
+        epochs = [
+            np.concatenate([shown(*record, epoch) for record in learn])
+            for epoch in range(self.training.epochs)
+        ]
+        fixed = [
+            rows.encode(p, np.arange(w), np.full(w, training_leads(seen, "validation leads", r)))
+            for p, r, w in check
+        ]
+        return epochs, np.concatenate(fixed)
+
+    def _splits(self) -> tuple[linear.Split, linear.Split]:
+        """Features and targets that a linear fit is trained and validated on."""
+        (epochs, check), cache = self._rows(), self.evaluation.cache(self.policy)
+        learn = self._split("train", cache.take(epochs[0]))
+        if self.training.leads == "random":
+            whole = np.unique(np.concatenate(epochs))
+            places = [np.searchsorted(whole, epoch) for epoch in epochs]
+            learn = replace(
+                learn,
+                features=cache.take(whole),
+                owner=np.zeros(0, np.int64),
+                chosen=places.__getitem__,
+            )
+        return learn, self._split("val", cache.take(check))
+
+    def _split(self, name: str, features: np.ndarray) -> linear.Split:
+        records = self.evaluation.records[name]
+        return linear.Split(
+            records=[r for _, r, _ in records],
+            features=features,
+            owner=owners(records),
+            target=self.evaluation.target(name, self.task.columns),
+        )
+
+    def _examples(self, split: str) -> finetune.Examples:
+        records = self.evaluation.records[split]
+        return finetune.Examples(
+            records=[r for _, r, _ in records],
+            windows=[w for _, _, w in records],
+            target=self.evaluation.target(split, self.task.columns),
+            view=self.evaluation.view.get,
         )
 
 
-def _keep(
-    evaluation: Evaluation,
-    fit: Fit,
-    task: Task,
-    training: Training,
-    result: tuple[finetune.Tuned, Path, dict[str, Any], float],
-) -> None:
-    trained, folder, key_facts, started = result
-    for text in trained.notes:
-        evaluation.watcher.note(f"{evaluation.name}: {text}")
-    weights = save({k: v.numpy() for k, v in trained.encoder.items()})
-    head = {k: v.numpy() for k, v in trained.head.items()}
-    tuned, records = (
-        _with(evaluation, weights, f"{folder}/encoder.safetensors"),
-        len(evaluation.records["train"]),
-    )
-    note: dict[str, Any] = {
-        **_identity(fit, key_facts),
-        "protocol": "finetune",
-        "batch": min(training.batch, records),
-        "micro_batch": trained.micro_batch,
-        "devices": trained.devices,
-        "device": evaluation.network.device,
-        "precision": training.precision,
-        "groups": trained.groups,
-        "frozen": trained.frozen,
-        "notes": trained.notes,
-        "epoch_seconds": trained.seconds,
-        "encoder_sha256": tuned.network.sha256,
-        "from_sha256": evaluation.network.sha256,
-        **_outcome(trained.log, trained.best, records, started),
-    }
-    tuned.compute(
-        _policy(evaluation, fit), rows.complete(tuned.records["val"]), "validation windows"
-    )
-    publish(
-        folder,
-        {
-            "encoder.safetensors": weights,
-            "head.safetensors": save(head),
-            "log.csv": _log(trained.log),
-            "fit.json": as_json(note),
-            "validation.parquet": _validation(tuned, fit, task, (head["weight"], head["bias"])),
-        },
-    )
-    tuned.forget()
-    _note(evaluation, fit, trained.log[trained.best])
-
-
-def _validation(evaluation: Evaluation, fit: Fit, task: Task, head: Head) -> bytes:
-    """What a fit predicts for the validation records with all leads; their features are there."""
-    records = evaluation.records["val"]
-    features = evaluation.cache(_policy(evaluation, fit)).take(rows.complete(records))
-    probability, target = (
-        probabilities(features, owners(records), *head),
-        evaluation.target("val", task.columns),
-    )
-    columns = {
-        c: evaluation.table.loc[[p for p, _, _ in records], c].to_numpy()
-        for c in ("record", "patient")
-    }
-    return as_parquet(prediction_table(columns, task.labels, probability, target))
-
-
-def _policy(evaluation: Evaluation, fit: Fit) -> str:
-    return fit.policy or evaluation.contract.policy
-
-
-def _identity(fit: Fit, key_facts: dict[str, Any]) -> dict[str, Any]:
-    return {"format": FORMAT, "fit": asdict(fit), "key": key(key_facts), "key_facts": key_facts}
-
-
-def _examples(evaluation: Evaluation, split: str, task: Task) -> finetune.Examples:
-    records = evaluation.records[split]
-    return finetune.Examples(
-        records=[r for _, r, _ in records],
-        windows=[w for _, _, w in records],
-        target=evaluation.target(split, task.columns),
-        view=evaluation.recordings().get,
-    )
-
-
-def _outcome(log: list[Epoch], best: int, records: int, started: float) -> dict[str, Any]:
-    score = log[best].validation
-    return {
-        "best_epoch": log[best].epoch,
-        "validation": None if np.isnan(score) else score,
-        "records": records,
-        "seconds": round(time.time() - started, 2),
-    }
-
-
-def _log(log: list[Epoch]) -> str:
-    return lines([("epoch", "loss", "validation"), *((e.epoch, e.loss, e.validation) for e in log)])
-
-
-def _note(evaluation: Evaluation, fit: Fit, best: Epoch) -> None:
-    evaluation.watcher.note(
-        f"fitted {fit.task} · {fit.model} · seed {fit.seed}: epoch {best.epoch}, val "
-        f"{best.validation:.4f}"
-    )
+def _arrays(tensors: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    return {name: tensor.numpy() for name, tensor in tensors.items()}

@@ -34,12 +34,9 @@ class Job:
         """The job that `to_json` wrote; BadSetting for anything else."""
         try:
             kind = {k.kind: k for k in (Look, Measure, Compute)}[data["kind"]]
-            values = {name: value for name, value in data.items() if name != "kind"}
-            return kind(
-                **kind._read(
-                    {**values, "plugins": tuple((room, path) for room, path in data["plugins"])}
-                )
-            )
+            values = {**data, "plugins": tuple((room, path) for room, path in data["plugins"])}
+            del values["kind"]
+            return kind(**kind._read(values))
         except (KeyError, TypeError, ValueError) as error:
             raise BadSetting(
                 f"this is no job that a run wrote: {type(error).__name__}: {error}"

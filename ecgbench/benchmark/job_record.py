@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from ecgbench.benchmark.events import Died, Event, Failed, Finished, InProgress, Skipped
 from ecgbench.benchmark.job import Compute
-from ecgbench.benchmark.progress import Watcher
+from ecgbench.benchmark.progress import Display
 from ecgbench.cells import Cell
 from ecgbench.results.store import Store
 from ecgbench.text import line
@@ -32,7 +32,7 @@ class Outcome:
 class JobRecord:
     """One job in flight."""
 
-    def __init__(self, job: Compute, store: Store, outcome: Outcome, progress: Watcher) -> None:
+    def __init__(self, job: Compute, store: Store, outcome: Outcome, progress: Display) -> None:
         self.job, self.store, self.outcome, self.progress = job, store, outcome, progress
         self.left = {c.identity: c for c in job.plan.cells}
         """Cells of which nothing is known yet."""
@@ -43,30 +43,32 @@ class JobRecord:
         """One event of the job; cells that are not its own, or not left, are ignored."""
         match event:
             case InProgress():
-                self._in_progress = replace(
-                    event, cells=tuple(i for i in event.cells if i in self._own)
-                )
+                own = tuple(i for i in event.cells if i in self._own)
+                self._in_progress = replace(event, cells=own)
             case Finished():
                 self._finished(event.cells, event.earlier)
             case Skipped():
-                for cell in self._pop([i for i in event.cells if self._state(i) == "skipped"]):
+                for cell in self._pop(event.cells, "skipped"):
                     self.outcome.skipped.append(f"{cell.label}: {line(event.reason)}")
-                    self.progress.note(f"skipped {cell.label}: {line(event.reason)}")
+                    self.progress.note(f"skipped {self.outcome.skipped[-1]}")
             case Failed():
                 self.fail(event.cells, event.reason, event.trace, event.log)
 
-    def _state(self, identity: str) -> str:
-        """What the store says of a cell that is left."""
-        return self.store.state(self.left[identity])[0] if identity in self.left else ""
-
-    def _pop(self, identities: Iterable[str]) -> list[Cell]:
-        return [self.left.pop(i) for i in identities if i in self.left]
+    def _pop(self, identities: Iterable[str], state: str = "") -> list[Cell]:
+        """Those of these cells that are left, and are left no longer; only those of which the store
+        says `state`.
+        """
+        left = [self.left[i] for i in dict.fromkeys(identities) if i in self.left]
+        told = [c for c in left if not state or self.store.state(c)[0] == state]
+        for cell in told:
+            del self.left[cell.identity]
+        return told
 
     def _finished(self, cells: Iterable[str], earlier: bool) -> None:
         """Count what is in the store with DONE; a cell that is not stays left."""
-        stored = self._pop([i for i in cells if self._state(i) == "ok"])
-        self.outcome.reused += len(stored) * earlier
-        self.outcome.computed += len(stored) * (not earlier)
+        stored = len(self._pop(cells, "ok"))
+        self.outcome.reused += stored * earlier
+        self.outcome.computed += stored * (not earlier)
 
     def died(self, event: Died) -> list[list[Cell]]:
         """Its process ended: what was in progress fails, unless several cells were computed
@@ -97,18 +99,15 @@ class JobRecord:
                 self.store.give_reason(cell, "failed", reason, trace, log)
             self.outcome.failed.setdefault((self.job.model, reason, log), []).append(cell.label)
         if failed:
+            where = f"{self.job.model} on {self.job.dataset}"
             more = f" (log: {log})" if log else ""
-            self.progress.note(
-                f"failed {len(failed)} cells of {self.job.model} on {self.job.dataset}: "
-                f"{reason}{more}"
-            )
+            self.progress.note(f"failed {len(failed)} cells of {where}: {reason}{more}")
 
     def disqualified(self, reason: str, trace: str, log: str) -> None:
         """The model is disqualified: what is left fails. Where nothing is left, the model itself
         counts as failed.
         """
+        model = self.job.model
         if not self.left:
-            self.outcome.failed.setdefault((self.job.model, line(reason), ""), []).append(
-                self.job.model
-            )
+            self.outcome.failed.setdefault((model, line(reason), ""), []).append(model)
         self.fail(list(self.left), reason, trace, log)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from ecgbench import adapters, datasets, metrics, models
 from ecgbench.adapt import NATIVE
 from ecgbench.cards import DatasetCard, Task
-from ecgbench.cells import EITHER, PAPER, RANDOM, Cell, Fit, Plan, Request, Training, grid
+from ecgbench.cells import EITHER, PAPER, RANDOM, Cell, Fit, Plan, Request, Training, grid, grouped
 from ecgbench.ecg.draw import settings
 from ecgbench.errors import BadSetting, UnknownName
 from ecgbench.room import plain
@@ -52,32 +52,28 @@ def resolve_tasks(names: Sequence[str]) -> list[str]:
     }
     known = list(all_tasks())
     loose = {plain(n): [n] for n in known}
+    found: list[str] = []
     for name in names:
-        if name not in given and plain(name) not in loose:
-            raise UnknownName(
-                "task",
-                name,
-                known,
-                "List them: ecgbench tasks; or give the path of a dataset's .py file",
-            )
-    return list(dict.fromkeys(task for n in names for task in given.get(n) or loose[plain(n)]))
+        tasks = given.get(name) or loose.get(plain(name))
+        if tasks is None:
+            hint = "List them: ecgbench tasks; or give the path of a dataset's .py file"
+            raise UnknownName("task", name, known, hint)
+        found += tasks
+    return list(dict.fromkeys(found))
 
 
 def check(request: Request) -> Request:
     """Resolve every name and refuse impossible numbers; imports no network."""
     least_of = {
         "--seeds": (request.seeds, 1),
-        "--limit": (3 if request.limit is None else request.limit, 3),
+        "--limit": (request.limit, 3),
         "--epochs": (request.training.epochs, 1),
         "--batch": (request.training.batch, 1),
         "--draws": (request.scoring.draws, 100),
-        "--micro-batch": (
-            1 if request.training.micro_batch is None else request.training.micro_batch,
-            1,
-        ),
+        "--micro-batch": (request.training.micro_batch, 1),
     }
     for flag, (value, least) in least_of.items():
-        if value < least:
+        if value is not None and value < least:
             raise BadSetting(f"{flag} {value}: at least {least}")
     if not 0 < request.training.lr < float("inf"):
         raise BadSetting(
@@ -91,38 +87,37 @@ def check(request: Request) -> Request:
         "--policy": request.policies,
         "--fit-seeds": request.fit_seeds,
     }
-    for flag in (f for f, values in lists.items() if not values):
-        raise BadSetting(f"{flag} names nothing; leave it out for the default")
+    for flag, values in lists.items():
+        if not values:
+            raise BadSetting(f"{flag} names nothing; leave it out for the default")
+    known = [*adapters.names(), NATIVE, PAPER]
     for policy in request.policies:
-        if plain(policy) not in (PAPER, NATIVE):
-            known = [*adapters.names(), NATIVE, PAPER]
-            if plain(policy) not in map(plain, known) and not policy.endswith(".py"):
-                raise UnknownName("policy", policy, known, "List them: ecgbench adapters")
+        if plain(policy) not in map(plain, known) and not policy.endswith(".py"):
+            raise UnknownName("policy", policy, known, "List them: ecgbench adapters")
     named = [m for m in request.models if plain(m) != ALL]
-    names = tuple(dict.fromkeys(models.resolve(m) for m in named))
+    names = tuple(dict.fromkeys(map(models.resolve, named)))
     if named != list(request.models):
         names = tuple(models.names())
     weights_of(request.weights, names)
     real = [task for task, (_, card, _) in all_tasks().items() if not card.synthetic]
-    tasks = tuple(
-        resolve_tasks(
-            [t for name in request.tasks for t in (real if plain(name) == ALL else [name])]
-        )
-    )
-    chosen = tuple(dict.fromkeys(metrics.resolve(m) for m in request.scoring.metrics))
+    named = [t for name in request.tasks for t in (real if plain(name) == ALL else [name])]
+    chosen = tuple(dict.fromkeys(map(metrics.resolve, request.scoring.metrics)))
     return replace(
-        request, tasks=tasks, models=names, scoring=replace(request.scoring, metrics=chosen)
+        request,
+        tasks=tuple(resolve_tasks(named)),
+        models=names,
+        scoring=replace(request.scoring, metrics=chosen),
     )
 
 
 def _only_fine_tuning(training: Training) -> None:
-    usual = Training()
     changed = {
-        f"--micro-batch {training.micro_batch}": training.micro_batch != usual.micro_batch,
-        "--lr-groups off": training.lr_groups != usual.lr_groups,
+        f"--micro-batch {training.micro_batch}": training.micro_batch is not None,
+        "--lr-groups off": not training.lr_groups,
     }
-    for flag in (f for f, given in changed.items() if given):
-        raise BadSetting(f"{flag} is for --protocol finetune; add that, or leave it out")
+    for flag, given in changed.items():
+        if given:
+            raise BadSetting(f"{flag} is for --protocol finetune; add that, or leave it out")
 
 
 def weights_of(text: str, names: Sequence[str]) -> dict[str, str]:
@@ -152,9 +147,7 @@ def plan(request: Request, look: Look) -> Plan:
     loaded once, to find mistakes.
     """
     tasks = all_tasks()
-    scored: dict[str, list[str]] = {}
-    for task in request.tasks:
-        scored.setdefault(tasks[task][2].parent or task, []).append(task)
+    scored = grouped(request.tasks, lambda task: tasks[task][2].parent or task)
     weights = weights_of(request.weights, request.models)
     # a model that cannot be imported fails later; until then the plan lists it with policy zero
     usual = {
@@ -167,35 +160,21 @@ def plan(request: Request, look: Look) -> Plan:
             policies = [_policy(p, usual[model]) for p in request.policies]
             # where training leaves leads out, each policy has fits of its own; else all share one
             # fit
-            for trained, served in (
-                [(p, [p]) for p in policies]
-                if request.training.leads == "random"
-                else [("", policies)]
-            ):
-                fits = [
-                    Fit(
-                        task=fit_task,
-                        model=model,
-                        contract=request.contract,
-                        weights=weights[model],
-                        policy=trained,
-                        seed=seed,
-                    )
-                    for seed in request.fit_seeds
-                ]
+            apart = request.training.leads == "random"
+            for trained, served in [(p, [p]) for p in policies] if apart else [("", policies)]:
+                one = Fit(
+                    task=fit_task,
+                    model=model,
+                    contract=request.contract,
+                    weights=weights[model],
+                    policy=trained,
+                    seed=0,
+                )
+                fits = [replace(one, seed=seed) for seed in request.fit_seeds]
                 cells += grid(fits, settings(request.leads, request.seeds), served, scored)
-    whole = Plan(
-        name=request.name,
-        cells=tuple(dict.fromkeys(cells)),
-        training=request.training,
-        scoring=request.scoring,
-        limit=request.limit,
-        suite=request.suite,
-    )
-    return whole.powered()
+    same = {n: getattr(request, n) for n in ("name", "training", "scoring", "limit", "suite")}
+    return Plan(cells=tuple(dict.fromkeys(cells)), **same).powered()
 
 
 def _policy(name: str, default: str) -> str:
-    if plain(name) == PAPER:
-        return default
-    return NATIVE if plain(name) == NATIVE else adapters.resolve(name)
+    return {PAPER: default, NATIVE: NATIVE}.get(plain(name)) or adapters.resolve(name)

@@ -16,7 +16,7 @@ EVERY = 15.0
 """Seconds between two plain lines of one stage."""
 
 
-class Watcher(Protocol):
+class Display(Protocol):
     """Shows what a run is doing."""
 
     def note(self, text: str) -> None:
@@ -114,7 +114,7 @@ class Bars:
 class EventDisplay:
     """Shows the events of all jobs that concern people; those of several jobs may be mixed."""
 
-    def __init__(self, progress: "Watcher") -> None:
+    def __init__(self, progress: "Display") -> None:
         self.progress = progress
         self._stages: dict[tuple[str, int], tuple[ExitStack, Callable[[int], None]]] = {}
 
@@ -145,12 +145,12 @@ class EventDisplay:
             self._end(*key)
 
 
-def watcher() -> Watcher:
+def display() -> Display:
     """Bars where standard error is a terminal, else plain lines."""
     return Bars() if sys.stderr.isatty() else Lines()
 
 
-def paced(what: str, note: Callable[[str], None]) -> Callable[[int, int], None]:
+def counter(what: str, note: Callable[[str], None]) -> Callable[[int, int], None]:
     """A (done, total) callback that notes at most a line every few seconds, and the end."""
     last = time.monotonic()
 

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from itertools import count
 
 from ecgbench.benchmark import events
-from ecgbench.benchmark.events import Emit
+from ecgbench.benchmark.events import Emit, Event
 from ecgbench.cells import Cell
 from ecgbench.errors import EcgbenchError
 from ecgbench.text import shortened
@@ -16,7 +16,7 @@ LONGEST_REASON, LONGEST_TRACE = 500, 20_000
 
 
 class Reporter:
-    """Emits the events of one job; a Watcher to the code that computes."""
+    """Emits the events of one job; a Display to the code that computes."""
 
     def __init__(self, job: str, emit: Emit) -> None:
         self.job, self.emit = job, emit
@@ -36,29 +36,13 @@ class Reporter:
         finally:
             self.emit(events.StageOver(self.job, stage))
 
-    def in_progress(self, cells: Sequence[Cell], together: bool = False) -> None:
-        """What is lost if this process ends from now on; see `events.InProgress`."""
-        self.emit(events.InProgress(self.job, _names(cells), together))
-
-    def finished(self, cell: Cell, earlier: bool = False) -> None:
-        """A cell that is in the store, from now on or from an earlier job."""
-        self.emit(events.Finished(self.job, (cell.identity,), earlier))
-
-    def skipped(self, cell: Cell, reason: str) -> None:
-        """A cell that the model cannot do."""
-        self.emit(events.Skipped(self.job, (cell.identity,), reason))
-
-    def failed(self, cells: Sequence[Cell], reason: str, trace: str) -> None:
-        """Cells that failed with an exception; the store says why."""
-        self.emit(events.Failed(self.job, _names(cells), reason, trace))
+    def tell(self, kind: Callable[..., Event], cells: Sequence[Cell], *facts: str | bool) -> None:
+        """What happened to cells: an event of this kind with its other fields."""
+        self.emit(kind(self.job, tuple(c.identity for c in cells), *facts))
 
     def disqualified(self, reason: str, trace: str) -> None:
         """No number of the model can be trusted."""
         self.emit(events.Disqualified(self.job, reason, trace))
-
-
-def _names(cells: Sequence[Cell]) -> tuple[str, ...]:
-    return tuple(c.identity for c in cells)
 
 
 def trace_of(error: Exception) -> str:

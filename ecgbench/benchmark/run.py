@@ -18,8 +18,8 @@ from ecgbench.benchmark.events import Died, Disqualified, Event, Over, Stopped
 from ecgbench.benchmark.job import Compute, plugins
 from ecgbench.benchmark.job_record import JobRecord, Outcome
 from ecgbench.benchmark.plan import all_tasks
-from ecgbench.benchmark.progress import EventDisplay, Watcher, paced
-from ecgbench.cells import Cell, Folders, Plan
+from ecgbench.benchmark.progress import Display, EventDisplay, counter
+from ecgbench.cells import Cell, Folders, Plan, grouped
 from ecgbench.files import sweep
 from ecgbench.prepared.prepare import prepare
 from ecgbench.prepared.subset import Selection
@@ -44,16 +44,12 @@ class Run:
     """One run of a plan into a folder."""
 
     def __init__(
-        self, plan: Plan, folders: Folders, watcher: Watcher, engine: Engine, device: str = "cpu"
+        self, plan: Plan, folders: Folders, progress: Display, engine: Engine, device: str = "cpu"
     ) -> None:
-        self.folders, self.watcher, self.engine, self.device = folders, watcher, engine, device
-        self.store, self.requested, self.tasks, self.outcome = (
-            Store(folders.out),
-            plan,
-            all_tasks(),
-            Outcome(),
-        )
-        self.display = EventDisplay(watcher)
+        self.folders, self.progress, self.engine, self.device = folders, progress, engine, device
+        self.store, self.requested = Store(folders.out), plan
+        self.tasks, self.outcome = all_tasks(), Outcome()
+        self.display = EventDisplay(progress)
         self.ready: set[str] = set()
         """Datasets that are prepared."""
         self.waiting: list[Compute] = []
@@ -78,11 +74,9 @@ class Run:
         requested = set(self.requested.cells)
         self.cells = [c for c in self.plan.cells if c in requested or self._known(c)]
         self._compute(self._jobs())
-        if not keep_features:
-            for model, dataset in {(c.fit.model, self.tasks[c.task][0]) for c in self.cells}:
-                shutil.rmtree(
-                    self.store.features_folder(model, dataset) / "windows", ignore_errors=True
-                )
+        for cell in () if keep_features else self.cells:
+            features = self.store.features_folder(cell.fit.model, self.tasks[cell.task][0])
+            shutil.rmtree(features / "windows", ignore_errors=True)
         command.end(self.outcome.computed)
         return self.outcome
 
@@ -96,7 +90,7 @@ class Run:
             and cell.task in self.tasks
         )
         if not known:
-            self.watcher.note(
+            self.progress.note(
                 f"left as it is, this command does not name the file of its plug-in: {cell.label}"
             )
         return known
@@ -105,15 +99,12 @@ class Run:
         """The cells, grouped as they are computed: per model and dataset, fine-tuned ones per fit;
         in the order of the plan.
         """
-        groups: dict[tuple[Any, ...], list[Cell]] = {}
-        for cell in self.cells:
-            fit, dataset = cell.fit, self.tasks[cell.task][0]
-            linear = self.plan.training.protocol == "linear"
-            groups.setdefault(
-                (fit.model, fit.weights, fit.contract, dataset, linear or fit), []
-            ).append(cell)
-        names = list(dict.fromkeys(k[0] for k in groups))
-        whole, registered = replace(self.plan, suite=None), plugins()
+        linear, registered = self.plan.training.protocol == "linear", plugins()
+
+        def together(cell: Cell) -> tuple[Any, ...]:
+            fit = cell.fit
+            return self.tasks[cell.task][0], fit.weights, fit.contract, linear or fit
+
         return [
             Compute(
                 model=model,
@@ -122,11 +113,10 @@ class Run:
                 device=self.device,
                 plugins=registered,
                 keep_features=self.keep_features,
-                plan=replace(whole, cells=tuple(cells)),
+                plan=replace(self.plan, suite=None, cells=tuple(cells)),
             )
-            for (model, _, _, dataset, _), cells in sorted(
-                groups.items(), key=lambda item: names.index(item[0][0])
-            )
+            for model, of_model in grouped(self.cells, lambda c: c.fit.model).items()
+            for (dataset, *_), cells in grouped(of_model, together).items()
         ]
 
     def _compute(self, jobs: list[Compute]) -> None:
@@ -163,7 +153,7 @@ class Run:
             claim = self.claimed.popleft()
             self.submitted += 1
             job = replace(claim.jobs.pop(0), id=str(self.submitted))
-            record = JobRecord(job, self.store, self.outcome, self.watcher)
+            record = JobRecord(job, self.store, self.outcome, self.progress)
             self.in_flight[job.id] = record, claim
             self.engine.submit(job)
 
@@ -198,11 +188,7 @@ class Run:
 
     def _prepare(self, name: str) -> None:
         if name not in self.ready:
-            prepared = prepare(
-                name,
-                self.folders.data,
-                self.folders.prepared,
-                paced(f"prepare {name}", self.watcher.note),
-            )
+            note = counter(f"prepare {name}", self.progress.note)
+            prepared = prepare(name, self.folders.data, self.folders.prepared, note)
             self.store.add_facts("datasets", dataset_facts(Selection(prepared, self.plan.limit)))
             self.ready.add(name)

@@ -1,21 +1,22 @@
 """Computes the cells of one job. Where a model fails, its own cells fail and no others."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import Any
 
 import numpy as np
 
 from ecgbench import gates, models
-from ecgbench.benchmark import disqualified, fit, keys
+from ecgbench.benchmark import disqualified, keys
 from ecgbench.benchmark.cell import CellRequest, compute
 from ecgbench.benchmark.described import dataset_facts, network_facts
 from ecgbench.benchmark.evaluation import Evaluation
+from ecgbench.benchmark.events import Failed, Finished, InProgress, Skipped
+from ecgbench.benchmark.fit import Fitting
 from ecgbench.benchmark.job import Compute, Job, register
 from ecgbench.benchmark.plan import all_tasks
 from ecgbench.benchmark.reporter import Reporter, reason_of, trace_of
-from ecgbench.cells import Cell, key
+from ecgbench.cells import Cell, Fit, grouped
 from ecgbench.errors import BadWeights, LeakError, PolicyError, WriteError
 from ecgbench.inference import network
 from ecgbench.prepared.prepare import prepare
@@ -58,8 +59,7 @@ def take_part() -> None:
 
 def _share(job: Compute) -> None:
     mine = _CellComputation(job, Reporter(job.id, lambda event: None))
-    fitted = job.plan.fits[0]
-    fit.train(mine._evaluation(), fitted, mine.tasks[fitted.task][2], job.plan.training, mine.store)
+    mine.fitting(mine.evaluation(), job.plan.fits[0]).train()
 
 
 class _CellComputation:
@@ -67,41 +67,38 @@ class _CellComputation:
 
     def __init__(self, job: Compute, reporter: Reporter) -> None:
         self.job, self.reporter, self.store = job, reporter, Store(job.folders.out)
-        self.plan, self.cells, self.tasks = job.plan, list(job.plan.cells), all_tasks()
-        self.key_facts: dict[Cell, dict[str, Any]] = {}
-        self.references: dict[Cell, dict[str, str]] = {}
+        self.plan, self.tasks = job.plan, all_tasks()
+        self.requests: dict[Cell, CellRequest] = {}
+        """Cells whose keys are known."""
         self.lost: set[Cell] = set()
         """Cells that failed in this job."""
 
     def __call__(self) -> None:
-        identity = ""
+        identity, model = "", self.job.model
         try:
-            with self._failing(self.cells):
-                models.get(self.job.model)  # a plug-in's import may fail in any way
-                evaluation = self._evaluation()
-                identity = disqualified.identity(evaluation)
-                if (
-                    reason := disqualified.reason_against(self.store.path, self.job.model, identity)
-                ) is not None:
+            with self._failing(self.plan.cells):
+                models.get(model)  # a plug-in's import may fail in any way
+                evaluation = self.evaluation()
+                network, identity = evaluation.network, disqualified.identity(evaluation)
+                reason = disqualified.reason_against(self.store.path, model, identity)
+                if reason is not None:
                     self.reporter.disqualified(reason, "")
                     return
                 self._identify(evaluation)
-                todo = [c for c in self.cells if not self._is_over(evaluation, c)]
-                (self._linear if self.plan.training.protocol == "linear" else self._finetune)(
-                    evaluation, todo
-                )
-                gates.unchanged(
-                    evaluation.network.card.title,
-                    evaluation.network.sha256,
-                    digest(evaluation.network.module),
-                )
+                known = [c for c in self.plan.cells if c in self.requests]
+                self.store.add_keys({c.identity: self.requests[c].key for c in known})
+                todo = [c for c in known if not self._is_over(evaluation, c)]
+                linear = self.plan.training.protocol == "linear"
+                (self._linear if linear else self._finetune)(evaluation, todo)
+                gates.unchanged(network.card.title, network.sha256, digest(network.module))
         except DISQUALIFIES as error:
             reason, trace = reason_of(error), trace_of(error)
             if identity:
-                disqualified.disqualify(self.store.path, self.job.model, identity, reason, trace)
+                disqualified.disqualify(self.store.path, model, identity, reason, trace)
             self.reporter.disqualified(reason, trace)
 
-    def _evaluation(self) -> Evaluation:
+    def evaluation(self) -> Evaluation:
+        """The model on the dataset of the job."""
         precision = self.plan.training.of_the_encoder
         built = network.build(self.job.model, self.job.weights, self.job.device)
         contract = built.card.contract(self.plan.fits[0].contract)
@@ -118,49 +115,38 @@ class _CellComputation:
         selection = Selection(prepared, self.plan.limit)
         return Evaluation(built, contract, selection, self.store, self.reporter)
 
+    def fitting(self, evaluation: Evaluation, fit: Fit) -> Fitting:
+        """A fit of the job."""
+        return Fitting(evaluation, fit, self.tasks[fit.task][2], self.plan.training)
+
     def _linear(self, evaluation: Evaluation, todo: list[Cell]) -> None:
-        for trained in dict.fromkeys(c.fit.policy for c in todo):
-            for fitted in [f for f in dict.fromkeys(c.fit for c in todo) if f.policy == trained]:
-                part = [c for c in todo if c.fit == fitted]
-                with self._failing(part):
-                    self.reporter.in_progress(part)
-                    fit.features(evaluation, fitted, self.plan.training)
+        for part in grouped(todo, lambda c: c.fit).values():
+            with self._failing(part):
+                self.reporter.tell(InProgress, part, False)
+                self.requests[part[0]].fitting.features()
         todo = [c for c in todo if c not in self.lost]
-        for policy in dict.fromkeys(c.policy for c in todo):
-            self._policy(evaluation, [c for c in todo if c.policy == policy])
+        for cells in grouped(todo, lambda c: c.policy).values():
+            self._policy(evaluation, cells)
 
     def _finetune(self, evaluation: Evaluation, todo: list[Cell]) -> None:
-        for fitted in dict.fromkeys(c.fit for c in todo):
-            part = [c for c in todo if c.fit == fitted]
+        for fit, part in grouped(todo, lambda c: c.fit).items():
             with self._failing(part):
-                self.reporter.in_progress(part)
-                call = partial(
-                    ranks.call,
-                    {
-                        "job": self.job.of(
-                            [c for c in self.job.plan.cells if c.fit == fitted]
-                        ).to_json()
-                    },
-                )
-                tuned = fit.tuned(
-                    evaluation,
-                    fitted,
-                    self.tasks[fitted.task][2],
-                    self.plan.training,
-                    (self.store, call),
-                )
-                for policy in dict.fromkeys(c.policy for c in part):
-                    self._policy(tuned, [c for c in part if c.policy == policy])
+                self.reporter.tell(InProgress, part, False)
+                whole = [c for c in self.plan.cells if c.fit == fit]
+                message = {"job": self.job.of(whole).to_json()}
+                tuned = self.requests[part[0]].fitting.tuned(partial(ranks.call, message))
+                for cells in grouped(part, lambda c: c.policy).values():
+                    self._policy(tuned, cells)
                 tuned.forget()
 
     def _policy(self, evaluation: Evaluation, cells: list[Cell]) -> None:
         """Test windows of all cells of a policy together, then each cell alone."""
         scoring, policy = self.plan.scoring, cells[0].policy
-        self.reporter.in_progress(cells, len(cells) > 1)
+        self.reporter.tell(InProgress, cells, len(cells) > 1)
         wanted = [evaluation.rows(c, scoring) for c in cells]
-        what = f"test windows, {policy}"
+        what, singly = f"test windows, {policy}", scoring.draw == "window"
         try:
-            evaluation.compute(policy, np.concatenate(wanted), what, scoring.draw == "window")
+            evaluation.compute(policy, np.concatenate(wanted), what, singly)
         except Exception as error:
             if _is_fatal(error):
                 raise
@@ -169,25 +155,15 @@ class _CellComputation:
                 f"{evaluation.name}: {what}: {reason_of(error)}; going on cell by cell"
             )
         for cell, needed in zip(cells, wanted, strict=True):
-            self.reporter.in_progress([cell])
+            self.reporter.tell(InProgress, [cell], False)
             with self._failing([cell]):
-                evaluation.compute(policy, needed, what, scoring.draw == "window")
-                task, fit_task = (self.tasks[name][2] for name in (cell.task, cell.fit.task))
-                head = fit.head(evaluation, cell.fit, fit_task, self.plan.training, self.store)
-                request = CellRequest(
-                    cell=cell,
-                    tasks=(task, fit_task),
-                    scoring=scoring,
-                    key_facts=self.key_facts[cell],
-                    references=self.references[cell],
-                    keep_features=self.job.keep_features,
-                )
-                macro = compute(evaluation, request, head, self.store)
-                self.reporter.finished(cell)
+                evaluation.compute(policy, needed, what, singly)
+                macro = compute(evaluation, self.requests[cell])
+                self.reporter.tell(Finished, [cell], False)
                 self.reporter.note(f"{cell.label}: macro {100 * macro:.1f}")
 
     @contextmanager
-    def _failing(self, cells: list[Cell]) -> Iterator[None]:
+    def _failing(self, cells: Sequence[Cell]) -> Iterator[None]:
         """An error inside fails these cells and no others, unless it stops the run or disqualifies
         the model.
         """
@@ -196,39 +172,44 @@ class _CellComputation:
         except Exception as error:
             if _is_fatal(error):
                 raise
-            self.lost |= set(cells)
+            self.lost.update(cells)
             reason, trace = reason_of(error), trace_of(error)
             for cell in (c for c in cells if self.store.folder(c) is None):
                 self.store.give_reason(cell, "failed", reason, trace)
-            self.reporter.failed(cells, reason, trace)
+            self.reporter.tell(Failed, cells, reason, trace)
 
     def _identify(self, evaluation: Evaluation) -> None:
-        """Store, before anything is computed, the keys of the cells and the facts they share."""
+        """The keys of the cells before anything is computed, and the facts they share, stored."""
         shared = {
             "model": self.store.add_facts("models", network_facts(evaluation)),
             "dataset": self.store.add_facts("datasets", dataset_facts(evaluation.selection)),
         }
-        for policy in dict.fromkeys(c.policy for c in self.cells):
-            part = [c for c in self.cells if c.policy == policy]
+        fittings = {fit: self.fitting(evaluation, fit) for fit in self.plan.fits}
+        for part in grouped(self.plan.cells, lambda c: c.policy).values():
             with self._failing(part):
                 for cell in part:
-                    task, fit_task = self.tasks[cell.task][2], self.tasks[cell.fit.task][2]
-                    fitted = key(keys.fit_facts(evaluation, cell.fit, fit_task, self.plan.training))
-                    folder = self.store.fit_folder(cell.fit, fitted).relative_to(self.store.path)
-                    self.references[cell] = {"fit": folder.as_posix(), **shared}
-                    self.key_facts[cell] = keys.cell_facts(
-                        evaluation, cell, task, fitted, self.plan.scoring
-                    )
-        self.cells = [c for c in self.cells if c in self.key_facts]
-        self.store.add_keys({c.identity: key(self.key_facts[c]) for c in self.cells})
+                    self.requests[cell] = self._request(fittings[cell.fit], cell, shared)
+
+    def _request(self, fitting: Fitting, cell: Cell, shared: dict[str, str]) -> CellRequest:
+        task, scoring = self.tasks[cell.task][2], self.plan.scoring
+        folder = fitting.folder.relative_to(self.store.path)
+        return CellRequest(
+            cell=cell,
+            task=task,
+            fitting=fitting,
+            scoring=scoring,
+            key_facts=keys.cell_facts(fitting.evaluation, cell, task, fitting.key, scoring),
+            references={"fit": folder.as_posix(), **shared},
+            keep_features=self.job.keep_features,
+        )
 
     def _is_over(self, evaluation: Evaluation, cell: Cell) -> bool:
         """Whether a cell is finished already or cannot run; the latter is stored and reported."""
         if self.store.folder(cell) is not None:
-            self.reporter.finished(cell, earlier=True)
-            return True
-        reason = evaluation.refusal(cell, self.plan.scoring)
-        if reason is not None:
+            self.reporter.tell(Finished, [cell], True)
+        elif reason := evaluation.refusal(cell, self.plan.scoring):
             self.store.give_reason(cell, "skipped", reason)
-            self.reporter.skipped(cell, reason)
-        return reason is not None
+            self.reporter.tell(Skipped, [cell], reason)
+        else:
+            return False
+        return True

@@ -126,33 +126,28 @@ class WorkerProcess:
         """
         if self.job is None or event.job != self.job.id or isinstance(event, Died):
             raise BadEvent(f"{event} is not of the job in flight")
-        self._last_event, self._loaded = (
-            time.monotonic(),
-            self._loaded or isinstance(event, Started),
-        )
+        self._last_event = time.monotonic()
+        self._loaded |= isinstance(event, Started)
         if isinstance(event, Over | Stopped):
             self.job = None
-        return (
-            replace(event, log=self.printed())
-            if isinstance(event, Failed | Disqualified)
-            else event
-        )
+        if isinstance(event, Failed | Disqualified):
+            return replace(event, log=self.printed())
+        return event
 
     def _why_lost(self) -> str:
         """Why no further event will come, or ""."""
-        if time.monotonic() - self._last_event > (
-            self.patience if self._loaded else max(self.patience, START)
-        ):
+        patience = self.patience if self._loaded else max(self.patience, START)
+        if time.monotonic() - self._last_event > patience:
             return f"no progress for {self.patience:g} s, so it was ended (--cell-timeout)"
         if not self.alive and (self._closed or not self._readable(0)):
             return ended_in_words(self._process.returncode)
         return ""
 
     def _died(self, reason: str) -> Died:
-        job = self.job
-        assert job is not None
+        assert self.job is not None
+        job = self.job.id
         self.end()
-        return Died(job.id, reason, self.printed())
+        return Died(job, reason, self.printed())
 
     def printed(self) -> str:
         """The file with what a model wrote to standard output and error; "" where it wrote nothing.

@@ -47,7 +47,7 @@ def main() -> None:
     except OSError as error:  # no space, no permission, a file where a folder should be
         place = f": {error.filename}" if error.filename else ""
         _complain(
-            f"{error.strerror or error}{place}; choose another folder, or mend this one and run "
+            f"{error.strerror or error}{place}; choose another folder, or repair this one and run "
             f"the command again"
         )
     except KeyboardInterrupt:
@@ -63,7 +63,8 @@ def main() -> None:
         if type(error).__name__ == "NoArgsIsHelpError":
             typer.echo(error.format_message(), err=True)
             sys.exit(2)
-        _complain(f"{error.format_message().rstrip('.')}; see {command} --help")
+        message = error.format_message().rstrip(".").replace("Value error, ", "")
+        _complain(f"{message}; see {command} --help")
 
 
 def _complain(message: str) -> None:

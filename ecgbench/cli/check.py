@@ -6,8 +6,9 @@ from typing import Any
 
 import typer
 
-from ecgbench.cli.lists import JSON
-from ecgbench.cli.run import DATA, PREPARED
+from ecgbench.cli.options import DATA, JSON, PREPARED, argument, option
+
+NAME = argument("A name, or the path of your own: ./mine.py")
 
 
 def add(app: typer.Typer) -> None:
@@ -16,18 +17,12 @@ def add(app: typer.Typer) -> None:
         help="Check that a plug-in does what it must, and that a model is the authors' network.",
         no_args_is_help=True,
     )
-    group.command("model")(model)
-    group.command("adapter")(adapter)
-    group.command("dataset")(dataset)
-    group.command("metric")(metric)
-    group.command("parity")(parity)
+    for command in (model, adapter, dataset, metric, parity):
+        group.command()(command)
     app.add_typer(group, name="check")
 
 
-def model(
-    name: str = typer.Argument(..., help="A model's name, or the path of your own: ./mine.py"),
-    as_json: bool = JSON,
-) -> None:
+def model(name: str = NAME, as_json: bool = JSON) -> None:
     """Run the conformance properties on one model, with random weights. Exit 1 when one is broken.
 
     The one that matters most: changing the hidden leads of a raw recording, in millivolts, leaves
@@ -38,10 +33,7 @@ def model(
     _show(check(name), as_json)
 
 
-def adapter(
-    name: str = typer.Argument(..., help="A policy's name, or the path of your own."),
-    as_json: bool = JSON,
-) -> None:
+def adapter(name: str = NAME, as_json: bool = JSON) -> None:
     """Run the conformance properties on one policy for missing leads. Exit 1 when one is broken."""
     from ecgbench.conformance.adapters import check
 
@@ -49,10 +41,7 @@ def adapter(
 
 
 def dataset(
-    name: str = typer.Argument(..., help="A dataset's name, or the path of your own."),
-    data: Path = DATA,
-    prepared: Path = PREPARED,
-    as_json: bool = JSON,
+    name: str = NAME, data: Path = DATA, prepared: Path = PREPARED, as_json: bool = JSON
 ) -> None:
     """Run the conformance properties on one prepared dataset. Exit 1 when one is broken."""
     from ecgbench.conformance.datasets import check
@@ -60,10 +49,7 @@ def dataset(
     _show(check(name, data, prepared), as_json)
 
 
-def metric(
-    name: str = typer.Argument(..., help="A metric's name, or the path of your own."),
-    as_json: bool = JSON,
-) -> None:
+def metric(name: str = NAME, as_json: bool = JSON) -> None:
     """Run the conformance properties on one metric. Exit 1 when one is broken."""
     from ecgbench.conformance.metrics import check
 
@@ -80,10 +66,10 @@ def _show(rows: list[dict[str, Any]], as_json: bool) -> None:
 
 
 def parity(
-    name: str = typer.Argument(..., help="A model's name."),
-    pack: Path = typer.Option(..., "--pack", help="The golden arrays, an npz."),
-    keys: Path = typer.Option(..., "--keys", help="The network's tensors, a keys.json."),
-    seed_string: str = typer.Option(..., "--seed-string", help="The pack's seed string."),
+    name: str = argument("A model's name."),
+    pack: Path = option("The golden arrays, an npz.", default=...),
+    keys: Path = option("The network's tensors, a keys.json.", default=...),
+    seed_string: str = option("The pack's seed string.", default=...),
     as_json: bool = JSON,
 ) -> None:
     """Fill a network by the parity rule and recompute every feature array of a pack.
@@ -97,11 +83,9 @@ def parity(
     if as_json:
         typer.echo(json.dumps(report.to_json(), indent=1))
     for row in () if as_json else report.rows:
-        figures = (
-            ""
-            if row.difference is None
-            else f"largest difference {row.difference:.2e}, limit {row.limit:.2e}"
-        )
+        figures = ""
+        if row.difference is not None:
+            figures = f"largest difference {row.difference:.2e}, limit {row.limit:.2e}"
         typer.echo(f"{row.array:40} {row.status:24} {figures}{row.reason}")
-    if report.exit_code:
-        raise typer.Exit(report.exit_code)
+    if not report.ok:
+        raise typer.Exit(1)

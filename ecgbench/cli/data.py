@@ -4,10 +4,10 @@ from pathlib import Path
 
 import typer
 
-from ecgbench.cli.run import DATA, PREPARED
+from ecgbench.cli.options import DATA, PREPARED, argument
 from ecgbench.errors import UnknownName
 
-DATASET = typer.Argument(..., help="Dataset: ptbxl, demo, or the path of your own: ./mine.py")
+DATASET = argument("Dataset: ptbxl, demo, or the path of your own: ./mine.py")
 
 
 def add(app: typer.Typer) -> None:
@@ -15,8 +15,8 @@ def add(app: typer.Typer) -> None:
     group = typer.Typer(
         help="Prepare downloaded datasets and verify prepared copies.", no_args_is_help=True
     )
-    group.command("prepare")(prepare)
-    group.command("verify")(verify)
+    group.command()(prepare)
+    group.command()(verify)
     app.add_typer(group, name="data")
 
 
@@ -24,11 +24,11 @@ def prepare(dataset: str = DATASET, data: Path = DATA, prepared: Path = PREPARED
     """Read and check every recording once and store it for fast reading. `ecgbench run` does this
     by itself when it must.
     """
-    from ecgbench.benchmark.progress import paced, watcher
+    from ecgbench.benchmark.progress import counter, display
     from ecgbench.prepared import prepare
 
     name = _name(dataset)
-    copy = prepare.prepare(name, data, prepared, paced(f"prepare {name}", watcher().note))
+    copy = prepare.prepare(name, data, prepared, counter(f"prepare {name}", display().note))
     typer.echo(
         f"{name}: {len(copy.index)} records of {copy.card.records:,} in the release, "
         f"{len(copy.quarantined)} quarantined: {copy.folder}"
@@ -41,11 +41,11 @@ def verify(dataset: str = DATASET, data: Path = DATA, prepared: Path = PREPARED)
     """Read the published files again and compare them with the prepared copy, sample for sample.
     Exit 1 on a difference.
     """
-    from ecgbench.benchmark.progress import paced, watcher
+    from ecgbench.benchmark.progress import counter, display
     from ecgbench.prepared import verify
 
     name = _name(dataset)
-    problems = verify.verify(name, data, prepared, paced(f"verify {name}", watcher().note))
+    problems = verify.verify(name, data, prepared, counter(f"verify {name}", display().note))
     for record, reason in problems:
         typer.echo(f"  {record}: {reason}")
     typer.echo(f"{name}: {len(problems)} differences")

@@ -9,7 +9,7 @@ from typing import Any
 
 import typer
 
-from ecgbench.cli.run import DATA, PREPARED
+from ecgbench.cli.options import DATA, PREPARED, flag, option, words
 from ecgbench.errors import BadSetting
 from ecgbench.text import counted, line, shortened, size
 
@@ -19,25 +19,21 @@ Report = dict[str, Any]
 
 def add(app: typer.Typer) -> None:
     """Add the command to the program."""
-    app.command("doctor")(doctor)
+    app.command()(doctor)
 
 
 def doctor(
-    models: str = typer.Option(
-        None,
+    models: str = option(
+        "Models to try, comma-separated; paths alone are tried beside all others.  (default: all)",
         "--models",
         "-m",
-        help=(
-            "Models to try, comma-separated; paths alone are tried beside all others.  (default: "
-            "all)"
-        ),
     ),
     data: Path = DATA,
     prepared: Path = PREPARED,
-    timeout: float = typer.Option(
-        120, "--timeout", help="Seconds after which a model that gives no answer is ended."
+    timeout: float = option(
+        "Seconds after which a model that gives no answer is ended.", default=120
     ),
-    as_json: bool = typer.Option(False, "--json", help="One JSON object and nothing else."),
+    as_json: bool = flag("One JSON object and nothing else.", "--json"),
 ) -> None:
     """Look at versions, device, threads, memory, disk, data and weights, and try one forward pass
     of every model.
@@ -50,11 +46,9 @@ def doctor(
 
     if not 1 <= timeout <= 3600:
         raise BadSetting(f"--timeout {timeout:g}: seconds, 1 to 3600; the default is 120")
-    typed = [word.strip() for word in (models or "").split(",") if word.strip()]
-    named = [room.resolve(word) for word in typed]
-    tried = (
-        room.names() if all(word.endswith(".py") for word in typed) else list(dict.fromkeys(named))
-    )
+    typed = words(models) or ()
+    named = list(dict.fromkeys(map(room.resolve, typed)))
+    tried = room.names() if all(word.endswith(".py") for word in typed) else named
     report = examine(
         tried, data, prepared, timeout, lambda text: typer.echo(f"{line(text)} ...", err=True)
     )
@@ -64,31 +58,25 @@ def doctor(
 
 
 def _page(report: Report) -> Iterator[str]:
-    v, t = report["versions"], report["threads"]
-    marks = {True: "", False: " (!)"}
-    yield from _lines(
-        "Versions", f"ecgbench {v['ecgbench']}, Python {v['python']}, {v['platform']}"
+    v, t, m = report["versions"], report["threads"], report["memory"]
+    here = f"ecgbench {v['ecgbench']}, Python {v['python']}, {v['platform']}"
+    yield from _lines("Versions", here)
+    installed = (
+        f"{p['name']} {p['version'] or 'missing'}{'' if p['ok'] else ' (!)'}" for p in v["packages"]
     )
-    yield from _lines(
-        "",
-        ", ".join(
-            f"{p['name']} {p['version'] or 'missing'}{marks[p['ok']]}" for p in v["packages"]
-        ),
-    )
+    yield from _lines("", ", ".join(installed))
     yield from _lines("Device", _device(report["device"]))
     variables = ", ".join(f"{name} {t[name] or 'not set'}" for name in t if name != "torch")
     yield from _lines("Threads", f"torch {t['torch'] or '?'}; {variables}")
-    m = report["memory"]
     limit = "no cgroup limit" if m["limit"] is None else f"cgroup limit {size(m['limit'])}"
     yield from _lines("Memory", f"{size(m['total'])}, {size(m['available'])} available, {limit}")
     for i, d in enumerate(report["disk"]):
         state = f"{size(d['free'])} free" if d["writable"] else "NOT WRITABLE"
-        yield from _row("Disk" if not i else "", f"{d['what']:10} {state:14}", d["path"])
+        yield from _row("" if i else "Disk", f"{d['what']:10} {state:14}", d["path"])
     for i, d in enumerate(report["data"]):
         records = f" ({d['records']:,} records)" if d["records"] else ""
-        yield from _row(
-            "Data" if not i else "", f"{d['name'][:16]:10} {d['state']}{records}", d["folder"] or ""
-        )
+        state = f"{d['name'][:16]:10} {d['state']}{records}"
+        yield from _row("" if i else "Data", state, d["folder"] or "")
     yield from _models(report["models"])
     yield from _end(report)
 
@@ -96,10 +84,8 @@ def _page(report: Report) -> Iterator[str]:
 def _device(d: Report) -> str:
     cpu = f"{d['cpu']}, {d['cores']} cores, {d['usable']} usable"
     cpu += "" if d["limit"] is None else f", cgroup limit {d['limit']:g}"
-    graphics = (
-        "; ".join(f"{g['name']}, {size(g['memory'])}, {size(g['free'])} free" for g in d["gpus"])
-        or "no CUDA device"
-    )
+    gpus = (f"{g['name']}, {size(g['memory'])}, {size(g['free'])} free" for g in d["gpus"])
+    graphics = "; ".join(gpus) or "no CUDA device"
     return f"{cpu}; {graphics}; compiler {d['compiler'] or 'none'}"
 
 
@@ -135,24 +121,18 @@ def _end(report: Report) -> Iterator[str]:
         for w in r.get("weights", []):
             if not w["here"]:
                 yield from _lines("", f"Weights of {r['name']}: {_fetched(r['name'], w)}", 0)
+    unprepared = "{name} is not prepared yet; `ecgbench run` does it, or: {next}"
     for d in report["data"]:
-        if d["state"] in ("absent", "downloaded"):
-            todo = (
-                d["next"]
-                if d["state"] == "absent"
-                else f"{d['name']} is not prepared yet; `ecgbench run` does it, or: {d['next']}"
-            )
-            yield from _lines("", f"Data: {todo}", 0)
-    for text in report["remarks"]:
-        yield from _lines("", f"Remark: {text}", 0)
-    for text in report["problems"]:
-        yield from _lines("", f"BROKEN: {text}", 0)
-    broken = counted(len(report["problems"]), "thing")
-    yield (
-        f"{broken} to mend; then: ecgbench doctor"
-        if report["problems"]
-        else "All that is needed works. Next: ecgbench run"
-    )
+        what = {"absent": "{next}", "downloaded": unprepared}.get(d["state"])
+        if what:
+            yield from _lines("", f"Data: {what.format(**d)}", 0)
+    for word, texts in (("Remark", report["remarks"]), ("BROKEN", report["problems"])):
+        for text in texts:
+            yield from _lines("", f"{word}: {text}", 0)
+    if report["problems"]:
+        yield f"{counted(len(report['problems']), 'thing')} to repair; then: ecgbench doctor"
+    else:
+        yield "All that is needed works. Next: ecgbench run"
 
 
 def _lines(head: str, text: str, margin: int = MARGIN) -> Iterator[str]:

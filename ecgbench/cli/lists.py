@@ -10,18 +10,16 @@ from typing import Any
 
 import typer
 
-from ecgbench.cli.run import DATA, PREPARED
+from ecgbench.cli.options import DATA, JSON, PREPARED
 from ecgbench.errors import EcgbenchError
 from ecgbench.room import Room
 from ecgbench.text import line
-
-JSON = typer.Option(False, "--json", help="One array of objects instead of a table.")
 
 
 def add(app: typer.Typer) -> None:
     """Add the commands to the program."""
     for command in (tasks, adapters, metrics, reports, engines):
-        app.command(command.__name__)(command)
+        app.command()(command)
 
 
 def tasks(as_json: bool = JSON, data: Path = DATA, prepared: Path = PREPARED) -> None:
@@ -62,13 +60,8 @@ def adapters(as_json: bool = JSON) -> None:
         {"name": n, "summary": _summary(module), "learns": hasattr(module, "fit")}
         for n, module in _modules(room.ROOM)
     ]
-    rows.append(
-        {
-            "name": NATIVE,
-            "summary": "Native: the network reads the measured leads only; models that can.",
-            "learns": False,
-        }
-    )
+    native = "Native: the network reads the measured leads only; models that can."
+    rows.append({"name": NATIVE, "summary": native, "learns": False})
     show(rows, as_json, ("name", "summary"))
 
 
@@ -86,10 +79,9 @@ def reports(as_json: bool = JSON) -> None:
     """Reports that `ecgbench report` writes, and of what."""
     from ecgbench import reports as room
 
-    known = cards(room.ROOM, room.ReportCard)
     rows = [
         {"name": name, "title": card.title, "reads": card.reads, "summary": card.summary}
-        for name, card in known
+        for name, card in cards(room.ROOM, room.ReportCard)
     ]
     show(rows, as_json, ("name", "reads", "summary"))
 
@@ -98,11 +90,8 @@ def engines(as_json: bool = JSON) -> None:
     """Engines: where `ecgbench run --engine` has models run."""
     from ecgbench.benchmark import engines as room
 
-    show(
-        [{"name": n, "summary": module.CARD.summary} for n, module in _modules(room.ROOM)],
-        as_json,
-        ("name", "summary"),
-    )
+    rows = [{"name": n, "summary": module.CARD.summary} for n, module in _modules(room.ROOM)]
+    show(rows, as_json, ("name", "summary"))
 
 
 def _summary(module: ModuleType) -> str:
@@ -117,10 +106,8 @@ def cards(room: Room, kind: type) -> Iterator[tuple[str, Any]]:
         if isinstance(module.CARD, kind):
             yield name, module.CARD
         else:
-            _complain(
-                f"{room.kind} {name!r}: its CARD is a {type(module.CARD).__name__}, not a "
-                f"{kind.__name__}"
-            )
+            told = f"its CARD is a {type(module.CARD).__name__}, not a {kind.__name__}"
+            _complain(f"{room.kind} {name!r}: {told}")
 
 
 def _modules(room: Room) -> Iterator[tuple[str, ModuleType]]:
@@ -145,9 +132,9 @@ def show(rows: Sequence[dict[str, Any]], as_json: bool, columns: Sequence[str]) 
     if as_json:
         typer.echo(json.dumps(rows, indent=1, ensure_ascii=False))
         return
-    cells = [[_word(r[c]) for c in columns] for r in rows]
-    widths = [max(len(x) for x in (c, *(row[i] for row in cells))) for i, c in enumerate(columns)]
-    for row in [list(columns), *cells]:
+    cells = [list(columns), *([_word(r[c]) for c in columns] for r in rows)]
+    widths = [max(map(len, column)) for column in zip(*cells)]
+    for row in cells:
         typer.echo("  ".join(x.ljust(w) for x, w in zip(row, widths)).rstrip())
 
 

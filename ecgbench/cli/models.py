@@ -3,12 +3,14 @@ machine's cache; `pack`: our own to ship.
 """
 
 import gc
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
 import typer
 
-from ecgbench.cli.lists import JSON, cards, show
+from ecgbench.cli.lists import cards, show
+from ecgbench.cli.options import JSON, argument, flag, option
 from ecgbench.errors import BadSetting, EcgbenchError
 from ecgbench.text import size
 
@@ -19,8 +21,8 @@ def add(app: typer.Typer) -> None:
     """Add the group to the program."""
     group = typer.Typer(invoke_without_command=True)
     group.callback()(models)
-    group.command("fetch")(fetch)
-    group.command("pack")(pack)
+    group.command()(fetch)
+    group.command()(pack)
     app.add_typer(group, name="models")
 
 
@@ -68,34 +70,27 @@ def models(context: typer.Context, as_json: bool = JSON) -> None:
 
 
 def fetch(
-    names: list[str] = typer.Argument(
-        ...,
-        metavar="NAME...",
-        help="Models, or the word all: every model whose authors publish weights.",
+    names: list[str] = argument(
+        "Models, or the word all: every model whose authors publish weights.", metavar="NAME..."
     ),
-    weights: str = typer.Option(
-        "released",
+    weights: str = option(
+        "Which file, where the authors publish several (see models --json).",
         "--weights",
         "-w",
-        help="Which file, where the authors publish several (see models --json).",
+        default="released",
     ),
-    given: Path = typer.Option(
-        None,
+    given: Path = option(
+        "The authors' file that you have already; nothing is downloaded.",
         "--from",
         metavar="FILE",
-        help="The authors' file that you have already; nothing is downloaded.",
     ),
-    lock: Path = typer.Option(
-        None,
-        "--lock",
+    lock: Path = option(
+        "Where hashes that no card knows are pinned on first use.  (default: ecgbench.lock "
+        "in this folder)",
         metavar="FILE",
         envvar="ECGBENCH_LOCK",
-        help=(
-            "Where hashes that no card knows are pinned on first use.  (default: ecgbench.lock "
-            "in this folder)"
-        ),
     ),
-    force: bool = typer.Option(False, "--force", help="Convert anew what is here already."),
+    force: bool = flag("Convert anew what is here already.", "--force"),
 ) -> None:
     """Get authors' weights: download, check the hash, read without running anything, convert to
     safetensors in your cache.
@@ -144,14 +139,13 @@ def fetch(
 
 
 def pack(
-    run: Path = typer.Argument(
-        ..., metavar="RUN", help="Folder of a finished pre-training (ecgbench pretrain --out)."
+    run: Path = argument(
+        "Folder of a finished pre-training (ecgbench pretrain --out).", metavar="RUN"
     ),
-    to: Path = typer.Option(
-        ...,
-        "--to",
+    to: Path = option(
+        "Folder that receives the files; of the repository: models/laef.",
+        default=...,
         metavar="DIR",
-        help="Folder that receives the files; of the repository: models/laef.",
     ),
 ) -> None:
     """Make the files that ship of a pre-training: weights in float16, pretraining.json, curves.
@@ -197,10 +191,10 @@ class _Progress:
     """Shows how the weights of one model are obtained."""
 
     def __init__(self, name: str) -> None:
-        from ecgbench.benchmark.progress import watcher
+        from ecgbench.benchmark.progress import display
 
-        self._name, self._watcher, self._stage, self._shown = name, watcher(), ExitStack(), 0
-        self._advance = lambda n: None
+        self._name, self._display, self._stage, self._shown = name, display(), ExitStack(), 0
+        self._advance: Callable[[int], None] | None = None
 
     def __enter__(self) -> "_Progress":
         return self
@@ -211,7 +205,7 @@ class _Progress:
     def note(self, text: str) -> None:
         """One line; an open bar ends before it."""
         self._stage.close()
-        self._watcher.note(text)
+        self._display.note(text)
 
     def progress(self, done: int, total: int | None) -> None:
         """Bytes that are here: a bar or lines of megabytes, where the server says how many there
@@ -219,13 +213,12 @@ class _Progress:
         """
         if not total:
             return
-        if not self._shown:
+        if self._advance is None:
             whole = max(1, total // MEGABYTE)
             self._advance = self._stage.enter_context(
-                self._watcher.stage(f"download {self._name}", whole, "MB")
+                self._display.stage(f"download {self._name}", whole, "MB")
             )
-            self._shown = 1
-        more = done // MEGABYTE - (self._shown - 1)
+        more = done // MEGABYTE - self._shown
         if more > 0:
             self._advance(more)
             self._shown += more

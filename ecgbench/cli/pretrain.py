@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from ecgbench.cells import Folders, key
-from ecgbench.cli.run import DATA, PREPARED
+from ecgbench.cli.options import DATA, DEVICE, PREPARED, flag, integers, option
 from ecgbench.errors import BadSetting
 from ecgbench.room import folder_name
 
@@ -20,92 +20,48 @@ if TYPE_CHECKING:
 
 def add(app: typer.Typer) -> None:
     """Add the command to the program."""
-    app.command("pretrain")(pretrain)
+    app.command()(pretrain)
 
 
 def pretrain(
-    recipe: str = typer.Option(
-        ..., "--recipe", help="paper, small (one GPU), small-cpu, smoke (the synthetic demo)."
+    recipe: str = option(
+        "paper, small (one GPU), small-cpu, smoke (the synthetic demo).", default=...
     ),
-    model: str = typer.Option(
-        None,
-        "--model",
-        help="Whose network: a name, or a path as ./mine.py.  (default: the recipe's, laef)",
+    model: str = option(
+        "Whose network: a name, or a path as ./mine.py.  (default: the recipe's, laef)"
     ),
     data: Path = DATA,
     prepared: Path = PREPARED,
-    out: Path = typer.Option(
-        None,
+    out: Path = option(
+        "Folder; an interrupted pre-training in it goes on.  (default: runs/pretrain-NAME)",
         "--out",
         "-o",
-        help="Folder; an interrupted pre-training in it goes on.  (default: runs/pretrain-NAME)",
     ),
-    device: str = typer.Option(
-        "auto",
-        "--device",
-        help="auto (a GPU where there is one), cpu, cuda, cuda:1; several by torchrun.",
+    device: str = DEVICE,
+    descriptor: str = option(
+        "Of segments in stage 1: mfcc-paper, mfcc-ecg, time-frequency, mixed, mixed-ecg."
     ),
-    descriptor: str = typer.Option(
-        None,
-        "--descriptor",
-        help="Of segments in stage 1: mfcc-paper, mfcc-ecg, time-frequency, mixed, mixed-ecg.",
+    codes: str = option(
+        "Codes of stage 1; several codebooks are predicted at once: 50,100.", metavar="C,..."
     ),
-    codes: str = typer.Option(
-        None,
-        "--codes",
-        metavar="C,...",
-        help="Codes of stage 1; several codebooks are predicted at once: 50,100.",
+    refined: str = option("Codes of stage 2, clustered from nodes of stage 1.", metavar="C,..."),
+    init: str = option(
+        "Where stage 2 starts: previous (the checkpoint selected in stage 1) or scratch."
     ),
-    refined: str = typer.Option(
-        None,
-        "--refined",
-        metavar="C,...",
-        help="Codes of stage 2, clustered from nodes of stage 1.",
-    ),
-    init: str = typer.Option(
-        None,
-        "--init",
-        help="Where stage 2 starts: previous (the checkpoint selected in stage 1) or scratch.",
-    ),
-    steps: str = typer.Option(
-        None,
-        "--steps",
-        metavar="N,M",
-        help="Steps of both stages; more than before prolong stage 2.",
-    ),
-    batch: int = typer.Option(
-        None, "--batch", help="Recordings per step; all, where there are fewer."
-    ),
-    micro_batch: int = typer.Option(
-        None, "--micro-batch", help="Recordings per pass where a batch does not fit the memory."
-    ),
-    masked: float = typer.Option(
-        None, "--masked", help="Share of the nodes of each lead that is hidden."
-    ),
-    edge_drop: float = typer.Option(
-        None, "--edge-drop", help="Probability with which stage 2 leaves out an edge within a lead."
-    ),
-    lr: float = typer.Option(None, "--lr", help="Learning rate, constant."),
-    weight_decay: float = typer.Option(
-        None, "--weight-decay", help="Added to the gradient (Adam); with --adamw decoupled."
-    ),
-    adamw: bool = typer.Option(None, "--adamw", help="AdamW instead of the paper's Adam."),
-    precision: str = typer.Option(
-        None, "--precision", help="bf16 or float32, of the forward pass of training."
-    ),
-    checkpoint_every: int = typer.Option(
-        None, "--checkpoint-every", help="Steps between two checkpoints: at most these are lost."
-    ),
-    probe_every: int = typer.Option(
-        None, "--probe-every", help="Steps between two encoders that are kept and measured."
-    ),
-    seed: int = typer.Option(None, "--seed", help="Of weights, codebooks, masks and windows."),
-    wandb: str = typer.Option(
-        None, "--wandb", metavar="PROJECT", help="Log to Weights & Biases too (pip install wandb)."
-    ),
-    dry_run: bool = typer.Option(
-        False, "--dry-run", help="Only say what the recipe is; nothing is read."
-    ),
+    steps: str = option("Steps of both stages; more than before prolong stage 2.", metavar="N,M"),
+    batch: int = option("Recordings per step; all, where there are fewer."),
+    micro_batch: int = option("Recordings per pass where a batch does not fit the memory."),
+    masked: float = option("Share of the nodes of each lead that is hidden."),
+    edge_drop: float = option("Probability with which stage 2 leaves out an edge within a lead."),
+    lr: float = option("Learning rate, constant."),
+    weight_decay: float = option("Added to the gradient (Adam); with --adamw decoupled."),
+    adamw: bool = option("AdamW instead of the paper's Adam.", "--adamw"),
+    precision: str = option("bf16 or float32, of the forward pass of training."),
+    checkpoint_every: int = option("Steps between two checkpoints: at most these are lost."),
+    probe_every: int = option("Steps between two encoders that are kept and measured."),
+    seed: int = option("Of weights, codebooks, masks and windows."),
+    wandb: str = option("Log to Weights & Biases too (pip install wandb).", metavar="PROJECT"),
+    dry_run: bool = flag("Only say what the recipe is; nothing is read.", "--dry-run"),
 ) -> None:
     """Pre-train LAEF: codebook of signal descriptors, masked node modelling, codebook of its own
     nodes, masked node modelling again.
@@ -134,10 +90,10 @@ def pretrain(
     changes: dict[str, Any] = {
         "model": None if model is None else models.resolve(model),
         "descriptor": descriptor,
-        "codes": _sizes("--codes", codes),
-        "refined": _sizes("--refined", refined),
+        "codes": integers("--codes", codes),
+        "refined": integers("--refined", refined),
         "init": init,
-        "steps": _sizes("--steps", steps),
+        "steps": integers("--steps", steps),
         "batch": batch,
         "micro": micro_batch,
         "ratio": masked,
@@ -156,22 +112,14 @@ def pretrain(
     if dry_run:
         typer.echo("\n".join(chosen.lines()))
         return
-    _make(
-        chosen,
-        Folders(
-            data=data,
-            prepared=prepared,
-            out=out or Path("runs") / folder_name(f"pretrain-{recipe}"),
-        ),
-        device,
-        wandb,
-    )
+    out = out or Path("runs") / folder_name(f"pretrain-{recipe}")
+    _make(chosen, Folders(data=data, prepared=prepared, out=out), device, wandb)
 
 
 def _make(recipe: Any, folders: Folders, device: str, project: str | None) -> None:
     from ecgbench import models, reports
     from ecgbench.benchmark.device import choose
-    from ecgbench.benchmark.progress import Watcher, watcher
+    from ecgbench.benchmark.progress import Display, display
     from ecgbench.benchmark.reporter import Reporter
     from ecgbench.pretraining import curve, phase_times, pretrain
     from ecgbench.pretraining.assemble import assemble
@@ -181,19 +129,17 @@ def _make(recipe: Any, folders: Folders, device: str, project: str | None) -> No
     device, first = choose(device), ranks.rank() == 0
     ready(device)
     name = about(device)["device"] + (f", {ranks.world()} processes" if ranks.world() > 1 else "")
-    progress: Watcher = watcher() if first else Reporter("", lambda event: None)
+    progress: Display = display() if first else Reporter("", lambda event: None)
     with ExitStack() as stack:
         data = assemble(recipe, folders, progress)
         of_all = key({**pretrain.facts(recipe, data), "out": str(folders.out)})
-        board = (
-            stack.enter_context(curve.wandb(project, recipe.name, of_all))
-            if project and first
-            else None
-        )
+        board = None
+        if project and first:
+            board = stack.enter_context(curve.wandb(project, recipe.name, of_all))
 
         def listener(stage: str) -> "Listener":
             shown = _shown(stage, progress.note)
-            return shown if board is None else curve.both(shown, board(stage))
+            return curve.both(shown, board(stage)) if board else shown
 
         session = pretrain.Session(
             out=folders.out, device=device, name=name, watcher=progress, listener=listener
@@ -228,12 +174,3 @@ def _shown(stage: str, note: Callable[[str], None]) -> "Listener":
             sys.stderr.flush()
 
     return listen
-
-
-def _sizes(flag: str, text: str | None) -> tuple[int, ...] | None:
-    try:
-        return None if text is None else tuple(int(word) for word in text.split(","))
-    except ValueError:
-        raise BadSetting(
-            f"{flag} {text}: whole numbers, comma-separated, for example 50,100"
-        ) from None

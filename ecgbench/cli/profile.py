@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from ecgbench.cli.options import DEVICE, flag, option, words
 from ecgbench.ecg.draw import parse_leads
 from ecgbench.errors import BadSetting
 
@@ -21,35 +22,25 @@ LEADS = "1-12"
 
 def add(app: typer.Typer) -> None:
     """Add the command to the program."""
-    app.command("profile")(profile)
+    app.command()(profile)
 
 
 def profile(
-    models: str = typer.Option(
-        None,
-        "--models",
-        "-m",
-        help="Models, comma-separated; a path adds your own.  (default: all)",
+    models: str = option(
+        "Models, comma-separated; a path adds your own.  (default: all)", "--models", "-m"
     ),
-    leads: str = typer.Option(
-        None,
-        "--leads",
-        "-l",
-        help=f"Numbers of measured leads: 1,2,12 or 1-12.  (default: {LEADS})",
+    leads: str = option(
+        f"Numbers of measured leads: 1,2,12 or 1-12.  (default: {LEADS})", "--leads", "-l"
     ),
-    device: str = typer.Option(
-        "auto", "--device", help="auto (a GPU where there is one), cpu, cuda, cuda:1."
+    device: str = DEVICE,
+    batch: int = option("Windows of a timed pass.  (default: 64 on a GPU, 4 on a CPU)"),
+    no_timing: bool = flag(
+        "Only count operations and parameters: a matter of seconds.", "--no-timing"
     ),
-    batch: int = typer.Option(
-        None, "--batch", help="Windows of a timed pass.  (default: 64 on a GPU, 4 on a CPU)"
+    complexity: bool = flag(
+        "Of LAEF's graph instead: nodes, edges, formulas, time.", "--complexity"
     ),
-    no_timing: bool = typer.Option(
-        False, "--no-timing", help="Only count operations and parameters: a matter of seconds."
-    ),
-    complexity: bool = typer.Option(
-        False, "--complexity", help="Of LAEF's graph instead: nodes, edges, formulas, time."
-    ),
-    to: str = typer.Option("profile", "--to", metavar="PATH", help="Folder for the files."),
+    to: str = option("Folder for the files.", default="profile", metavar="PATH"),
 ) -> None:
     """Count operations and measure memory and time of models against the number of measured leads.
 
@@ -94,10 +85,8 @@ def profile(
                 _cost(names, numbers, setup, folder)
     except KeyboardInterrupt:
         typer.echo(
-            (
-                "ecgbench: interrupted; profile writes its files when all is measured, so the same "
-                "command starts anew"
-            ),
+            "ecgbench: interrupted; profile writes its files when all is measured, so the same "
+            "command starts anew",
             err=True,
         )
         sys.exit(130)
@@ -126,10 +115,10 @@ def _folder(to: Path) -> Iterator[Path]:
 
 
 def _cost(names: list[str], leads: list[int], setup: "Setup", to: Path) -> None:
-    from ecgbench.benchmark.progress import watcher
+    from ecgbench.benchmark.progress import display
     from ecgbench.profiling.cost import measure
 
-    costs = measure(names, leads, setup, watcher())
+    costs = measure(names, leads, setup, display())
     for name, reason in costs.failed.items():
         typer.echo(f"failed: {name}: {reason}", err=True)
     for name, operators in costs.unknown.items():
@@ -171,22 +160,25 @@ def _report(measured: "Costs | Complexity", to: Path) -> None:
 def _names(models: str | None) -> list[str]:
     from ecgbench import models as room
 
-    typed = [word.strip() for word in (models or "").split(",") if word.strip()]
-    if models is not None and not typed:
+    typed = words(models)
+    if typed is None:
+        return room.names()
+    if not typed:
         raise BadSetting(
             f"--models {models!r}: no model is named; known: {', '.join(room.names())}"
         )
-    return list(dict.fromkeys(room.resolve(word) for word in typed)) or room.names()
+    return list(dict.fromkeys(map(room.resolve, typed)))
 
 
 def _numbers(text: str) -> list[int]:
     if not text.strip():
         raise BadSetting("--leads '': no number of leads; for example --leads 1,2,12")
-    items = parse_leads(text)
-    named = [str(item) for item in items if not isinstance(item, int)]
-    if named:
-        raise BadSetting(
-            f"--leads {text}: {named[0]} names leads, and the cost depends on their number only; "
-            f"for example --leads 1,2,12"
-        )
-    return sorted(item for item in items if isinstance(item, int))
+    counts: list[int] = []
+    for item in parse_leads(text):
+        if not isinstance(item, int):
+            raise BadSetting(
+                f"--leads {text}: {item} names leads, and the cost depends on their number only; "
+                f"for example --leads 1,2,12"
+            )
+        counts.append(item)
+    return sorted(counts)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from ecgbench.cli.options import argument, option
 from ecgbench.errors import MissingData
 
 if TYPE_CHECKING:
@@ -19,29 +20,23 @@ NAMED = 12
 
 def add(app: typer.Typer) -> None:
     """Add the command to the program."""
-    app.command("report")(report)
+    app.command()(report)
 
 
 def report(
-    folder: Path = typer.Argument(
+    folder: Path = argument(
+        "Of a run, a profile or a pre-training.  (default: the newest run under runs/)",
         None,
         metavar="[FOLDER]",
-        help="Of a run, a profile or a pre-training.  (default: the newest run under runs/)",
     ),
-    to: Path = typer.Option(None, "--to", help="Folder for the report.  (default: FOLDER/report)"),
-    metrics: str = typer.Option(
-        None,
-        "--metrics",
-        help="Of a run: metrics, the first leads: auroc,./mine.py.  (default: those of the run)",
+    to: Path = option("Folder for the report.  (default: FOLDER/report)"),
+    metrics: str = option(
+        "Of a run: metrics, the first leads: auroc,./mine.py.  (default: those of the run)"
     ),
-    only: str = typer.Option(
-        None,
-        "--only",
-        help="Reports on the page, comma-separated, a path adds your own; see `ecgbench reports`.",
+    only: str = option(
+        "Reports on the page, comma-separated, a path adds your own; see `ecgbench reports`."
     ),
-    also: str = typer.Option(
-        None, "--reports", help="Reports of your own besides, by path, comma-separated."
-    ),
+    also: str = option("Reports of your own besides, by path, comma-separated.", "--reports"),
 ) -> None:
     """Write index.html and the tables and figures on it, as CSV, Markdown, LaTeX, PNG and SVG.
 
@@ -70,13 +65,9 @@ def _without_number(cells: "pd.DataFrame") -> Iterator[str]:
     """Names of the cells that have no number, those of one model and reason together; they are in
     no mean and no test.
     """
-    for (status, model, reason), part in cells[cells["status"] != "ok"].groupby(
-        ["status", "model", "reason"], sort=False
-    ):
-        columns = (part["task"], part["setting"], part["policy"])
-        named = [
-            f"{task} {setting} {policy}" for task, setting, policy in zip(*columns, strict=True)
-        ]
+    lacking = cells[cells["status"] != "ok"]
+    for (status, model, reason), part in lacking.groupby(["status", "model", "reason"], sort=False):
+        named = list(part[["task", "setting", "policy"]].astype(str).agg(" ".join, axis=1))
         more = f" and {len(named) - NAMED} more (all are on the page)" if len(named) > NAMED else ""
         yield f"{status}: {model}: {', '.join(named[:NAMED])}{more}: {reason}"
 

@@ -4,12 +4,23 @@ import tempfile
 import time
 from contextlib import closing
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import typer
 
-from ecgbench.cells import Bootstrap, Folders, Plan, Precision, Protocol, Request, TrainLeads
+from ecgbench.cells import (
+    Absent,
+    Bootstrap,
+    Folders,
+    Plan,
+    Precision,
+    Protocol,
+    Request,
+    TrainLeads,
+)
+from ecgbench.cli.options import DATA, DEVICE, MACHINE, PREPARED, integers, option, words
 from ecgbench.ecg.draw import Draw, parse_leads
 from ecgbench.errors import BadSetting
 from ecgbench.room import folder_name
@@ -24,305 +35,128 @@ T = TypeVar("T")
 DEFAULT, INLINE = "isolated", "inline"
 """Engines: without options, and under --in-process and torchrun."""
 
-CONTRACTS = ("paper", "upstream")
-PROTOCOLS: tuple[Protocol, ...] = ("linear", "finetune")
-TRAIN_LEADS: tuple[TrainLeads, ...] = ("all", "random")
-PRECISIONS: tuple[Precision, ...] = ("float32", "bf16")
-DRAWS: tuple[Draw, ...] = ("record", "window")
-BOOTSTRAPS: tuple[Bootstrap, ...] = ("bayesian", "multinomial")
-
-WHAT, LEADS, TRAINING, MACHINE = "What", "Leads", "Training", "Machine"
-"""Panels of `ecgbench run --help`."""
-
-DATA = typer.Option(
-    None,
-    "--data",
-    envvar="ECGBENCH_DATA",
-    help="Folder that holds the datasets as published (DIR/ptbxl/...); only read.",
-    rich_help_panel=MACHINE,
-)
-PREPARED = typer.Option(
-    None,
-    "--prepared",
-    envvar="ECGBENCH_PREPARED",
-    help="Folder for prepared copies. Default: DATA/prepared, or the user's cache.",
-    rich_help_panel=MACHINE,
+_what, _leads, _training, _machine = (
+    partial(option, rich_help_panel=panel) for panel in ("What", "Leads", "Training", MACHINE)
 )
 
 
 def add(app: typer.Typer) -> None:
     """Add the command to the program."""
-    app.command("run")(run)
-
-
-def _option(panel: str, *names: str, help: str) -> Any:
-    return typer.Option(*names, help=help, rich_help_panel=panel)
+    app.command()(run)
 
 
 def run(
-    suite: Annotated[
-        str | None,
-        _option(
-            WHAT,
-            "--suite",
-            help=(
-                "A named study to start from: demo, ptbxl, paper. Without --suite and --tasks: "
-                "demo."
-            ),
-        ),
-    ] = None,
-    models: Annotated[
-        str | None,
-        _option(
-            WHAT,
-            "--models",
-            "-m",
-            help="Models, comma-separated; a path adds your own: laef,./mine.py",
-        ),
-    ] = None,
-    tasks: Annotated[
-        str | None,
-        _option(
-            WHAT,
-            "--tasks",
-            "-t",
-            help="Tasks, comma-separated; see `ecgbench tasks`. A path: your own dataset.",
-        ),
-    ] = None,
-    weights: Annotated[
-        str | None,
-        _option(
-            WHAT,
-            "--weights",
-            "-w",
-            help=(
-                "released, random, released_or_random, a path, or NAME=... per model.  (default: "
-                "released; suites: released_or_random)"
-            ),
-        ),
-    ] = None,
-    contract: Annotated[
-        str | None,
-        _option(
-            WHAT,
-            "--contract",
-            help="How models are fed: paper (reference benchmark) or upstream (authors).",
-        ),
-    ] = None,
-    metrics: Annotated[
-        str | None,
-        _option(
-            WHAT,
-            "--metrics",
-            help=(
-                "Metrics, the first leads the tables; a path adds your own: auroc,./mine.py.  "
-                "(default: auroc)"
-            ),
-        ),
-    ] = None,
-    rows: Annotated[
-        str,
-        _option(WHAT, "--rows", help="Evaluation-only tasks: all records, or labelled ones only."),
-    ] = "all",
-    bootstrap: Annotated[
-        str,
-        _option(
-            WHAT,
-            "--bootstrap",
-            help="Resampling of patients: bayesian, or multinomial (the paper's).",
-        ),
-    ] = "bayesian",
-    limit: Annotated[
-        int | None,
-        _option(
-            WHAT,
-            "--limit",
-            help="Use N records of each dataset in all, seeded, in the proportion of its splits.",
-        ),
-    ] = None,
-    leads: Annotated[
-        str | None,
-        _option(
-            LEADS,
-            "--leads",
-            "-l",
-            help="Counts drawn at random, ranges and named sets: 1,2,12,I,II,I+V2 or 1-12.",
-        ),
-    ] = None,
-    seeds: Annotated[
-        int | None,
-        _option(
-            LEADS,
-            "--seeds",
-            help="Draws of random leads, seeds 0..N-1, on one fit.  (default: 5; demo: 2)",
-        ),
-    ] = None,
-    draw: Annotated[
-        str, _option(LEADS, "--draw", help="Random leads per record, or anew in each window.")
-    ] = "record",
-    policy: Annotated[
-        str | None,
-        _option(
-            LEADS,
-            "--policy",
-            help=(
-                "How missing leads are filled: paper (each model's own way), native, or names of "
-                "`ecgbench adapters`."
-            ),
-        ),
-    ] = None,
-    protocol: Annotated[
-        str | None,
-        _option(
-            TRAINING,
-            "--protocol",
-            help=(
-                "linear: a linear probe on the frozen encoder. finetune: the whole network is "
-                "trained.  (default: linear)"
-            ),
-        ),
-    ] = None,
-    train_leads: Annotated[
-        str | None,
-        _option(
-            TRAINING,
-            "--train-leads",
-            help=(
-                "all: training sees twelve leads. random: 1 to 12 of them, drawn per record and "
-                "epoch.  (default: all)"
-            ),
-        ),
-    ] = None,
-    fit_seeds: Annotated[
-        str | None,
-        _option(
-            TRAINING,
-            "--fit-seeds",
-            help="Seeds of the training, comma-separated.  (default: 0)",
-        ),
-    ] = None,
-    epochs: Annotated[
-        int | None, _option(TRAINING, "--epochs", help="Training epochs.  (default: 100)")
-    ] = None,
-    lr: Annotated[
-        float | None,
-        _option(
-            TRAINING,
-            "--lr",
-            help=(
-                "Learning rate of the head; fine-tuning: late layers a tenth, early ones a "
-                "hundredth.  (default: 0.001)"
-            ),
-        ),
-    ] = None,
-    lr_groups: Annotated[
-        str | None,
-        _option(
-            TRAINING, "--lr-groups", help="on, or off: one rate for all layers.  (default: on)"
-        ),
-    ] = None,
-    batch: Annotated[
-        int | None,
-        _option(TRAINING, "--batch", help="Records per training step.  (default: 64)"),
-    ] = None,
-    micro_batch: Annotated[
-        int | None,
-        _option(
-            TRAINING,
-            "--micro-batch",
-            help="Fine-tuning: records per pass where a batch does not fit the memory.",
-        ),
-    ] = None,
-    precision: Annotated[
-        str | None,
-        _option(
-            TRAINING,
-            "--precision",
-            help=(
-                "bf16: of fine-tuning's training step, or of the frozen encoder where that moves "
-                "no feature by over 1 %."
-            ),
-        ),
-    ] = None,
+    suite: str | None = _what(
+        "A named study to start from: demo, ptbxl, paper. Without --suite and --tasks: demo."
+    ),
+    models: str | None = _what(
+        "Models, comma-separated; a path adds your own: laef,./mine.py", "--models", "-m"
+    ),
+    tasks: str | None = _what(
+        "Tasks, comma-separated; see `ecgbench tasks`. A path: your own dataset.", "--tasks", "-t"
+    ),
+    weights: str | None = _what(
+        "released, random, released_or_random, a path, or NAME=... per model.  (default: "
+        "released; suites: released_or_random)",
+        "--weights",
+        "-w",
+    ),
+    contract: Literal["paper", "upstream"] | None = _what(
+        "How models are fed: paper (reference benchmark) or upstream (authors)."
+    ),
+    metrics: str | None = _what(
+        "Metrics, the first leads the tables; a path adds your own: auroc,./mine.py.  (default:"
+        " auroc)"
+    ),
+    rows: Literal["all", "labelled"] = _what(
+        "Evaluation-only tasks: all records, or labelled ones only.", default="all"
+    ),
+    bootstrap: Bootstrap = _what(
+        "Intervals: none (from placements, without draws); draws of patients: bayesian or "
+        "multinomial; draws of records: records (the reference benchmark's way).",
+        default="none",
+    ),
+    absent: Absent = _what(
+        "A label without both values in the test set: undefined (left out of the macro), or half "
+        "(counts 0.5, the reference benchmark's way).",
+        default="undefined",
+    ),
+    limit: int | None = _what(
+        "Use N records of each dataset in all, seeded, in the proportion of its splits."
+    ),
+    leads: str | None = _leads(
+        "Counts drawn at random, ranges and named sets: 1,2,12,I,II,I+V2 or 1-12.", "--leads", "-l"
+    ),
+    seeds: int | None = _leads(
+        "Draws of random leads, seeds 0..N-1, on one fit.  (default: 5; demo: 2)"
+    ),
+    draw: Draw = _leads("Random leads per record, or anew in each window.", default="record"),
+    policy: str | None = _leads(
+        "How missing leads are filled: paper (each model's own way), native, or names of "
+        "`ecgbench adapters`."
+    ),
+    protocol: Protocol | None = _training(
+        "linear: a linear probe on the frozen encoder. finetune: the whole network is trained."
+        "  (default: linear)"
+    ),
+    train_leads: TrainLeads | None = _training(
+        "all: training sees twelve leads. random: 1 to 12 of them, drawn per record and epoch."
+        "  (default: all)"
+    ),
+    fit_seeds: str | None = _training("Seeds of the training, comma-separated.  (default: 0)"),
+    epochs: int | None = _training("Training epochs.  (default: 100)"),
+    lr: float | None = _training(
+        "Learning rate of the head; fine-tuning: late layers a tenth, early ones a hundredth.  "
+        "(default: 0.001)"
+    ),
+    lr_groups: Literal["on", "off"] | None = _training(
+        "on, or off: one rate for all layers.  (default: on)"
+    ),
+    batch: int | None = _training("Records per training step.  (default: 64)"),
+    micro_batch: int | None = _training(
+        "Fine-tuning: records per pass where a batch does not fit the memory."
+    ),
+    precision: Precision | None = _training(
+        "bf16: of fine-tuning's training step, or of the frozen encoder where that moves no "
+        "feature by over 1 %."
+    ),
     data: Path | None = DATA,
     prepared: Path | None = PREPARED,
-    out: Annotated[
-        Path | None,
-        _option(
-            MACHINE,
-            "--out",
-            "-o",
-            help="Run folder; an existing one is resumed or extended.  (default: runs/NAME)",
-        ),
-    ] = None,
-    device: Annotated[
-        str,
-        _option(MACHINE, "--device", help="auto (a GPU where there is one), cpu, cuda, cuda:1."),
-    ] = "auto",
-    engine: Annotated[
-        str | None,
-        _option(
-            MACHINE,
-            "--engine",
-            help=(
-                "Where models run: a name of `ecgbench engines`, or the path of your own.  "
-                "(default: isolated)"
-            ),
-        ),
-    ] = None,
-    in_process: Annotated[
-        bool,
-        _option(
-            MACHINE,
-            "--in-process",
-            help=(
-                "--engine inline: in this process, for a debugger; what a model does to its "
-                "process then ends the run."
-            ),
-        ),
-    ] = False,
-    cell_timeout: Annotated[
-        float,
-        _option(
-            MACHINE,
-            "--cell-timeout",
-            help=(
-                "Seconds without progress (a record, a training step, a score) after which a "
-                "cell has failed."
-            ),
-        ),
-    ] = 900,
-    keep_features: Annotated[
-        str,
-        _option(
-            MACHINE,
-            "--keep-features",
-            help=(
-                "yes, or no: features of the test records are removed when the run ends; reports "
-                "may need them."
-            ),
-        ),
-    ] = "yes",
-    dry_run: Annotated[
-        bool,
-        _option(
-            MACHINE,
-            "--dry-run",
-            help=(
-                "Only list what would be computed, with disk and time as a short probe estimates "
-                "them."
-            ),
-        ),
-    ] = False,
-    yes: Annotated[
-        bool,
-        _option(
-            MACHINE,
-            "--yes",
-            "-y",
-            help="Start fine-tuning without a GPU even if it will take more than an hour.",
-        ),
-    ] = False,
+    out: Path | None = _machine(
+        "Run folder; an existing one is resumed or extended.  (default: runs/NAME)", "--out", "-o"
+    ),
+    device: str = DEVICE,
+    engine: str | None = _machine(
+        "Where models run: a name of `ecgbench engines`, or the path of your own.  (default: "
+        "isolated)"
+    ),
+    in_process: bool = _machine(
+        "--engine inline: in this process, for a debugger; what a model does to its process "
+        "then ends the run.",
+        "--in-process",
+        default=False,
+    ),
+    cell_timeout: float = _machine(
+        "Seconds without progress (a record, a training step, a score) after which a cell has "
+        "failed.",
+        default=900,
+    ),
+    keep_features: Literal["yes", "no"] = _machine(
+        "yes, or no: features of the test records are removed when the run ends; reports may "
+        "need them.",
+        default="yes",
+    ),
+    dry_run: bool = _machine(
+        "Only list what would be computed, with disk and time as a short probe estimates them.",
+        "--dry-run",
+        default=False,
+    ),
+    yes: bool = _machine(
+        "Start fine-tuning without a GPU even if it will take more than an hour.",
+        "--yes",
+        "-y",
+        default=False,
+    ),
 ) -> None:
     """Compute every cell of a study that is not finished yet.
 
@@ -340,37 +174,36 @@ def run(
     from ecgbench.benchmark import plan as planning
 
     base = _base(suite, tasks)
-    training = replace(
-        base.training,
-        protocol=_one_of("--protocol", protocol, PROTOCOLS, base.training.protocol),
-        epochs=_or(epochs, base.training.epochs),
-        lr=_or(lr, base.training.lr),
-        batch=_or(batch, base.training.batch),
-        leads=_one_of("--train-leads", train_leads, TRAIN_LEADS, base.training.leads),
-        lr_groups=_switch("--lr-groups", lr_groups, "on", "off", base.training.lr_groups),
-        precision=_one_of("--precision", precision, PRECISIONS, base.training.precision),
-        micro_batch=_or(micro_batch, base.training.micro_batch),
-    )
-    scoring = replace(
-        base.scoring,
-        draw=_one_of("--draw", draw, DRAWS, base.scoring.draw),
-        rows=_one_of("--rows", rows, ("all", "labelled"), base.scoring.rows),
-        bootstrap=_one_of("--bootstrap", bootstrap, BOOTSTRAPS, base.scoring.bootstrap),
-        metrics=_or(_split(metrics), base.scoring.metrics),
-    )
-    request = replace(
+    request = _changed(
         base,
-        models=_or(_split(models), base.models),
-        tasks=_or(_split(tasks), base.tasks),
-        leads=base.leads if leads is None else parse_leads(leads),
-        seeds=_or(seeds, base.seeds),
-        fit_seeds=_or(_integers(fit_seeds), base.fit_seeds),
-        weights=_or(weights, base.weights),
-        policies=_or(_split(policy), base.policies),
-        contract=_one_of("--contract", contract, CONTRACTS, base.contract),
-        limit=_or(limit, base.limit),
-        training=training,
-        scoring=scoring,
+        models=words(models),
+        tasks=words(tasks),
+        leads=None if leads is None else parse_leads(leads),
+        seeds=seeds,
+        fit_seeds=integers("--fit-seeds", fit_seeds),
+        weights=weights,
+        policies=words(policy),
+        contract=contract,
+        limit=limit,
+        training=_changed(
+            base.training,
+            protocol=protocol,
+            epochs=epochs,
+            lr=lr,
+            batch=batch,
+            leads=train_leads,
+            lr_groups=None if lr_groups is None else lr_groups == "on",
+            precision=precision,
+            micro_batch=micro_batch,
+        ),
+        scoring=_changed(
+            base.scoring,
+            draw=draw,
+            rows=rows,
+            bootstrap=bootstrap,
+            absent=absent,
+            metrics=words(metrics),
+        ),
     )
     if not cell_timeout > 0:
         raise BadSetting(
@@ -383,7 +216,7 @@ def run(
         patience=cell_timeout,
         dry_run=dry_run,
         yes=yes,
-        keep_features=_switch("--keep-features", keep_features, "yes", "no", True),
+        keep_features=keep_features == "yes",
     )
     name = folder_name(checked.name or "+".join(checked.tasks))
     folders = Folders(data=data, prepared=prepared, out=out or Path("runs") / name)
@@ -402,22 +235,9 @@ class _Execution:
     keep_features: bool
 
 
-def _or(given: T | None, usual: T) -> T:
-    return usual if given is None else given
-
-
-def _one_of(flag: str, given: str | None, known: tuple[T, ...], usual: T) -> T:
-    """The choice that was typed, or the usual one; BadSetting where it is none of `known`."""
-    if given is None:
-        return usual
-    for choice in known:
-        if choice == given:
-            return choice
-    raise BadSetting(f"{flag} {given}: one of {', '.join(map(str, known))}")
-
-
-def _switch(flag: str, given: str | None, yes: str, no: str, usual: bool) -> bool:
-    return _one_of(flag, given, (yes, no), yes if usual else no) == yes
+def _changed(base: T, **given: Any) -> T:
+    """`base` with the options that were given."""
+    return replace(base, **{name: v for name, v in given.items() if v is not None})  # type: ignore[type-var]
 
 
 def _engine_name(named: str | None, in_process: bool) -> str:
@@ -438,7 +258,7 @@ def _engine_name(named: str | None, in_process: bool) -> str:
 def _compute(request: Request, folders: Folders, execution: _Execution) -> None:
     from ecgbench.benchmark.device import choose
     from ecgbench.benchmark.engine import Setup
-    from ecgbench.benchmark.progress import EventDisplay, watcher
+    from ecgbench.benchmark.progress import EventDisplay, display
     from ecgbench.benchmark.run import Run
     from ecgbench.benchmark.started import start
 
@@ -451,7 +271,7 @@ def _compute(request: Request, folders: Folders, execution: _Execution) -> None:
 
             take_part()
             return
-        progress = watcher()
+        progress = display()
         with tempfile.TemporaryDirectory() as passing:
             logs = (Path(passing) if execution.dry_run else folders.out) / "logs"
             setup = Setup(logs=logs, patience=execution.patience, show=EventDisplay(progress))
@@ -536,20 +356,3 @@ def _base(suite: str | None, tasks: str | None) -> Request:
         return Request(models=("laef", "stmem"), tasks=(), leads=parse_leads("1,2,12"))
     plan: Request = suites.get(suite or "demo").PLAN
     return plan
-
-
-def _split(text: str | None) -> tuple[str, ...] | None:
-    return (
-        None
-        if text is None
-        else tuple(dict.fromkeys(p.strip() for p in text.split(",") if p.strip()))
-    )
-
-
-def _integers(text: str | None) -> tuple[int, ...] | None:
-    try:
-        return None if text is None else tuple(int(p) for p in text.split(","))
-    except ValueError:
-        raise BadSetting(
-            f"--fit-seeds {text}: whole numbers, comma-separated, for example 0,1,2"
-        ) from None

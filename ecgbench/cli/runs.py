@@ -2,39 +2,35 @@
 on disk.
 """
 
-import json
 from pathlib import Path
 
 import typer
 
+from ecgbench.cli.options import argument, flag, option
 from ecgbench.errors import BadSetting
 from ecgbench.text import counted, line, size
 
-RUN = typer.Argument(..., help="Folder of a run, for example runs/demo.")
+RUN = argument("Folder of a run, for example runs/demo.")
 
 
 def add(app: typer.Typer) -> None:
     """Add the commands to the program."""
-    app.command("why")(why)
-    app.command("merge")(merge)
+    app.command()(why)
+    app.command()(merge)
     group = typer.Typer(
         help="Run folders: what they hold and what they take on disk.", no_args_is_help=True
     )
-    group.command("ls")(ls)
-    group.command("prune")(prune)
+    group.command()(ls)
+    group.command()(prune)
     app.add_typer(group, name="runs")
 
 
 def why(
     run: Path = RUN,
-    cell: str = typer.Argument(
-        ...,
-        help=(
-            "A cell: its folder, the beginning of its key, or its identity as index.jsonl spells "
-            "it."
-        ),
+    cell: str = argument(
+        "A cell: its folder, the beginning of its key, or its identity as index.jsonl spells it."
     ),
-    other: str = typer.Argument(None, help="Another cell of the run, to be compared with."),
+    other: str = argument("Another cell of the run, to be compared with.", None),
 ) -> None:
     """Print where a number comes from, or what two numbers differ in.
 
@@ -58,13 +54,9 @@ def why(
 
 
 def merge(
-    a: Path = typer.Argument(..., help="Folder of a run."),
-    b: Path = typer.Argument(
-        ..., help="Folder of another run with the same settings; it is only read."
-    ),
-    to: Path = typer.Option(
-        None, "--to", help="A new folder for both.  (default: A, which then holds both)"
-    ),
+    a: Path = argument("Folder of a run."),
+    b: Path = argument("Folder of another run with the same settings; it is only read."),
+    to: Path = option("A new folder for both.  (default: A, which then holds both)"),
 ) -> None:
     """Join two run folders, for example of two machines.
 
@@ -79,9 +71,7 @@ def merge(
     from ecgbench.results.merge import merge as merged
 
     counts = merged(a, b, to or a)
-    copied = ", ".join(
-        counted(counts[what], what.removesuffix("s")) for what in ("cells", "fits", "files")
-    )
+    copied = ", ".join(counted(counts[f"{what}s"], what) for what in ("cell", "fit", "file"))
     typer.echo(f"{copied} copied to {to or a}")
     if counts["damaged"]:
         typer.echo(f"{counted(counts['damaged'], 'damaged folder')} left out", err=True)
@@ -89,12 +79,8 @@ def merge(
 
 
 def ls(
-    folder: Path = typer.Argument(
-        Path("runs"), help="Folder that holds run folders, or one of them."
-    ),
-    as_json: bool = typer.Option(
-        False, "--json", help="One array of objects, sizes in bytes, instead of a table."
-    ),
+    folder: Path = argument("Folder that holds run folders, or one of them.", Path("runs")),
+    as_json: bool = flag("One array of objects, sizes in bytes, instead of a table.", "--json"),
 ) -> None:
     """List runs: cells that are done, failed, skipped or missing, and disk by part."""
     from ecgbench.cli.lists import show
@@ -103,28 +89,23 @@ def ls(
     if not folder.is_dir():
         raise BadSetting(f"{folder} is no folder; name one that holds runs: ecgbench runs ls DIR")
     listed = runs(folder)
-    if as_json:
-        typer.echo(
-            json.dumps(
-                [{"run": str(r.path), **r.states, **r.disk, "note": r.note} for r in listed],
-                indent=1,
-            )
-        )
-        return
     rows = [
-        {"run": str(r.path), **r.states, **{part: size(n) for part, n in r.disk.items()}}
+        {
+            "run": str(r.path),
+            **r.states,
+            **{part: n if as_json else size(n) for part, n in r.disk.items()},
+            "note": r.note,
+        }
         for r in listed
     ]
-    show(rows, False, tuple(rows[0]) if rows else ("run",))
-    for note in (r.note for r in listed if r.note):
+    show(rows, as_json, tuple(rows[0])[:-1] if rows else ("run",))
+    for note in (r.note for r in listed if r.note and not as_json):
         typer.echo(f"cannot be read: {line(note)}", err=True)
 
 
 def prune(
     run: Path = RUN,
-    yes: bool = typer.Option(
-        False, "--yes", "-y", help="Remove it; without this, only list what would be removed."
-    ),
+    yes: bool = flag("Remove it; without this, only list what would be removed.", "--yes", "-y"),
 ) -> None:
     """Free disk: features, checkpoints, intervals, cells that the plan does not name or that an
     edited plug-in replaced.

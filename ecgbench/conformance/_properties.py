@@ -3,29 +3,38 @@
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import numpy as np
+
 
 class Broken(AssertionError):
     """A plug-in does not keep a promise."""
 
 
-def tried(properties: Iterable[tuple[str, Callable[[], str]]]) -> list[dict[str, Any]]:
-    """Try each (name, function): rows of name, ok, detail. Whatever a plug-in raises is a broken
-    promise.
+def tried(
+    properties: Iterable[tuple[str, Callable[..., str]]], *subject: object
+) -> list[dict[str, Any]]:
+    """Try each (name, function) on `subject`: rows of name, ok, detail. Whatever a plug-in raises
+    is a broken promise.
     """
     rows = []
     for name, attempt in properties:
         try:
-            ok, detail = True, attempt()
+            ok, detail = True, attempt(*subject)
+        except Broken as broken:
+            ok, detail = False, str(broken)
         except Exception as error:  # a plug-in's code may raise anything
-            ok, detail = (
-                False,
-                str(error) if isinstance(error, Broken) else f"{type(error).__name__}: {error}",
-            )
+            ok, detail = False, f"{type(error).__name__}: {error}"
         rows.append({"name": name, "ok": ok, "detail": detail})
     return rows
 
 
-def demand(condition: bool, complaint: str) -> None:
+def demand(condition: object, complaint: str) -> None:
     """Raise Broken unless the condition holds."""
     if not condition:
         raise Broken(complaint)
+
+
+def identical(one: np.ndarray, other: np.ndarray, complaint: str) -> str:
+    """Raise Broken unless two arrays agree in every bit."""
+    demand(np.array_equal(one, other), complaint)
+    return "bit-identical"

@@ -12,6 +12,7 @@ from ecgbench.conformance._properties import demand, tried
 from ecgbench.ecg.leads import LEADS
 from ecgbench.prepared.prepare import Prepared, prepare
 from ecgbench.prepared.source import root_of, rows
+from ecgbench.prepared.subset import SPLITS
 
 SAMPLE = 20
 """Records read for the properties of signals."""
@@ -26,38 +27,33 @@ def check(
     name = datasets.resolve(name)
     store = prepare(name, data, prepared)
     root = root_of(name, store.card, data)
-    attempts = [(what, partial(attempt, store)) for what, attempt in properties()]
-    return tried(
-        [*attempts, ("the prepared copy is what the reader reads", partial(faithful, store, root))]
-    )
+    return tried(properties(root), store)
 
 
-def properties() -> Iterator[tuple[str, Callable[[Prepared], str]]]:
-    """The properties of a dataset, by name."""
+def properties(root: Path | None) -> Iterator[tuple[str, Callable[[Prepared], str]]]:
+    """The properties of a dataset, by name; `root`: its files as published."""
     yield "records are unique and every split has some", records
     yield "no patient is in two splits", patients
     yield "labels are 0 or 1, and every task has its columns", labels
     yield "evaluation-only tasks are columns of their parent", parents
     yield "recordings are twelve leads in clinical order, finite", recordings
+    yield "the prepared copy is what the reader reads", partial(faithful, root=root)
 
 
 def records(store: Prepared) -> str:
     """Record ids are unique; train, val and test are there."""
-    index = store.index
+    index, sizes = store.index, store.index["split"].value_counts()
     demand(index["record"].is_unique, "a record is there twice")
-    demand(
-        set(index["split"]) == {"train", "val", "test"}, f"splits are {sorted(set(index['split']))}"
-    )
-    return ", ".join(f"{n} {s}" for s, n in index["split"].value_counts().items())
+    demand(set(sizes.index) == set(SPLITS), f"splits are {sorted(sizes.index)}")
+    return ", ".join(f"{n} {s}" for s, n in sizes.items())
 
 
 def patients(store: Prepared) -> str:
     """Splits are disjoint in patients."""
-    shared = store.index.groupby("patient")["split"].nunique()
-    demand(
-        int((shared > 1).sum()) == 0, f"{int((shared > 1).sum())} patients are in several splits"
-    )
-    return f"{len(shared)} patients"
+    splits = store.index.groupby("patient")["split"].nunique()
+    shared = int((splits > 1).sum())
+    demand(not shared, f"{shared} patients are in several splits")
+    return f"{len(splits)} patients"
 
 
 def labels(store: Prepared) -> str:
@@ -65,33 +61,28 @@ def labels(store: Prepared) -> str:
     for task in store.card.tasks:
         lacking = [c for c in task.columns if c not in store.index]
         demand(not lacking, f"{task.name}: no column {', '.join(lacking[:3])}")
-        demand(
-            bool(store.index[task.columns].isin([0, 1]).all().all()),
-            f"{task.name}: a label is neither 0 nor 1",
-        )
+        valid = store.index[task.columns].isin([0, 1]).to_numpy().all()
+        demand(valid, f"{task.name}: a label is neither 0 nor 1")
     return ", ".join(f"{t.name} {len(t.labels)}" for t in store.card.tasks)
 
 
 def parents(store: Prepared) -> str:
     """Labels of an evaluation-only task are among its parent's."""
-    children = [t for t in store.card.tasks if t.parent]
-    for task in children:
-        demand(
-            set(task.labels) <= set(store.card.task(task.parent or "").labels),
-            f"{task.name} has a label its parent lacks",
-        )
-    return ", ".join(t.name for t in children) or "none"
+    children = []
+    for task in store.card.tasks:
+        if task.parent:
+            known = set(store.card.task(task.parent).labels)
+            demand(set(task.labels) <= known, f"{task.name} has a label its parent lacks")
+            children.append(task.name)
+    return ", ".join(children) or "none"
 
 
 def recordings(store: Prepared) -> str:
     """A sample of recordings has twelve finite leads in clinical order at a positive rate."""
     for row in _sample(store):
-        recording = store.recording(row["record"])
-        demand(recording.leads == LEADS, f"{row['record']}: leads {recording.leads}")
-        demand(
-            recording.flat() == tuple(n for n in row["flat"].split("+") if n),
-            f"{row['record']}: flat leads",
-        )
+        record, recording = row["record"], store.recording(row["record"])
+        demand(recording.leads == LEADS, f"{record}: leads {recording.leads}")
+        demand("+".join(recording.flat()) == row["flat"], f"{record}: flat leads")
     return f"{len(_sample(store))} read"
 
 
@@ -101,25 +92,16 @@ def faithful(store: Prepared, root: Path | None) -> str:
     """
     worst = 0.0
     for row in _sample(store):
-        original, stored = (
-            datasets.get(store.name).read(root, row).clinical(),
-            store.recording(row["record"]),
-        )
-        same = (original.record, original.patient, original.fs) == (
-            stored.record,
-            stored.patient,
-            stored.fs,
-        )
-        demand(same, f"{row['record']}: record, patient or rate differ")
-        difference, largest = (
-            np.abs(original.signal - stored.signal).max(axis=1),
-            np.abs(original.signal).max(axis=1, initial=1e-9),
-        )
+        original = datasets.get(store.name).read(root, row).clinical()
+        stored = store.recording(row["record"])
+        for fact in ("record", "patient", "fs"):
+            same = getattr(original, fact) == getattr(stored, fact)
+            demand(same, f"{row['record']}: record, patient or rate differ")
+        difference = np.abs(original.signal - stored.signal).max(axis=1)
+        largest = np.abs(original.signal).max(axis=1, initial=1e-9)
         worst = max(worst, float((difference / largest).max()))
-    demand(
-        worst <= 1 / 65534 + float(np.finfo(np.float32).eps),
-        f"samples differ by {worst:.2g} of a lead's largest value",
-    )
+    limit = 1 / 65534 + np.finfo(np.float32).eps
+    demand(worst <= limit, f"samples differ by {worst:.2g} of a lead's largest value")
     return f"largest difference {worst:.1e} of a lead's largest value"
 
 

@@ -3,7 +3,6 @@ their order.
 """
 
 from collections.abc import Callable, Iterator
-from functools import partial
 from types import ModuleType
 from typing import Any
 
@@ -21,8 +20,7 @@ CLOSE = 1e-9
 
 def check(name: str) -> list[dict[str, Any]]:
     """Try every property on the metric called `name`: rows of name, ok, detail."""
-    name = metrics.resolve(name)
-    return tried((what, partial(_attempt, attempt, name)) for what, attempt in properties())
+    return tried(properties(), metrics.get(name))
 
 
 def properties() -> Iterator[tuple[str, Callable[[ModuleType], str]]]:
@@ -35,10 +33,6 @@ def properties() -> Iterator[tuple[str, Callable[[ModuleType], str]]]:
     yield "better predictions have the better value", directed
     yield "influence values sum to 0 and say where a weight moves the value", influences
     yield "replicates at equal weights are the value", replicated
-
-
-def _attempt(attempt: Callable[[ModuleType], str], name: str) -> str:
-    return attempt(metrics.get(name))
 
 
 def has_card(metric: ModuleType) -> str:
@@ -58,13 +52,10 @@ def in_range(metric: ModuleType) -> str:
             values.dtype == np.float64 and values.shape == (LABELS,),
             f"it gives {values.dtype} {values.shape}",
         )
-        demand(
-            bool(np.isfinite(values).all()), f"it gives {values} where every label has both values"
-        )
-        demand(
-            bool(((values >= low) & (values <= high)).all()),
-            f"{values} is not within {low:g} to {high:g}",
-        )
+        every = np.isfinite(values).all()
+        demand(every, f"it gives {values} where every label has both values")
+        within = ((values >= low) & (values <= high)).all()
+        demand(within, f"{values} is not within {low:g} to {high:g}")
     return f"of {RECORDS} records and {LABELS} labels"
 
 
@@ -84,24 +75,18 @@ def unordered(metric: ModuleType) -> str:
     """Records in another order give the same values and, each, the same influence."""
     target, score = _predictions(1.0)
     order = rng("conformance", "order").permutation(RECORDS)
-    _same(
-        metric.value(target, score),
-        metric.value(target[order], score[order]),
-        "another order of the records gives other values",
-    )
+    shuffled, other = (target[order], score[order]), "another order of the records gives other"
     influence = metric.influence(target, score)
     if influence is not None:
-        again = metric.influence(target[order], score[order])
-        _same(influence[order], again, "another order of the records gives other influence values")
-    return f"to {CLOSE:g}"
+        _same(influence[order], metric.influence(*shuffled), f"{other} influence values")
+    return _same(metric.value(target, score), metric.value(*shuffled), f"{other} values")
 
 
 def apart(metric: ModuleType) -> str:
     """A label has the value that it would have alone."""
     target, score = _predictions(1.0)
     alone = np.concatenate([metric.value(target[:, [k]], score[:, [k]]) for k in range(LABELS)])
-    _same(metric.value(target, score), alone, "a label alone has another value")
-    return f"to {CLOSE:g}"
+    return _same(metric.value(target, score), alone, "a label alone has another value")
 
 
 def directed(metric: ModuleType) -> str:
@@ -111,11 +96,9 @@ def directed(metric: ModuleType) -> str:
     )
     ordered = metric.CARD.sign * np.diff([poor, good, perfect])
     demand(
-        bool((ordered > 0).all()),
-        (
-            f"of little, more and much skill: {poor:.3f}, {good:.3f}, {perfect:.3f}; "
-            f"{metric.CARD.direction} is better"
-        ),
+        (ordered > 0).all(),
+        f"of little, more and much skill: {poor:.3f}, {good:.3f}, {perfect:.3f}; "
+        f"{metric.CARD.direction} is better",
     )
     return f"{poor:.3f}, {good:.3f}, {perfect:.3f}"
 
@@ -133,12 +116,12 @@ def influences(metric: ModuleType) -> str:
         f"influence {influence.shape} for predictions {target.shape}",
     )
     total, scale = np.abs(influence.sum(axis=0)), np.abs(influence).sum(axis=0)
-    demand(bool((total <= 1e-6 * scale).all()), f"they sum to {influence.sum(axis=0)}")
+    demand((total <= 1e-6 * scale).all(), f"they sum to {influence.sum(axis=0)}")
     twice = rng("conformance", "twice").integers(RECORDS, size=RECORDS // 10)
     more = np.concatenate([np.arange(RECORDS), twice])
     moved = metric.value(target[more], score[more]) - metric.value(target, score)
     expected = influence[twice].sum(axis=0) / len(more)
-    near = bool((np.abs(moved - expected) <= 0.25 * np.abs(expected) + 2e-3).all())
+    near = (np.abs(moved - expected) <= 0.25 * np.abs(expected) + 2e-3).all()
     demand(near, f"{len(twice)} records twice move it by {moved}, not by {expected}")
     return (
         f"{len(twice)} records twice move it by {moved.round(4).tolist()}, expected "
@@ -154,20 +137,15 @@ def replicated(metric: ModuleType) -> str:
     counts = rng("conformance", "counts").integers(0, 3, (3, RECORDS))
     counts[0] = 1
     given = metric.replicates(target, score, counts)
-    rows = [np.repeat(np.arange(RECORDS), times) for times in counts]
-    _same(
-        np.stack([metric.value(target[r], score[r]) for r in rows]),
-        given,
-        "weights are not repeated records",
-    )
+    repeated = [(target.repeat(n, axis=0), score.repeat(n, axis=0)) for n in counts]
+    values = np.stack([metric.value(*records) for records in repeated])
+    return _same(values, given, "weights are not repeated records")
+
+
+def _same(one: np.ndarray, other: np.ndarray, complaint: str) -> str:
+    near = np.allclose(one, other, rtol=0, atol=CLOSE, equal_nan=True)
+    demand(near, f"{complaint}, by up to {np.nanmax(np.abs(one - other)):.1e}")
     return f"to {CLOSE:g}"
-
-
-def _same(one: np.ndarray, other: np.ndarray, complaint: str) -> None:
-    demand(
-        np.allclose(one, other, rtol=0, atol=CLOSE, equal_nan=True),
-        f"{complaint}, by up to {np.nanmax(np.abs(one - other)):.1e}",
-    )
 
 
 def _predictions(skill: float) -> tuple[np.ndarray, np.ndarray]:

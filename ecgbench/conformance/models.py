@@ -3,6 +3,7 @@ normalisation, network.
 """
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -12,7 +13,7 @@ import torch
 from ecgbench import adapters, models
 from ecgbench.adapt import NATIVE, Policy, TrainingSplit
 from ecgbench.cards import InputContract, ModelCard
-from ecgbench.conformance._properties import demand, tried
+from ecgbench.conformance._properties import demand, identical, tried
 from ecgbench.datasets import demo
 from ecgbench.ecg import preprocess
 from ecgbench.ecg.leads import ALL, LEADS, LeadSubset
@@ -30,8 +31,7 @@ def check(name: str) -> list[dict[str, Any]]:
     """Try every property on the model called `name` with random weights: rows of name, ok,
     detail.
     """
-    network = build(models.resolve(name), "random")
-    return tried(properties(network))
+    return tried(properties(build(models.resolve(name), "random")))
 
 
 def properties(network: Network) -> Iterator[tuple[str, Callable[[], str]]]:
@@ -40,94 +40,61 @@ def properties(network: Network) -> Iterator[tuple[str, Callable[[], str]]]:
     yield "card", partial(card_is_true, network)
     for contract in card.contracts:
         for policy in [*adapters.names(), *([NATIVE] if card.native else [])]:
-            encoder = Encoder(
-                network.module, contract, Policy.of(policy, partial(_training, contract))
-            )
+            encoder = _encoder(network, contract, policy)
             where = f"contract {contract.name}, policy {policy}"
-            yield (
-                f"hidden leads do not matter ({where})",
-                partial(hidden_leads_do_not_matter, encoder),
-            )
-            yield (
-                f"file order of leads does not matter ({where})",
-                partial(file_order_does_not_matter, encoder),
-            )
-        encoder = Encoder(
-            network.module, contract, Policy.of(contract.policy, partial(_training, contract))
-        )
-        yield f"the same twice (contract {contract.name})", partial(deterministic, encoder)
-        yield (
-            f"a batch of one equals a batch of n (contract {contract.name})",
-            partial(batch_of_one, encoder),
-        )
+            yield f"hidden leads do not matter ({where})", partial(hidden_leads, encoder)
+            yield f"file order of leads does not matter ({where})", partial(file_order, encoder)
+        encoder, where = _encoder(network, contract), f"contract {contract.name}"
+        yield f"the same twice ({where})", partial(deterministic, encoder)
+        yield f"a batch of one equals a batch of n ({where})", partial(batch_of_one, encoder)
         if card.native:
-            yield (
-                f"rows not measured are not read (contract {contract.name})",
-                partial(hidden_rows_are_not_read, encoder),
-            )
+            yield f"rows not measured are not read ({where})", partial(hidden_rows, encoder)
 
 
 def card_is_true(network: Network) -> str:
     """The card's counts are the network's, and every parameter is in exactly one group."""
     card: ModelCard = network.card
     count = sum(p.numel() for p in network.module.parameters())
-    demand(
-        count == card.parameters,
-        f"the card says {card.parameters:,} parameters, the network has {count:,}",
-    )
+    told = f"the card says {card.parameters:,} parameters, the network has {count:,}"
+    demand(count == card.parameters, told)
     for name, _ in network.module.named_parameters():
         groups = [g for g, prefixes in card.groups.items() if name.startswith(tuple(prefixes))]
-        demand(
-            len(groups) == 1,
-            f"parameter {name} is in {len(groups)} of the groups {', '.join(card.groups)}",
-        )
-    encoder = Encoder(
-        network.module, card.contracts[0], Policy.of("zero", partial(_training, card.contracts[0]))
-    )
-    width = _features(encoder, _recording(1, card.contracts[0]), ALL).shape[1]
+        told = f"parameter {name} is in {len(groups)} of the groups {', '.join(card.groups)}"
+        demand(len(groups) == 1, told)
+    contract = card.contracts[0]
+    encoder = _encoder(network, contract, "zero")
+    width = _features(encoder, _recording(1, contract), ALL).shape[1]
     demand(width == card.dim, f"the card says {card.dim} features, the network gives {width}")
     return f"{count:,} parameters, {width} features"
 
 
-def hidden_leads_do_not_matter(encoder: Encoder) -> str:
+def hidden_leads(encoder: Encoder) -> str:
     """Other millivolts in the leads that are not measured leave the features bit-identical."""
     recording = _recording(1, encoder.contract)
     for subset in SUBSETS:
         before = _features(encoder, recording, subset)
         for kind, signal in _disturbed(recording, subset):
-            after = _features(encoder, _with(recording, signal, LEADS), subset)
-            demand(
-                np.array_equal(before, after),
-                (
-                    f"{kind} in the leads hidden from {subset} moves a feature by "
-                    f"{np.abs(before - after).max():.2g}"
-                ),
-            )
+            after = _features(encoder, replace(recording, signal=signal), subset)
+            moved = f"moves a feature by {np.abs(before - after).max():.2g}"
+            identical(before, after, f"{kind} in the leads hidden from {subset} {moved}")
     return f"bit-identical at {', '.join(map(str, SUBSETS))}"
 
 
-def file_order_does_not_matter(encoder: Encoder) -> str:
+def file_order(encoder: Encoder) -> str:
     """Leads stored in another order give the same features."""
     recording = _recording(1, encoder.contract)
     order = rng("conformance", "order").permutation(len(LEADS))
-    shuffled = _with(recording, recording.signal[order], tuple(LEADS[i] for i in order))
-    demand(
-        np.array_equal(
-            _features(encoder, recording, SUBSETS[1]), _features(encoder, shuffled, SUBSETS[1])
-        ),
-        "they differ",
-    )
-    return "bit-identical"
+    leads = tuple(LEADS[i] for i in order)
+    shuffled = replace(recording, signal=recording.signal[order], leads=leads)
+    one, other = (_features(encoder, r, SUBSETS[1]) for r in (recording, shuffled))
+    return identical(one, other, "they differ")
 
 
 def deterministic(encoder: Encoder) -> str:
     """Two forward passes agree bit for bit."""
     recording = _recording(1, encoder.contract)
-    demand(
-        np.array_equal(_features(encoder, recording, ALL), _features(encoder, recording, ALL)),
-        "two passes differ",
-    )
-    return "bit-identical"
+    one, other = (_features(encoder, recording, ALL) for _ in range(2))
+    return identical(one, other, "two passes differ")
 
 
 @torch.inference_mode()
@@ -135,15 +102,13 @@ def batch_of_one(encoder: Encoder) -> str:
     """A window's features do not depend on its neighbours in the batch, mixed sets of leads
     included.
     """
-    c, generator = encoder.contract, rng("conformance", "batch")
-    x = torch.from_numpy(
-        (0.3 * generator.standard_normal((3, len(c.leads), c.received))).astype(np.float32)
-    )
-    measured = torch.ones(3, len(c.leads), dtype=torch.bool)
+    x = 0.3 * _input(encoder.contract, "batch", 3)
+    measured = torch.ones(x.shape[:2], dtype=torch.bool)
     if encoder.policy.name == NATIVE:
         measured[1, 1:], measured[2, ::2] = False, False
     together = encoder.network(x, measured).pooled
-    alone = torch.cat([encoder.network(x[i : i + 1], measured[i : i + 1]).pooled for i in range(3)])
+    pairs = zip(x.split(1), measured.split(1))
+    alone = torch.cat([encoder.network(*one).pooled for one in pairs])
     worst = float((together - alone).abs().max())
     limit = TOLERANCE * max(1.0, float(alone.abs().max()))
     demand(worst <= limit, f"they differ by {worst:.2g}, more than {limit:.2g}")
@@ -151,30 +116,21 @@ def batch_of_one(encoder: Encoder) -> str:
 
 
 @torch.inference_mode()
-def hidden_rows_are_not_read(encoder: Encoder) -> str:
+def hidden_rows(encoder: Encoder) -> str:
     """NaN, zeros and noise in rows that are not measured give the same features, bit for bit."""
-    c, generator = encoder.contract, rng("conformance", "door")
-    x = torch.from_numpy(
-        generator.standard_normal((2, len(c.leads), c.received)).astype(np.float32)
-    )
-    measured = torch.zeros(2, len(c.leads), dtype=torch.bool)
+    x = _input(encoder.contract, "door", 2)
+    measured = torch.zeros(x.shape[:2], dtype=torch.bool)
     measured[0, :3], measured[1, -1] = True, True
-    outcomes = []
-    for filler in (
-        torch.nan,
-        0.0,
-        7.0 * torch.randn(x.shape, generator=torch.Generator().manual_seed(1)),
-    ):
-        row = torch.where(measured[:, :, None], x, filler)
-        outcomes.append(encoder.network(row, measured))
+    noise = 7.0 * torch.randn(x.shape, generator=torch.Generator().manual_seed(1))
+    first, *others = (
+        encoder.network(torch.where(measured[:, :, None], x, filler), measured)
+        for filler in (torch.nan, 0.0, noise)
+    )
     same = all(
-        torch.equal(outcomes[0].pooled, o.pooled) and torch.equal(outcomes[0].sequence, o.sequence)
-        for o in outcomes[1:]
+        torch.equal(first.pooled, o.pooled) and torch.equal(first.sequence, o.sequence)
+        for o in others
     )
-    demand(
-        same and bool(torch.isfinite(outcomes[0].pooled).all()),
-        "a row that was not measured was read",
-    )
+    demand(same and first.pooled.isfinite().all(), "a row that was not measured was read")
     return "bit-identical with NaN, zeros and noise"
 
 
@@ -183,11 +139,20 @@ def view(recording: Recording, contract: InputContract) -> np.ndarray:
     return preprocess.view(recording.clinical().signal, recording.fs, contract.preparation)
 
 
-def _training(contract: InputContract) -> TrainingSplit:
-    signals = [
-        (f"D{number:03d}", view(_recording(number, contract), contract)) for number in (2, 3)
-    ]
-    return TrainingSplit(frozenset(record for record, _ in signals), lambda: signals)
+def _encoder(network: Network, contract: InputContract, policy: str = "") -> Encoder:
+    """Of the network under one policy, or under the contract's own."""
+
+    def training() -> TrainingSplit:
+        signals = {f"D{n:03d}": view(_recording(n, contract), contract) for n in (2, 3)}
+        return TrainingSplit(frozenset(signals), signals.items)
+
+    return Encoder(network.module, contract, Policy.of(policy or contract.policy, training))
+
+
+def _input(contract: InputContract, word: str, windows: int) -> torch.Tensor:
+    """(windows, lead, received) float32, standard normal."""
+    shape = windows, len(contract.leads), contract.received
+    return torch.from_numpy(rng("conformance", word).standard_normal(shape).astype(np.float32))
 
 
 def _features(encoder: Encoder, recording: Recording, subset: LeadSubset) -> np.ndarray:
@@ -197,18 +162,7 @@ def _features(encoder: Encoder, recording: Recording, subset: LeadSubset) -> np.
 def _recording(number: int, contract: InputContract) -> Recording:
     """A demo recording, as long as one window."""
     whole = demo.recording(number)
-    return _with(whole, whole.signal[:, : round(contract.seconds * whole.fs)], whole.leads)
-
-
-def _with(recording: Recording, signal: np.ndarray, leads: tuple[str, ...]) -> Recording:
-    return Recording(
-        signal=signal,
-        unit=recording.unit,
-        leads=leads,
-        fs=recording.fs,
-        record=recording.record,
-        patient=recording.patient,
-    )
+    return replace(whole, signal=whole.signal[:, : round(contract.seconds * whole.fs)])
 
 
 def _disturbed(recording: Recording, subset: LeadSubset) -> Iterator[tuple[str, np.ndarray]]:

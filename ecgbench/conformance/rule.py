@@ -25,10 +25,8 @@ def normal(text: str, shape: tuple[int, ...]) -> np.ndarray:
     """float32 standard normal values of `shape`, drawn by numpy's RandomState from the CRC of
     `text`.
     """
-    draw: np.ndarray = np.random.RandomState(
-        zlib.crc32(text.encode()) & 0xFFFFFFFF
-    ).standard_normal(shape)
-    return draw.astype(np.float32)
+    generator = np.random.RandomState(zlib.crc32(text.encode()))
+    return generator.standard_normal(shape).astype(np.float32)
 
 
 def weight(key: str, shape: tuple[int, ...], seed: str) -> np.ndarray:
@@ -38,16 +36,17 @@ def weight(key: str, shape: tuple[int, ...], seed: str) -> np.ndarray:
     >>> weight("norm.weight", (2,), "public-0").round(2)
     array([1.11, 1.01], dtype=float32)
     """
-    z = normal(f"{key}|{seed}", shape)
+    z, flat = normal(f"{key}|{seed}", shape), len(shape) == 1
+    tenth = np.float32(0.1) * z
     if key.endswith("running_mean"):
-        return np.float32(0.1) * z
+        return tenth
     if key.endswith("running_var"):
-        return np.float32(1) + np.float32(0.1) * np.abs(z)
-    if len(shape) == 1 and key.endswith("weight"):
-        return np.float32(1) + np.float32(0.1) * z
-    if key.endswith(("parametrizations.weight.original0", "weight_g")):
-        return np.float32(1) + np.float32(0.1) * z
-    if len(shape) == 1:
+        return np.float32(1) + np.abs(tenth)
+    if key.endswith(("parametrizations.weight.original0", "weight_g")) or (
+        flat and key.endswith("weight")
+    ):
+        return np.float32(1) + tenth
+    if flat:
         return np.float32(0.05) * z
     scaled: np.ndarray = z / np.float32(math.sqrt(math.prod(shape[1:])))
     return scaled
@@ -85,31 +84,22 @@ def fill(
             given[ours] = entry
         elif ours is not None and entry["key"] not in keys.get("not_needed_for_features", ()):
             surplus.append(ours)
-    missing = [name for name in state if name not in given]
-    wrong = [
-        name for name, entry in given.items() if tuple(entry["shape"]) != tuple(state[name].shape)
-    ]
+    kinds = {
+        "only in the network": [name for name in state if name not in given],
+        "only in the file": surplus,
+        "of another shape": [n for n, e in given.items() if [*state[n].shape] != [*e["shape"]]],
+    }
+    if any(kinds.values()):
+        return "the entries of the file are not those of the network: " + "; ".join(
+            f"{len(names)} {kind} ({', '.join(names[:3])}{', ...' if len(names) > 3 else ''})"
+            for kind, names in kinds.items()
+            if names
+        )
     for name, entry in given.items():
-        if missing or surplus or wrong:
-            break
         tensor = state[name]
         if tensor.is_floating_point() and tensor.ndim and not entry.get("left"):
             tensor.copy_(torch.from_numpy(_value(entry["key"], tuple(tensor.shape), seed, module)))
-    return _complaint(missing, surplus, wrong)
-
-
-def _complaint(missing: list[str], surplus: list[str], wrong: list[str]) -> str:
-    kinds = {"only in the network": missing, "only in the file": surplus, "of another shape": wrong}
-    differences = [
-        f"{len(names)} {kind} ({', '.join(names[:3])}{', ...' if len(names) > 3 else ''})"
-        for kind, names in kinds.items()
-        if names
-    ]
-    return (
-        "the entries of the file are not those of the network: " + "; ".join(differences)
-        if differences
-        else ""
-    )
+    return ""
 
 
 def _our_name(

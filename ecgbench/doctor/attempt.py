@@ -54,9 +54,8 @@ def forward(name: str, device: str) -> dict[str, Any]:
     card, contract = built.card, built.card.contracts[0]
     # with all leads there is nothing to fill
     encoder = Encoder(built.encoder, contract, Policy(NATIVE, None), dim=card.dim)
-    signal = 0.3 * rng("doctor", contract.samples).standard_normal(
-        (len(LEADS), contract.samples), np.float32
-    )
+    shape = len(LEADS), contract.samples
+    signal = 0.3 * rng("doctor", contract.samples).standard_normal(shape, np.float32)
     for _ in range(2):
         started = time.perf_counter()
         encoder(signal, {ALL.bits: np.arange(1)})
@@ -88,15 +87,8 @@ def _weights(name: str) -> list[dict[str, Any]]:
             here = False
         except EcgbenchError as error:
             here, problem = False, str(error)
-        rows.append(
-            {
-                "name": published.name,
-                "file": published.file,
-                "url": published.url,
-                "here": here,
-                "problem": problem,
-            }
-        )
+        known = {name: getattr(published, name) for name in ("name", "file", "url")}
+        rows.append({**known, "here": here, "problem": problem})
     return rows
 
 

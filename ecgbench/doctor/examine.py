@@ -4,7 +4,7 @@ it is broken.
 
 import os
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ import platformdirs
 from ecgbench import datasets, errors, models
 from ecgbench.benchmark.device import gpus
 from ecgbench.doctor import machine
-from ecgbench.errors import BadRecord, EcgbenchError, MissingData
+from ecgbench.errors import EcgbenchError, MissingData
 from ecgbench.prepared.prepare import find
 from ecgbench.prepared.source import command, root_of, where
 from ecgbench.processes import DiedError, ask
@@ -60,15 +60,12 @@ def examine(
         "data": [dataset(name, data, prepared) for name in datasets.names()],
         "models": [],
     }
-    device, paths = (
-        "cuda" if graphics else "cpu",
-        {path.stem: str(path) for path in models.ROOM.paths()},
-    )
+    device = "cuda" if graphics else "cpu"
     for i, name in enumerate(names if torch["ok"] else (), 1):
         note(f"one forward pass of {name} ({i} of {len(names)})")
-        outcome = _attempt([device, paths.get(name, name)], seconds)
+        outcome = _attempt([device, models.ROOM.argument(name)], seconds)
         report["models"].append({"name": name, "device": device, **outcome})
-    report["problems"], report["remarks"] = problems(report), remarks(report)
+    report |= {"problems": list(problems(report)), "remarks": list(remarks(report))}
     return {"ok": not report["problems"], **report}
 
 
@@ -104,114 +101,83 @@ def dataset(name: str, data: Path | None, prepared: Path | None) -> dict[str, An
     """name, title, state (ready, downloaded, absent or broken), folder, records (ready ones only),
     and what to do about it.
     """
-    row: dict[str, Any] = {
-        "name": name,
-        "title": name,
-        "state": "absent",
-        "folder": None,
-        "records": None,
-        "next": "",
-    }
+    row: dict[str, Any] = {"name": name, "title": name, "state": "absent"}
+    row |= {"folder": None, "records": None, "next": ""}
     try:
         card = datasets.get(name).CARD
         row["title"] = card.title
         root = root_of(name, card, data)
-        row |= {
-            "state": "downloaded",
-            "folder": None if root is None else str(root),
-            "next": command(name, data),
-        }
+        folder = None if root is None else str(root)
+        row |= {"state": "downloaded", "folder": folder, "next": command(name, data)}
         ready = find(name, data, prepared)
-        return row | {
-            "state": "ready",
-            "folder": str(ready.folder),
-            "records": len(ready.index),
-            "next": "",
-        }
+        row |= {"state": "ready", "folder": str(ready.folder), "next": ""}
+        row["records"] = len(ready.index)
     except MissingData as error:
-        return row if row["state"] == "downloaded" else row | {"next": str(error)}
-    except (BadRecord, EcgbenchError) as error:
-        return row | {"state": "broken", "next": str(error)}
+        row["next"] = row["next"] or str(error)
+    except EcgbenchError as error:
+        row |= {"state": "broken", "next": str(error)}
     except Exception as error:  # a plug-in's index may fail in any way
-        return row | {
-            "state": "broken",
-            "next": f"{type(error).__name__}: {shortened(str(error), 300)}",
-        }
+        told = f"{type(error).__name__}: {shortened(str(error), 300)}"
+        row |= {"state": "broken", "next": told}
+    return row
 
 
-def problems(report: Report) -> list[str]:
+def problems(report: Report) -> Iterator[str]:
     """What must be repaired before a run can work, and how."""
-    lines = [_unmet(p) for p in report["versions"]["packages"] if not p["ok"]]
     torch, device = report["torch"], report["device"]
+    for p in report["versions"]["packages"]:
+        if not p["ok"]:
+            state = (
+                f"is {p['version']}, needed is {p['wanted']}"
+                if p["version"]
+                else "is not installed"
+            )
+            yield f"{p['name']} {state}: python -m pip install '{p['name']}{p['wanted']}'"
     if not torch["ok"]:
-        lines.append(
+        yield (
             f"torch cannot be used ({torch['error']}): install it, python -m pip install torch; "
             f"no model was tried"
         )
     for row in report["disk"]:
         if not row["writable"] and row["what"] != "cache":
-            lines.append(
-                f"{row['path']} cannot be written ({row['reason']}): mend it, or choose another "
+            yield (
+                f"{row['path']} cannot be written ({row['reason']}): repair it, or choose another "
                 f"place with {row['moved_by']}"
             )
-    lines += [
-        f"dataset {row['name']}: {row['next']}"
-        for row in report["data"]
-        if row["state"] == "broken"
-    ]
+    for row in report["data"]:
+        if row["state"] == "broken":
+            yield f"dataset {row['name']}: {row['next']}"
     if device["driver_gpus"] and not device["gpus"] and torch["ok"]:
-        lines.append(
+        yield (
             "the driver shows a GPU that torch cannot use: install a CUDA build of torch, or run "
             "with --device cpu"
         )
     for row in report["models"]:
         if not row["ok"]:
-            lines.append(
+            yield (
                 f"model {row['name']}: {row['error']}; leave it out with --models, or see: "
                 f"ecgbench check model {row['name']}"
             )
-        lines += [
-            f"weights of {row['name']}: {w['problem']}"
-            for w in row.get("weights", [])
-            if w["problem"]
-        ]
-    return lines
+        for weights in row.get("weights", ()):
+            if weights["problem"]:
+                yield f"weights of {row['name']}: {weights['problem']}"
 
 
-def _unmet(package: dict[str, Any]) -> str:
-    state = (
-        "is not installed"
-        if package["version"] is None
-        else f"is {package['version']}, needed is {package['wanted']}"
-    )
-    return (
-        f"{package['name']} {state}: python -m pip install '{package['name']}{package['wanted']}'"
-    )
-
-
-def remarks(report: Report) -> list[str]:
+def remarks(report: Report) -> Iterator[str]:
     """What works, but slower or not for long."""
-    device, memory, threads, lines = (
-        report["device"],
-        report["memory"],
-        report["threads"]["torch"],
-        [],
-    )
+    device, memory, threads = report["device"], report["memory"], report["threads"]["torch"]
     allowed = min(device["usable"] or 1, device["limit"] or float("inf"))
     if threads and threads > max(1, allowed):
-        lines.append(
+        yield (
             f"torch uses {threads} threads on {allowed:g} processors, which slows it: "
             f"OMP_NUM_THREADS={max(1, int(allowed))}"
         )
     if device["compiler"] is None:
-        lines.append(
+        yield (
             "no C++ compiler is found (g++, clang++ or CXX): LAEF runs uncompiled, somewhat slower"
         )
     for row in report["disk"]:
         if row["writable"] and row["free"] is not None and row["free"] < SCARCE:
-            lines.append(
-                f"less than 1 GB is free for {row['what']} ({row['path']}): {row['moved_by']}"
-            )
+            yield f"less than 1 GB is free for {row['what']} ({row['path']}): {row['moved_by']}"
     if min(memory["available"], memory["limit"] or memory["available"]) < SCARCE:
-        lines.append("less than 1 GB of memory is available; large models will not fit")
-    return lines
+        yield "less than 1 GB of memory is available; large models will not fit"

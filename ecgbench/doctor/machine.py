@@ -23,11 +23,10 @@ NO_LIMIT = 2**50
 
 def versions() -> dict[str, Any]:
     """ecgbench, python, platform and `packages`."""
-    system = f"{platform.system()} {platform.release()} {platform.machine()}"
     return {
         "ecgbench": __version__,
         "python": platform.python_version(),
-        "platform": system,
+        "platform": f"{platform.system()} {platform.release()} {platform.machine()}",
         "packages": packages(),
     }
 
@@ -53,18 +52,15 @@ def processor(system: Path = Path("/")) -> dict[str, Any]:
     """cpu (its name), cores, usable (after affinity), limit (processors that the cgroup allows,
     None: all), the C++ compiler.
     """
-    usable = (
-        len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else psutil.cpu_count()
-    )
+    cores = psutil.cpu_count()
     # as torch.compile looks
     compilers = (shutil.which(name) for name in (os.environ.get("CXX"), "g++", "clang++") if name)
-    cores, compiler = psutil.cpu_count(), next(filter(None, compilers), None)
     return {
         "cpu": cpu(),
         "cores": cores,
-        "usable": usable,
+        "usable": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else cores,
         "limit": cpu_limit(system),
-        "compiler": compiler,
+        "compiler": next(filter(None, compilers), None),
     }
 
 
@@ -76,11 +72,8 @@ def cpu() -> str:
 
 def memory(system: Path = Path("/")) -> dict[str, int | None]:
     """total, available and the cgroup's limit (None where there is none), in bytes."""
-    limits = [
-        int(n)
-        for n in _cgroup(system, "memory", "memory.limit_in_bytes", "memory.max")
-        if n.isdigit()
-    ]
+    texts = _cgroup(system, "memory", "memory.limit_in_bytes", "memory.max")
+    limits = (int(n) for n in texts if n.isdigit())
     machine = psutil.virtual_memory()
     limit = min((n for n in limits if n < NO_LIMIT), default=None)
     return {"total": machine.total, "available": machine.available, "limit": limit}
@@ -89,13 +82,10 @@ def memory(system: Path = Path("/")) -> dict[str, int | None]:
 def cpu_limit(system: Path = Path("/")) -> float | None:
     """How many processors' worth of time the cgroup allows; None: no limit."""
     pairs = [text.split() for text in _cgroup(system, "cpu", "", "cpu.max")]
-    pairs += map(
-        list,
-        zip(*(_cgroup(system, "cpu", f"cpu.cfs_{word}_us", "") for word in ("quota", "period"))),
-    )
-    return min(
-        (int(quota) / int(period) for quota, period in pairs if quota.isdigit()), default=None
-    )
+    old = (_cgroup(system, "cpu", f"cpu.cfs_{word}_us", "") for word in ("quota", "period"))
+    pairs += map(list, zip(*old))
+    shares = (int(quota) / int(period) for quota, period in pairs if quota.isdigit())
+    return min(shares, default=None)
 
 
 def _cgroup(system: Path, controller: str, first: str, second: str) -> Iterator[str]:
@@ -106,11 +96,9 @@ def _cgroup(system: Path, controller: str, first: str, second: str) -> Iterator[
         _, controllers, path = line.split(":", 2)
         if controllers and controller not in controllers.split(","):
             continue
-        base, file = (
-            (system / "sys/fs/cgroup" / controller, first)
-            if controllers
-            else (system / "sys/fs/cgroup", second)
-        )
+        base, file = system / "sys/fs/cgroup", second
+        if controllers:
+            base, file = base / controller, first
         here = base / path.lstrip("/")
         for folder in [here, *here.parents] if file else []:
             if folder.is_relative_to(base) and (text := _read(folder / file).strip()):
@@ -128,22 +116,20 @@ def disk(what: str, path: Path) -> dict[str, Any]:
     """what, path, free (bytes), writable and the reason where it is not; nothing is left behind."""
     path = Path(os.path.abspath(path.expanduser()))
     near = next(p for p in (path, *path.parents) if os.path.lexists(p))
-    row: dict[str, Any] = {
-        "what": what,
-        "path": str(path),
-        "free": None,
-        "writable": False,
-        "reason": "",
-    }
+    free, reason = None, ""
     try:
-        row["free"] = psutil.disk_usage(str(near)).free
+        free = psutil.disk_usage(str(near)).free
         with tempfile.TemporaryFile(dir=near) as attempt:
             attempt.write(bytes(4096))
             attempt.flush()
     except OSError as error:
-        return row | {
-            "reason": f"{near} is a file"
-            if near.is_file()
-            else f"{error.strerror or error} ({near})"
-        }
-    return row | {"writable": True}
+        reason = f"{error.strerror or error} ({near})"
+        if near.is_file():
+            reason = f"{near} is a file"
+    return {
+        "what": what,
+        "path": str(path),
+        "free": free,
+        "writable": not reason,
+        "reason": reason,
+    }

@@ -9,10 +9,9 @@ import itertools
 import json
 import time
 import traceback
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from functools import cache
-from pathlib import Path
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -65,11 +64,8 @@ def measure(job: "Measure") -> dict[str, Any]:
     # a plug-in's network may raise anything; the run will say which cells fail
     except Exception as error:
         traceback.print_exc()
-        return {
-            "failed": str(error)
-            if isinstance(error, EcgbenchError)
-            else f"{type(error).__name__}: {error}"
-        }
+        kind = "" if isinstance(error, EcgbenchError) else f"{type(error).__name__}: "
+        return {"failed": f"{kind}{error}"}
 
 
 def count(dataset: str, folders: Folders, limit: int | None) -> tuple[str, dict[str, int]]:
@@ -79,15 +75,13 @@ def count(dataset: str, folders: Folders, limit: int | None) -> tuple[str, dict[
     with suppress(MissingData, BadRecord):
         index = Selection(find(dataset, folders.data, folders.prepared), limit).index
         return "prepared", _sizes(index["split"])
-    source, sizes = (
-        "absent",
-        {s: round(share * datasets.get(dataset).CARD.records) for s, share in PUBLISHED.items()},
-    )
+    records = datasets.get(dataset).CARD.records
+    source, sizes = "absent", {s: round(share * records) for s, share in PUBLISHED.items()}
     with suppress(MissingData, BadRecord):
         source, sizes = "downloaded", _sizes(Source.of(dataset, folders.data).index["split"])
-    return source, sizes if limit is None or limit >= sum(sizes.values()) else quotas_of(
-        sizes, limit
-    )
+    if limit is not None and limit < sum(sizes.values()):
+        sizes = quotas_of(sizes, limit)
+    return source, sizes
 
 
 def _sizes(split: Any) -> dict[str, int]:
@@ -107,46 +101,33 @@ class _Probe:
         self.contract = built.card.contract(job.plan.fits[0].contract)
         self.net = built.in_precision(self.training.of_the_encoder, self.contract)
         raw = _noise(round(self.card.fs * self.card.seconds))
-        self.view = preprocess.view(raw, self.card.fs, self.contract.preparation)
-        self.viewed = _seconds(
-            lambda: preprocess.view(raw, self.card.fs, self.contract.preparation)
-        )
+        seen = partial(preprocess.view, raw, self.card.fs, self.contract.preparation)
+        self.view, self.viewed = seen(), _seconds(seen)
         self.windows = self.contract.windows(self.view.shape[1])
         self.cells = [c for c in self.plan.cells if not self._skipped(c)]
         self.fits = list(dict.fromkeys(c.fit for c in self.cells))
         self.begun = time.perf_counter() - begun
 
     def __call__(self) -> dict[str, Any]:
-        answer: dict[str, Any] = {
+        seconds = dict.fromkeys(("preparing", "training", "evaluation"), 0.0)
+        disk = dict.fromkeys(("run", "prepared"), 0)
+        if self.cells and self.windows and all(self.records.get(s) for s in SPLITS):
+            linear = self.training.protocol == "linear"
+            scoring = _stored(self.job, "cells/*/{}/*/*/cell.json", lambda note: note["seconds"])
+            seconds = {
+                "preparing": self.begun + self._preparing(),
+                "training": self._linear() if linear else self._finetuning(),
+                "evaluation": self._encoding(linear) * self.records["test"]
+                + (scoring or CELL_SECONDS) * len(self.cells),
+            }
+            disk = {"run": self._run_bytes(), "prepared": self._prepared_bytes()}
+        return {
             "source": self.source,
             "records": self.records,
             "skipped": len(self.plan.cells) - len(self.cells),
+            "seconds": seconds,
+            "disk": disk,
         }
-        seconds, disk = (
-            {"preparing": 0.0, "training": 0.0, "evaluation": 0.0},
-            {"run": 0, "prepared": 0},
-        )
-        if self.cells and self.windows and all(self.records.get(s) for s in SPLITS):
-            linear = self.training.protocol == "linear"
-            training = self._linear() if linear else self._finetuning()
-            turns = (
-                [self.cells]
-                if linear
-                else [[c for c in self.cells if c.fit == f] for f in self.fits]
-            )
-            encoding = sum(self._encoding(cells) for cells in turns)
-            cell = (
-                _stored(self.job, "cells/*/{}/*/*/cell.json", lambda note: note["seconds"])
-                or CELL_SECONDS
-            )
-            evaluation = encoding * self.records["test"] + cell * len(self.cells)
-            seconds = {
-                "preparing": self.begun + self._preparing(),
-                "training": training,
-                "evaluation": evaluation,
-            }
-            disk = {"run": self._run_bytes(), "prepared": self._prepared_bytes()}
-        return answer | {"seconds": seconds, "disk": disk}
 
     def _skipped(self, cell: Cell) -> bool:
         if cell.policy != NATIVE:
@@ -165,64 +146,62 @@ class _Probe:
         unread = 0 if self.source == "prepared" else self.card.records
         return sum(self.records.values()) * self.viewed + unread * READING * self.card.seconds / 10
 
-    def _rows(self, cells: Iterable[Cell]) -> np.ndarray:
-        """Distinct windows and leads of one record that cells of one policy ask for."""
-        settings = {str(c.setting): c.setting for c in cells}.values()
-        measured = [
-            rows.measured(s, [(0, "record", self.windows)], self.plan.scoring.draw)
-            for s in settings
-        ]
-        return np.unique(np.concatenate(measured))
+    def _work(self, cells: Sequence[Cell]) -> dict[str, tuple[int, ...]]:
+        """Policy -> distinct windows and leads of one record that cells ask for."""
+        work = {}
+        for policy in dict.fromkeys(c.policy for c in cells):
+            settings = dict.fromkeys(c.setting for c in cells if c.policy == policy)
+            asked = [rows.measured(s, self._record, self.plan.scoring.draw) for s in settings]
+            work[policy] = tuple(np.unique(np.concatenate(asked)).tolist())
+        return work
 
-    def _encoding(self, cells: Sequence[Cell]) -> float:
-        """Seconds of one record under all leads that cells ask for."""
-        policies = dict.fromkeys(c.policy for c in cells)
+    @property
+    def _record(self) -> list[tuple[int, str, int]]:
+        return [(0, "record", self.windows)]
+
+    def _encoding(self, linear: bool) -> float:
+        """Seconds of one record under all leads: once, or by the network of each fit."""
+        turns = [[c for c in self.cells if linear or c.fit == f] for f in self.fits]
         return sum(
-            self._timed(policy, *self._rows(c for c in cells if c.policy == policy))
-            for policy in policies
+            self._timed(policy, work)
+            for cells in turns[: 1 if linear else None]
+            for policy, work in self._work(cells).items()
         )
 
     @cache  # noqa: B019  (lives as long as the probe)
-    def _timed(self, name: str, *work: int) -> float:
+    def _timed(self, name: str, work: tuple[int, ...]) -> float:
         """Seconds of one record's rows under one policy, by those of its first few sets of
         leads.
         """
         _, window, mask = rows.decode(np.array(work))
-        wanted = {int(m): window[mask == m] for m in np.unique(mask)}
-        policy = Policy.of(
-            name,
-            lambda: TrainingSplit(frozenset({"record"}), lambda: {"record": self.view}.items()),
-        )
+        part = {int(m): window[mask == m] for m in np.unique(mask)}
+        split = TrainingSplit(frozenset({"record"}), lambda: {"record": self.view}.items())
         encoder = Encoder(
             self.net.encoder,
             self.contract,
-            policy,
+            Policy.of(name, lambda: split),
             self.plan.scoring.draw == "window",
             self.net.card.dim,
         )
-        part = (
-            wanted if encoder.shares_embeddings else dict(itertools.islice(wanted.items(), TRIED))
-        )
-        return (
-            _seconds(lambda: encoder(self.view, part))
-            * len(work)
-            / sum(len(w) for w in part.values())
-        )
+        if not encoder.shares_embeddings:
+            part = dict(itertools.islice(part.items(), TRIED))
+        share = len(work) / sum(map(len, part.values()))
+        return _seconds(lambda: encoder(self.view, part)) * share
 
     def _complete(self, policy: str) -> float:
         """Seconds of all windows of one record with all leads."""
-        return self._timed(policy, *rows.complete([(0, "record", self.windows)]))
+        return self._timed(policy, tuple(rows.complete(self._record).tolist()))
 
     def _linear(self) -> float:
         """Features of the training and validation split, once or for each fit, and the heads."""
         learn, check, epochs = self.records["train"], self.records["val"], self.training.epochs
-        heads = len(self.fits) * epochs * (learn + check) * HEAD
-        passes = {
-            (f.policy or self.contract.policy, None if self.training.leads == "all" else f.seed)
-            for f in self.fits
-        }
+        heads, whole = (
+            len(self.fits) * epochs * (learn + check) * HEAD,
+            self.training.leads == "all",
+        )
+        passes = {(f.policy or self.contract.policy, whole or f.seed) for f in self.fits}
         # one window a record and epoch, in other leads each time
-        shown = 1 if self.training.leads == "all" else epochs / self.windows
+        shown = 1 if whole else epochs / self.windows
         return heads + sum(self._complete(policy) for policy, _ in passes) * (learn * shown + check)
 
     def _finetuning(self) -> float:
@@ -243,11 +222,8 @@ class _Probe:
         """Seconds of one record forward and backward, and of the optimiser, on a copy."""
         module, device = copy.deepcopy(self.net.module), self.net.device
         size = BATCH if device == "cpu" else self.training.micro_batch or self.training.batch
-        x = (
-            torch.from_numpy(_noise(self.contract.received, len(self.contract.leads)))
-            .expand(size, -1, -1)
-            .to(device)
-        )
+        window = torch.from_numpy(_noise(self.contract.received, len(self.contract.leads)))
+        x = window.expand(size, -1, -1).to(device)
         leads = torch.ones(x.shape[:2], dtype=torch.bool, device=device)
         for name, parameter in module.named_parameters():
             parameter.requires_grad_(not name.startswith(self.net.card.fixed))
@@ -270,31 +246,25 @@ class _Probe:
         heads = sum(4 * (dim + 1) * labels[f.task] for f in self.fits)
         cells = sum(test * (9 * labels[c.task] + 4 * dim) + CELL_BYTES for c in self.cells)
         if self.training.protocol == "finetune":
-            weights = sum(
-                t.numel() * t.element_size() for t in self.net.module.state_dict().values()
+            return (
+                heads
+                + cells
+                + len(self.fits) * sum(t.nbytes for t in self.net.module.state_dict().values())
             )
-            return heads + cells + len(self.fits) * weights
-        encoded = sum(
-            len(self._rows(c for c in self.cells if c.policy == p))
-            for p in {c.policy for c in self.cells}
+        learn = self.windows if self.training.leads == "all" else self.training.epochs
+        features = (
+            test * sum(map(len, self._work(self.cells).values()))
+            + self.records["train"] * learn
+            + self.records["val"] * self.windows
         )
-        learn = self.records["train"] * (
-            self.windows if self.training.leads == "all" else self.training.epochs
-        )
-        return (
-            heads
-            + cells
-            + (test * encoded + learn + self.records["val"] * self.windows) * (4 * dim + 8)
-        )
+        return heads + cells + features * (4 * dim + 8)
 
     def _prepared_bytes(self) -> int:
         """Views of the contract, and the prepared copy where there is none."""
-        whole = (
-            0
-            if self.source == "prepared"
-            else 2 * len(LEADS) * round(self.card.records * self.card.fs * self.card.seconds)
-        )
-        return whole + self.view.nbytes * sum(self.records.values())
+        card, views = self.card, self.view.nbytes * sum(self.records.values())
+        if self.source == "prepared":
+            return views
+        return views + 2 * len(LEADS) * round(card.records * card.fs * card.seconds)
 
 
 def _noise(samples: int, leads: int = len(LEADS)) -> np.ndarray:
@@ -314,9 +284,7 @@ def _stored(job: "Measure", pattern: str, value: Callable[[dict[str, Any]], floa
     """Mean over what the run folder holds of this model from this device; None where there is
     nothing.
     """
-    files = sorted(
-        itertools.islice(Path(job.folders.out).glob(pattern.format(folder_name(job.model))), KNOWN)
-    )
-    notes = [json.loads(file.read_text()) for file in files]
+    files = job.folders.out.glob(pattern.format(folder_name(job.model)))
+    notes = [json.loads(file.read_text()) for file in sorted(itertools.islice(files, KNOWN))]
     known = [value(note) for note in notes if note.get("device", job.device) == job.device]
     return float(np.mean(known)) if known else None

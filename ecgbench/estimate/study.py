@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ecgbench.benchmark.plan import all_tasks
-from ecgbench.cells import Cell, Plan
+from ecgbench.cells import Plan, grouped
 from ecgbench.errors import BadSetting
 from ecgbench.results.store import Store
 from ecgbench.text import counted, duration, size
@@ -77,12 +77,11 @@ def estimate(plan: Plan, out: Path, measure: Measure, device: str) -> Estimate:
     """Ask `measure` about every model on every dataset of a plan that goes to the run folder `out`.
     Nothing is written.
     """
-    tasks, groups, finished = all_tasks(), dict[tuple[str, str], list[Cell]](), _finished(out)
-    for cell in plan.cells:
-        groups.setdefault((cell.fit.model, tasks[cell.task][0]), []).append(cell)
-    parts = []
+    tasks, store, parts = all_tasks(), Store(out), []
+    store.plan()  # refuses a folder of another format
+    groups = grouped(plan.cells, lambda c: (c.fit.model, tasks[c.task][0]))
     for (model, dataset), cells in groups.items():
-        left = replace(plan, cells=tuple(c for c in cells if not finished(c)))
+        left = replace(plan, cells=tuple(c for c in cells if store.folder(c) is None))
         answer = measure(left, dataset) if left.cells else {}
         parts.append(
             Part(
@@ -96,19 +95,11 @@ def estimate(plan: Plan, out: Path, measure: Measure, device: str) -> Estimate:
     return Estimate(plan=plan, parts=tuple(parts), device=device)
 
 
-def _finished(out: Path) -> Callable[[Cell], bool]:
-    store = Store(out)
-    store.plan()  # refuses a folder of another format
-    return lambda cell: store.folder(cell) is not None
-
-
 def trifling(plan: Plan) -> bool:
     """Whether fine-tuning ends soon however slow its models are."""
     tasks = all_tasks()
-    records = [
-        min(plan.limit or card.records, card.records)
-        for _, card, _ in (tasks[f.task] for f in plan.fits)
-    ]
+    sizes = [tasks[f.task][1].records for f in plan.fits]
+    records = [min(plan.limit or size, size) for size in sizes]
     return plan.training.epochs * sum(records) * SURELY < TRIFLE
 
 
@@ -116,14 +107,11 @@ def agreed(whole: Estimate, yes: bool) -> str:
     """The time of a fine-tuning without a GPU in a sentence; BadSetting where it exceeds an hour
     and `yes` is not set.
     """
-    spent: dict[str, float] = {}
-    for part in whole.parts:
-        spent[part.model] = spent.get(part.model, 0.0) + part.seconds()
-    each = ", ".join(f"{model} {duration(seconds)}" for model, seconds in spent.items())
+    by_model = grouped(whole.parts, lambda part: part.model).items()
+    each = ", ".join(f"{m} {duration(sum(p.seconds() for p in parts))}" for m, parts in by_model)
     sentence = f"fine-tuning without a GPU takes about {duration(whole.seconds)} ({each})"
-    sentence += (
-        f", not counting {', '.join(whole.failed)}, whose probe failed" if whole.failed else ""
-    )
+    if whole.failed:
+        sentence += f", not counting {', '.join(whole.failed)}, whose probe failed"
     if whole.seconds > HOUR and not yes:
         raise BadSetting(
             f"{sentence}; start it with --yes, shorten it with --limit N or --epochs N, or use a "
@@ -160,10 +148,8 @@ def table(whole: Estimate, out: Path) -> Iterator[str]:
             f"{counted(skipped, 'cell')} will be skipped: the model cannot read these leads "
             f"under this policy"
         )
-    views = sum(
-        max(p.disk("prepared") for p in parts if p.dataset == name)
-        for name in {p.dataset for p in parts}
-    )
+    by_dataset = grouped(parts, lambda part: part.dataset).values()
+    views = sum(max(p.disk("prepared") for p in same) for same in by_dataset)
     yield (
         f"disk: {size(sum(p.disk() for p in parts))} in {out}, up to {size(views)} beside the "
         f"recordings for prepared signals"

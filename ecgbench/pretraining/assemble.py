@@ -9,7 +9,7 @@ import pandas as pd
 
 from ecgbench import datasets, models
 from ecgbench.benchmark.plan import all_tasks
-from ecgbench.benchmark.progress import Watcher, paced
+from ecgbench.benchmark.progress import Display, counter
 from ecgbench.cells import Folders
 from ecgbench.errors import BadRecord, BadSetting, MissingData, UnknownName
 from ecgbench.prepared.prepare import Prepared, find, prepare
@@ -21,7 +21,7 @@ from ecgbench.pretraining.pretrain import Data
 from ecgbench.pretraining.recipe import Recipe
 
 
-def assemble(recipe: Recipe, folders: Folders, watcher: Watcher) -> Data:
+def assemble(recipe: Recipe, folders: Folders, watcher: Display) -> Data:
     """Prepare, leave out, and read the corpora of a recipe; what is prepared already is not
     prepared again.
 
@@ -45,7 +45,7 @@ def assemble(recipe: Recipe, folders: Folders, watcher: Watcher) -> Data:
             f"read; choose one of its own"
         )
     prepared = [
-        prepare(n, folders.data, folders.prepared, paced(f"prepare {n}", watcher.note))
+        prepare(n, folders.data, folders.prepared, counter(f"prepare {n}", watcher.note))
         for n in names
     ]
     beside = _beside(names, folders)
@@ -58,7 +58,7 @@ def assemble(recipe: Recipe, folders: Folders, watcher: Watcher) -> Data:
     guard = Guard.of(prepared, _ptbxl([*prepared, *beside]))
     contract = models.ROOM.card(recipe.model).contracts[0]
     corpus = gather(
-        prepared, guard, contract, recipe.kept, choose, paced("read the corpora", watcher.note)
+        prepared, guard, contract, recipe.kept, choose, counter("read the corpora", watcher.note)
     )
     short = len(corpus.short)
     left_out = len(chosen) - len(corpus) - short

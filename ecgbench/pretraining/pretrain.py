@@ -28,7 +28,7 @@ from safetensors.torch import save
 from torch import Tensor
 
 from ecgbench import provenance
-from ecgbench.benchmark.progress import Watcher
+from ecgbench.benchmark.progress import Display
 from ecgbench.cells import key
 from ecgbench.ecg.leads import LEADS
 from ecgbench.errors import BadSetting, BadWeights
@@ -65,7 +65,7 @@ class Session:
     """"cpu", "cuda" or "cuda:1"."""
     name: str
     """The device in words, for the table of times."""
-    watcher: Watcher
+    watcher: Display
     listener: Callable[[str], Listener]
     """Name of a stage -> who hears of its steps."""
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ecgbench import errors, models, processes
-from ecgbench.benchmark.progress import Watcher
+from ecgbench.benchmark.progress import Display
 from ecgbench.cards import InputContract, ModelCard
 from ecgbench.ecg.leads import LEADS
 from ecgbench.results.profile import CLASSES, Costs, Row
@@ -39,7 +39,7 @@ class Setup:
         return self.batch or (CPU_BATCH if self.device == "cpu" else GPU_BATCH)
 
 
-def measure(names: Sequence[str], leads: Sequence[int], setup: Setup, watcher: Watcher) -> Costs:
+def measure(names: Sequence[str], leads: Sequence[int], setup: Setup, watcher: Display) -> Costs:
     """Rows for each model (resolved names) at each number of leads; BadSetting for a device or a
     model that is not there.
     """

@@ -115,12 +115,12 @@ def test_random_training_leads_give_each_policy_its_own_fit(
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--protocol", "probe"), "--protocol probe: one of linear, finetune"),
+        (("--protocol", "probe"), "'--protocol': 'probe' is not one of 'linear', 'finetune'"),
         (("--device", "gpu"), "--device gpu: auto, cpu, cuda or cuda:N"),
         (("--protocol", "finetune", "--micro-batch", "0"), "--micro-batch 0: at least 1"),
         (("--cell-timeout", "0"), "--cell-timeout 0: seconds, more than 0"),
         (("--micro-batch", "4"), "--micro-batch 4 is for --protocol finetune"),
-        (("--precision", "fp16"), "--precision fp16: one of float32, bf16"),
+        (("--precision", "fp16"), "'--precision': 'fp16' is not one of 'float32', 'bf16'"),
     ],
 )
 def test_bad_words_are_told_in_one_line(

@@ -151,7 +151,7 @@ BAD = [
     (("run", "--policy", "zeroo"), "unknown policy 'zeroo'; did you mean zero?"),
     (("run", "--suite", "dmo"), "unknown suite 'dmo'; did you mean demo?"),
     (("run", "--seeds", "x"), "'--seeds'"),
-    (("run", "--bootstrap", "x"), "--bootstrap x: one of bayesian, multinomial"),
+    (("run", "--bootstrap", "x"), "'--bootstrap': 'x' is not one of 'bayesian', 'multinomial'"),
     (("run", "--limit", "1"), "--limit 1: at least 3"),
     (("run", "--fit-seeds", "a"), "--fit-seeds a"),
     (("report", "nowhere"), "no run in nowhere"),
@@ -192,15 +192,15 @@ ENDS = [
         OSError(28, "No space left"),
         2,
         (
-            "ecgbench: No space left; choose another folder, or mend this one and run the command "
-            "again"
+            "ecgbench: No space left; choose another folder, or repair this one and run the "
+            "command again"
         ),
     ),
     (
         OSError(28, "No space left", "a/b"),
         2,
         (
-            "ecgbench: No space left: a/b; choose another folder, or mend this one and run the "
+            "ecgbench: No space left: a/b; choose another folder, or repair this one and run the "
             "command again"
         ),
     ),

@@ -145,7 +145,7 @@ def test_broken_things_are_all_told_with_what_mends_them(tmp_path):
         "--prepared DIR",
     ):
         assert said in text
-    assert "3 things to mend; then: ecgbench doctor" in text
+    assert "3 things to repair; then: ecgbench doctor" in text
 
 
 def test_bad_words_are_one_line(tmp_path):

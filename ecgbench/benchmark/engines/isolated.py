@@ -32,10 +32,8 @@ class Isolated:
         of = "ecgbench" if models.ROOM.built_in(job.model) else job.model
         if self._worker is None or self._of != of or not self._worker.alive:
             self.close()
-            self._of, self._worker = (
-                of,
-                WorkerProcess(log_file(self.setup.logs, of), self.setup.patience),
-            )
+            self._of = of
+            self._worker = WorkerProcess(log_file(self.setup.logs, of), self.setup.patience)
         self._worker.submit(job)
 
     def events(self, timeout: float) -> Iterator[Event]:

@@ -1,0 +1,60 @@
+"""Options of the commands: how they are declared, those that several share, and lists in their
+text.
+"""
+
+from typing import Any
+
+import typer
+
+from ecgbench.errors import BadSetting
+
+MACHINE = "Machine"
+"""Panel of `--help` for what changes no number."""
+
+
+def option(help: str, *names: str, default: Any = None, **more: Any) -> Any:
+    """An option, called as its parameter is unless `names` are given; `more`: see typer.Option."""
+    return typer.Option(default, *names, help=help, **more)
+
+
+def flag(help: str, *names: str, **more: Any) -> Any:
+    """An option without a value: False unless it is given."""
+    return option(help, *names, default=False, **more)
+
+
+def argument(help: str, default: Any = ..., **more: Any) -> Any:
+    """A word without a name; one without a default must be given."""
+    return typer.Argument(default, help=help, **more)
+
+
+DATA = option(
+    "Folder that holds the datasets as published (DIR/ptbxl/...); only read.",
+    envvar="ECGBENCH_DATA",
+    rich_help_panel=MACHINE,
+)
+PREPARED = option(
+    "Folder for prepared copies. Default: DATA/prepared, or the user's cache.",
+    envvar="ECGBENCH_PREPARED",
+    rich_help_panel=MACHINE,
+)
+DEVICE = option(
+    "auto (a GPU where there is one), cpu, cuda, cuda:1.", default="auto", rich_help_panel=MACHINE
+)
+JSON = flag("One array of objects instead of a table.", "--json")
+
+
+def words(text: str | None) -> tuple[str, ...] | None:
+    """The words of a comma-separated list, each once; None where the option is not given."""
+    if text is None:
+        return None
+    return tuple(dict.fromkeys(word.strip() for word in text.split(",") if word.strip()))
+
+
+def integers(flag: str, text: str | None) -> tuple[int, ...] | None:
+    """The whole numbers of a comma-separated list; None where the option is not given."""
+    try:
+        return None if text is None else tuple(int(word) for word in text.split(","))
+    except ValueError:
+        raise BadSetting(
+            f"{flag} {text}: whole numbers, comma-separated, for example 0,1,2"
+        ) from None
