@@ -3,7 +3,7 @@ fractions.
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +11,7 @@ import pandas as pd
 
 from ecgbench.cells import RANDOM
 from ecgbench.ecg.leads import LEADS, LeadSubset
-from ecgbench.reports._section import Numbers
+from ecgbench.reports._section import Cell, Numbers
 from ecgbench.results.notes import GRAVE, PENDING
 from ecgbench.results.study import Study
 from ecgbench.text import counted
@@ -49,6 +49,11 @@ class Head:
     def mark(self) -> str:
         """The sign behind its title."""
         return next(iter(UNTRAINED)) if self.untrained else ""
+
+    @property
+    def cell(self) -> Cell:
+        """Its label and its sign, for a table that names it in a row."""
+        return Cell(self.label, self.mark)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,14 +131,14 @@ def columns(study: Study) -> list[Head]:
     return heads
 
 
-def labels_of(study: Study) -> dict[tuple[str, str], str]:
-    """(model, policy) -> label, with the sign of an untrained one."""
-    return {head.names: head.label + head.mark for head in columns(study)}
+def heads_of(study: Study) -> dict[tuple[str, str], Head]:
+    """(model, policy) -> its column."""
+    return {head.names: head for head in columns(study)}
 
 
-def untrained_marks(study: Study) -> dict[str, str]:
-    """The sign of untrained columns and its meaning, where there are such."""
-    return UNTRAINED if any(head.untrained for head in columns(study)) else {}
+def untrained_marks(shown: Iterable[Head]) -> dict[str, str]:
+    """The sign of untrained columns and its meaning, where a table shows such."""
+    return UNTRAINED if any(head.untrained for head in shown) else {}
 
 
 def titles_of(study: Study) -> dict[str, str]:

@@ -81,8 +81,8 @@ def _score(
     text = ""
     if row["status"] != "ok":
         text = why.get((row["task"], row["model"], row["leads"], row["policy"]), row["status"])
-    elif reasons_not_tested := [n for n in row["note"].split("; ") if n.startswith(UNTESTED)]:
-        text = reasons_not_tested[0]
+    elif UNTESTED in row["note"]:  # the last part of a note, which may name a label with "; "
+        text = row["note"][row["note"].index(UNTESTED) :]
     if text and text not in footnotes:
         footnotes.append(text)
     footnote = footnotes.index(text) + 1 if text else None

@@ -249,7 +249,8 @@ def _latex_tables(table: Table) -> Iterator[str]:
         if ranked(table)
         else ""
     )
-    caption += [f"{_sign(sign)}~{latex(meaning)}." for sign, meaning in table.marks.items()]
+    marks = {sign: f"{_sign(sign)}~{latex(said)}." for sign, said in table.marks.items()}
+    caption += marks.values()
     notes = [
         rf"\textsuperscript{{{number}}}~{latex(text)}"
         for number, text in enumerate(table.footnotes, 1)
@@ -258,12 +259,11 @@ def _latex_tables(table: Table) -> Iterator[str]:
     label = table.name.removesuffix("_table").replace("_", "-")
     yield _latex_table(table, _latex_cell, (label, " ".join(filter(None, caption))), notes)
     if any(score.low is not None for score in scores(table)):
-        yield _latex_table(
-            table,
-            _interval_or(_latex_cell),
-            (f"{label}-intervals", latex("95 % intervals, × 100.")),
-            [],
-        )
+        # it may land on another page; an interval has no asterisk
+        signs = [text for sign, text in marks.items() if sign != "*"]
+        caption = [latex("95 % intervals, × 100."), *signs]
+        names = f"{label}-intervals", " ".join(caption)
+        yield _latex_table(table, _interval_or(_latex_cell), names, [])
 
 
 def _latex_table(table: Table, spell: Spell, names: tuple[str, str], notes: Sequence[str]) -> str:

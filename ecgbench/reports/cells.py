@@ -5,7 +5,7 @@ cell.
 from collections.abc import Mapping
 
 from ecgbench.reports import Column, ReportCard, Section, Table
-from ecgbench.reports._facts import gaps, labels_of, numbers, titles_of
+from ecgbench.reports._facts import gaps, heads_of, numbers, titles_of, untrained_marks
 from ecgbench.results.notes import PENDING
 from ecgbench.results.study import Study
 
@@ -23,22 +23,23 @@ _COLUMNS = (
 
 def sections(study: Study) -> list[Section]:
     """The cells without a number, those of one reason together."""
-    labels, titles = labels_of(study), titles_of(study)
+    heads, titles, lost = heads_of(study), titles_of(study), gaps(study)
     rows = [
         {
             "task": titles[gap.task],
-            "model": labels[gap.model, gap.policy],
+            "model": heads[gap.model, gap.policy].cell,
             "leads": _settings(gap.leads),
             "status": gap.word,
             "reason": gap.reason.removeprefix(f"{PENDING}; "),
         }
-        for gap in gaps(study)
+        for gap in lost
     ]
     summary = "one row per cell and metric: every lead draw, its key and its place in the run"
     table = Table(
         name="cells",
         columns=_COLUMNS,
         rows=rows,
+        marks=untrained_marks(heads[gap.model, gap.policy] for gap in lost),
         numbers=numbers(study.cells, summary),
         formats=("csv", "html") if rows else ("csv",),
     )

@@ -6,7 +6,7 @@ from ecgbench.reports import Cell, Column, Format, ReportCard, Row, Section, Tab
 from ecgbench.reports._facts import (
     Compared,
     comparisons,
-    labels_of,
+    heads_of,
     numbers,
     titles_of,
     untrained_marks,
@@ -54,16 +54,17 @@ def sections(study: Study) -> list[Section]:
 def _table(metric: str, study: Study) -> Table:
     """The comparisons by one metric; the table of the first is written as CSV."""
     first = metric == study.metric
-    labels, titles = labels_of(study), titles_of(study)
+    heads, titles = heads_of(study), titles_of(study)
+    compared = comparisons(study.of(metric))
     rows: list[Row] = [
         {
             "task": titles[row.task],
-            "model": labels[row.model, row.policy],
-            "best": labels[row.best_model, row.best_policy],
+            "model": heads[row.model, row.policy].cell,
+            "best": heads[row.best_model, row.best_policy].cell,
             **_spelled(row),
         }
         for task in titles
-        for row in comparisons(study.of(metric))
+        for row in compared
         if row.task == task
     ]
     formats: dict[Format, bool] = {"csv": first, "html": bool(rows)}
@@ -73,14 +74,16 @@ def _table(metric: str, study: Study) -> Table:
         columns=_COLUMNS,
         rows=rows,
         notes=[_NOTE],
-        marks=untrained_marks(study),
+        marks=untrained_marks(heads[row.model, row.policy] for row in compared),
         numbers=numbers(study.comparisons, _SUMMARY) if first else None,
         formats=[kind for kind, shown in formats.items() if shown],
     )
 
 
 def _spelled(row: Compared) -> dict[str, object]:
-    interval = "" if row.worse is None else f"[{signed(row.low)}, {signed(row.high)}]"
+    # an interval stays where nothing is tested
+    known = row.low is not None and row.high is not None
+    interval = f"[{signed(row.low)}, {signed(row.high)}]" if known else ""
     verdict = "not tested" if row.worse is None else "yes" if row.worse else "no"
     difference = Cell(signed(row.difference), small=interval)
     shown = ("p", "p_holm", "p_holm_all", "df", "n_patients", "note")

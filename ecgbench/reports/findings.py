@@ -81,8 +81,9 @@ def _findings(table: _Table, lost: Sequence[Gap]) -> list[str]:
     )
     shown = (counts or settings)[:3]
     real = [block for block in blocks if not block.synthetic]
-    if not real or all(head.untrained for head in table.grid.columns):
-        return [_harness(table.grid, real), *_numbers(table, shown)]
+    heads = [h for block in blocks for leads in settings for h, _ in table.scores(block, leads)]
+    if not real or all(head.untrained for head in heads):
+        return [_harness(table.grid, heads, real), *_numbers(table, shown)]
     if len(real) > MANY:
         return [text for leads in shown if (text := _tally(table, real, leads))]
     sentences = [
@@ -104,10 +105,11 @@ def _nothing(lost: Sequence[Gap]) -> str:
     return f"No cell of this run has a number: {enumerated(parts) or 'none was asked for'}."
 
 
-def _harness(table: Grid, real: Sequence[Block]) -> str:
-    """Why nothing may be read from the numbers of this run."""
-    untrained = all(head.untrained for head in table.columns)
-    why = ["every encoder is untrained"] if untrained else []
+def _harness(table: Grid, heads: Sequence[Head], real: Sequence[Block]) -> str:
+    """Why nothing may be read from the numbers of this run; `heads`: the columns that have one."""
+    untrained = all(head.untrained for head in heads)
+    which = "" if all(head.untrained for head in table.columns) else " that has a number"
+    why = [f"every encoder{which} is untrained"] if untrained else []
     why += [] if real else ["all data are synthetic"]
     what = "a published model" if real else "a model or a patient"
     return (

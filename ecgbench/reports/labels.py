@@ -55,7 +55,7 @@ def _groups(study: Study, metric: str, grid: Grid) -> Iterator[Group]:
                     name=f"labels_{metric}",
                     columns=columns,
                     rows=rows,
-                    marks=untrained_marks(study),
+                    marks=untrained_marks(grid.columns),
                     formats=("html",),
                 )
                 yield Group(title, [table], folded=True)

@@ -20,7 +20,7 @@ from ecgbench.reports._facts import (
     Task,
     columns,
     gaps,
-    labels_of,
+    heads_of,
     leads_of,
     records,
     tasks,
@@ -132,10 +132,11 @@ def _caption(study: Study, points: Sequence[Point]) -> str:
 
 def _left_out(study: Study) -> list[str]:
     """`LAEF at 1, 2, PTB-XL Super (failed)`; the task is said where there are several."""
-    labels, titles = labels_of(study), titles_of(study)
+    heads, titles = heads_of(study), titles_of(study)
     where = {task: f", {title}" if len(titles) > 1 else "" for task, title in titles.items()}
     return [
-        f"{labels[gap.model, gap.policy]} at {', '.join(gap.leads)}{where[gap.task]} ({gap.word})"
+        f"{heads[gap.model, gap.policy].label} at {', '.join(gap.leads)}{where[gap.task]} "
+        f"({gap.word})"
         for gap in gaps(study)
     ]
 

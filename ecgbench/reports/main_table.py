@@ -9,7 +9,7 @@ for what is not significantly worse than the best, a dagger for tasks that are e
 from collections.abc import Sequence
 
 from ecgbench.reports import Cell, Column, Numbers, ReportCard, Row, Section, Table, Text
-from ecgbench.reports._facts import UNTRAINED, numbers, setting_words
+from ecgbench.reports._facts import numbers, setting_words, untrained_marks
 from ecgbench.reports._grid import Grid, grids
 from ecgbench.reports._text import millions
 from ecgbench.results.study import Study
@@ -98,5 +98,5 @@ def _marks(grid: Grid) -> dict[str, str]:
         "*": (ASTERISK, any(score and score.star for line in lines for score in line)),
         "†": (DAGGER, any(block.evaluation_only for block in grid.tasks)),
     }
-    untrained = UNTRAINED if any(head.untrained for head in grid.columns) else {}
-    return {sign: meaning for sign, (meaning, there) in used.items() if there} | untrained
+    signs = {sign: meaning for sign, (meaning, there) in used.items() if there}
+    return signs | untrained_marks(grid.columns)

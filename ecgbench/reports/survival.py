@@ -2,8 +2,8 @@
 
 from functools import partial
 
-from ecgbench.reports import Cell, Column, ReportCard, Section, Table, points
-from ecgbench.reports._facts import FULL, UNTRAINED, setting_words
+from ecgbench.reports import Column, ReportCard, Section, Table, points
+from ecgbench.reports._facts import FULL, setting_words, untrained_marks
 from ecgbench.reports._grid import Grid, grids, survival
 from ecgbench.results.study import Study
 
@@ -44,7 +44,7 @@ def _table(name: str, grid: Grid) -> Table:
         rows=[
             {
                 "task": titles[row.task],
-                "model": Cell(row.head.label, row.head.mark),
+                "model": row.head.cell,
                 "full": row.full,
             }
             | dict.fromkeys(leads)
@@ -56,6 +56,6 @@ def _table(name: str, grid: Grid) -> Table:
             f"table; -- where there is "
             f"no number, or where the interval at {setting_words(FULL)} reaches chance."
         ],
-        marks=UNTRAINED if any(row.head.untrained for row in kept) else {},
+        marks=untrained_marks(row.head for row in kept),
         formats=("html",),
     )

@@ -90,6 +90,14 @@ def test_report_of_the_newest_run(run):
     page = (folder / "index.html").read_text()
     assert "ynthetic" in page
     assert "random" in page
+    # no column is trained, which is said in one line
+    for kind in ("md", "tex"):
+        lines = (folder / f"main_table.{kind}").read_text().splitlines()
+        assert sum("No column is trained: there is no best" in line for line in lines) == 1
+    assert page.count("No column is trained: there is no best") == 1
+    assert {(r["best"], r["p"], r["not_significantly_worse"]) for r in rows} == {("false", "", "")}
+    assert "not ranked and not tested" in page
+    assert "<h2>Paired comparisons" not in page
 
 
 def test_every_number_of_the_table_can_be_traced(run):

@@ -1,0 +1,230 @@
+"""What a report says of certainty: asterisks, why something is not tested, and what becomes of
+untrained encoders.
+"""
+
+import re
+import runpy
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from ecgbench import reports
+from ecgbench.results.study import Study
+
+make = SimpleNamespace(**runpy.run_path(str(Path(__file__).with_name("make_study.py"))))
+
+SIX = (0.717, 0.702, 0.694, 0.679, 0.656, 0.663)
+UNTRAINED = "untrained: a frozen encoder with random weights"
+FORMS = ("md", "tex", "html")
+TABLES = ("main_table.md", "main_table.tex", "main_table", *("survival", "comparisons", "labels"))
+"""Files of the main table, and sections of the page."""
+
+
+def written(study: Study, folder: Path) -> dict[str, str]:
+    """The main table in Markdown and LaTeX, and the page."""
+    reports.write(study, folder)
+    texts = {kind: (folder / f"main_table.{kind}").read_text() for kind in ("md", "tex")}
+    return texts | {"html": (folder / "index.html").read_text()}
+
+
+def line(texts: dict[str, str], kind: str, leads: str) -> list[str]:
+    """The scores of the first row at a setting, as they are written."""
+    if kind == "html":
+        section = texts["html"].partition('<section id="main_table">')[2]
+        row = section.partition(f'<th scope="row">{leads}</th>')[2].partition("</tr>")[0]
+        cells = re.findall("<td[^>]*>(.*?)</td>", row, re.DOTALL)
+        return [cell.partition("<small")[0].strip() for cell in cells]
+    between, end = (r"\|", r" \|") if kind == "md" else ("&", r" \\\\")
+    row = re.search(rf"^.*?{between} {leads} {between} (.*?){end}$", texts[kind], re.MULTILINE)
+    assert row
+    return [cell.strip() for cell in re.split(rf" {between} ", row[1])]
+
+
+def beaten(**more: object) -> Study:
+    """Two trained columns, and an untrained one that scores higher than both."""
+    rows = []
+    for leads, at in (("1", 0.0), ("12", 0.1)):
+        spread = {"std": 0.01} if leads == "1" else {}
+        rows += [
+            make.row("ptbxl_super", "laef", leads, 0.8 + at, best=True, **spread),
+            make.row("ptbxl_super", "stmem", leads, 0.7 + at, p=0.002, p_holm=0.002, **spread),
+            make.row("ptbxl_super", "odd", leads, 0.85 + at, weights="random", **spread),
+        ]
+    rows += [make.row("ptbxl_super", "odd", "2", status="failed", weights="random")]
+    odd = make.model("odd", "Odd", 41_000, weights="random", weights_sha256=None)
+    trained = [make.model("laef", "LAEF", 7_104_000), make.model("stmem", "ST-MEM", 88_500_000)]
+    return make.build(rows, models=[*trained, odd], **more)
+
+
+@pytest.fixture(scope="module")
+def six(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Six trained models, none of them significantly worse than the best."""
+    same = {"p": 0.3, "p_holm": 1.0, "not_significantly_worse": True}
+    rows = [
+        make.row("ptbxl_super", f"m{at}", "12", value, **({"best": True} if not at else same))
+        for at, value in enumerate(SIX)
+    ]
+    models = [make.model(f"m{at}", f"Model {at}", 1_000_000) for at in range(len(SIX))]
+    return written(make.build(rows, models=models), tmp_path_factory.mktemp("six"))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The report of `beaten`."""
+    place = tmp_path_factory.mktemp("beaten")
+    reports.write(beaten(), place)
+    return place
+
+
+@pytest.mark.parametrize("kind", FORMS)
+def test_whatever_is_not_significantly_worse_has_an_asterisk(six, kind):
+    """At any rank: the paper's asterisk is no prize for the second and the third."""
+    sign = {"md": r"\*", "tex": "*", "html": '<span class="star">*</span>'}[kind]
+    cells = [
+        cell.partition(" [")[0] for cell in line(six, kind, "12" + " leads" * (kind == "html"))
+    ]
+    assert [cell.endswith(sign) for cell in cells] == [False] + [True] * 5
+    assert "not significantly worse than the best of the row" in six[kind]
+
+
+def sections(page: str) -> Iterator[tuple[str, str]]:
+    """Sections of a page by name."""
+    for part in page.split("<section id=")[1:]:
+        yield part.split('"')[1], part
+
+
+def pieces(folder: Path, where: str) -> list[tuple[str, str]]:
+    """Each table of a file or a section, and what stands beside it: up to the next table, and in
+    LaTeX its caption.
+    """
+    if where.endswith(".tex"):
+        floats = (folder / where).read_text().split(r"\begin{table}")[1:]
+        return [(one.partition(r"\begin{tabular}")[2], one) for one in floats]
+    if where.endswith(".md"):
+        blocks = (folder / where).read_text().split("\n\n")
+        tables = [at for at, block in enumerate(blocks) if block.startswith("| ")]
+        # the table of intervals has the notes of the first one above it
+        return [(blocks[at], "\n".join(blocks[tables[0] + 1 :])) for at in tables]
+    part = dict(sections((folder / "index.html").read_text()))[where]
+    return [
+        (one.partition("</table>")[0], one.partition("</table>")[2])
+        for one in part.split("<table")[1:]
+    ]
+
+
+@pytest.mark.parametrize("where", [*TABLES, "cells"])
+def test_an_untrained_column_has_a_sign_and_its_meaning_beside_every_table(folder, where):
+    found = pieces(folder, where)
+    assert found
+    sign = r"$^\ddagger$" if where.endswith(".tex") else "‡"
+    for table, beside in found:
+        assert table.count("Odd") == table.count(f"Odd{sign}") > 0
+        assert f"LAEF{sign}" not in table
+        assert UNTRAINED in beside.replace(r"\ ", " ")
+
+
+def test_every_table_that_names_the_untrained_column_is_among_those_tested(folder):
+    text = (folder / "index.html").read_text()
+    shown = {name for name, part in sections(text) if "<table" in part and ">Odd" in part}
+    shown |= {path.name for path in folder.glob("*.md")} | {
+        path.name for path in folder.glob("*.tex")
+    }
+    assert shown == {*TABLES, "cells"}
+
+
+@pytest.mark.parametrize("kind", FORMS)
+def test_an_untrained_column_that_scores_highest_wins_nothing(folder, kind):
+    names = {"md": "main_table.md", "tex": "main_table.tex", "html": "index.html"}
+    cells = line(
+        {kind: (folder / names[kind]).read_text()}, kind, "12" + " leads" * (kind == "html")
+    )
+    first = {
+        "md": "**90.0** [88.0, 92.0]",
+        "tex": r"\uno{90.0}",
+        "html": '<span class="r1">90.0</span>',
+    }
+    plain = {"md": "95.0 [93.0, 97.0]", "tex": "95.0", "html": '<span class="r">95.0</span>'}
+    assert [cells[0], cells[2]] == [first[kind], plain[kind]]
+
+
+def test_findings_do_not_call_an_untrained_column_best():
+    (section,) = reports.get("findings").sections(beaten())
+    said = section.parts[0].texts
+    assert said[0] == (
+        "12 leads: LAEF is best of the trained with 90.0, 10.0 points above ST-MEM, a difference "
+        "that is larger than chance explains (p = 0.002 after Holm). Untrained, for reference: "
+        "Odd 95.0."
+    )
+    assert not [text for text in said if re.search("Odd (is|keeps)", text)]
+
+
+def test_an_untrained_column_has_a_difference_with_an_interval_and_no_test():
+    (section,) = reports.get("comparisons").sections(beaten())
+    (row,) = [
+        row for row in section.parts[0].rows if row["model"].text == "Odd" and row["leads"] == "12"
+    ]
+    assert (row["difference"].text, row["difference"].small) == ("−5.0", "[−6.0, −4.0]")
+    assert (row["p"], row["p_holm"], row["p_holm_all"]) == (None, None, None)
+    assert (row["worse"], row["note"]) == (
+        "not tested",
+        "untrained encoder: not ranked, not tested",
+    )
+
+
+def test_a_fine_tuned_column_from_a_random_start_is_trained():
+    study = beaten(provenance=replace(make.PROVENANCE, protocol="finetune"))
+    (section,) = reports.get("main_table").sections(study)
+    assert [row["2"].rank for row in section.parts[0].rows if row["leads"] == "12"] == [1]
+    assert "‡" not in section.parts[0].marks
+
+
+@pytest.fixture(scope="module")
+def untested(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Scores that have a value and a reason not to test them, beside one that has no value."""
+    few = "not tested: 4.2 degrees of freedom, fewer than 6"
+    label = "not tested: 61% of the variance comes from the label a; b"
+    limited = "limited: the records chosen favour rare labels"
+    rows = [
+        make.row("ptbxl_super", "m0", "12", 0.9, best=True, note=limited),
+        make.row("ptbxl_super", "m1", "12", 0.8, note=f"{limited}; {few}"),
+        make.row("ptbxl_super", "m2", "12", 0.7, note=label),
+        make.row("ptbxl_super", "m3", "12", status="failed"),
+        make.row("ptbxl_super", "m4", "12", 0.6, note=few),
+    ]
+    models = [make.model(f"m{at}", f"Model {at}", 1_000_000) for at in range(5)]
+    return written(make.build(rows, models=models), tmp_path_factory.mktemp("untested"))
+
+
+@pytest.mark.parametrize("kind", FORMS)
+def test_a_reason_not_to_test_is_a_numbered_footnote_at_its_score(untested, kind):
+    number = {
+        "md": r"<sup>(\d)</sup>",
+        "tex": r"\\textsuperscript\{(\d)\}",
+        "html": r'<sup><a href="#main_table-(\d)">\1</a></sup>',
+    }[kind]
+    cells = line(untested, kind, "12" + " leads" * (kind == "html"))
+    notes = [found[1] if (found := re.search(number, cell)) else "" for cell in cells]
+    assert notes == ["", "1", "2", "3", "1"]
+    assert "80.0" in cells[1]
+    assert "*" not in cells[1].replace("**", "").replace("*80.0*", "")
+    below = {
+        "md": "- <sup>{}</sup> {}\n",
+        "tex": r"\textsuperscript{{{}}}~{}\par",
+        "html": '<li id="main_table-{}">{}</li>',
+    }[kind]
+    percent = r"61\%" if kind == "tex" else "61%"
+    reasons = (
+        "not tested: 4.2 degrees of freedom, fewer than 6",
+        f"not tested: {percent} of the variance comes from the label a; b",
+        "failed: it broke",
+    )
+    for at, reason in enumerate(reasons, 1):
+        assert untested[kind].count(below.format(at, reason)) == 1
+
+
+def test_an_interval_stays_where_nothing_is_tested(untested):
+    text = " ".join(re.sub("<[^>]*>", " ", untested["html"]).split())
+    assert "12 Model 1 Model 0 +10.0 [+9.0, +11.0] -- -- -- 40 190 not tested" in text
