@@ -82,9 +82,10 @@ class Gap:
 
 def records(frame: pd.DataFrame) -> list[dict[Any, Any]]:
     """The rows of a table as dictionaries of Python's own values; counts are int, and whatever
-    stands for "missing" is None.
+    stands for "missing" is None; of a flag, False.
     """
     whole = frame.astype({name: "Int64" for name in _WHOLE if name in frame})
+    whole = whole.fillna({"best": False, "not_significantly_worse": False})
     return whole.astype(object).where(whole.notna(), None).to_dict("records")
 
 

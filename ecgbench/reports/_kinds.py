@@ -49,21 +49,14 @@ def of(source: object) -> tuple[Reads, Kind]:
 
 def _of_run(run: study.Study) -> Heading:
     lines = [
-        (
-            f"{data.title}, version {data.version}: {counted(data.test_records, 'test record')} of "
-            f"{counted(data.test_patients, 'patient')}"
-        )
+        f"{data.title}, version {data.version}: {counted(data.test_records, 'test record')} of "
+        f"{counted(data.test_patients, 'patient')}"
         for data in run.datasets
     ]
-    serious = [text for text in run.notes if grave(text)]
-    version = str(run.provenance.version)
-    return Heading(
-        title=_title(run),
-        lines=lines,
-        banners=list(map(_banner, serious)),
-        said=serious,
-        version=version,
-    )
+    said = [text for text in run.notes if grave(text)]
+    banners = list(map(_banner, said))
+    version = run.provenance.version
+    return Heading(title=_title(run), lines=lines, banners=banners, said=said, version=version)
 
 
 def _title(run: study.Study) -> str:
@@ -71,10 +64,7 @@ def _title(run: study.Study) -> str:
     models = list(dict.fromkeys(head.title for head in columns(run)))
     on = [task.title for task in tasks(run)]
     who = enumerated(models) if len(models) <= 4 else f"{len(models)} models"
-    return (
-        f"{who or 'Nothing'} on "
-        f"{(enumerated(on) if len(on) <= 3 else f'{len(on)} tasks') or 'nothing'}"
-    )
+    return f"{who} on {enumerated(on) if len(on) <= 3 else f'{len(on)} tasks'}"
 
 
 def _banner(note: str) -> tuple[str, str]:
@@ -91,16 +81,17 @@ def _of_profile(source: profile.Profile) -> Heading:
 
 def _of_pretraining(source: pretraining.Pretraining) -> Heading:
     recipe = source.recipe.get("name")
-    banners = {
-        "Own weights": pretraining.OWN,
-        "Synthetic": source.warning,
-        "Not finished": source.open,
-    }
+    texts = (
+        ("Own weights", pretraining.OWN),
+        ("Synthetic", source.warning),
+        ("Not finished", source.open),
+    )
+    banners = [(word, text) for word, text in texts if text]
     return Heading(
         title=f"LAEF, pre-trained by recipe {recipe}" if recipe else "LAEF, in pre-training",
         lines=[f"Data: {source.data}"],
-        banners=[(word, text) for word, text in banners.items() if text],
-        said=[text for text in banners.values() if text],
+        banners=banners,
+        said=[text for _, text in banners],
     )
 
 

@@ -53,7 +53,7 @@ def html(
         "ranked": ranked,
         "spread": spread,
     }
-    seen = [section for section in sections if any(_shown(part) for part in section.parts)]
+    seen = [section for section in sections if any(map(_shown, section.parts))]
     return page.get_template("page.html.j2").render(
         heading=heading, sections=seen, files=_by_stem(files)
     )
@@ -78,6 +78,4 @@ def _by_stem(files: Mapping[str, str]) -> list[tuple[list[str], str]]:
     stems: dict[str, list[str]] = {}
     for name in files:
         stems.setdefault(name.partition(".")[0], []).append(name)
-    return [
-        (names, next(filter(None, (files[name] for name in names)), "")) for names in stems.values()
-    ]
+    return [(names, "".join(files[name] for name in names)) for names in stems.values()]

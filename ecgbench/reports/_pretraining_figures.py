@@ -33,10 +33,9 @@ def dynamics(source: Pretraining, numbers: Numbers) -> Figure | None:
     stages = [stage for stage in source.stages if stage.checkpoints]
     caption = (
         "Spectral entropy of the nodes of kept encoders: 0 one direction, 1 all directions alike. "
-        "Cosine: mean over different "
-        "nodes that share an edge. Linear probe: frozen, mean-pooled features of twelve leads, "
-        f"{_split(source)}. Band: within {100 * MARGIN:g} of the best; t*: the earliest encoder "
-        f"in it."
+        "Cosine: mean over different nodes that share an edge. Linear probe: frozen, mean-pooled "
+        f"features of twelve leads, {_split(source)}. Band: within {100 * MARGIN:g} of the best; "
+        "t*: the earliest encoder in it."
     )
     size = (10.4, 2.7 * len(stages) + 1.1)
     return (
@@ -57,10 +56,8 @@ def curve(source: Pretraining) -> Figure | None:
     mean = f" Running means over {enumerated(windows)} steps." if windows else ""
     caption = (
         "Loss: mean cross-entropy of the masked nodes, summed over codebooks. Accuracy: their "
-        "share whose likeliest code is "
-        f"the target.{mean} Frequencies alone: entropy of the codes ({_split(source)}), the loss "
-        f"of who knows how often codes "
-        "occur and nothing of the ECG."
+        f"share whose likeliest code is the target.{mean} Frequencies alone: entropy of the codes "
+        f"({_split(source)}), the loss of who knows how often codes occur and nothing of the ECG."
     )
     size = (9.6 if len(stages) > 1 else 7.2, 5.4)
     return (
@@ -72,10 +69,9 @@ def elbow(source: Pretraining, numbers: Numbers) -> Figure | None:
     """Inertia and use of codebooks by their size; None where none was tried."""
     stages = [stage for stage in source.stages if stage.elbow]
     caption = (
-        f"Codebooks fitted on the corpus, measured on held-out vectors scaled to length 1 "
-        f"({_split(source)}). Inertia: mean "
-        "squared distance to the nearest centre. Perplexity: exp of the entropy of the codes. "
-        "Rings: the sizes that are used."
+        "Codebooks fitted on the corpus, measured on held-out vectors scaled to length 1 "
+        f"({_split(source)}). Inertia: mean squared distance to the nearest centre. Perplexity: "
+        "exp of the entropy of the codes. Rings: the sizes that are used."
     )
     size = (8.4, 2.7 * len(stages) + 1.1)
     return (

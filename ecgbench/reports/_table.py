@@ -66,9 +66,7 @@ def _field(value: Any) -> str:
 
 def numbers(table: Table) -> Numbers:
     """What the CSV file of a table holds."""
-    return table.numbers or Numbers(
-        columns=[column.name for column in table.columns], rows=table.rows
-    )
+    return table.numbers or Numbers(columns=[c.name for c in table.columns], rows=table.rows)
 
 
 def plain(value: Any) -> str:
@@ -122,24 +120,20 @@ def tables(section: Section, kind: str) -> list[Table]:
 
 def _markdown_blocks(table: Table) -> Iterator[str]:
     there = scores(table)
+    ranks = "**Best**, <ins>second</ins> and *third* of a row, ranked before rounding."
     caption = [
         markdown(table.caption),
         SPREAD if spread(table) else "",
         "One draw: estimate [95 % interval]." if there else "",
+        ranks if ranked(table) else "",
     ]
-    caption.append(
-        "**Best**, <ins>second</ins> and *third* of a row, ranked before rounding."
-        if ranked(table)
-        else ""
-    )
     if any(caption):
         yield " ".join(filter(None, caption))
     yield _markdown_table(table, _markdown_cell)
     notes = [f"{markdown(sign)} {markdown(meaning)}." for sign, meaning in table.marks.items()]
-    notes += [
-        f"<sup>{number}</sup> {markdown(text)}" for number, text in enumerate(table.footnotes, 1)
-    ]
-    notes += [markdown(text) for text in table.notes]
+    footnotes = enumerate(map(markdown, table.footnotes), 1)
+    notes += [f"<sup>{number}</sup> {text}" for number, text in footnotes]
+    notes += map(markdown, table.notes)
     if notes:
         yield "\n".join(f"- {note}" for note in notes)
     if any(score.low is not None for score in there):
@@ -176,11 +170,9 @@ def _interval_or(spell: Spell) -> Spell:
     """Scores as their intervals."""
 
     def interval(column: Column, value: Any) -> str:
-        return (
-            (bracket(value.low, value.high) or NONE)
-            if isinstance(value, Score)
-            else spell(column, value)
-        )
+        if isinstance(value, Score):
+            return bracket(value.low, value.high) or NONE
+        return spell(column, value)
 
     return interval
 
@@ -212,26 +204,16 @@ def latex_text(section: Section) -> str:
     shown = tables(section, "tex")
     if not shown:
         return ""
-    ranks, grouped = (
-        any(map(scores, shown)),
-        any(c.kind == "group" for table in shown for c in table.columns),
-    )
-    wide = any(_wide(table) for table in shown)
-    needs = [
-        "booktabs",
-        *(["multirow"] if grouped else []),
-        *(["graphicx"] if wide else []),
-        *(["xcolor"] if ranks else []),
-    ]
-    packages = enumerated([rf"\usepackage{{{name}}}" for name in needs])
-    head = f"% Needs {packages}."
-    return "\n".join(
-        [
-            head,
-            *([_RANKS] if ranks else []),
-            *(text for table in shown for text in _latex_tables(table)),
-        ]
-    )
+    ranks = any(map(scores, shown))
+    needs = {
+        "booktabs": True,
+        "multirow": any(c.kind == "group" for table in shown for c in table.columns),
+        "graphicx": any(map(_wide, shown)),
+        "xcolor": ranks,
+    }
+    packages = [rf"\usepackage{{{name}}}" for name, needed in needs.items() if needed]
+    texts = [f"% Needs {enumerated(packages)}.", *([_RANKS] if ranks else [])]
+    return "\n".join([*texts, *(text for table in shown for text in _latex_tables(table))])
 
 
 def _wide(table: Table) -> bool:
@@ -240,29 +222,23 @@ def _wide(table: Table) -> bool:
 
 def _latex_tables(table: Table) -> Iterator[str]:
     symbol = "".join(f" ${c.symbol}$" for c in table.columns if c.symbol)
+    ranks = r"\uno{Best}, \due{second} and \tre{third} of a row, ranked before rounding."
     caption = [
         latex(table.caption.removesuffix(".")) + symbol + "." if table.caption else "",
         SPREAD if spread(table) else "",
+        ranks if ranked(table) else "",
     ]
-    caption.append(
-        r"\uno{Best}, \due{second} and \tre{third} of a row, ranked before rounding."
-        if ranked(table)
-        else ""
-    )
     marks = {sign: f"{_sign(sign)}~{latex(said)}." for sign, said in table.marks.items()}
     caption += marks.values()
-    notes = [
-        rf"\textsuperscript{{{number}}}~{latex(text)}"
-        for number, text in enumerate(table.footnotes, 1)
-    ]
-    notes += [latex(text) for text in table.notes]
+    footnotes = enumerate(map(latex, table.footnotes), 1)
+    notes = [rf"\textsuperscript{{{number}}}~{text}" for number, text in footnotes]
+    notes += map(latex, table.notes)
     label = table.name.removesuffix("_table").replace("_", "-")
     yield _latex_table(table, _latex_cell, (label, " ".join(filter(None, caption))), notes)
     if any(score.low is not None for score in scores(table)):
         # it may land on another page; an interval has no asterisk
         signs = [text for sign, text in marks.items() if sign != "*"]
-        caption = [latex("95 % intervals, × 100."), *signs]
-        names = f"{label}-intervals", " ".join(caption)
+        names = f"{label}-intervals", " ".join([latex("95 % intervals, × 100."), *signs])
         yield _latex_table(table, _interval_or(_latex_cell), names, [])
 
 
@@ -270,11 +246,7 @@ def _latex_table(table: Table, spell: Spell, names: tuple[str, str], notes: Sequ
     label, caption = names
     kinds = {"group": "l", "text": "l", "number": "r", "score": "c"}
     size = next((letters for most, letters in _SIZES if len(table.columns) <= most), r"\tiny")
-    opened, closed = (
-        (r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{", "}")
-        if _wide(table)
-        else ("", "")
-    )
+    wide = _wide(table)
     lines = [
         r"\begin{table}[htb!]",
         r"\centering",
@@ -282,14 +254,14 @@ def _latex_table(table: Table, spell: Spell, names: tuple[str, str], notes: Sequ
         rf"\label{{tab:ecgbench-{label}}}",
         r"\setlength{\tabcolsep}{3pt}",
         size,
-        *([opened] if opened else []),
+        *([r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{"] if wide else []),
         rf"\begin{{tabular}}{{{''.join(kinds[c.kind] for c in table.columns)}}}",
         r"\toprule",
         *_latex_heads(table),
         r"\midrule",
         *_latex_rows(table, spell),
         r"\bottomrule",
-        r"\end{tabular}" + closed,
+        r"\end{tabular}" + ("}" if wide else ""),
     ]
     if notes:
         lines += [
@@ -308,24 +280,19 @@ def _latex_heads(table: Table) -> Iterator[str]:
     if not any(c.note for c in table.columns):
         yield " & ".join(titles) + r" \\"
         return
-    worded = [c.kind in ("group", "text") for c in table.columns]
-    yield (
-        " & ".join(
-            rf"\multirow{{2}}{{*}}{{{title}}}" if word else title
-            for title, word in zip(titles, worded)
-        )
-        + r" \\"
-    )
+    heads = [
+        rf"\multirow{{2}}{{*}}{{{title}}}" if c.kind in ("group", "text") else title
+        for title, c in zip(titles, table.columns)
+    ]
+    yield " & ".join(heads) + r" \\"
     yield " & ".join(f"({latex(c.note)})" if c.note else "" for c in table.columns) + r" \\"
 
 
 def _latex_rows(table: Table, spell: Spell) -> Iterator[str]:
-    first = True
-    for size, line in _lines(table):
-        grouped = any(c.kind == "group" for c, _ in line)
-        if size and grouped and not first:
+    grouped = any(c.kind == "group" for c in table.columns)
+    for number, (size, line) in enumerate(_lines(table)):
+        if size and grouped and number:
             yield r"\midrule"
-        first = False
         cells = [
             rf"\multirow{{{size}}}{{*}}{{{spell(c, v)}}}"
             if c.kind == "group" and size

@@ -23,19 +23,16 @@ def write(
 ) -> list[Path]:
     """See `reports.write`."""
     reads, kind = _kinds.of(source)
-    sections = [
-        section
-        for name in _chosen(room, reads, only, also)
-        for section in _sections(room, name, source)
-    ]
+    names = _chosen(room, reads, only, also)
+    sections = [section for name in names for section in _sections(room, name, source)]
     files, summaries = _files(sections)
     drawings = {
         name.removesuffix(".svg"): text for name, text in files.items() if isinstance(text, bytes)
     }
     beside = {name: summaries.get(name, "") for name in files}
-    page = html(kind.heading(source), sections, drawings, beside)
+    files["index.html"] = html(kind.heading(source), sections, drawings, beside)
     sweep(folder, below=False)  # the reader's folder: what else lies below it is not ours
-    return [put(folder / name, content) for name, content in {**files, "index.html": page}.items()]
+    return [put(folder / name, content) for name, content in files.items()]
 
 
 def _chosen(room: Room, reads: str, only: Sequence[str] | None, also: Sequence[str]) -> list[str]:
@@ -43,14 +40,12 @@ def _chosen(room: Room, reads: str, only: Sequence[str] | None, also: Sequence[s
     BadSetting.
     """
     named = [room.resolve(name) for name in [*(only or ()), *also]]
-    other = [(name, card.reads) for name in named if (card := room.get(name).CARD).reads != reads]
-    if other:
-        raise BadSetting(
-            f"report {other[0][0]} reads a {other[0][1]}, and this is a {reads}; see: ecgbench "
-            f"reports"
-        )
-    names = room.names() if only is None else named
-    cards = {name: room.get(name).CARD for name in dict.fromkeys(names)}
+    cards = {name: room.card(name) for name in (room.names() if only is None else named)}
+    for name in named:
+        if (other := room.card(name).reads) != reads:
+            raise BadSetting(
+                f"report {name} reads a {other}, and this is a {reads}; see: ecgbench reports"
+            )
     mine = [name for name, card in cards.items() if card.reads == reads]
     return sorted(mine, key=lambda name: cards[name].order)
 
@@ -86,9 +81,8 @@ def _of_section(section: Section, summaries: dict[str, str]) -> Iterator[tuple[s
             summaries[f"{part.name}.csv"] = rows.summary
             yield f"{part.name}.csv", csv_text(rows.columns, rows.rows)
         if isinstance(part, Figure):
-            yield from (
-                (f"{part.name}.{kind}", picture) for kind, picture in pictures(part).items()
-            )
+            for kind, picture in pictures(part).items():
+                yield f"{part.name}.{kind}", picture
     for kind, text in (("md", markdown_text(section)), ("tex", latex_text(section))):
         if text:
             yield f"{section.name}.{kind}", text

@@ -102,35 +102,27 @@ def _about(complexity: Complexity) -> Iterator[str]:
     )
     yield (
         f"With L uniform on 1 to 12 the expected edges are E[L]/12 = {intra:.3f} of those at 12 "
-        f"leads within leads, and "
-        f"E[L(L-1)]/(12·11) = {inter:.3f} of those between leads."
+        f"leads within leads, and E[L(L-1)]/(12·11) = {inter:.3f} of those between leads."
     )
     yield (
         "The complete graph of a transformer has (LS)² pairs. The paper's formula, (LS² + "
-        "SL²)/(LS)² = 1/L + 1/S, counts self-loops twice "
-        "and exceeds 1 at L = 1; the share of directed edges with loops in the network's graph is "
-        "1/L + 1/S - 1/(LS)."
+        "SL²)/(LS)² = 1/L + 1/S, counts self-loops twice and exceeds 1 at L = 1; the share of "
+        "directed edges with loops in the network's graph is 1/L + 1/S - 1/(LS)."
     )
     yield (
         f"Passing: scores, softmax and sums over neighbours of both layers ({complexity.channels} "
-        f"channels), without their linear maps, as "
-        "our network executes them. FLOP for each edge and channel hardly depend on L or S where "
-        "the paper's formula holds; 16 of them are "
-        "one product with a block-diagonal matrix that serves all eight heads."
+        "channels), without their linear maps, as our network executes them. FLOP for each edge "
+        "and channel hardly depend on L or S where the paper's formula holds; 16 of them are one "
+        "product with a block-diagonal matrix that serves all eight heads."
     )
     batch = next((row["batch"] for row in complexity.rows if row["batch"] is not None), None)
     timed = (
-        (
-            f"; time per window, median of repeated passes of a batch of {batch}, inference mode, "
-            f"not "
-            f"compiled"
-        )
-        if batch
-        else "; not timed"
+        f"time per window, median of repeated passes of a batch of {batch}, inference mode, not "
+        "compiled"
     )
     yield (
-        f"Device: {complexity.about['device']}, torch {complexity.about['torch']}{timed}. "
-        f"Random weights."
+        f"Device: {Profile(complexity=complexity).device}; {timed if batch else 'not timed'}. "
+        "Random weights."
     )
 
 
@@ -138,10 +130,8 @@ def _caption(complexity: Complexity) -> str:
     most = max(row["segments"] for row in complexity.rows)
     return (
         "Both graph layers of LAEF, one window. Solid: message passing without the linear maps. "
-        "Dashed: the paper's L S² + S "
-        f"L², scaled to meet it at 12 leads and S = {most}. Dotted: a complete graph, (L S)², by "
-        f"the same scale. "
-        f"{complexity.about['device']}."
+        f"Dashed: the paper's L S² + S L², scaled to meet it at 12 leads and S = {most}. Dotted: a "
+        f"complete graph, (L S)², by the same scale. {complexity.about['device']}."
     )
 
 

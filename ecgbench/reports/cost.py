@@ -59,20 +59,17 @@ _BESIDE = (
 )
 PAPER_RULE = (
     "Paper's rule: the linear maps and convolutions of the authors' networks, with the attention "
-    "products of ST-MEM and ECG-JEPA (dense, "
-    "all pairs of tokens) and without those of HuBERT-ECG, without FFT and kernel of ECG-CPC and "
-    "without message passing of LAEF, whatever "
-    "way our networks compute: with fewer products where that gives the same (attention of "
-    "ECG-JEPA, positional convolution of HuBERT-ECG)."
-    " For a network from outside: its Linear and Conv modules."
+    "products of ST-MEM and ECG-JEPA (dense, all pairs of tokens) and without those of HuBERT-ECG, "
+    "without FFT and kernel of ECG-CPC and without message passing of LAEF, whatever way our "
+    "networks compute: with fewer products where that gives the same (attention of ECG-JEPA, "
+    "positional convolution of HuBERT-ECG). For a network from outside: its Linear and Conv "
+    "modules."
 )
 GFLOP = (
     f"GFLOP: 10^9 operations for one window through backbone and a linear head of {CLASSES} "
-    f"outputs, evaluation mode, 2 per "
-    "multiply-add. Forward and backward are what our networks execute, operator by operator: "
-    "products, convolutions with "
-    "their groups, fused attention and FFT by formula, everything else by the element. Backward: "
-    "the gradients of all trained "
+    "outputs, evaluation mode, 2 per multiply-add. Forward and backward are what our networks "
+    "execute, operator by operator: products, convolutions with their groups, fused attention and "
+    "FFT by formula, everything else by the element. Backward: the gradients of all trained "
     "parameters, without the forward pass."
 )
 KEPT = (
@@ -82,19 +79,16 @@ KEPT = (
 )
 MIXED = (
     "The paper's backward column mixes rules. For the seven baselines it is forward and backward "
-    "together, without the gradient of the "
-    "input signal, by a counter that takes the weight gradient of a grouped convolution for one "
-    "of a single group (ECGFounder, HuBERT-ECG)."
-    " For LAEF at 12 leads it is twice the forward: the backward pass alone, with the gradient of "
-    "the input signal, which training does "
-    "not need and which ours alone leaves out (13.705 against 13.735). The paper's figure at 1 "
-    "lead follows from none of these rules."
+    "together, without the gradient of the input signal, by a counter that takes the weight "
+    "gradient of a grouped convolution for one of a single group (ECGFounder, HuBERT-ECG). For "
+    "LAEF at 12 leads it is twice the forward: the backward pass alone, with the gradient of the "
+    "input signal, which training does not need and which ours alone leaves out (13.705 against "
+    "13.735). The paper's figure at 1 lead follows from none of these rules."
 )
 HEADS = (
     f"With heads: backbone, a linear head of {CLASSES} outputs and the reference benchmark's "
-    f"attention-pooling head; the paper differs for "
-    "ST-MEM (90.3: with the decoder of the pre-training checkpoint), HuBERT-ECG (97.2: only the "
-    "1127 outputs of its MIMIC-IV task would "
+    "attention-pooling head; the paper differs for ST-MEM (90.3: with the decoder of the "
+    "pre-training checkpoint), HuBERT-ECG (97.2: only the 1127 outputs of its MIMIC-IV task would "
     "give that), ECG-CPC (3.8: with its buffers, or 30 outputs and more), ECGFM-KED (9.7: 9 "
     "outputs and more) and LAEF (7.1: no heads)."
 )
@@ -193,10 +187,10 @@ def _beside(costs: Costs) -> Table:
     """The paper's figures beside ours."""
     letters = dict(zip(costs.rules, "abcdefgh"))
     used = {row["backward_rule"] for row in costs.paper}
-    named = "; ".join(f"{letter}: {rule}" for rule, letter in letters.items() if rule in used)
-    colon = f"; {named}" if named else ""
+    named = [f"; {letter}: {rule}" for rule, letter in letters.items() if rule in used]
     rule = (
-        f"Rule by which the paper's backward figure comes out{colon}; none: by none that was tried."
+        f"Rule by which the paper's backward figure comes out{''.join(named)}; none: by none that "
+        "was tried."
     )
     rows: list[Row] = [
         {
@@ -226,35 +220,30 @@ def _reciprocal(costs: Costs) -> str:
     """How the paper's throughput and latency go together."""
     sides: dict[bool, list[str]] = {True: [], False: []}
     for line in costs.printed:
-        text = f"{line['name']} (1000/{line['throughput_samples_s']} = {line['value']}"
-        sides[line["agrees"]].append(
-            text + (")" if line["agrees"] else f", printed {line['latency_ms_sample']})")
-        )
+        printed = "" if line["agrees"] else f", printed {line['latency_ms_sample']}"
+        ratio = f"1000/{line['throughput_samples_s']} = {line['value']}{printed}"
+        sides[line["agrees"]].append(f"{line['name']} ({ratio})")
     # the median is in the paper's table, and not among the lines that are stored
     sides[False].append("LAEF's median (1000/1723.6 = 0.580, printed 0.687)")
     return (
-        f"The paper's throughput and latency are reciprocal to each other for "
-        f"{enumerated(sides[True])} alone, and not for "
-        f"{enumerated(sides[False])}; ours always are."
+        "The paper's throughput and latency are reciprocal to each other for "
+        f"{enumerated(sides[True])} alone, and not for {enumerated(sides[False])}; ours always are."
     )
 
 
-def _batch(costs: Costs) -> int | None:
-    return next((row["batch"] for row in costs.rows if row["batch"] is not None), None)
+def _batch(rows: Sequence[Row]) -> int | None:
+    return next((row["batch"] for row in rows if row["batch"] is not None), None)
 
 
 def _about(costs: Costs) -> list[str]:
     """Sentences under the table."""
-    device = (
-        f"Device: {Profile(costs=costs).device}. Inputs as the contract of the reference "
-        f"benchmark gives them; random weights, on which "
-    )
     return [
-        device + "no cost depends.",
+        f"Device: {Profile(costs=costs).device}. Inputs as the contract of the reference "
+        "benchmark gives them; random weights, on which no cost depends.",
         GFLOP,
         KEPT,
         PAPER_RULE,
-        *_timing(_batch(costs)),
+        *_timing(_batch(costs.rows)),
         *_exceptions(costs),
     ]
 
@@ -264,12 +253,11 @@ def _timing(batch: int | None) -> list[str]:
         return []
     return [
         f"Peak: the most memory that weights, input and one pass of a batch of {batch} hold in a "
-        f"fresh process: allocated by "
-        "torch on a GPU, resident on a CPU beyond Python and torch; MB of 10^6 bytes.",
+        "fresh process: allocated by torch on a GPU, resident on a CPU beyond Python and torch; "
+        "MB of 10^6 bytes.",
         f"Time: median of repeated passes of a batch of {batch} in inference mode after three "
-        f"that warm up, input on the "
-        "device, float32, LAEF not compiled. Samples per second are 1000 through the milliseconds "
-        "per sample.",
+        "that warm up, input on the device, float32, LAEF not compiled. Samples per second are "
+        "1000 through the milliseconds per sample.",
     ]
 
 
@@ -300,15 +288,12 @@ def _exceptions(costs: Costs) -> Iterator[str]:
 
 
 def _throughput(costs: Costs) -> Figure:
-    batch = _batch(costs)
     caption = (
-        f"Median of repeated forward passes of a batch of "
-        f"{'--' if batch is None else batch}, float32. {Profile(costs=costs).device}."
+        f"Median of repeated forward passes of a batch of {_batch(costs.rows) or '--'}, float32. "
+        f"{Profile(costs=costs).device}."
     )
-    padded = any(name not in costs.any_leads for name in costs.titles)
-    caption += (
-        " Flat lines: networks padded to all of their leads, measured once." if padded else ""
-    )
+    if costs.titles.keys() - costs.any_leads:
+        caption += " Flat lines: networks padded to all of their leads, measured once."
     return Figure(name="throughput", draw=partial(_draw, costs), caption=caption)
 
 
@@ -317,20 +302,10 @@ def _draw(costs: Costs, sheet: "Sheet") -> list[Any]:
 
     ax = sheet.subplots()
     for at, name in enumerate(costs.titles):
-        mine = [
-            row
-            for row in costs.rows
-            if row["model"] == name and row["throughput_samples_s"] is not None
-        ]
+        mine = [r for r in costs.rows if r["model"] == name and r["throughput_samples_s"]]
         speeds = [row["throughput_samples_s"] for row in mine]
-        ax.plot(
-            [row["leads"] for row in mine],
-            speeds,
-            linewidth=1.6,
-            markersize=6,
-            zorder=3,
-            **look(at),
-        )
+        style = {"linewidth": 1.6, "markersize": 6, "zorder": 3, **look(at)}
+        ax.plot([row["leads"] for row in mine], speeds, **style)
     lead_axis(ax, [row["leads"] for row in costs.rows])
     ax.set_yscale("log")
     ax.yaxis.set_major_locator(LogLocator(10, subs=(1, 2, 5)))

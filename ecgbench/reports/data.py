@@ -18,12 +18,10 @@ _MANY = 5
 
 def sections(study: Study) -> list[Section]:
     """The facts of each dataset."""
-    parts = [
-        Group(
-            f"{marked(data.title, data.synthetic)}, version {data.version}", [Facts(_facts(data))]
-        )
-        for data in study.datasets
-    ]
+    parts = []
+    for data in study.datasets:
+        title = f"{marked(data.title, data.synthetic)}, version {data.version}"
+        parts.append(Group(title, [Facts(_facts(data))]))
     return [Section(name="data", title=CARD.title, parts=parts)]
 
 
@@ -34,9 +32,7 @@ def _facts(data: DatasetFacts) -> dict[str, object]:
         f"in the release{limit}"
     )
     count = len(data.quarantined)
-    lost = Notes(
-        [f"{record['record']}: {record['reason']}" for record in data.quarantined], "plain"
-    )
+    lost = Notes([f"{each['record']}: {each['reason']}" for each in data.quarantined], "plain")
     facts: dict[str, object] = {
         "Records": used,
         "Test set": (

@@ -65,8 +65,8 @@ class _Table:
 def sections(study: Study) -> list[Section]:
     """Sentences for the top of the page."""
     first = study.of(study.metric)
-    table = _Table(grid(study), comparisons(first))
-    return [Section(name="findings", parts=[Notes(_findings(table, gaps(first)), "findings")])]
+    said = _findings(_Table(grid(first), comparisons(first)), gaps(first))
+    return [Section(name="findings", parts=[Notes(said, "findings")])]
 
 
 def _findings(table: _Table, lost: Sequence[Gap]) -> list[str]:

@@ -243,6 +243,13 @@ def _scale(ax: "Axes", metric: MetricCard) -> None:
     ax.set_ylim(max(low, lowest), min(high, highest + 2))
     if metric.chance is not None and low < (level := 100 * metric.chance) < high:
         ax.axhline(level, color="#999999", linewidth=1, linestyle=(0, (4, 3)), zorder=1)
-        where = {"xycoords": ("axes fraction", "data"), "textcoords": "offset points"}
-        text = {"va": "center", "fontsize": 7, "color": "#777777"}
-        ax.annotate("chance", (1, level), (3, 0), **where, **text)
+        ax.annotate(
+            "chance",
+            (1, level),
+            (3, 0),
+            xycoords=("axes fraction", "data"),
+            textcoords="offset points",
+            va="center",
+            fontsize=7,
+            color="#777777",
+        )

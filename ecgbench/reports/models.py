@@ -19,16 +19,11 @@ _WHERE = {"native": "before resampling", "record": "after resampling", "window":
 
 def sections(study: Study) -> list[Section]:
     """The facts of each model."""
-    policies: dict[str, list[str]] = {}
-    for head in columns(study):
-        policies.setdefault(head.model, []).append(head.policy)
-    parts = [
-        Group(
-            f"{model.title} (random weights)" if model.weights == "random" else model.title,
-            [Facts(_facts(model, policies.get(model.name, [])))],
-        )
-        for model in study.models
-    ]
+    parts = []
+    for model in study.models:
+        random = " (random weights)" if model.weights == "random" else ""
+        policies = [head.policy for head in columns(study) if head.model == model.name]
+        parts.append(Group(f"{model.title}{random}", [Facts(_facts(model, policies))]))
     return [Section(name="models", title=CARD.title, parts=parts)]
 
 
@@ -50,42 +45,35 @@ def _facts(model: ModelFacts, policies: list[str]) -> dict[str, object]:
 
 
 def _weights(model: ModelFacts) -> Iterator[str | Code]:
-    yield str(model.weights)
+    yield model.weights
     if model.weights_sha256:
         yield ", sha256 of the tensors "
         yield Code(model.weights_sha256)
-    source = model.weights_source or {}
+    source = model.weights_source
     if source.get("file"):
         yield f"; from {source['file']}, sha256 "
         yield Code(str(source["sha256"]))
-        licence = f", licence {source['licence']}" if source.get("licence") else ""
-        yield licence + (f": {source['terms']}" if source.get("terms") else "")
+        yield f", licence {source['licence']}" if source.get("licence") else ""
+        yield f": {source['terms']}" if source.get("terms") else ""
 
 
 def contract_words(contract: Mapping[str, Any]) -> str:
     """An input contract in one line: `paper: 100 Hz, windows of 5 s, 12 leads, no filter,
     normalisation none`.
     """
-    band = contract.get("filter")
+    band, decimate = contract.get("filter"), contract.get("decimate", 1)
+    where = _WHERE[band.get("where", "native")] if band else ""
+    scope = " of each window" if contract.get("scope") == "window" else ""
     parts = [
         f"{contract['fs']:g} Hz",
         f"windows of {contract['seconds']:g} s",
         counted(len(contract["leads"]), "lead"),
-    ]
-    parts.append(
-        (
-            f"band-pass {band['low']:g}–{band['high']:g} Hz ({band['kind']}, "
-            f"{_WHERE[band.get('where', 'native')]})"
-        )
+        f"band-pass {band['low']:g}–{band['high']:g} Hz ({band['kind']}, {where})"
         if band
-        else "no filter"
-    )
-    parts.append(f"limited to ±{contract['clip']:g} mV" if contract.get("clip") else "")
-    parts.append(
-        f"normalisation {contract['normalisation']}"
-        + (" of each window" if contract.get("scope") == "window" else "")
-    )
-    parts.append(f"a window every {contract['stride']:g} s" if contract.get("stride") else "")
-    decimate = contract.get("decimate", 1)
-    parts.append(f"the leads joined and decimated by {decimate}" if decimate > 1 else "")
+        else "no filter",
+        f"limited to ±{contract['clip']:g} mV" if contract.get("clip") else "",
+        f"normalisation {contract['normalisation']}{scope}",
+        f"a window every {contract['stride']:g} s" if contract.get("stride") else "",
+        f"the leads joined and decimated by {decimate}" if decimate > 1 else "",
+    ]
     return f"{contract['name']}: " + ", ".join(filter(None, parts))

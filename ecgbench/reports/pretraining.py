@@ -128,23 +128,21 @@ def _value(value: Any) -> Any:
 def _data(source: Pretraining) -> Mapping[str, Any]:
     corpora, split = source.corpora, source.finished.get("development", {})
     gone = [f"{n:,} {_LEFT_OUT.get(why, why)}" for why, n in corpora.get("left_out", {}).items()]
-    facts = {
-        "Recordings": (
+    used = development = "--"
+    if split:
+        used = (
             f"{corpora['records']:,} to train on; {corpora['too_short']:,} too short for a window"
         )
-        if split
-        else "--",
-        "Left out": "; ".join(gone) or "none",
-        "Development": (
-            f"{split['task']}: {split['train']:,} training and {split['validation']:,} "
-            f"validation recordings"
+        development = (
+            f"{split['task']}: {split['train']:,} training and {split['validation']:,} validation "
+            "recordings"
         )
-        if split
-        else "--",
+    return {
+        "Recordings": used,
+        "Left out": "; ".join(gone) or "none",
+        "Development": development,
         "Digest of the corpus": Code(corpora.get("corpus", "--")),
-    }
-    return facts | {
-        f"Prepared {name}": Code(digest) for name, digest in corpora.get("datasets", {}).items()
+        **{f"Prepared {name}": Code(sha) for name, sha in corpora.get("datasets", {}).items()},
     }
 
 
@@ -152,16 +150,12 @@ def _codebooks(source: Pretraining) -> Section:
     rows = []
     for stage in source.stages:
         of = stage.books.get("description", {})
-        what = (
-            of.get("name")
-            or f"nodes of block {of.get('block')} of encoder {str(of.get('network'))[:12]}…"
-        )
+        nodes = f"nodes of block {of.get('block')} of encoder {str(of.get('network'))[:12]}…"
+        what = {"clustered": f"{stage.name}: {of.get('name') or nodes}"}
         for size in stage.sizes if stage.books else ():
             book = stage.books["codebooks"][str(size)]
             counts = {"codes": size, "met": book["used"], "perplexity": book["perplexity"]}
-            rows.append(
-                {"clustered": f"{stage.name}: {what}", **counts, "digest": _short(book["digest"])}
-            )
+            rows.append(what | counts | {"digest": _short(book["digest"])})
     columns = [
         Column("clustered", "Clustered"),
         Column("codes", "Codes", "number", "{:,}".format),
@@ -219,9 +213,11 @@ def _chosen(stage: Stage) -> dict[str, Any]:
 
 def _dynamics(source: Pretraining) -> Numbers:
     rows = [
-        {"stage": stage.name, "step": encoder["step"], "layer": figures.layer_name(layer["block"])}
-        | {key: layer[key] for key in ("entropy", "intra", "inter")}
-        | {
+        {
+            "stage": stage.name,
+            "step": encoder["step"],
+            "layer": figures.layer_name(layer["block"]),
+            **{key: layer[key] for key in ("entropy", "intra", "inter")},
             "macro_auroc": encoder["score"],
             "selected": encoder is stage.selected,
             "data": source.data,
@@ -259,23 +255,19 @@ def _times(source: Pretraining) -> Part:
         Column("paper_seconds", "Paper", "number", duration),
     )
     rows = [{key: row[key] for key in _PHASES} | {"data": source.data} for row in source.phases]
-    title = f"Time of a pre-training of LAEF by recipe {source.recipe['name']}."
-    numbers = _numbers(rows, "one row per phase, in seconds")
     return Table(
         name="phases",
-        caption=title,
+        caption=f"Time of a pre-training of LAEF by recipe {source.recipe['name']}.",
         columns=columns,
         rows=rows,
         notes=_about_times(source),
-        numbers=numbers,
+        numbers=_numbers(rows, "one row per phase, in seconds"),
     )
 
 
 def _about_times(source: Pretraining) -> list[str]:
-    rows, sizes = (
-        source.phases,
-        [enumerated([f"{row['codes']:,}" for row in stage.elbow]) for stage in source.stages],
-    )
+    rows = source.phases
+    sizes = [enumerated([f"{row['codes']:,}" for row in stage.elbow]) for stage in source.stages]
     aside = sum(stage["probing_seconds"] for stage in source.finished["stages"].values())
     trained = enumerated(
         [f"{row['projected_records']:,}" for row in rows if row["phase"].endswith("training")]
@@ -283,23 +275,19 @@ def _about_times(source: Pretraining) -> list[str]:
     return [
         f"Here: {'; '.join(dict.fromkeys(row['device'] for row in rows))}. Data: {source.data}.",
         "Projected: the paper's amount of work on the device of this pre-training, at the seconds "
-        "per recording measured here. "
-        f"Extraction and clustering meet each of the paper's {rows[0]['projected_records']:,} "
-        f"ECGs once, one window of 5 s and "
-        f"12 leads. Training meets {trained} recordings, all steps of the paper's two stages, and "
-        f"makes the labels of each "
-        "window anew, for none are stored.",
+        "per recording measured here. Extraction and clustering meet each of the paper's "
+        f"{rows[0]['projected_records']:,} ECGs once, one window of 5 s and 12 leads. Training "
+        f"meets {trained} recordings, all steps of the paper's two stages, and makes the labels of "
+        "each window anew, for none are stored.",
         (
             "What does not grow with recordings (starting, compiling) is projected too: from few "
             "recordings the projection is far too long."
         ),
         f"Clustering fits all codebooks of the elbow curves at once ({'; '.join(sizes)} codes), "
-        f"reading included. Not in the "
-        f"table: keeping and measuring encoders ({duration(aside)}).",
+        f"reading included. Not in the table: keeping and measuring encoders ({duration(aside)}).",
         (
             "Paper: its own round figures, a month as 30 days, on an NVIDIA DGX A100 of 8 GPUs; "
-            "how "
-            "many of them a phase took it does not say."
+            "how many of them a phase took it does not say."
         ),
         *([source.warning] if source.warning else []),
     ]

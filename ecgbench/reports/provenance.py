@@ -28,9 +28,8 @@ def sections(study: Study) -> list[Section]:
     facts |= {"started": moment(known["started"])} if known["started"] else {}
     facts |= {"duration": duration(known["seconds"])} if known["seconds"] is not None else {}
     parts: list[Part] = [Text(Code(known["command"])), Facts(facts)]
-    parts += (
-        [Group("Packages", [Facts(known["packages"])], folded=True)] if known["packages"] else []
-    )
+    if known["packages"]:
+        parts.append(Group("Packages", [Facts(known["packages"])], folded=True))
     return [Section(name="provenance", title=CARD.title, parts=parts)]
 
 
