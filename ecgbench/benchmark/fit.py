@@ -1,5 +1,5 @@
-"""One fit: trained now unless the store has it. `linear`: a head on features; `finetune`: the whole
-network.
+"""One fit: trained now unless the store has it. `probe`, `linear`: a head on features; `finetune`:
+the whole network.
 """
 
 import copy
@@ -14,19 +14,18 @@ import numpy as np
 from safetensors.numpy import load, save
 
 from ecgbench import gates
-from ecgbench.benchmark import keys
+from ecgbench.benchmark import keys, probing
 from ecgbench.benchmark.evaluation import Evaluation, owners
 from ecgbench.cards import Task
 from ecgbench.cells import Fit, Training, key
 from ecgbench.errors import BadSetting
-from ecgbench.files import as_json, as_parquet, lines
+from ecgbench.files import as_json, lines
 from ecgbench.inference import rows
 from ecgbench.inference.predict import probabilities
 from ecgbench.results.folders import finished, publish, read_bytes, read_json
-from ecgbench.results.score import prediction_table
 from ecgbench.results.store import FORMAT, Store
 from ecgbench.training import finetune, linear
-from ecgbench.training.loop import Epoch
+from ecgbench.training.loop import Epoch, marks_of
 from ecgbench.weights.load import assign, digest
 
 Head = tuple[np.ndarray, np.ndarray]
@@ -35,21 +34,25 @@ CHECKPOINT = "checkpoint.safetensors"
 
 
 def features(evaluation: Evaluation, fit: Fit, training: Training) -> None:
-    """The features that a linear fit needs, with progress."""
-    needed, policy = evaluation.training_rows(fit, training), _policy(evaluation, fit)
+    """The features that a fit on a frozen encoder needs, with progress."""
+    if training.protocol == "probe":
+        probing.features(evaluation, fit, training)
+        return
+    needed, policy = evaluation.training_rows(fit, training), evaluation.trained(fit)
     wanted = np.concatenate([*needed["train"], *needed["val"]])
     evaluation.compute(policy, wanted, "training windows", training.leads == "random")
     evaluation.compute(policy, rows.complete(evaluation.records["val"]), "validation windows")
 
 
 def head(evaluation: Evaluation, fit: Fit, task: Task, training: Training, store: Store) -> Head:
-    """The head of a fit. GateError when the frozen encoder of a linear one changed while its
-    features were computed.
+    """The head of a fit. GateError when an encoder that is to be frozen changed while its features
+    were computed.
     """
     key_facts = _facts(evaluation, fit, task, training)
     folder = store.fit_folder(fit, key(key_facts))
     if not finished(folder):
-        _probe(evaluation, fit, task, training, (folder, key_facts))
+        fitted = _probe if training.protocol == "probe" else _linear
+        fitted(evaluation, fit, task, training, (store, folder, key_facts))
     tensors = load(read_bytes(folder, "head.safetensors"))
     return tensors["weight"], tensors["bias"]
 
@@ -58,24 +61,28 @@ def _facts(evaluation: Evaluation, fit: Fit, task: Task, training: Training) -> 
     return keys.fit_facts(evaluation.before_tuning or evaluation, fit, task, training)
 
 
-def _probe(
-    evaluation: Evaluation,
-    fit: Fit,
-    task: Task,
-    training: Training,
-    where: tuple[Path, dict[str, Any]],
-) -> None:
-    started, (folder, key_facts) = time.time(), where
+Where = tuple[Store, Path, dict[str, Any]]
+"""Store, folder of the fit, and what its key is made of."""
+
+
+def _probe(evaluation: Evaluation, fit: Fit, task: Task, training: Training, where: Where) -> None:
+    started, (store, folder, key_facts) = time.time(), where
+    checkpoint = store.checkpoint_folder(key(key_facts))
+    files, note, said = probing.fitted(evaluation, fit, task, training, checkpoint)
+    note = {**_of_a_head(evaluation, fit, key_facts), **note, "seconds": _seconds(started)}
+    publish(folder, {**files, "fit.json": as_json(note)})
+    shutil.rmtree(checkpoint, ignore_errors=True)
+    evaluation.watcher.note(f"fitted {fit.task} · {fit.model} · seed {fit.seed}: {said}")
+
+
+def _linear(evaluation: Evaluation, fit: Fit, task: Task, training: Training, where: Where) -> None:
+    started, (_, folder, key_facts) = time.time(), where
     learn, check = evaluation.splits(fit, task.columns, training)
     trained = linear.fit(training, fit.seed, learn, check)
-    gates.unchanged(
-        evaluation.network.card.title, evaluation.network.sha256, digest(evaluation.network.module)
-    )
     note = {
-        **_identity(fit, key_facts),
+        **_of_a_head(evaluation, fit, key_facts),
         "protocol": "linear",
         "batch": min(training.batch, len(learn.target)),
-        "encoder_sha256": evaluation.network.sha256,
         **_outcome(trained.log, trained.best, len(learn.target), started),
     }
     parts = {k: v.numpy() for k, v in trained.state.items()}
@@ -136,7 +143,7 @@ def train(
     evaluation: Evaluation, fit: Fit, task: Task, training: Training, store: Store
 ) -> finetune.Tuned:
     """Fine-tune; under torchrun every process calls this alike."""
-    policy = evaluation.policy(_policy(evaluation, fit))
+    policy = evaluation.policy(evaluation.trained(fit))
     fed = finetune.Feeding(
         card=evaluation.network.card, contract=evaluation.contract, policy=policy
     )
@@ -188,7 +195,7 @@ def _keep(
         **_outcome(trained.log, trained.best, records, started),
     }
     tuned.compute(
-        _policy(evaluation, fit), rows.complete(tuned.records["val"]), "validation windows"
+        evaluation.trained(fit), rows.complete(tuned.records["val"]), "validation windows"
     )
     publish(
         folder,
@@ -207,24 +214,19 @@ def _keep(
 def _validation(evaluation: Evaluation, fit: Fit, task: Task, head: Head) -> bytes:
     """What a fit predicts for the validation records with all leads; their features are there."""
     records = evaluation.records["val"]
-    features = evaluation.cache(_policy(evaluation, fit)).take(rows.complete(records))
-    probability, target = (
-        probabilities(features, owners(records), *head),
-        evaluation.target("val", task.columns),
-    )
-    columns = {
-        c: evaluation.table.loc[[p for p, _, _ in records], c].to_numpy()
-        for c in ("record", "patient")
-    }
-    return as_parquet(prediction_table(columns, task.labels, probability, target))
-
-
-def _policy(evaluation: Evaluation, fit: Fit) -> str:
-    return fit.policy or evaluation.contract.policy
+    features = evaluation.cache(evaluation.trained(fit)).take(rows.complete(records))
+    return evaluation.predicted(records, task, probabilities(features, owners(records), *head))
 
 
 def _identity(fit: Fit, key_facts: dict[str, Any]) -> dict[str, Any]:
     return {"format": FORMAT, "fit": asdict(fit), "key": key(key_facts), "key_facts": key_facts}
+
+
+def _of_a_head(evaluation: Evaluation, fit: Fit, key_facts: dict[str, Any]) -> dict[str, Any]:
+    """What fit.json says of any head, once its encoder is known to have stayed as it was."""
+    network = evaluation.network
+    gates.unchanged(network.card.title, network.sha256, digest(network.module))
+    return {**_identity(fit, key_facts), "encoder_sha256": network.sha256}
 
 
 def _examples(evaluation: Evaluation, split: str, task: Task) -> finetune.Examples:
@@ -243,8 +245,13 @@ def _outcome(log: list[Epoch], best: int, records: int, started: float) -> dict[
         "best_epoch": log[best].epoch,
         "validation": None if np.isnan(score) else score,
         "records": records,
-        "seconds": round(time.time() - started, 2),
+        "seconds": _seconds(started),
+        "marks": marks_of(log, best),
     }
+
+
+def _seconds(started: float) -> float:
+    return round(time.time() - started, 2)
 
 
 def _log(log: list[Epoch]) -> str:

@@ -108,9 +108,9 @@ class Run:
         groups: dict[tuple[Any, ...], list[Cell]] = {}
         for cell in self.cells:
             fit, dataset = cell.fit, self.tasks[cell.task][0]
-            linear = self.plan.training.protocol == "linear"
+            together = self.plan.training.frozen
             groups.setdefault(
-                (fit.model, fit.weights, fit.contract, dataset, linear or fit), []
+                (fit.model, fit.weights, fit.contract, dataset, together or fit), []
             ).append(cell)
         names = list(dict.fromkeys(k[0] for k in groups))
         whole, registered = replace(self.plan, suite=None), plugins()

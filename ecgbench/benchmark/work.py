@@ -87,9 +87,7 @@ class _CellComputation:
                     return
                 self._identify(evaluation)
                 todo = [c for c in self.cells if not self._is_over(evaluation, c)]
-                (self._linear if self.plan.training.protocol == "linear" else self._finetune)(
-                    evaluation, todo
-                )
+                (self._frozen if self.plan.training.frozen else self._finetune)(evaluation, todo)
                 gates.unchanged(
                     evaluation.network.card.title,
                     evaluation.network.sha256,
@@ -118,7 +116,7 @@ class _CellComputation:
         selection = Selection(prepared, self.plan.limit)
         return Evaluation(built, contract, selection, self.store, self.reporter)
 
-    def _linear(self, evaluation: Evaluation, todo: list[Cell]) -> None:
+    def _frozen(self, evaluation: Evaluation, todo: list[Cell]) -> None:
         for trained in dict.fromkeys(c.fit.policy for c in todo):
             for fitted in [f for f in dict.fromkeys(c.fit for c in todo) if f.policy == trained]:
                 part = [c for c in todo if c.fit == fitted]

@@ -25,7 +25,7 @@ DEFAULT, INLINE = "isolated", "inline"
 """Engines: without options, and under --in-process and torchrun."""
 
 CONTRACTS = ("paper", "upstream")
-PROTOCOLS: tuple[Protocol, ...] = ("linear", "finetune")
+PROTOCOLS: tuple[Protocol, ...] = ("probe", "linear", "finetune")
 TRAIN_LEADS: tuple[TrainLeads, ...] = ("all", "random")
 PRECISIONS: tuple[Precision, ...] = ("float32", "bf16")
 DRAWS: tuple[Draw, ...] = ("record", "window")
@@ -177,8 +177,9 @@ def run(
             TRAINING,
             "--protocol",
             help=(
-                "linear: a linear probe on the frozen encoder. finetune: the whole network is "
-                "trained.  (default: linear)"
+                "probe: logistic regression on the frozen encoder's features, converged. linear: "
+                "the paper's linear probe, 100 epochs. finetune: the whole network is trained.  "
+                "(default: probe)"
             ),
         ),
     ] = None,
@@ -189,7 +190,7 @@ def run(
             "--train-leads",
             help=(
                 "all: training sees twelve leads. random: 1 to 12 of them, drawn per record and "
-                "epoch.  (default: all)"
+                "epoch; probe: 20 times per record.  (default: all)"
             ),
         ),
     ] = None,
@@ -202,7 +203,12 @@ def run(
         ),
     ] = None,
     epochs: Annotated[
-        int | None, _option(TRAINING, "--epochs", help="Training epochs.  (default: 100)")
+        int | None,
+        _option(
+            TRAINING,
+            "--epochs",
+            help="Linear and finetune: training epochs.  (default: 100)",
+        ),
     ] = None,
     lr: Annotated[
         float | None,

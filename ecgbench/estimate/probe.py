@@ -33,6 +33,7 @@ from ecgbench.prepared.source import Source
 from ecgbench.prepared.subset import SPLITS, Selection, quotas_of
 from ecgbench.room import folder_name
 from ecgbench.seeds import rng
+from ecgbench.training.probe import FOLDS, LEAD_DRAWS
 
 if TYPE_CHECKING:
     from ecgbench.benchmark.job import Measure
@@ -41,6 +42,10 @@ READING = 0.011
 """Seconds per record of ten seconds that is read and checked (PTB-XL, 2,000 records, one core)."""
 HEAD = 5e-5
 """Seconds per record and epoch of a linear head (one core)."""
+PROBE = 0.2, 2e-6, 6e-8
+"""Seconds of the penalties of a fold in `--protocol probe`: in any case, per window and number of a
+feature, and of those for each label (LAEF on 2,000 records of PTB-XL, one core).
+"""
 CELL_SECONDS, CELL_BYTES = 0.3, 30_000
 """What a cell needs to be scored and stored, and beyond its arrays: records' names, JSON."""
 PUBLISHED = {"train": 0.8, "val": 0.1, "test": 0.1}
@@ -127,11 +132,11 @@ class _Probe:
             {"run": 0, "prepared": 0},
         )
         if self.cells and self.windows and all(self.records.get(s) for s in SPLITS):
-            linear = self.training.protocol == "linear"
-            training = self._linear() if linear else self._finetuning()
+            frozen = self.training.frozen
+            training = self._on_features() if frozen else self._finetuning()
             turns = (
                 [self.cells]
-                if linear
+                if frozen
                 else [[c for c in self.cells if c.fit == f] for f in self.fits]
             )
             encoding = sum(self._encoding(cells) for cells in turns)
@@ -213,17 +218,37 @@ class _Probe:
         """Seconds of all windows of one record with all leads."""
         return self._timed(policy, *rows.complete([(0, "record", self.windows)]))
 
-    def _linear(self) -> float:
+    def _on_features(self) -> float:
         """Features of the training and validation split, once or for each fit, and the heads."""
-        learn, check, epochs = self.records["train"], self.records["val"], self.training.epochs
-        heads = len(self.fits) * epochs * (learn + check) * HEAD
+        learn, check = self.records["train"], self.records["val"]
         passes = {
             (f.policy or self.contract.policy, None if self.training.leads == "all" else f.seed)
             for f in self.fits
         }
-        # one window a record and epoch, in other leads each time
-        shown = 1 if self.training.leads == "all" else epochs / self.windows
-        return heads + sum(self._complete(policy) for policy, _ in passes) * (learn * shown + check)
+        # all windows with all leads, or windows in other leads each time
+        shown = self._shown() / self.windows
+        if self.training.protocol == "probe":
+            drawn = 0.0 if self.training.leads == "all" else shown
+            encoded = (1 + drawn) * (learn + check)
+            heads = self._probes()
+        else:
+            encoded = shown * learn + check
+            heads = len(self.fits) * self.training.epochs * (learn + check) * HEAD
+        return heads + sum(self._complete(policy) for policy, _ in passes) * encoded
+
+    def _shown(self) -> int:
+        """Windows of a training record that heads are fitted to."""
+        if self.training.leads == "all":
+            return self.windows
+        if self.training.protocol == "probe":
+            return max(LEAD_DRAWS, self.windows)
+        return self.training.epochs
+
+    def _probes(self) -> float:
+        numbers = (self.records["train"] + self.records["val"]) * self._shown() * self.net.card.dim
+        labels = sum(len(self.tasks[f.task][2].labels) for f in self.fits)
+        always, number, label = PROBE
+        return FOLDS * (len(self.fits) * (always + numbers * number) + labels * numbers * label)
 
     def _finetuning(self) -> float:
         """All fits, as earlier ones with the same model took, or by one training step."""
@@ -262,12 +287,13 @@ class _Probe:
         return record, _seconds(torch.optim.AdamW(module.parameters(), lr=0.0).step)
 
     def _run_bytes(self) -> int:
-        """Fits, cells and features of a linear run; those of a fine-tuned network are removed after
+        """Fits, cells and features of a frozen encoder; a fine-tuned network's are removed after
         use.
         """
         dim, test = self.net.card.dim, self.records["test"]
         labels = {name: len(task.labels) for name, (_, _, task) in self.tasks.items()}
-        heads = sum(4 * (dim + 1) * labels[f.task] for f in self.fits)
+        number = 8 if self.training.protocol == "probe" else 4
+        heads = sum(number * (dim + 1) * labels[f.task] for f in self.fits)
         cells = sum(test * (9 * labels[c.task] + 4 * dim) + CELL_BYTES for c in self.cells)
         if self.training.protocol == "finetune":
             weights = sum(
@@ -278,9 +304,9 @@ class _Probe:
             len(self._rows(c for c in self.cells if c.policy == p))
             for p in {c.policy for c in self.cells}
         )
-        learn = self.records["train"] * (
-            self.windows if self.training.leads == "all" else self.training.epochs
-        )
+        probed = self.training.protocol == "probe" and self.training.leads == "random"
+        learn = self.records["train"] * (self._shown() + (self.windows if probed else 0))
+        learn += self.records["val"] * (self._shown() if probed else 0)
         return (
             heads
             + cells
