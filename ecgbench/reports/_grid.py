@@ -42,7 +42,7 @@ class Grid:
     columns: Sequence[Head]
     tasks: Sequence[Block]
     footnotes: Sequence[str]
-    """Why scores are missing; see Score.footnote."""
+    """Why scores are missing, and what must be said of fits; see Score.footnote."""
 
 
 def reasons(study: Study) -> dict[Names, str]:
@@ -97,9 +97,10 @@ def _scores(
 def _score(
     row: dict[str, Any], rank: int | None, why: Mapping[Names, str], footnotes: list[str]
 ) -> Score:
-    ok, footnote = row["status"] == "ok", None
+    ok, footnote, text = row["status"] == "ok", None, row["note"]
     if not ok:
         text = why.get((row["task"], row["model"], row["leads"], row["policy"]), row["status"])
+    if text:
         footnotes += [] if text in footnotes else [text]
         footnote = footnotes.index(text) + 1
     star = (

@@ -75,7 +75,7 @@ class Score:
     star: bool = False
     """Whether the asterisk of Table.marks stands behind it."""
     footnote: int | None = None
-    """Which of Table.footnotes says why there is no value, from 1."""
+    """Which of Table.footnotes says why there is no value, or what must be said of it, from 1."""
 
 
 @dataclass(frozen=True)
@@ -134,7 +134,7 @@ class Table:
     marks: Mapping[str, str] = field(default_factory=dict)
     """Sign (*, †, ‡) -> what it means, of the signs that are used."""
     footnotes: Sequence[str] = ()
-    """Why scores are missing; see Score.footnote."""
+    """Why scores are missing, and what must be said of others; see Score.footnote."""
     numbers: Numbers | None = None
     """What its CSV file holds, where that is not `rows`."""
     formats: Sequence[Format] = ("csv", "md", "tex", "html")

@@ -187,9 +187,10 @@ def _interval_or(spell: Spell) -> Spell:
 
 def _markdown_cell(column: Column, value: Any) -> str:
     if isinstance(value, Score):
+        sup = f"<sup>{value.footnote}</sup>" if value.footnote else ""
         if value.value is None:
-            return f"{NONE}<sup>{value.footnote}</sup>" if value.footnote else NONE
-        text = _RANK_MARKDOWN[value.rank] % score_text(value) + (r"\*" if value.star else "")
+            return NONE + sup
+        text = _RANK_MARKDOWN[value.rank] % score_text(value) + (r"\*" if value.star else "") + sup
         interval = bracket(value.low, value.high) if value.std is None else ""
         return f"{text} {interval}".strip()
     if isinstance(value, Cell):
@@ -336,9 +337,10 @@ def _latex_rows(table: Table, spell: Spell) -> Iterator[str]:
 
 def _latex_cell(column: Column, value: Any) -> str:
     if isinstance(value, Score):
+        sup = rf"\textsuperscript{{{value.footnote}}}" if value.footnote else ""
         if value.value is None:
-            return NONE + (rf"\textsuperscript{{{value.footnote}}}" if value.footnote else "")
-        return _RANK_LATEX[value.rank] % score_text(value) + ("*" if value.star else "")
+            return NONE + sup
+        return _RANK_LATEX[value.rank] % score_text(value) + ("*" if value.star else "") + sup
     if isinstance(value, Cell):
         return (latex(value.text) + _sign(value.mark) + " " + latex(value.small)).strip()
     text = spelled(column, value)

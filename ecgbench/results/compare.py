@@ -85,6 +85,8 @@ class Row:
     """Best of the setting minus this row; None for the best itself and where status is not ok."""
     p_holm: float = np.nan
     best: bool = False
+    marks: list[str] = field(default_factory=list)
+    """What must be said beside the numbers of its fits, each once."""
 
     @property
     def score(self) -> float:

@@ -51,6 +51,7 @@ def notes(plan: Plan, study: "Study", rows: Sequence[Row]) -> list[str]:
     sentences += [*_spread(plan, first), *_intervals(plan, rows, study)] if some else []
     sentences += [
         *_leads(plan, study.models),
+        *_fits(first, study),
         *_labels(first, study),
         *_outside(rows, study),
         *_cells(cells, study),
@@ -214,6 +215,16 @@ def _model(study: "Study", name: str) -> str:
 
 def _task(study: "Study", name: str) -> str:
     return next((t.title for t in study.tasks if t.name == name), name)
+
+
+def _fits(rows: Sequence[Row], study: "Study") -> Iterator[str]:
+    """What rows say of their fits; a fit serves several of them."""
+    whose: dict[str, list[str]] = {}
+    for r in rows:
+        for mark in r.marks:
+            whose.setdefault(mark, []).append(f"{_model(study, r.model)} ({_task(study, r.task)})")
+    for mark, names in whose.items():
+        yield f"Fit of {', '.join(dict.fromkeys(names))}: {mark}."
 
 
 def _labels(rows: Sequence[Row], study: "Study") -> Iterator[str]:

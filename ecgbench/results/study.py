@@ -38,8 +38,8 @@ class Study:
     of leads), std (over draws of leads, ddof 1; NaN where there is one), low, high (95 % interval
     over patients), n_records, n_patients, n_labels, n_undefined, p, p_holm (against the best of the
     same metric, task and setting, over all pairs of rows; NaN in the best's own row), best,
-    not_significantly_worse, status (ok, skipped, failed). Numbers are NaN where status is not
-    ok.
+    not_significantly_worse, status (ok, skipped, failed), note (what must be said of its fits).
+    Numbers are NaN where status is not ok.
     """
     cells: pd.DataFrame
     """One row per cell and metric: task, model, leads, setting (`1@seed3`), seed, fit_seed, fold,
@@ -276,6 +276,8 @@ def _rows(outcomes: Sequence[Outcome], cards: Mapping[str, MetricCard]) -> list[
         )
         if metric in o.scored:
             row.cells.append(o.scored[metric])
+            if o.result:
+                row.marks += [mark for mark in o.result.marks if mark not in row.marks]
         elif row.status != "failed":
             row.status = "skipped" if o.status == "skipped" else "failed"
     return list(rows.values())

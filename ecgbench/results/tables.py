@@ -32,9 +32,10 @@ MAIN_COLUMNS = (
     "best",
     "not_significantly_worse",
     "status",
+    "note",
 )
 """Columns of main_table.csv. Values are fractions; `leads` as typed; `status` is ok, skipped or
-failed.
+failed; `note` says what must be said of its fits, nothing as a rule.
 """
 CELL_COLUMNS = (
     "task",
@@ -136,6 +137,7 @@ def _main(row: Row, weights: str) -> dict[str, Any]:
         "best": row.best,
         "not_significantly_worse": bool(row.difference and row.difference.not_significant),
         "status": row.status,
+        "note": "; ".join(row.marks),
     }
 
 

@@ -88,8 +88,8 @@ def path(
     penalties: ArrayLike,
     tolerance: float = TOLERANCE,
 ) -> Iterator[Fitted]:
-    """The fit of each of `penalties`, in their order; each starts where the one before it ended, so
-    that they are best ordered from strong to weak.
+    """The fit of each of `penalties`, in their order; each starts where the two before it point, so
+    that they are best ordered from strong to weak in even steps of their logarithm.
 
     features (n, dim), standardised here; target (n, label) of 0 and 1; weight (n,) above 0.
 
@@ -113,9 +113,13 @@ def path(
     rate = (w @ y + 0.5) / (w.sum() + 1)
     theta = np.zeros((rows.x.shape[1], y.shape[1]))
     theta[-1] = np.log(rate / (1 - rate))
+    before: list[Floats] = []
     for penalty in strengths:
-        found = _minimise(rows, y[:, both], theta[:, both], penalty, tolerance)
+        # in even steps of log penalty coefficients go on nearly as they went
+        start = theta[:, both] if len(before) < 2 else 2 * before[-1] - before[-2]
+        found = _minimise(rows, y[:, both], start, penalty, tolerance)
         theta[:, both] = found.theta
+        before = [*before[-1:], found.theta]
         inner = (rows.axes @ theta[:-1]) / standard.scale[:, None]
         inner[standard.constant] = 0
         yield Fitted(
@@ -166,6 +170,14 @@ class _Rows:
         for b in _blocks(n):
             x[b, :-1] = standard(features[b]) @ axes
         return cls(x=x, share=share, axes=axes)
+
+    def times(self, theta: Floats) -> Floats:
+        """(n, label) of (axis + 1, label)."""
+        return self.x @ theta
+
+    def slope(self, p: Floats, y: Floats) -> Floats:
+        """(axis + 1, label) gradient of the mean loss."""
+        return self.x.T @ (self.share * (p - y))
 
     def diagonal(self, probability: Floats) -> Floats:
         """(axis + 1, label) diagonal of the second derivatives of the mean loss."""
@@ -224,9 +236,9 @@ class _State:
 
     @classmethod
     def at(cls, rows: _Rows, y: Floats, theta: Floats, ridge: Floats) -> "_State":
-        logits = rows.x @ theta
+        logits = rows.times(theta)
         p = _sigmoid(logits)
-        gradient = rows.x.T @ (rows.share * (p - y)) + ridge * theta
+        gradient = rows.slope(p, y) + ridge * theta
         # an axis without variation is no direction; its penalty keeps it above 0
         curvature = rows.diagonal(p) + ridge
         start = 1 / np.maximum(curvature, 1e-12 * curvature.max(axis=0))
@@ -244,7 +256,7 @@ class _State:
         slope = (direction * self.gradient).sum(axis=0)
         if not (slope < 0).any():
             return False
-        ahead = rows.x @ direction
+        ahead = rows.times(direction)
         bend = (ridge * direction**2).sum(axis=0)
         pull = (ridge * direction * self.theta).sum(axis=0)
         weighted = rows.share * ahead
@@ -260,7 +272,7 @@ class _State:
         self.logits += size * ahead
         moved = size * direction
         self.theta = self.theta + moved
-        gradient = rows.x.T @ (rows.share * (p - self.y)) + ridge * self.theta
+        gradient = rows.slope(p, self.y) + ridge * self.theta
         change = gradient - self.gradient
         product = (moved * change).sum(axis=0)
         sound = product > 1e-14 * np.sqrt((moved**2).sum(axis=0) * (change**2).sum(axis=0))

@@ -87,6 +87,7 @@ def row(
         "best": False,
         "not_significantly_worse": False,
         "status": "ok",
+        "note": "",
     }
     return made | more
 
