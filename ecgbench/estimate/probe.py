@@ -33,7 +33,8 @@ from ecgbench.prepared.source import Source
 from ecgbench.prepared.subset import SPLITS, Selection, quotas_of
 from ecgbench.room import folder_name
 from ecgbench.seeds import rng
-from ecgbench.training.probe import FOLDS, LEAD_DRAWS
+from ecgbench.stats import logistic
+from ecgbench.training.probe import FOLDS, LEAD_DRAWS, PENALTIES
 
 if TYPE_CHECKING:
     from ecgbench.benchmark.job import Measure
@@ -46,6 +47,8 @@ PROBE = 0.2, 2e-6, 6e-8
 """Seconds of the penalties of a fold in `--protocol probe`: in any case, per window and number of a
 feature, and of those for each label (LAEF on 2,000 records of PTB-XL, one core).
 """
+PACE = 0.042
+"""Seconds of the small path that `_pace` tries, on the core of those figures."""
 CELL_SECONDS, CELL_BYTES = 0.3, 30_000
 """What a cell needs to be scored and stored, and beyond its arrays: records' names, JSON."""
 PUBLISHED = {"train": 0.8, "val": 0.1, "test": 0.1}
@@ -248,7 +251,8 @@ class _Probe:
         numbers = (self.records["train"] + self.records["val"]) * self._shown() * self.net.card.dim
         labels = sum(len(self.tasks[f.task][2].labels) for f in self.fits)
         always, number, label = PROBE
-        return FOLDS * (len(self.fits) * (always + numbers * number) + labels * numbers * label)
+        folds = len(self.fits) * (always + numbers * number) + labels * numbers * label
+        return FOLDS * folds * _pace()
 
     def _finetuning(self) -> float:
         """All fits, as earlier ones with the same model took, or by one training step."""
@@ -326,6 +330,14 @@ class _Probe:
 def _noise(samples: int, leads: int = len(LEADS)) -> np.ndarray:
     """(leads, samples) float32: noise of 0.3 mV."""
     return (0.3 * rng("estimate", samples).standard_normal((leads, samples))).astype(np.float32)
+
+
+def _pace() -> float:
+    """How much longer than `PACE` a small path of penalties takes, here and now."""
+    x = _noise(32, 400)
+    target = (x[:, :4] > 0.3).astype(np.int8)
+    taken = _seconds(lambda: list(logistic.path(x, target, np.ones(len(x)), PENALTIES)))
+    return taken / PACE
 
 
 def _seconds(work: Callable[[], object]) -> float:
