@@ -37,7 +37,7 @@ RANDOM, RELEASED, EITHER = "random", "released", "released_or_random"
 NONE = "none"
 """What results call the weights of a model that has no parameter."""
 
-Protocol = Literal["linear", "finetune"]
+Protocol = Literal["probe", "linear", "finetune"]
 TrainLeads = Literal["all", "random"]
 Precision = Literal["float32", "bf16"]
 Bootstrap = Literal["none", "bayesian", "multinomial", "records"]
@@ -46,11 +46,13 @@ Absent = Literal["undefined", "half"]
 
 @dataclass(frozen=True, kw_only=True)
 class Training:
-    """How a fit is trained (reference benchmark: AdamW, constant rate, best validation macro
-    AUROC).
+    """How a fit is trained. `probe`: penalised logistic regression on features of the frozen
+    encoder, as `training.probe` says. `linear` and `finetune`: the reference benchmark's loop
+    (AdamW, constant rate, best validation macro AUROC), to which epochs, rate, weight decay and
+    batch belong.
     """
 
-    protocol: Protocol = "linear"
+    protocol: Protocol = "probe"
     epochs: int = 100
     lr: float = 1e-3
     """Of the head. `finetune`: a tenth of it for late layers and a hundredth for early ones (groups
@@ -61,12 +63,12 @@ class Training:
     """Records per step; a smaller training split is one batch."""
     leads: TrainLeads = "all"
     """`random`: L uniform on 1..12 and then L leads at random, drawn per record and epoch;
-    validation leads are drawn once.
+    validation leads are drawn once. `probe`: drawn 20 times per record.
     """
     lr_groups: bool = True
     """`finetune`: False gives every parameter the rate of the head."""
     precision: Precision = "float32"
-    """`finetune`: bf16 autocasts the training step; evaluation stays in float32. `linear`: bf16
+    """`finetune`: bf16 autocasts the training step; evaluation stays in float32. Else bf16
     autocasts the frozen encoder, where that moves its features by no more than 1 %; the precision
     that was used is in the key.
     """
@@ -76,15 +78,22 @@ class Training:
     """
 
     @property
+    def frozen(self) -> bool:
+        """Whether the encoder stays as it is, so that all fits share its features."""
+        return self.protocol != "finetune"
+
+    @property
     def of_the_encoder(self) -> Precision:
         """In which a frozen encoder is asked to compute features."""
-        return self.precision if self.protocol == "linear" else "float32"
+        return self.precision if self.frozen else "float32"
 
     def facts(self) -> dict[str, Any]:
         """What of this can change a fit under its protocol, for keys. A frozen encoder's precision
-        is among the facts of its features.
+        is among the facts of its features; the settings of `probe` stand in its module.
         """
         values = asdict(self)
+        if self.protocol == "probe":
+            return {k: values[k] for k in ("protocol", "leads")}
         if self.protocol == "linear":
             for name in ("lr_groups", "precision", "micro_batch"):
                 del values[name]

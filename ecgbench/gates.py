@@ -19,10 +19,10 @@ class FitError(GateError):
 
 
 def unchanged(name: str, before: str, after: str) -> None:
-    """The encoder's hash before and after a `linear` fit and everything computed for it."""
+    """The encoder's hash before and after a fit on its features and everything computed for it."""
     if before != after:
         raise GateError(
-            f"{name}: the frozen encoder changed ({before[:12]} became {after[:12]}); a linear "
+            f"{name}: the frozen encoder changed ({before[:12]} became {after[:12]}); a "
             f"probe must leave it alone"
         )
 

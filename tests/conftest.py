@@ -96,7 +96,8 @@ def copies(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def typed(copies: Path) -> Callable[..., int]:
     """typed(out, *words): `ecgbench run --in-process` of the tiny plug-in on 60 records of the demo
-    at twelve leads, with random weights.
+    at twelve leads, with random weights; protocol linear, two epochs, unless `words` name the
+    probe.
 
     Later words override. Returns the exit code.
     """
@@ -113,7 +114,7 @@ def typed(copies: Path) -> Callable[..., int]:
         "--limit",
         "60",
     ]
-    usual += ["--epochs", "2", "--leads", "12", "--seeds", "1"]
+    usual += ["--leads", "12", "--seeds", "1"]
 
     def run(out: Path, *words: str) -> int:
         models.ROOM.forget()  # as in a new process
@@ -125,6 +126,7 @@ def typed(copies: Path) -> Callable[..., int]:
                 "run",
                 "--in-process",
                 *usual,
+                *(() if "probe" in words else ("--protocol", "linear", "--epochs", "2")),
                 "--prepared",
                 str(copies),
                 "--out",

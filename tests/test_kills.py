@@ -28,7 +28,19 @@ from ecgbench.results.store import cells_of as cells_of_run
 TINY = Path(__file__).parent / "tiny.py"
 SOAK = bool(os.environ.get("ECGBENCH_SOAK"))
 KILLS, ROUNDS = (50, 100) if SOAK else (4, 2)
-USUAL = ("--tasks", "demo", "--weights", "random", "--limit", "60", "--epochs", "3", "--models")
+USUAL = (
+    "--tasks",
+    "demo",
+    "--weights",
+    "random",
+    "--limit",
+    "60",
+    "--protocol",
+    "linear",
+    "--epochs",
+    "3",
+)
+USUAL += ("--models",)
 SIXTY = (str(TINY), "--leads", "1-12,I,II,III,V1", "--seeds", "5")
 """Eleven counts of leads at five seeds, all twelve, and four sets with names: 60 cells."""
 ENV = {**os.environ, "OMP_NUM_THREADS": "1"}

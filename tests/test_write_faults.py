@@ -251,6 +251,8 @@ class Place:
             "ptbxl_super",
             "--weights",
             "random",
+            "--protocol",
+            "linear",
             "--epochs",
             2,
             "--leads",

@@ -23,7 +23,8 @@ from ecgbench.models import Features
 from ecgbench.results.study import read
 
 TINY = Path(__file__).parent / "tiny.py"
-USUAL = ("--tasks", "demo", "--weights", "random", "--limit", "30", "--epochs", "2", "--seeds", "1")
+USUAL = ("--tasks", "demo", "--weights", "random", "--limit", "30", "--seeds", "1")
+USUAL += ("--protocol", "linear", "--epochs", "2")
 PLUG_IN = """"{name}: tiny with a twist"
 
 import importlib.util, os, subprocess, sys, time

@@ -13,18 +13,20 @@ import pandas as pd
 from ecgbench import adapters, models
 from ecgbench.adapt import NATIVE, Policy, TrainingSplit
 from ecgbench.benchmark.progress import Display
-from ecgbench.cards import InputContract, facts
-from ecgbench.cells import FEATURES, Cell, Scoring, key
+from ecgbench.cards import InputContract, Task, facts
+from ecgbench.cells import FEATURES, Cell, Fit, Scoring, key
 from ecgbench.ecg import preprocess
 from ecgbench.ecg.draw import Draw, Fixed, LeadSetting
 from ecgbench.ecg.leads import bits_to_mask, rows_of
 from ecgbench.errors import BadSetting
+from ecgbench.files import as_parquet
 from ecgbench.inference import rows
 from ecgbench.inference.encode import Encoder
 from ecgbench.inference.features import FeatureCache
 from ecgbench.inference.network import Network, choose_path
 from ecgbench.prepared.subset import SPLITS, Selection
 from ecgbench.prepared.views import BATCH, View
+from ecgbench.results.score import prediction_table
 from ecgbench.results.store import Store
 from ecgbench.seeds import rng
 
@@ -213,6 +215,17 @@ class Evaluation:
         missing = cache.missing(wanted)
         with self.progress.stage(f"{self.name}: {what}", len(missing), "windows") as advance:
             cache.compute(encoder, self.view, missing, advance)
+
+    def trained(self, fit: Fit) -> str:
+        """The policy of what a fit is trained on: what fills its absent leads."""
+        return fit.policy or self.contract.policy
+
+    def predicted(self, records: list[Record], task: Task, probability: np.ndarray) -> bytes:
+        """A parquet table of (record, label) probabilities for some records, with their targets."""
+        table = self.table.loc[[p for p, _, _ in records]]
+        named = {c: table[c].to_numpy() for c in ("record", "patient")}
+        target = table[task.columns].to_numpy(np.int8)
+        return as_parquet(prediction_table(named, task.labels, probability, target))
 
     def target(self, split: str, columns: list[str]) -> np.ndarray:
         """(record, label) int8 of the records of a split."""

@@ -1,5 +1,5 @@
-"""One fit: trained now unless the store has it. `linear`: a head on features; `finetune`: the whole
-network.
+"""One fit: trained now unless the store has it. `probe` and `linear`: a head on features;
+`finetune`: the whole network.
 """
 
 import copy
@@ -15,21 +15,20 @@ import numpy as np
 from safetensors.numpy import load, save
 
 from ecgbench import gates
-from ecgbench.benchmark import keys
+from ecgbench.benchmark import keys, probing
 from ecgbench.benchmark.evaluation import Evaluation, owners
 from ecgbench.cards import Task
 from ecgbench.cells import Fit, Training, key
 from ecgbench.ecg.draw import training_leads
 from ecgbench.errors import BadSetting
-from ecgbench.files import as_json, as_parquet, lines
+from ecgbench.files import as_json, lines
 from ecgbench.inference import rows
 from ecgbench.inference.predict import probabilities
 from ecgbench.results.folders import finished, publish, read_bytes, read_json
-from ecgbench.results.score import prediction_table
 from ecgbench.results.store import FORMAT
 from ecgbench.seeds import rng
 from ecgbench.training import finetune, linear
-from ecgbench.training.loop import Trained
+from ecgbench.training.loop import Trained, marks_of
 from ecgbench.weights.load import assign, digest
 
 Head = tuple[np.ndarray, np.ndarray]
@@ -65,10 +64,13 @@ class Fitting:
     @property
     def policy(self) -> str:
         """What fills the absent leads of training."""
-        return self.fit.policy or self.evaluation.contract.policy
+        return self.evaluation.trained(self.fit)
 
     def features(self) -> None:
-        """Compute the features that a linear fit needs, with progress."""
+        """Compute the features that a fit on a frozen encoder needs, with progress."""
+        if self.training.protocol == "probe":
+            probing.features(self.evaluation, self.fit, self.training)
+            return
         learn, check = self._rows()
         wanted = np.concatenate([*learn, check])
         singly = self.training.leads == "random"
@@ -76,11 +78,11 @@ class Fitting:
         self._validation_features(self.evaluation)
 
     def head(self) -> Head:
-        """The head. GateError when the frozen encoder of a linear fit changed while its features
-        were computed.
+        """The head. GateError when an encoder that is to be frozen changed while its features were
+        computed.
         """
         if not finished(self.folder):
-            self._probe()
+            (self._probe if self.training.protocol == "probe" else self._linear)()
         tensors = load(read_bytes(self.folder, HEAD))
         return tensors["weight"], tensors["bias"]
 
@@ -126,9 +128,26 @@ class Fitting:
         return self.evaluation.store.checkpoint_folder(self.key)
 
     def _probe(self) -> None:
-        started, network = time.time(), self.evaluation.network
-        trained = linear.fit(self.training, self.fit.seed, *self._splits())
+        started, evaluation = time.time(), self.evaluation
+        files, note, said = probing.fitted(
+            evaluation, self.fit, self.task, self.training, self._checkpoint
+        )
+        self._frozen()
+        seconds = round(time.time() - started, 2)
+        note |= self._identity() | {"seconds": seconds}
+        note["encoder_sha256"] = evaluation.network.sha256
+        publish(self.folder, {**files, "fit.json": as_json(note)})
+        shutil.rmtree(self._checkpoint, ignore_errors=True)
+        evaluation.progress.note(f"{self._fitted} {said}")
+
+    def _frozen(self) -> None:
+        network = self.evaluation.network
         gates.unchanged(network.card.title, network.sha256, digest(network.module))
+
+    def _linear(self) -> None:
+        started = time.time()
+        trained = linear.fit(self.training, self.fit.seed, *self._splits())
+        self._frozen()
         seconds = round(time.time() - started, 2)
         self._publish(self.evaluation, trained, _arrays(trained.state), {"seconds": seconds}, {})
 
@@ -164,17 +183,13 @@ class Fitting:
     ) -> None:
         """Store the fit: what both protocols say of it, and `note` and `files` besides."""
         best, records = trained.log[trained.best], len(evaluation.records["train"])
-        note |= {
-            "format": FORMAT,
-            "fit": asdict(self.fit),
-            "key": self.key,
-            "key_facts": self.key_facts,
-            "protocol": self.training.protocol,
+        note |= self._identity() | {
             "batch": min(self.training.batch, records),
             "encoder_sha256": evaluation.network.sha256,
             "best_epoch": best.epoch,
             "validation": None if np.isnan(best.validation) else best.validation,
             "records": records,
+            "marks": marks_of(trained.log, trained.best),
         }
         publish(
             self.folder,
@@ -186,10 +201,21 @@ class Fitting:
                 "validation.parquet": self._validation(evaluation, head["weight"], head["bias"]),
             },
         )
-        evaluation.progress.note(
-            f"fitted {self.fit.task} · {self.fit.model} · seed {self.fit.seed}: epoch "
-            f"{best.epoch}, val {best.validation:.4f}"
-        )
+        evaluation.progress.note(f"{self._fitted} epoch {best.epoch}, val {best.validation:.4f}")
+
+    @property
+    def _fitted(self) -> str:
+        return f"fitted {self.fit.task} · {self.fit.model} · seed {self.fit.seed}:"
+
+    def _identity(self) -> dict[str, Any]:
+        """What fit.json says under every protocol."""
+        return {
+            "format": FORMAT,
+            "fit": asdict(self.fit),
+            "key": self.key,
+            "key_facts": self.key_facts,
+            "protocol": self.training.protocol,
+        }
 
     def _with(self, weights: bytes) -> Evaluation:
         """The evaluation of a copy of the network with fine-tuned weights."""
@@ -206,11 +232,8 @@ class Fitting:
         """What the fit predicts for the validation records with all leads."""
         records = evaluation.records["val"]
         features = evaluation.cache(self.policy).take(rows.complete(records))
-        named = evaluation.table.loc[[p for p, _, _ in records]]
-        columns = {c: named[c].to_numpy() for c in ("record", "patient")}
         probability = probabilities(features, owners(records), *head)
-        target = evaluation.target("val", self.task.columns)
-        return as_parquet(prediction_table(columns, self.task.labels, probability, target))
+        return evaluation.predicted(records, self.task, probability)
 
     def _rows(self) -> tuple[list[np.ndarray], np.ndarray]:
         """Rows of work that a linear fit is trained on, one array per epoch or one of everything,

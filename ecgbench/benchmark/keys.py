@@ -7,19 +7,21 @@ from typing import Any
 from ecgbench.benchmark.evaluation import Evaluation
 from ecgbench.cards import Task
 from ecgbench.cells import FITS, SCORES, Cell, Fit, Scoring, Training
+from ecgbench.training import probe
 
 
 def fit_facts(evaluation: Evaluation, fit: Fit, task: Task, training: Training) -> dict[str, Any]:
     """Facts of a fit: features at the leads of its training, records, labels, training, its seed
     and fold.
     """
+    own = probe.facts() if training.protocol == "probe" else {}
     return {
         "fits": FITS,
         "fit": task.name,
         "labels": list(task.labels),
         "fold": fit.fold,
         "records": evaluation.selection.labelled(task.columns),
-        "training": training.facts(),
+        "training": {**training.facts(), **own},
         "seed": fit.seed,
         **evaluation.facts(fit.policy or evaluation.contract.policy),
     }

@@ -79,8 +79,7 @@ def check(request: Request) -> Request:
         raise BadSetting(
             f"--lr {request.training.lr}: a learning rate is above 0; the default is --lr 0.001"
         )
-    if request.training.protocol == "linear":
-        _only_fine_tuning(request.training)
+    _of_the_protocol(request.training)
     lists = {
         "--models": request.models,
         "--tasks": request.tasks,
@@ -110,14 +109,25 @@ def check(request: Request) -> Request:
     )
 
 
-def _only_fine_tuning(training: Training) -> None:
-    changed = {
+def _of_the_protocol(training: Training) -> None:
+    """BadSetting for an option of another protocol that is not as usual."""
+    usual, tuned = Training(), training.protocol == "finetune"
+    loops = {
+        f"--epochs {training.epochs}": training.epochs != usual.epochs,
+        f"--lr {training.lr}": training.lr != usual.lr,
+        f"--batch {training.batch}": training.batch != usual.batch,
+    }
+    finetune = {
         f"--micro-batch {training.micro_batch}": training.micro_batch is not None,
         "--lr-groups off": not training.lr_groups,
     }
-    for flag, given in changed.items():
-        if given:
-            raise BadSetting(f"{flag} is for --protocol finetune; add that, or leave it out")
+    for flag in (f for f, given in finetune.items() if given and not tuned):
+        raise BadSetting(f"{flag} is for --protocol finetune; add that, or leave it out")
+    for flag in (f for f, given in loops.items() if given and training.protocol == "probe"):
+        raise BadSetting(
+            f"{flag}: the probe is fitted until it has converged and has no such setting; add "
+            f"--protocol linear or finetune, or leave it out"
+        )
 
 
 def weights_of(text: str, names: Sequence[str]) -> dict[str, str]:

@@ -99,11 +99,11 @@ class Run:
         """The cells, grouped as they are computed: per model and dataset, fine-tuned ones per fit;
         in the order of the plan.
         """
-        linear, registered = self.plan.training.protocol == "linear", plugins()
+        frozen, registered = self.plan.training.frozen, plugins()
 
         def together(cell: Cell) -> tuple[Any, ...]:
             fit = cell.fit
-            return self.tasks[cell.task][0], fit.weights, fit.contract, linear or fit
+            return self.tasks[cell.task][0], fit.weights, fit.contract, frozen or fit
 
         return [
             Compute(

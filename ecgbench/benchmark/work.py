@@ -88,8 +88,8 @@ class _CellComputation:
                 known = [c for c in self.plan.cells if c in self.requests]
                 self.store.add_keys({c.identity: self.requests[c].key for c in known})
                 todo = [c for c in known if not self._is_over(evaluation, c)]
-                linear = self.plan.training.protocol == "linear"
-                (self._linear if linear else self._finetune)(evaluation, todo)
+                frozen = self.plan.training.frozen
+                (self._frozen if frozen else self._finetune)(evaluation, todo)
                 gates.unchanged(network.card.title, network.sha256, digest(network.module))
         except DISQUALIFIES as error:
             reason, trace = reason_of(error), trace_of(error)
@@ -119,7 +119,7 @@ class _CellComputation:
         """A fit of the job."""
         return Fitting(evaluation, fit, self.tasks[fit.task][2], self.plan.training)
 
-    def _linear(self, evaluation: Evaluation, todo: list[Cell]) -> None:
+    def _frozen(self, evaluation: Evaluation, todo: list[Cell]) -> None:
         for part in grouped(todo, lambda c: c.fit).values():
             with self._failing(part):
                 self.reporter.tell(InProgress, part, False)

@@ -96,15 +96,16 @@ def run(
         "`ecgbench adapters`."
     ),
     protocol: Protocol | None = _training(
-        "linear: a linear probe on the frozen encoder. finetune: the whole network is trained."
-        "  (default: linear)"
+        "probe: logistic regression on the frozen encoder's features, converged. linear: the "
+        "paper's linear probe, 100 epochs. finetune: the whole network is trained.  (default: "
+        "probe)"
     ),
     train_leads: TrainLeads | None = _training(
-        "all: training sees twelve leads. random: 1 to 12 of them, drawn per record and epoch."
-        "  (default: all)"
+        "all: training sees twelve leads. random: 1 to 12 of them, drawn per record and epoch; "
+        "probe: 20 times per record.  (default: all)"
     ),
     fit_seeds: str | None = _training("Seeds of the training, comma-separated.  (default: 0)"),
-    epochs: int | None = _training("Training epochs.  (default: 100)"),
+    epochs: int | None = _training("Linear and finetune: training epochs.  (default: 100)"),
     lr: float | None = _training(
         "Learning rate of the head; fine-tuning: late layers a tenth, early ones a hundredth.  "
         "(default: 0.001)"

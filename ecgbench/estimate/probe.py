@@ -32,6 +32,8 @@ from ecgbench.prepared.source import Source
 from ecgbench.prepared.subset import SPLITS, Selection, quotas_of
 from ecgbench.room import folder_name
 from ecgbench.seeds import rng
+from ecgbench.stats import logistic
+from ecgbench.training.probe import FOLDS, LEAD_DRAWS, PENALTIES
 
 if TYPE_CHECKING:
     from ecgbench.benchmark.job import Measure
@@ -40,6 +42,12 @@ READING = 0.011
 """Seconds per record of ten seconds that is read and checked (PTB-XL, 2,000 records, one core)."""
 HEAD = 5e-5
 """Seconds per record and epoch of a linear head (one core)."""
+PROBE = 0.2, 2e-6, 6e-8
+"""Seconds of the penalties of a fold in `--protocol probe`: in any case, per window and number of a
+feature, and of those for each label (LAEF on 2,000 records of PTB-XL, one core).
+"""
+PACE = 0.042
+"""Seconds of the small path that `_pace` tries, on the core of those figures."""
 CELL_SECONDS, CELL_BYTES = 0.3, 30_000
 """What a cell needs to be scored and stored, and beyond its arrays: records' names, JSON."""
 PUBLISHED = {"train": 0.8, "val": 0.1, "test": 0.1}
@@ -112,12 +120,12 @@ class _Probe:
         seconds = dict.fromkeys(("preparing", "training", "evaluation"), 0.0)
         disk = dict.fromkeys(("run", "prepared"), 0)
         if self.cells and self.windows and all(self.records.get(s) for s in SPLITS):
-            linear = self.training.protocol == "linear"
+            frozen = self.training.frozen
             scoring = _stored(self.job, "cells/*/{}/*/*/cell.json", lambda note: note["seconds"])
             seconds = {
                 "preparing": self.begun + self._preparing(),
-                "training": self._linear() if linear else self._finetuning(),
-                "evaluation": self._encoding(linear) * self.records["test"]
+                "training": self._on_features() if frozen else self._finetuning(),
+                "evaluation": self._encoding(frozen) * self.records["test"]
                 + (scoring or CELL_SECONDS) * len(self.cells),
             }
             disk = {"run": self._run_bytes(), "prepared": self._prepared_bytes()}
@@ -159,12 +167,12 @@ class _Probe:
     def _record(self) -> list[tuple[int, str, int]]:
         return [(0, "record", self.windows)]
 
-    def _encoding(self, linear: bool) -> float:
+    def _encoding(self, frozen: bool) -> float:
         """Seconds of one record under all leads: once, or by the network of each fit."""
-        turns = [[c for c in self.cells if linear or c.fit == f] for f in self.fits]
+        turns = [[c for c in self.cells if frozen or c.fit == f] for f in self.fits]
         return sum(
             self._timed(policy, work)
-            for cells in turns[: 1 if linear else None]
+            for cells in turns[: 1 if frozen else None]
             for policy, work in self._work(cells).items()
         )
 
@@ -192,17 +200,35 @@ class _Probe:
         """Seconds of all windows of one record with all leads."""
         return self._timed(policy, tuple(rows.complete(self._record).tolist()))
 
-    def _linear(self) -> float:
+    def _on_features(self) -> float:
         """Features of the training and validation split, once or for each fit, and the heads."""
-        learn, check, epochs = self.records["train"], self.records["val"], self.training.epochs
-        heads, whole = (
-            len(self.fits) * epochs * (learn + check) * HEAD,
-            self.training.leads == "all",
-        )
+        learn, check = self.records["train"], self.records["val"]
+        whole = self.training.leads == "all"
         passes = {(f.policy or self.contract.policy, whole or f.seed) for f in self.fits}
-        # one window a record and epoch, in other leads each time
-        shown = 1 if whole else epochs / self.windows
-        return heads + sum(self._complete(policy) for policy, _ in passes) * (learn * shown + check)
+        # all windows with all leads, or windows in other leads each time
+        shown = self._shown() / self.windows
+        if self.training.protocol == "probe":
+            encoded = (1 if whole else 1 + shown) * (learn + check)
+            heads = self._probes()
+        else:
+            encoded = shown * learn + check
+            heads = len(self.fits) * self.training.epochs * (learn + check) * HEAD
+        return heads + sum(self._complete(policy) for policy, _ in passes) * encoded
+
+    def _shown(self) -> int:
+        """Windows of a training record that heads are fitted to."""
+        if self.training.leads == "all":
+            return self.windows
+        if self.training.protocol == "probe":
+            return max(LEAD_DRAWS, self.windows)
+        return self.training.epochs
+
+    def _probes(self) -> float:
+        numbers = (self.records["train"] + self.records["val"]) * self._shown() * self.net.card.dim
+        labels = sum(len(self.tasks[f.task][2].labels) for f in self.fits)
+        always, number, label = PROBE
+        folds = len(self.fits) * (always + numbers * number) + labels * numbers * label
+        return FOLDS * folds * _pace()
 
     def _finetuning(self) -> float:
         """All fits, as earlier ones with the same model took, or by one training step."""
@@ -238,12 +264,14 @@ class _Probe:
         return record, _seconds(torch.optim.AdamW(module.parameters(), lr=0.0).step)
 
     def _run_bytes(self) -> int:
-        """Fits, cells and features of a linear run; those of a fine-tuned network are removed after
+        """Fits, cells and features of a frozen encoder; a fine-tuned network's are removed after
         use.
         """
         dim, test = self.net.card.dim, self.records["test"]
         labels = {name: len(task.labels) for name, (_, _, task) in self.tasks.items()}
-        heads = sum(4 * (dim + 1) * labels[f.task] for f in self.fits)
+        probe, drawn = self.training.protocol == "probe", self.training.leads == "random"
+        number = 8 if probe else 4
+        heads = sum(number * (dim + 1) * labels[f.task] for f in self.fits)
         cells = sum(test * (9 * labels[c.task] + 4 * dim) + CELL_BYTES for c in self.cells)
         if self.training.protocol == "finetune":
             return (
@@ -251,11 +279,12 @@ class _Probe:
                 + cells
                 + len(self.fits) * sum(t.nbytes for t in self.net.module.state_dict().values())
             )
-        learn = self.windows if self.training.leads == "all" else self.training.epochs
+        # a probe with random leads also needs all windows with all leads
+        whole = self.windows if probe and drawn else 0
         features = (
             test * sum(map(len, self._work(self.cells).values()))
-            + self.records["train"] * learn
-            + self.records["val"] * self.windows
+            + self.records["train"] * (self._shown() + whole)
+            + self.records["val"] * (self.windows + (self._shown() if probe and drawn else 0))
         )
         return heads + cells + features * (4 * dim + 8)
 
@@ -270,6 +299,14 @@ class _Probe:
 def _noise(samples: int, leads: int = len(LEADS)) -> np.ndarray:
     """(leads, samples) float32: noise of 0.3 mV."""
     return (0.3 * rng("estimate", samples).standard_normal((leads, samples))).astype(np.float32)
+
+
+def _pace() -> float:
+    """How much longer than `PACE` a small path of penalties takes, here and now."""
+    x = _noise(32, 400)
+    target = (x[:, :4] > 0.3).astype(np.int8)
+    taken = _seconds(lambda: list(logistic.path(x, target, np.ones(len(x)), PENALTIES)))
+    return taken / PACE
 
 
 def _seconds(work: Callable[[], object]) -> float:

@@ -33,7 +33,7 @@ from ecgbench.seeds import rng
 from ecgbench.training import linear, ranks
 from ecgbench.weights.load import digest
 
-TRAINING = Training()
+TRAINING = Training(protocol="linear")
 """The probe is the harness's linear protocol, but for one window per recording: 100 epochs, the
 best by validation macro AUROC.
 """

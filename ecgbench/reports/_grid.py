@@ -11,7 +11,7 @@ from typing import Any
 from ecgbench.cards import MetricCard
 from ecgbench.reports._facts import FULL, Head, Task, columns, gaps, records, tasks
 from ecgbench.reports._section import Score
-from ecgbench.results.compare import UNTESTED
+from ecgbench.results.compare import UNTRAINED
 from ecgbench.results.notes import PENDING
 from ecgbench.results.study import Study
 
@@ -35,7 +35,7 @@ class Grid:
     columns: Sequence[Head]
     tasks: Sequence[Block]
     footnotes: Sequence[str]
-    """Why scores are missing or not tested; see Score.footnote."""
+    """Why scores are missing, and what must be said of others; see Score.footnote."""
 
 
 def reasons(study: Study) -> dict[Names, str]:
@@ -81,8 +81,8 @@ def _score(
     text = ""
     if row["status"] != "ok":
         text = why.get((row["task"], row["model"], row["leads"], row["policy"]), row["status"])
-    elif UNTESTED in row["note"]:  # the last part of a note, which may name a label with "; "
-        text = row["note"][row["note"].index(UNTESTED) :]
+    else:  # the sign of the column says that it is untrained
+        text = row["note"].replace(UNTRAINED, "").replace("; ; ", "; ").strip("; ")
     if text and text not in footnotes:
         footnotes.append(text)
     footnote = footnotes.index(text) + 1 if text else None

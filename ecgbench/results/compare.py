@@ -15,6 +15,8 @@ from ecgbench.results.evidence import Evidence, Sure
 from ecgbench.results.score import Scored
 from ecgbench.stats.paired import Difference, holm
 
+UNTRAINED = "untrained encoder: not ranked, not tested"
+"""The note of a frozen encoder with random weights."""
 UNTESTED = "not tested: "
 """How the note of a row begins that has no p."""
 LEAST_PATIENTS = 30
@@ -64,6 +66,8 @@ class Row:
     best: bool = False
     notes: list[str] = field(default_factory=list)
     """What its number rests on, and why it is not tested."""
+    marks: list[str] = field(default_factory=list)
+    """What must be said beside the numbers of its fits, each once."""
 
     @property
     def score(self) -> float:
@@ -102,7 +106,7 @@ def compare(rows: Sequence[Row], rescore: Rescore, evidence: EvidenceOf) -> Grou
     """
     group, able = Group(rows=rows), _able(rows)
     for row in rows:
-        row.notes += ["untrained encoder: not ranked, not tested"] if row.untrained else []
+        row.notes += [UNTRAINED] if row.untrained else []
     done = [r for r in rows if r.status == "ok" and np.isfinite(r.score)]
     if done:
         which = {frozenset((c.cell.fit.fold, c.records) for c in r.cells) for r in done}

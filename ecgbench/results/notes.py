@@ -51,6 +51,7 @@ def notes(plan: Plan, study: "Study", rows: Sequence[Row]) -> list[str]:
         *_spread(plan, first),
         *(_intervals(plan, rows, study) if some else ()),
         *_leads(plan, study.models),
+        *_fits(first, study),
         *_labels(first, study),
         *_outside(rows, study),
         *_cells(cells, study),
@@ -215,6 +216,18 @@ def _title(of: Sequence[ModelFacts] | Sequence[TaskFacts], name: str) -> str:
 
 def _column(study: "Study", row: Row) -> str:
     return f"{_title(study.models, row.model)} {row.policy} at {row.leads}"
+
+
+def _fits(rows: Sequence[Row], study: "Study") -> Iterator[str]:
+    """What rows say of their fits; a fit serves several of them."""
+    whose: dict[str, list[str]] = {}
+    for r in rows:
+        for mark in r.marks:
+            whose.setdefault(mark, []).append(
+                f"{_title(study.models, r.model)} ({_title(study.tasks, r.task)})"
+            )
+    for mark, names in whose.items():
+        yield f"Fit of {', '.join(dict.fromkeys(names))}: {mark}."
 
 
 def _labels(rows: Sequence[Row], study: "Study") -> Iterator[str]:

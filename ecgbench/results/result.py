@@ -53,6 +53,19 @@ class Result:
         """sha256 of its DONE, which holds the hashes of all its files."""
         return hashlib.sha256((self.folder / DONE).read_bytes()).hexdigest()
 
+    @cached_property
+    def marks(self) -> list[str]:
+        """What must be said beside the numbers of its fit, as fit.json says; nothing where the fit
+        is gone.
+        """
+        folder = self.run / self.document["fit"]
+        if not finished(folder):
+            return []
+        try:
+            return list(read_json(folder, "fit.json").get("marks", []))
+        except BadSetting:
+            return ["the document of its fit is damaged, so that it may not have converged"]
+
     def predictions(self) -> pd.DataFrame:
         """record, patient, leads (what was measured: "II+V2"), then `probability:<label>` and
         `target:<label>` of each label.
@@ -73,7 +86,8 @@ class Result:
 
     def validation(self) -> pd.DataFrame:
         """What its fit predicts for the validation records with all twelve leads: the columns of
-        `predictions` but `leads`.
+        `predictions` but `leads`. A probe: for the training and validation records, each by the
+        heads of the cross-validation that were fitted without its patient.
         """
         folder = self.run / self.document["fit"]
         if not finished(folder):

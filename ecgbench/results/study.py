@@ -196,6 +196,8 @@ class _Reader:
             row = rows.setdefault((metric, c.task, model, new.leads, c.policy), new)
             if metric in o.scored:
                 row.cells.append(o.scored[metric])
+                marks = o.result.marks if o.result else []
+                row.marks += [mark for mark in marks if mark not in row.marks]
             elif row.status != "failed":
                 row.status = "skipped" if o.status == "skipped" else "failed"
         return list(rows.values())

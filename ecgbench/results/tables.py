@@ -129,13 +129,18 @@ def main(rows: Sequence[Row]) -> pd.DataFrame:
 def _main(row: Row) -> dict[str, Any]:
     """What there is of the columns, and more; what is not there becomes NaN."""
     known = vars(row) | vars(row.sure) | {"value": row.score, "std": row.std}
-    known |= {"not_significantly_worse": _not_worse(row), "note": "; ".join(row.notes)}
+    known |= {"not_significantly_worse": _not_worse(row), "note": _note(row)}
     if row.status == "ok":
         first = row.cells[0]
         values = first.table["value"].iloc[1:]
         known |= {"n_records": first.n_records, "n_patients": first.n_patients}
         known |= {"n_labels": len(values), "n_undefined": int(values.isna().sum())}
     return known
+
+
+def _note(row: Row) -> str:
+    """What must be said of its fits, what its number rests on, and last why it is not tested."""
+    return "; ".join([*row.marks, *row.notes])
 
 
 def _not_worse(row: Row) -> bool | None:
@@ -204,7 +209,7 @@ def comparisons(groups: Sequence[Group]) -> pd.DataFrame:
             "best_policy": group.best.policy,
             "best_weights": group.best.weights,
             "not_significantly_worse": _not_worse(row),
-            "note": "; ".join(row.notes),
+            "note": _note(row),
             "n_patients": row.cells[0].patients_shared(group.best.cells[0]),
         }
         for group in groups

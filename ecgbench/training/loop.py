@@ -94,6 +94,19 @@ def best_of(log: list[Epoch]) -> int:
     return max(defined, key=lambda e: e.validation).epoch if defined else len(log) - 1
 
 
+def marks_of(log: list[Epoch], best: int) -> list[str]:
+    """What must be said beside the numbers of a fit: whether its best epoch is among the last 5 %.
+
+    >>> marks_of([Epoch(i, 1.0, 0.5) for i in range(100)], 94)
+    []
+    >>> marks_of([Epoch(i, 1.0, 0.5) for i in range(100)], 95)
+    ['may not have converged: its best epoch is number 96 of 100']
+    """
+    if 20 * (best + 1) <= 19 * len(log):
+        return []
+    return [f"may not have converged: its best epoch is number {best + 1} of {len(log)}"]
+
+
 def steps(records: int, batch: int, seed: int, epoch: int) -> Iterator[np.ndarray]:
     """Rows of the shuffled batches; the last incomplete one is dropped unless it is the only
     one.

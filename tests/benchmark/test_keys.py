@@ -13,9 +13,11 @@ from ecgbench.cards import Task
 from ecgbench.cells import Cell, Fit, Scoring, Training, key
 from ecgbench.ecg.draw import Count
 from ecgbench.prepared.subset import Selection
+from ecgbench.training import probe
 
 TASK = Task(name="task", title="Task", labels=("A", "B"))
 FIT = Fit(task="task", model="m", contract="paper", weights="random", seed=0)
+LINEAR = Training(protocol="linear")
 CELL = Cell(fit=FIT, task="task", setting=Count(2, 1), policy="zero")
 
 
@@ -47,7 +49,7 @@ def three(
     changed: Any = None,
     fit: Fit = FIT,
     cell: Cell = CELL,
-    training: Training = Training(),  # noqa: B008
+    training: Training = LINEAR,
     scoring: Scoring = Scoring(),  # noqa: B008
 ) -> tuple[str, str, str]:
     """Keys of the features, of a fit and of a cell."""
@@ -86,8 +88,9 @@ def test_a_number_that_is_raised_moves_what_lies_below_it(
         ({"scoring": Scoring(draw="window")}, ["cell"]),
         ({"scoring": Scoring(rows="labelled")}, ["cell"]),
         ({"cell": replace(CELL, setting=Count(2, 2))}, ["cell"]),
-        ({"training": Training(epochs=7)}, ["fit", "cell"]),
-        ({"training": Training(lr_groups=False)}, []),
+        ({"training": Training()}, ["fit", "cell"]),
+        ({"training": replace(LINEAR, epochs=7)}, ["fit", "cell"]),
+        ({"training": replace(LINEAR, lr_groups=False)}, []),
         ({"fit": replace(FIT, seed=1)}, ["fit", "cell"]),
         ({"fit": replace(FIT, fold="2")}, ["fit", "cell"]),
         ({"changed": lambda index: index.__setitem__("other:C", [1, 1])}, []),
@@ -111,3 +114,34 @@ def test_a_fold_has_its_own_identity_and_folder(tmp_path: Path) -> None:
     other = replace(FIT, fold="2")
     assert replace(CELL, fit=other).identity == f"{CELL.identity}|fold 2"
     assert Store(tmp_path).fit_folder(other, "k") != Store(tmp_path).fit_folder(FIT, "k")
+
+
+def test_the_key_of_a_probe_holds_its_own_settings_and_none_of_the_loops(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    usual = three(training=Training())
+    assert three(training=Training(epochs=7, lr=0.1, weight_decay=0.1, batch=3)) == usual
+    assert three(training=Training(leads="random"))[1:] != usual[1:]
+    monkeypatch.setattr(probe, "PENALTIES", (1.0, 0.1))
+    assert three(training=Training())[1:] != usual[1:]
+    assert three(training=LINEAR) == USUAL
+
+
+def test_keys_of_linear_and_finetune_are_those_before_there_was_a_probe() -> None:
+    """Fits that are stored are found again."""
+    linear, finetune = (Training(protocol=p).facts() for p in ("linear", "finetune"))
+    assert linear == {
+        "protocol": "linear",
+        "epochs": 100,
+        "lr": 1e-3,
+        "weight_decay": 1e-3,
+        "batch": 64,
+        "leads": "all",
+    }
+    assert finetune == {
+        **linear,
+        "protocol": "finetune",
+        "lr_groups": True,
+        "precision": "float32",
+        "micro_batch": None,
+    }

@@ -115,11 +115,16 @@ def test_random_training_leads_give_each_policy_its_own_fit(
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--protocol", "probe"), "'--protocol': 'probe' is not one of 'linear', 'finetune'"),
+        (
+            ("--protocol", "prob"),
+            "'--protocol': 'prob' is not one of 'probe', 'linear', 'finetune'",
+        ),
         (("--device", "gpu"), "--device gpu: auto, cpu, cuda or cuda:N"),
         (("--protocol", "finetune", "--micro-batch", "0"), "--micro-batch 0: at least 1"),
         (("--cell-timeout", "0"), "--cell-timeout 0: seconds, more than 0"),
         (("--micro-batch", "4"), "--micro-batch 4 is for --protocol finetune"),
+        (("--protocol", "probe", "--epochs", "4"), "--epochs 4: the probe is fitted until it has"),
+        (("--protocol", "probe", "--lr-groups", "off"), "--lr-groups off is for --protocol"),
         (("--precision", "fp16"), "'--precision': 'fp16' is not one of 'float32', 'bf16'"),
     ],
 )

@@ -34,6 +34,8 @@ USUAL = (
     "random",
     "--limit",
     "60",
+    "--protocol",
+    "linear",
     "--epochs",
     "3",
     "--leads",

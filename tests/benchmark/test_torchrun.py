@@ -14,6 +14,8 @@ USUAL = (
     "random",
     "--limit",
     "60",
+    "--protocol",
+    "linear",
     "--epochs",
     "2",
     "--seeds",

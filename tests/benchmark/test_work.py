@@ -26,6 +26,10 @@ TINY = Path(__file__).parents[1] / "tiny.py"
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
+LINEAR: dict[str, object] = {"protocol": "linear", "epochs": 2}
+TUNED: dict[str, object] = {"protocol": "finetune", "epochs": 2}
+
+
 def planned(leads: str, **training: object) -> Plan:
     models.ROOM.forget()
     asked = Request(
@@ -36,7 +40,7 @@ def planned(leads: str, **training: object) -> Plan:
         weights="random",
         limit=60,
     )
-    asked = Request(**{**asked.__dict__, "training": Training(**{"epochs": 2, **training})})  # type: ignore[arg-type]
+    asked = Request(**{**asked.__dict__, "training": Training(**(training or LINEAR))})  # type: ignore[arg-type]
     return planning.plan(planning.check(asked), lambda model, weights: "zero")
 
 
@@ -103,11 +107,15 @@ def test_a_cell_says_what_it_is(alone: Callable[..., Path]) -> None:
     assert features.dtype == np.float32
 
 
-@pytest.mark.parametrize("training", [{}, {"protocol": "finetune"}], ids=["linear", "finetune"])
+@pytest.mark.parametrize(
+    "training", [{"protocol": "probe"}, LINEAR, TUNED], ids=["probe", "linear", "finetune"]
+)
 def test_a_fit_keeps_what_it_predicts_for_the_validation_records(
     training: dict[str, object], alone: Callable[..., Path]
 ) -> None:
-    """With all leads; the score of the best epoch is the one of the log."""
+    """With all leads; the score of the best epoch is the one of the log. A probe: for the training
+    records too, each by heads that were fitted without its patient.
+    """
     run = alone(planned("I", **training))
     (done,) = (run / "fits").rglob("DONE")
     table, note = (

@@ -51,8 +51,6 @@ def run(tmp_path_factory) -> Path:
         "1,12,I+V2",
         "--policy",
         "zero,native",
-        "--epochs",
-        "5",
         "--out",
         "runs/a",
     )
@@ -133,8 +131,6 @@ def test_the_same_command_again_computes_nothing(run):
         "1,12,I+V2",
         "--policy",
         "zero",
-        "--epochs",
-        "5",
         "--out",
         "runs/a",
         cwd=run,
@@ -144,9 +140,8 @@ def test_the_same_command_again_computes_nothing(run):
 
 
 def test_other_settings_in_one_folder_are_refused(run):
-    done = ecgbench(
-        "run", "--models", TINY, "--leads", "1", "--epochs", "6", "--out", "runs/a", cwd=run
-    )
+    words = ("--models", TINY, "--leads", "1", "--protocol", "linear", "--out", "runs/a")
+    done = ecgbench("run", *words, cwd=run)
     assert done.returncode == 2
     assert "--out" in done.stderr
 
@@ -399,6 +394,8 @@ def test_a_test_split_without_any_defined_label_is_reported(tmp_path):
         "1,12",
         "--limit",
         "3",
+        "--protocol",
+        "linear",
         "--epochs",
         "2",
         "--out",
@@ -454,6 +451,8 @@ def test_a_failure_on_a_rerun_does_not_hide_finished_cells(tmp_path):
         "random",
         "--leads",
         "I",
+        "--protocol",
+        "linear",
         "--epochs",
         "2",
         "--limit",

@@ -160,6 +160,8 @@ def test_a_hostile_study_from_plug_in_to_report(tmp_path):
         "I,1",
         "--seeds",
         "1",
+        "--protocol",
+        "linear",
         "--epochs",
         "2",
         "--weights",

@@ -77,11 +77,12 @@ def asked_for_an(hours: float) -> Callable[[Measure], dict[str, Any]]:
     return measure
 
 
-@pytest.mark.parametrize("protocol", ["linear", "finetune"])
+@pytest.mark.parametrize("protocol", ["probe", "linear", "finetune"])
 def test_a_dry_run_tells_cells_disk_and_time_and_writes_nothing(
     protocol: str, typed: Callable[..., int], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert typed("--dry-run", "--protocol", protocol, "--epochs", "2", "--limit", "60") == 0
+    words = () if protocol == "probe" else ("--epochs", "2")
+    assert typed("--dry-run", "--protocol", protocol, *words, "--limit", "60") == 0
     told = capsys.readouterr().out
     assert f"5 cells of 1 fit ({protocol}), 0 of them finished" in told
     assert "demo: not prepared yet; 60 records (train 40, val 7, test 13)" in told
@@ -93,17 +94,17 @@ def test_a_dry_run_tells_cells_disk_and_time_and_writes_nothing(
 def test_finished_cells_are_left_out(
     typed: Callable[..., int], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    words = ("--limit", "60", "--epochs", "2")
+    words = ("--limit", "60")
     assert typed(*words) == 0
     assert typed("--dry-run", *words, "--leads", "1,2,12,I") == 0
     told = capsys.readouterr().out
-    assert "6 cells of 1 fit (linear), 5 of them finished" in told
+    assert "6 cells of 1 fit (probe), 5 of them finished" in told
     assert [line.split()[:4] for line in told.splitlines() if line.startswith("tiny ")] == [
         ["tiny", "demo", "1", "1"]
     ]
 
 
-@pytest.mark.parametrize("protocol", ["linear", "finetune"])
+@pytest.mark.parametrize("protocol", ["probe", "linear", "finetune"])
 def test_the_estimate_is_of_the_order_of_the_run(
     protocol: str, typed: Callable[..., int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -115,7 +116,7 @@ def test_the_estimate_is_of_the_order_of_the_run(
         return table(estimated, out)
 
     monkeypatch.setattr(study, "table", kept)
-    words = ("--protocol", protocol, "--epochs", "20")
+    words = ("--protocol", protocol, *(() if protocol == "probe" else ("--epochs", "20")))
     assert typed(*words, "--dry-run") == 0
     started = time.monotonic()
     assert typed(*words) == 0

@@ -39,6 +39,8 @@ STUDY = (
     "1,12",
     "--seeds",
     2,
+    "--protocol",
+    "linear",
     "--epochs",
     10,
     "--limit",

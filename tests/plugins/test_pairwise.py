@@ -21,6 +21,8 @@ USUAL = (
     "random",
     "--limit",
     "60",
+    "--protocol",
+    "linear",
     "--epochs",
     "2",
     "--seeds",

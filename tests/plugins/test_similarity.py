@@ -45,6 +45,8 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         "1,12",
         "--seeds",
         2,
+        "--protocol",
+        "linear",
         "--epochs",
         2,
         "--out",

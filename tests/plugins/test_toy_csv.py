@@ -82,6 +82,8 @@ def run_and_report(
         "12,I",
         "--seeds",
         1,
+        "--protocol",
+        "linear",
         "--epochs",
         30,
     )

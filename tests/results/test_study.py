@@ -164,6 +164,7 @@ def store_cell(run: Store, cell: Cell, rows: Iterable[int], about: dict[str, str
         "windows": 2.0,
         "dataset_name": "toy",
         "features": None,
+        "fit": f"fits/{cell.fit.model}",
     }
     publish(
         run.cell_folder(cell, note["key"]),
@@ -411,6 +412,31 @@ def test_cells_without_a_number_keep_their_reason_and_cost_nobody_else(tmp_path:
     page = (tmp_path / "report" / "index.html").read_text()
     assert "1 (1 of 3 draws)" in page
     assert "RuntimeError: it broke" in page
+
+
+def test_what_a_fit_says_of_itself_stands_at_its_rows(tmp_path: Path) -> None:
+    """Once in the notes, at every score in the tables; a document that is damaged says that
+    nothing is known.
+    """
+    run, said = made(tmp_path / "run", planned(["good", "fair"])), "may not have converged: 97"
+    for model, marks in (("good", []), ("fair", [said])):
+        publish(run.path / "fits" / model, {"fit.json": as_json({"marks": marks})})
+    study = read(run.path)
+    assert study.main.groupby("model")["note"].unique().map(list).to_dict() == {
+        "good": [""],
+        "fair": [said],
+    }
+    assert [n for n in study.notes if said in n] == [f"Fit of Fair (Toy): {said}."]
+    write(study, tmp_path / "report")
+    for name, mark in (("main_table.md", "<sup>1</sup>"), ("main_table.tex", "script{1}")):
+        text = (tmp_path / "report" / name).read_text()
+        assert text.count(mark) >= len(study.main) // 2, "at the scores, and before the words"
+        assert said in text
+    assert "#main_table-1" in (tmp_path / "report" / "index.html").read_text()
+    document = run.path / "fits" / "good" / "fit.json"
+    document.write_bytes(document.read_bytes().replace(b"[", b"{"))
+    (note,) = read(run.path).main.set_index("model").loc["good", "note"].unique()
+    assert "damaged" in note
 
 
 @pytest.mark.parametrize(

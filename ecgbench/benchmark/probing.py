@@ -1,0 +1,105 @@
+"""Protocol `probe` of one model on one dataset: which windows it is fitted to, and what is stored
+of it.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors.numpy import save
+
+from ecgbench.benchmark.evaluation import Evaluation, Record, owners
+from ecgbench.cards import Task
+from ecgbench.cells import Fit, Training
+from ecgbench.ecg.draw import training_leads
+from ecgbench.files import lines
+from ecgbench.inference import rows
+from ecgbench.stats.auroc import macro_auroc
+from ecgbench.training import probe
+from ecgbench.training.probe import PENALTIES, Examples, Windows
+
+
+def features(evaluation: Evaluation, fit: Fit, training: Training) -> None:
+    """The features that a fit needs, with progress."""
+    policy = evaluation.trained(fit)
+    shown, _ = _shown(evaluation, fit, training)
+    evaluation.compute(policy, shown, "training windows", training.leads == "random")
+    evaluation.compute(policy, rows.complete(_records(evaluation)), "windows of held-out records")
+
+
+def fitted(
+    evaluation: Evaluation, fit: Fit, task: Task, training: Training, kept: Path
+) -> tuple[dict[str, Any], dict[str, Any], str]:
+    """Files of a fit, facts of its document, and a line for people; its features must be there.
+
+    `kept`: a folder for the folds that are finished.
+    """
+    records = _records(evaluation)
+    cache, (shown, owner) = (
+        evaluation.cache(evaluation.trained(fit)),
+        _shown(evaluation, fit, training),
+    )
+    table = evaluation.table.loc[[p for p, _, _ in records]]
+    data = Examples(
+        patients=[str(patient) for patient in table["patient"]],
+        target=table[task.columns].to_numpy(np.int8),
+        shown=Windows(features=cache.take(shown), owner=owner),
+        complete=Windows(features=cache.take(rows.complete(records)), owner=owners(records)),
+    )
+    total = probe.total(fit.seed, data)
+    with evaluation.progress.stage(
+        f"{evaluation.name}: probe {fit.task}, seed {fit.seed}", total, "penalties"
+    ) as advance:
+        found = probe.fit(fit.seed, data, advance, kept)
+    heading = ("fold", "penalty", "log_loss", "steps", "gradient", "not_converged")
+    files = {
+        "head.safetensors": save({"weight": found.weight, "bias": found.bias}),
+        "log.csv": lines([heading, *found.log]),
+        "validation.parquet": evaluation.predicted(records, task, found.held_out),
+    }
+    score, penalty = macro_auroc(data.target, found.held_out), PENALTIES[found.chosen]
+    note = {
+        "fitted_to": "train + val",
+        "records": len(records),
+        "windows": len(owner),
+        "penalty": penalty,
+        "log_loss": dict(zip(map(str, PENALTIES), found.loss.tolist())),
+        "validation": None if np.isnan(score) else score,
+        "one_valued": [
+            name
+            for name, positive in zip(task.labels, data.target.mean(axis=0))
+            if positive in (0, 1)
+        ],
+        "gradient": found.last.gradient,
+        "marks": found.marks,
+    }
+    return files, note, f"penalty {penalty:g}, held out {score:.4f}"
+
+
+def _records(evaluation: Evaluation) -> list[Record]:
+    """Training and validation records."""
+    return [*evaluation.records["train"], *evaluation.records["val"]]
+
+
+def _shown(evaluation: Evaluation, fit: Fit, training: Training) -> tuple[np.ndarray, np.ndarray]:
+    """Rows of work that heads are fitted to, and which record each belongs to.
+
+    All windows with all leads; or LEAD_DRAWS sets of leads, each in the next window of the record,
+    from the first one again behind the last. Where there are more windows than sets, the sets
+    begin again.
+    """
+    records = _records(evaluation)
+    if training.leads == "all":
+        return rows.complete(records), owners(records)
+    counts = [max(probe.LEAD_DRAWS, windows) for _, _, windows in records]
+
+    def drawn(record: str) -> np.ndarray:
+        words = "train leads", fit.seed
+        seen = evaluation.contract.leads
+        return np.array([training_leads(seen, *words, i, record) for i in range(probe.LEAD_DRAWS)])
+
+    shown = [
+        rows.encode(position, np.arange(count) % windows, np.resize(drawn(record), count))
+        for (position, record, windows), count in zip(records, counts)
+    ]
+    return np.concatenate(shown), np.repeat(np.arange(len(records)), counts)

@@ -1,0 +1,207 @@
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression
+from sklearn.preprocessing import StandardScaler
+
+from ecgbench.errors import BadSetting
+from ecgbench.stats import logistic
+from ecgbench.training import probe
+from ecgbench.training.probe import FOLDS, PENALTIES, Examples, Windows, fit, fold_of
+
+
+def nothing(done: int) -> None:
+    pass
+
+
+def examples(patients: int = 60, dim: int = 6, labels: int = 3, seed: int = 0) -> Examples:
+    """One or two records of each patient, one to three windows each; label k is the sign of feature
+    k with noise.
+    """
+    draw = np.random.default_rng(seed)
+    owner_of = np.repeat(np.arange(patients), np.resize([1, 2], patients))
+    n = len(owner_of)
+    hearts = 3 + draw.normal(size=(n, dim)) * np.arange(1, dim + 1)
+    counts = np.resize([1, 3, 2], n)
+    owner = np.repeat(np.arange(n), counts)
+    features = hearts[owner] + 0.3 * draw.normal(size=(len(owner), dim))
+    score = (hearts - 3)[:, :labels] + draw.normal(size=(n, labels))
+    windows = Windows(features=features.astype(np.float32), owner=owner)
+    return Examples(
+        patients=[f"p{i}" for i in owner_of],
+        target=(score > 0).astype(np.int8),
+        shown=windows,
+        complete=windows,
+    )
+
+
+def folds(data: Examples, seed: int = 0) -> np.ndarray:
+    return np.array([fold_of(seed, patient) for patient in data.patients])
+
+
+def test_the_folds_are_of_patients_and_of_nothing_else() -> None:
+    """All five are used, about alike; another seed gives others."""
+    of = np.array([fold_of(0, str(i)) for i in range(2000)])
+    assert np.bincount(of).min() > 300
+    assert len(np.bincount(of)) == FOLDS
+    assert (of != [fold_of(1, str(i)) for i in range(2000)]).mean() > 0.7
+
+
+def test_predictions_of_held_out_records_are_those_of_scikit_learn() -> None:
+    """The whole path for one fold: rows of the others, weighted 1 per record, standardised by
+    themselves, one penalty for all labels, windows averaged.
+    """
+    data = examples()
+    found, where = fit(0, data, nothing), folds(data)
+    counts = np.bincount(data.shown.owner)
+    for fold in range(FOLDS):
+        mine = np.flatnonzero(where == fold)
+        learn = ~np.isin(data.shown.owner, mine)
+        weight = 1 / counts[data.shown.owner[learn]]
+        x = data.shown.features.astype(np.float64)
+        scaler = StandardScaler().fit(x[learn], sample_weight=weight)
+        for label in range(data.target.shape[1]):
+            theirs = LogisticRegression(
+                C=1 / (PENALTIES[found.chosen] * weight.sum()), tol=1e-9, max_iter=10_000
+            )
+            target = data.target[data.shown.owner[learn], label]
+            theirs.fit(scaler.transform(x[learn]), target, sample_weight=weight)
+            each = theirs.predict_proba(scaler.transform(x))[:, 1]
+            expected = [each[data.complete.owner == record].mean() for record in mine]
+            np.testing.assert_allclose(found.held_out[mine, label], expected, atol=1e-5)
+
+
+def test_the_penalty_is_the_one_with_the_least_loss_of_records_held_out() -> None:
+    data = examples(labels=2)
+    found, where = fit(0, data, nothing), folds(data)
+    counts = np.bincount(data.shown.owner)
+    for at, penalty in enumerate(PENALTIES):
+        total = 0.0
+        for fold in range(FOLDS):
+            learn = where[data.shown.owner] != fold
+            (head,) = logistic.path(
+                data.shown.features[learn],
+                data.target[data.shown.owner[learn]],
+                1 / counts[data.shown.owner[learn]],
+                [penalty],
+            )
+            logits = data.shown.features[~learn] @ head.weight.T + head.bias
+            target = data.target[data.shown.owner[~learn]]
+            p = np.where(target == 1, 1 / (1 + np.exp(-logits)), 1 / (1 + np.exp(logits)))
+            total += float((-np.log(p).mean(axis=1) / counts[data.shown.owner[~learn]]).sum())
+        assert found.loss[at] == pytest.approx(total / len(where), rel=1e-3)
+    assert found.chosen == np.argmin(found.loss)
+    assert found.marks == []
+
+
+def test_the_last_head_is_of_all_records() -> None:
+    data = examples()
+    found = fit(0, data, nothing)
+    weight = 1 / np.bincount(data.shown.owner)[data.shown.owner]
+    target = data.target[data.shown.owner]
+    penalty = PENALTIES[found.chosen]
+    (head,) = logistic.path(data.shown.features, target, weight, [penalty])
+    np.testing.assert_array_equal(found.weight, head.weight)
+    np.testing.assert_array_equal(found.bias, head.bias)
+    assert found.log[-1][:2] == ("", penalty)
+
+
+def test_a_fold_learns_nothing_of_the_records_held_out() -> None:
+    """Neither from their features (not even their mean) nor from their labels, but it judges
+    them.
+    """
+    data = examples()
+    held = folds(data) == 2
+    shifted = data.shown.features + np.where(held[data.shown.owner], 50, 0)[:, None]
+    windows = replace(data.shown, features=shifted.astype(np.float32))
+    other = replace(
+        data,
+        target=np.where(held[:, None], 1 - data.target, data.target),
+        shown=windows,
+        complete=windows,
+    )
+    was, now = fit(0, data, nothing), fit(0, other, nothing)
+    np.testing.assert_array_equal(was.folds[2].weight, now.folds[2].weight)
+    assert (was.folds[2].loss != now.folds[2].loss).all()
+    assert (was.folds[1].weight != now.folds[1].weight).any()
+
+
+def test_noise_takes_the_strongest_penalty_and_says_so() -> None:
+    data = examples()
+    noise = np.random.default_rng(5).integers(0, 2, (len(data.patients), 40)).astype(np.int8)
+    found = fit(0, replace(data, target=noise), nothing)
+    assert found.chosen == 0
+    assert found.marks == [
+        "the strongest penalty that was tried was chosen: a better one may lie beyond"
+    ]
+
+
+def test_a_fit_that_did_not_converge_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(logistic, "STEPS", 2)
+    (mark,) = fit(0, examples(), nothing).marks
+    assert re.fullmatch(r"\d+ of 66 fits stopped before their gradient was below 1e-06", mark)
+
+
+def test_a_label_without_both_values_gets_its_rate() -> None:
+    """One positive in all: without its patient there is no head, and the rate is predicted."""
+    data = examples()
+    alone = next(i for i, p in enumerate(data.patients) if data.patients.count(p) == 1)
+    target = data.target.copy()
+    target[:, 1], target[alone, 1] = 0, 1
+    found, where = fit(0, replace(data, target=target), nothing), folds(data)
+    others = int((where != where[alone]).sum())
+    rate = 0.5 / (others + 1)
+    np.testing.assert_allclose(found.held_out[where == where[alone], 1], rate)
+    elsewhere = found.held_out[where != where[alone], 1]
+    assert len(np.unique(elsewhere)) > 10
+
+
+class Killed(Exception):
+    pass
+
+
+def killed_after(penalties: int) -> Callable[[int], None]:
+    done = 0
+
+    def advance(n: int) -> None:
+        nonlocal done
+        done += n
+        if done > penalties:
+            raise Killed
+
+    return advance
+
+
+def test_a_killed_fit_goes_on_behind_its_last_fold(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = examples()
+    whole = fit(0, data, nothing)
+    with pytest.raises(Killed):
+        fit(0, data, killed_after(3 * len(PENALTIES)), tmp_path)
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["fold0", "fold1", "fold2"]
+    damaged = tmp_path / "fold1"
+    damaged.write_bytes(damaged.read_bytes()[:-1] + b"\1")
+    fitted, path = [], logistic.path
+
+    def counted(features: np.ndarray, *words: object) -> object:
+        fitted.append(len(features))
+        return path(features, *words)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(logistic, "path", counted)
+    done: list[int] = []
+    again = fit(0, data, done.append, tmp_path)
+    assert len(fitted) == 1 + 2 + 1, "the damaged fold, two that were missing, and the last head"
+    np.testing.assert_array_equal(again.weight, whole.weight)
+    np.testing.assert_array_equal(again.held_out, whole.held_out)
+    assert again.log == whole.log
+    assert sum(done) == probe.total(0, data)
+
+
+def test_patients_in_one_fold_are_refused() -> None:
+    with pytest.raises(BadSetting, match="all in one fold; give more records"):
+        fit(0, examples(patients=1), nothing)
