@@ -22,8 +22,8 @@ from torch import Tensor, nn
 from ecgbench.cards import ModelCard, Weights, reference_feeding
 from ecgbench.ecg.leads import LEADS
 from ecgbench.layers import paper_flop
-from ecgbench.layers.cached import CachedTensors, statistics
-from ecgbench.layers.features import Features, demand_all, demand_windows
+from ecgbench.layers.cached import CachedTensors, FoldedNorm
+from ecgbench.layers.features import Features, demand_all
 from ecgbench.weights.load import loaded
 
 WIDTH, DEPTH, DROPOUT = 512, 4, 0.2
@@ -120,43 +120,23 @@ class ConvLayer(nn.Module):
 
     def __init__(self, entering: int, kernel: int, stride: int) -> None:
         super().__init__()
-        conv, norm = (
-            nn.Conv1d(entering, WIDTH, kernel, stride, padding=kernel // 2, bias=False),
-            nn.BatchNorm1d(WIDTH),
-        )
+        conv = nn.Conv1d(entering, WIDTH, kernel, stride, padding=kernel // 2, bias=False)
+        norm = nn.BatchNorm1d(WIDTH)
         self.add_module("0", conv)
         self.add_module("1", norm)
-        self._parts, self._kernel, self._stride = (conv, norm), kernel, stride
-        self._folded = CachedTensors()
+        self._folded = FoldedNorm(conv, norm, lambda weight: weight.flatten(1))
 
     def forward(self, x: Tensor) -> Tensor:
         """In evaluation the batch norm is a scale and a shift, which the convolution takes over."""
-        conv, norm = self._parts
-        if self._kernel > 1:
-            x = (
-                F.pad(x, (0, 0, self._kernel // 2, self._kernel // 2))
-                .unfold(1, self._kernel, self._stride)
-                .flatten(2)
-            )
+        conv, norm = self._folded.conv, self._folded.norm
+        (kernel,), (stride,) = conv.kernel_size, conv.stride
+        if kernel > 1:
+            x = F.pad(x, (0, 0, kernel // 2, kernel // 2)).unfold(1, kernel, stride).flatten(2)
         if norm.training:
             x = F.linear(x, conv.weight.flatten(1))
             return norm(x.flatten(0, 1)).unflatten(0, x.shape[:2]).relu_()
-        weight, bias = self._folded(self._sources(), self._fold)
+        weight, bias = self._folded()
         return F.linear(x, weight, bias).relu_()
-
-    @property
-    def learning(self) -> bool:
-        """Whether the batch norm goes by the batch."""
-        return bool(self._parts[1].training)
-
-    def _sources(self) -> list[Tensor]:
-        conv, norm = self._parts
-        return [conv.weight, *statistics(norm)]
-
-    def _fold(self) -> list[Tensor]:
-        weight, gain, shift, mean, var, _ = self._sources()
-        scale = gain * torch.rsqrt(var + self._parts[1].eps)
-        return [weight.flatten(1) * scale[:, None], shift - mean * scale]
 
 
 class Kernel(nn.Module):
@@ -351,15 +331,14 @@ class Cpc(nn.Module):
         bool, all True: the network reads every row. Another shape, a longer window, or a lead that
         is not measured, is a ValueError.
         """
-        demand_windows("ECG-CPC", signal, measured, len(LEADS))
+        demand_all("ECG-CPC", signal, measured, len(LEADS))
         if signal.shape[2] > 2 * LONGEST:
             raise ValueError(
                 f"ECG-CPC reads at most {2 * LONGEST} samples, for which its kernels were made, "
                 f"not {signal.shape[2]}"
             )
-        demand_all("ECG-CPC", measured)
         # never where the batch norms look at the whole batch
-        whole = any(isinstance(layer, ConvLayer) and layer.learning for layer in self.modules())
+        whole = any(m.training for m in self.modules() if isinstance(m, nn.BatchNorm1d))
         small = signal.device.type == "cpu" and not (whole or torch.is_grad_enabled())
         windows = max(1, 2 * _TOKENS_AT_ONCE // signal.shape[2]) if small else len(signal)
         parts = [
