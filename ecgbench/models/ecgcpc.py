@@ -10,7 +10,6 @@ head of the pre-training is not part of the network.
 
 import math
 import zlib
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -165,10 +164,8 @@ class Kernel(nn.Module):
         roots = torch.polar(
             torch.ones(LONGEST // 2 + 1, dtype=torch.float64), -2 * _half_angles(LONGEST)
         )
-        self.omega, self.z = (
-            nn.Buffer(_pairs(roots)),
-            nn.Buffer(_pairs(2 * (1 - roots) / (1 + roots))),
-        )
+        self.omega = nn.Buffer(_pairs(roots))
+        self.z = nn.Buffer(_pairs(2 * (1 - roots) / (1 + roots)))
         self._basis = CachedTensors()
         with torch.no_grad():
             self.C.copy_(self._shortened(torch.randn(WIDTH, STATES, dtype=torch.complex128)))
@@ -225,10 +222,8 @@ class Kernel(nn.Module):
         ]
         w, p, q = (torch.cat([v, v.conj()], 1) for v in both)
         a = torch.diag_embed(w) - p[:, :, None] * q[:, None, :]
-        step, one = (
-            self.log_dt.double().exp()[:, None, None] / 2 * a,
-            torch.eye(2 * STATES, dtype=a.dtype),
-        )
+        step = self.log_dt.double().exp()[:, None, None] / 2 * a
+        one = torch.eye(2 * STATES, dtype=a.dtype)
         left = one - torch.linalg.matrix_power(
             torch.linalg.solve(one - step, one + step), self.longest
         )
@@ -315,13 +310,8 @@ class Cpc(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.encoder = nn.ModuleDict(
-            {
-                "layers": nn.Sequential(
-                    ConvLayer(12, 3, 2), *(ConvLayer(WIDTH, 1, 1) for _ in range(3))
-                )
-            }
-        )
+        layers = [ConvLayer(12, 3, 2), *(ConvLayer(WIDTH, 1, 1) for _ in range(3))]
+        self.encoder = nn.ModuleDict({"layers": nn.Sequential(*layers)})
         self.predictor = nn.ModuleDict({"predictor": Predictor()})
 
     def forward(self, signal: Tensor, measured: Tensor) -> Features:
@@ -409,40 +399,33 @@ def parity_key(key: str) -> str | None:
 
 def parity_value(key: str, shape: tuple[int, ...], seed: str) -> np.ndarray | None:
     """Pseudo-weights of the state-space systems, which must be stable; None: the common rule."""
-    rule = _SYSTEM.get(key.rpartition(".")[2])
-    return rule(key, shape, seed).astype(np.float32) if rule and ".kernel.kernel." in key else None
+    system, _, name = key.rpartition(".")
+    if not system.endswith(".kernel.kernel"):
+        return None
 
+    def draw(entry: str) -> np.random.RandomState:
+        return np.random.RandomState(zlib.crc32(f"{system}.{entry}|{seed}".encode()) & 0xFFFFFFFF)
 
-def _normal(key: str, shape: tuple[int, ...], seed: str) -> np.ndarray:
-    return _draw(key, seed).standard_normal(shape).astype(np.float32).astype(np.float64)
+    def normal(entry: str) -> np.ndarray:
+        return draw(entry).standard_normal(shape).astype(np.float32).astype(np.float64)
 
-
-def _draw(key: str, seed: str) -> np.random.RandomState:
-    return np.random.RandomState(zlib.crc32(f"{key}|{seed}".encode()) & 0xFFFFFFFF)
-
-
-def _step(key: str, shape: tuple[int, ...], seed: str) -> np.ndarray:
-    low, high = math.log(0.001), math.log(0.1)
-    return np.asarray(low + _draw(key, seed).random_sample(shape) * (high - low))
-
-
-def _diagonal(key: str, shape: tuple[int, ...], seed: str) -> np.ndarray:
-    z, n = _normal(key, shape, seed), np.arange(shape[-2])
-    return np.stack(
-        [-0.5 * (1 + 0.1 * np.abs(z[..., 0])), np.pi * (n + 0.5) * (1 + 0.05 * z[..., 1])], -1
-    )
-
-
-def _q(key: str, shape: tuple[int, ...], seed: str) -> np.ndarray:
-    p = (0.5 * _normal(f"{key.removesuffix('Q')}P", shape, seed)).astype(np.float32)
-    return p * np.array([1.0, -1.0]) + 0.05 * _normal(key, shape, seed)
-
-
-_SYSTEM: dict[str, Callable[[str, tuple[int, ...], str], np.ndarray]] = {
-    "log_dt": _step,
-    "w": _diagonal,
-    "B": _normal,
-    "P": lambda *entry: 0.5 * _normal(*entry),
-    "Q": _q,
-    "C": lambda *entry: math.sqrt(0.5) * _normal(*entry),
-}
+    match name:
+        case "log_dt":
+            low, high = math.log(0.001), math.log(0.1)
+            value = low + draw(name).random_sample(shape) * (high - low)
+        case "w":
+            z, n = normal(name), np.arange(shape[-2])
+            real = -0.5 * (1 + 0.1 * np.abs(z[..., 0]))
+            value = np.stack([real, np.pi * (n + 0.5) * (1 + 0.05 * z[..., 1])], -1)
+        case "B":
+            value = normal(name)
+        case "P":
+            value = 0.5 * normal(name)
+        case "Q":
+            p = (0.5 * normal("P")).astype(np.float32)
+            value = p * np.array([1.0, -1.0]) + 0.05 * normal(name)
+        case "C":
+            value = math.sqrt(0.5) * normal(name)
+        case _:
+            return None
+    return value.astype(np.float32)
