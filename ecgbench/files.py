@@ -215,6 +215,14 @@ def as_npy(array: np.ndarray) -> bytes:
     return out.getvalue()
 
 
+def from_npy(path: Path) -> np.ndarray:
+    """The array in a file of numpy's own format and no other, for np.load would open archives too;
+    ValueError where it is none.
+    """
+    with path.open("rb") as file:
+        return np.asarray(np.lib.format.read_array(file, allow_pickle=False))
+
+
 def as_parquet(table: "pd.DataFrame") -> bytes:
     """A table as parquet, without its index."""
     out = io.BytesIO()

@@ -142,7 +142,7 @@ def _make(recipe: Any, folders: Folders, device: str, project: str | None) -> No
             return curve.both(shown, board(stage)) if board else shown
 
         session = pretrain.Session(
-            out=folders.out, device=device, name=name, watcher=progress, listener=listener
+            out=folders.out, device=device, name=name, progress=progress, listener=listener
         )
         stack.callback(ranks.leave)
         finished = pretrain.run(recipe, data, session)
@@ -159,10 +159,10 @@ def _make(recipe: Any, folders: Folders, device: str, project: str | None) -> No
 
 def _shown(stage: str, note: Callable[[str], None]) -> "Listener":
     """One line that is overwritten on a terminal, else a line every 15 s."""
-    from ecgbench.pretraining.curve import Report, paced
+    from ecgbench.pretraining.curve import Report, at_intervals
 
     if not sys.stderr.isatty():
-        return paced(lambda line: note(f"{stage}, {line}"))
+        return at_intervals(lambda line: note(f"{stage}, {line}"))
     last = 0.0
 
     def listen(report: Report) -> None:

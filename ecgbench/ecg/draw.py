@@ -10,7 +10,7 @@ from typing import Literal
 
 import numpy as np
 
-from ecgbench.ecg.leads import ALL, LEADS, LeadSubset, canonical
+from ecgbench.ecg.leads import ALL, LEADS, LeadSubset
 from ecgbench.errors import BadSetting
 from ecgbench.seeds import rng
 
@@ -66,9 +66,7 @@ def draw(count: int, seed: int, record: str, window: int | None = None) -> LeadS
     >>> draw(12, 0, "00001") == draw(12, 7, "00002")
     True
     """
-    words: tuple[str | int, ...] = (
-        ("leads", seed, record) if window is None else ("leads", seed, record, window)
-    )
+    words = ("leads", seed, record) if window is None else ("leads", seed, record, window)
     order = rng(*words).permutation(len(LEADS))
     return LeadSubset(tuple(LEADS[i] for i in sorted(order[:count])))
 
@@ -100,11 +98,8 @@ def parse_leads(text: str) -> tuple[int | LeadSubset, ...]:
             raise BadSetting(
                 f"--leads {text}: an entry is empty; for example --leads 1,2,12,I,II,I+V2"
             )
-        settings += (
-            _counts(part)
-            if part[0].isdigit() or part[0] == "-"
-            else [LeadSubset.of(*(canonical(n) for n in part.split("+")))]
-        )
+        count = part[0].isdigit() or part[0] == "-"
+        settings += _counts(part) if count else [LeadSubset.parse(part)]
     return tuple(dict.fromkeys(settings))
 
 

@@ -17,6 +17,8 @@ LIMB = ("I", "II", "III", "aVR", "aVL", "aVF")
 CHEST = ("V1", "V2", "V3", "V4", "V5", "V6")
 LEADS = (*LIMB, *CHEST)
 """The twelve standard leads in clinical order; every 12-row array of ecgbench has this order."""
+MIMIC_LEADS = (*LEADS[:4], "aVF", "aVL", *CHEST)
+"""Their order in the files of MIMIC-IV-ECG: aVF before aVL."""
 
 LIMB_FROM_I_II = np.array([[1, 0], [0, 1], [-1, 1], [-0.5, -0.5], [1, -0.5], [-0.5, 1]])
 """(6, 2): each limb lead as a combination of I and II."""

@@ -1,6 +1,6 @@
 """One recording: the signal with its unit, rate, leads and whose it is."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -67,14 +67,7 @@ class Recording:
         if lacking:
             raise BadRecord(f"{self.record}: lead {', '.join(lacking)} is missing")
         rows = [self.leads.index(n) for n in LEADS]
-        return Recording(
-            signal=self.signal[rows],
-            unit=self.unit,
-            leads=LEADS,
-            fs=self.fs,
-            record=self.record,
-            patient=self.patient,
-        )
+        return replace(self, signal=self.signal[rows], leads=LEADS)
 
     def flat(self) -> tuple[str, ...]:
         """Leads without any variation (a detached electrode); kept and flagged, never

@@ -14,8 +14,7 @@ def gelu(x: Tensor) -> Tensor:
     """Exact GELU of an array that nobody else holds: in its own memory where no gradient needs
     it.
     """
-    written: Tensor = F.gelu(x) if torch.is_grad_enabled() else torch.ops.aten.gelu_(x)
-    return written
+    return F.gelu(x) if torch.is_grad_enabled() else torch.ops.aten.gelu_(x)
 
 
 def linear(layer: nn.Linear, x: Tensor) -> Tensor:
@@ -25,8 +24,7 @@ def linear(layer: nn.Linear, x: Tensor) -> Tensor:
     Then the weight is the left factor as it lies in memory, and need not be copied for the product.
     """
     if torch.is_grad_enabled() or x.device.type != "cpu" or x.shape[:2].numel() >= FEW_ROWS:
-        out: Tensor = layer(x)
-        return out
+        return layer(x)
     return torch.addmm(layer.bias.unsqueeze(1), layer.weight, x.flatten(0, 1).T).T.unflatten(
         0, x.shape[:2]
     )
@@ -71,8 +69,7 @@ class PreNorm(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """(batch, token, width) -> the same shape, before the skip connection."""
-        out: Tensor = self.fn(self.norm(x))
-        return out
+        return self.fn(self.norm(x))
 
 
 class Block(nn.Module):
@@ -88,5 +85,4 @@ class Block(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Attention, then MLP, each added to its input."""
         x = x + self.attn(x)
-        out: Tensor = x + self.ff(x)
-        return out
+        return x + self.ff(x)

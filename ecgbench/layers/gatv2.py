@@ -125,8 +125,7 @@ class GATv2(nn.Module):
                 return compiled_pairs(
                     column.contiguous().view(-1, n, dim), row.contiguous().view(-1, n, dim), vector
                 ).unflatten(0, (a, b))
-        pairs: Tensor = _PairMaximum.apply(column, row, vector)
-        return pairs
+        return _PairMaximum.apply(column, row, vector)
 
 
 def _weigh(attention: Tensor, message: Tensor) -> Tensor:

@@ -10,7 +10,6 @@ head of the pre-training is not part of the network.
 
 import math
 import zlib
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,8 +21,8 @@ from torch import Tensor, nn
 from ecgbench.cards import ModelCard, Weights, reference_feeding
 from ecgbench.ecg.leads import LEADS
 from ecgbench.layers import paper_flop
-from ecgbench.layers.cached import CachedTensors, statistics
-from ecgbench.layers.features import Features, demand_all, demand_windows
+from ecgbench.layers.cached import CachedTensors, FoldedNorm
+from ecgbench.layers.features import Features, demand_all
 from ecgbench.weights.load import loaded
 
 WIDTH, DEPTH, DROPOUT = 512, 4, 0.2
@@ -120,43 +119,23 @@ class ConvLayer(nn.Module):
 
     def __init__(self, entering: int, kernel: int, stride: int) -> None:
         super().__init__()
-        conv, norm = (
-            nn.Conv1d(entering, WIDTH, kernel, stride, padding=kernel // 2, bias=False),
-            nn.BatchNorm1d(WIDTH),
-        )
+        conv = nn.Conv1d(entering, WIDTH, kernel, stride, padding=kernel // 2, bias=False)
+        norm = nn.BatchNorm1d(WIDTH)
         self.add_module("0", conv)
         self.add_module("1", norm)
-        self._parts, self._kernel, self._stride = (conv, norm), kernel, stride
-        self._folded = CachedTensors()
+        self._folded = FoldedNorm(conv, norm, lambda weight: weight.flatten(1))
 
     def forward(self, x: Tensor) -> Tensor:
         """In evaluation the batch norm is a scale and a shift, which the convolution takes over."""
-        conv, norm = self._parts
-        if self._kernel > 1:
-            x = (
-                F.pad(x, (0, 0, self._kernel // 2, self._kernel // 2))
-                .unfold(1, self._kernel, self._stride)
-                .flatten(2)
-            )
+        conv, norm = self._folded.conv, self._folded.norm
+        (kernel,), (stride,) = conv.kernel_size, conv.stride
+        if kernel > 1:
+            x = F.pad(x, (0, 0, kernel // 2, kernel // 2)).unfold(1, kernel, stride).flatten(2)
         if norm.training:
             x = F.linear(x, conv.weight.flatten(1))
             return norm(x.flatten(0, 1)).unflatten(0, x.shape[:2]).relu_()
-        weight, bias = self._folded(self._sources(), self._fold)
+        weight, bias = self._folded()
         return F.linear(x, weight, bias).relu_()
-
-    @property
-    def learning(self) -> bool:
-        """Whether the batch norm goes by the batch."""
-        return bool(self._parts[1].training)
-
-    def _sources(self) -> list[Tensor]:
-        conv, norm = self._parts
-        return [conv.weight, *statistics(norm)]
-
-    def _fold(self) -> list[Tensor]:
-        weight, gain, shift, mean, var, _ = self._sources()
-        scale = gain * torch.rsqrt(var + self._parts[1].eps)
-        return [weight.flatten(1) * scale[:, None], shift - mean * scale]
 
 
 class Kernel(nn.Module):
@@ -185,10 +164,8 @@ class Kernel(nn.Module):
         roots = torch.polar(
             torch.ones(LONGEST // 2 + 1, dtype=torch.float64), -2 * _half_angles(LONGEST)
         )
-        self.omega, self.z = (
-            nn.Buffer(_pairs(roots)),
-            nn.Buffer(_pairs(2 * (1 - roots) / (1 + roots))),
-        )
+        self.omega = nn.Buffer(_pairs(roots))
+        self.z = nn.Buffer(_pairs(2 * (1 - roots) / (1 + roots)))
         self._basis = CachedTensors()
         with torch.no_grad():
             self.C.copy_(self._shortened(torch.randn(WIDTH, STATES, dtype=torch.complex128)))
@@ -245,10 +222,8 @@ class Kernel(nn.Module):
         ]
         w, p, q = (torch.cat([v, v.conj()], 1) for v in both)
         a = torch.diag_embed(w) - p[:, :, None] * q[:, None, :]
-        step, one = (
-            self.log_dt.double().exp()[:, None, None] / 2 * a,
-            torch.eye(2 * STATES, dtype=a.dtype),
-        )
+        step = self.log_dt.double().exp()[:, None, None] / 2 * a
+        one = torch.eye(2 * STATES, dtype=a.dtype)
         left = one - torch.linalg.matrix_power(
             torch.linalg.solve(one - step, one + step), self.longest
         )
@@ -335,13 +310,8 @@ class Cpc(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.encoder = nn.ModuleDict(
-            {
-                "layers": nn.Sequential(
-                    ConvLayer(12, 3, 2), *(ConvLayer(WIDTH, 1, 1) for _ in range(3))
-                )
-            }
-        )
+        layers = [ConvLayer(12, 3, 2), *(ConvLayer(WIDTH, 1, 1) for _ in range(3))]
+        self.encoder = nn.ModuleDict({"layers": nn.Sequential(*layers)})
         self.predictor = nn.ModuleDict({"predictor": Predictor()})
 
     def forward(self, signal: Tensor, measured: Tensor) -> Features:
@@ -351,15 +321,14 @@ class Cpc(nn.Module):
         bool, all True: the network reads every row. Another shape, a longer window, or a lead that
         is not measured, is a ValueError.
         """
-        demand_windows("ECG-CPC", signal, measured, len(LEADS))
+        demand_all("ECG-CPC", signal, measured, len(LEADS))
         if signal.shape[2] > 2 * LONGEST:
             raise ValueError(
                 f"ECG-CPC reads at most {2 * LONGEST} samples, for which its kernels were made, "
                 f"not {signal.shape[2]}"
             )
-        demand_all("ECG-CPC", measured)
         # never where the batch norms look at the whole batch
-        whole = any(isinstance(layer, ConvLayer) and layer.learning for layer in self.modules())
+        whole = any(m.training for m in self.modules() if isinstance(m, nn.BatchNorm1d))
         small = signal.device.type == "cpu" and not (whole or torch.is_grad_enabled())
         windows = max(1, 2 * _TOKENS_AT_ONCE // signal.shape[2]) if small else len(signal)
         parts = [
@@ -430,40 +399,33 @@ def parity_key(key: str) -> str | None:
 
 def parity_value(key: str, shape: tuple[int, ...], seed: str) -> np.ndarray | None:
     """Pseudo-weights of the state-space systems, which must be stable; None: the common rule."""
-    rule = _SYSTEM.get(key.rpartition(".")[2])
-    return rule(key, shape, seed).astype(np.float32) if rule and ".kernel.kernel." in key else None
+    system, _, name = key.rpartition(".")
+    if not system.endswith(".kernel.kernel"):
+        return None
 
+    def draw(entry: str) -> np.random.RandomState:
+        return np.random.RandomState(zlib.crc32(f"{system}.{entry}|{seed}".encode()) & 0xFFFFFFFF)
 
-def _normal(key: str, shape: tuple[int, ...], seed: str) -> np.ndarray:
-    return _draw(key, seed).standard_normal(shape).astype(np.float32).astype(np.float64)
+    def normal(entry: str) -> np.ndarray:
+        return draw(entry).standard_normal(shape).astype(np.float32).astype(np.float64)
 
-
-def _draw(key: str, seed: str) -> np.random.RandomState:
-    return np.random.RandomState(zlib.crc32(f"{key}|{seed}".encode()) & 0xFFFFFFFF)
-
-
-def _step(key: str, shape: tuple[int, ...], seed: str) -> np.ndarray:
-    low, high = math.log(0.001), math.log(0.1)
-    return np.asarray(low + _draw(key, seed).random_sample(shape) * (high - low))
-
-
-def _diagonal(key: str, shape: tuple[int, ...], seed: str) -> np.ndarray:
-    z, n = _normal(key, shape, seed), np.arange(shape[-2])
-    return np.stack(
-        [-0.5 * (1 + 0.1 * np.abs(z[..., 0])), np.pi * (n + 0.5) * (1 + 0.05 * z[..., 1])], -1
-    )
-
-
-def _q(key: str, shape: tuple[int, ...], seed: str) -> np.ndarray:
-    p = (0.5 * _normal(f"{key.removesuffix('Q')}P", shape, seed)).astype(np.float32)
-    return p * np.array([1.0, -1.0]) + 0.05 * _normal(key, shape, seed)
-
-
-_SYSTEM: dict[str, Callable[[str, tuple[int, ...], str], np.ndarray]] = {
-    "log_dt": _step,
-    "w": _diagonal,
-    "B": _normal,
-    "P": lambda *entry: 0.5 * _normal(*entry),
-    "Q": _q,
-    "C": lambda *entry: math.sqrt(0.5) * _normal(*entry),
-}
+    match name:
+        case "log_dt":
+            low, high = math.log(0.001), math.log(0.1)
+            value = low + draw(name).random_sample(shape) * (high - low)
+        case "w":
+            z, n = normal(name), np.arange(shape[-2])
+            real = -0.5 * (1 + 0.1 * np.abs(z[..., 0]))
+            value = np.stack([real, np.pi * (n + 0.5) * (1 + 0.05 * z[..., 1])], -1)
+        case "B":
+            value = normal(name)
+        case "P":
+            value = 0.5 * normal(name)
+        case "Q":
+            p = (0.5 * normal("P")).astype(np.float32)
+            value = p * np.array([1.0, -1.0]) + 0.05 * normal(name)
+        case "C":
+            value = math.sqrt(0.5) * normal(name)
+        case _:
+            return None
+    return value.astype(np.float32)

@@ -16,17 +16,15 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ecgbench.cards import ModelCard, Weights, reference_feeding
-from ecgbench.ecg.leads import LEADS
+from ecgbench.ecg.leads import LEADS, MIMIC_LEADS
 from ecgbench.layers import paper_flop
-from ecgbench.layers.cached import CachedTensors, statistics
-from ecgbench.layers.features import Features, demand_all, demand_windows
+from ecgbench.layers.cached import FoldedNorm
+from ecgbench.layers.features import Features, demand_all
 from ecgbench.weights.load import loaded
 
 WIDTH = 768
 STAGES = ((3, 64, 1), (4, 128, 2), (23, 128, 2), (3, 192, 2))
 """Bottlenecks, width inside, and stride of the first one, of modules 4 to 7."""
-MIMIC_LEADS = (*LEADS[:4], "aVF", "aVL", *LEADS[6:])
-"""Order of the leads in the files of MIMIC-IV-ECG."""
 
 _LICENCE = (
     "none stated: the repository has no LICENSE file; the Zenodo record of the weights "
@@ -134,29 +132,19 @@ class ConvUnit(nn.Module):
         norm = nn.BatchNorm1d(leaving)
         self.add_module("0", conv)
         self.add_module("1", norm)
-        self._parts, self._relu = (conv, norm), relu
+        self._folded, self._relu = FoldedNorm(conv, norm, _as_image), relu
         self._stride, self._padding = (1, stride), (0, kernel // 2)
-        self._folded = CachedTensors()
 
     def forward(self, x: Tensor) -> Tensor:
         """In evaluation the batch norm is a scale and a shift, which the convolution takes over."""
-        conv, norm = self._parts
+        conv, norm = self._folded.conv, self._folded.norm
         if norm.training:
             x = F.conv2d(x, conv.weight[:, :, None], None, self._stride, self._padding)
             x = norm(x[:, :, 0])[:, :, None]
         else:
-            weight, bias = self._folded(self._sources(), self._fold)
+            weight, bias = self._folded()
             x = F.conv2d(x, weight, bias, self._stride, self._padding)
         return x.relu_() if self._relu else x
-
-    def _sources(self) -> list[Tensor]:
-        conv, norm = self._parts
-        return [conv.weight, *statistics(norm)]
-
-    def _fold(self) -> list[Tensor]:
-        weight, gain, shift, mean, var, _ = self._sources()
-        scale = gain * torch.rsqrt(var + self._parts[1].eps)
-        return [_laid_out((weight * scale[:, None, None])[:, :, None]), shift - mean * scale]
 
 
 class Bottleneck(nn.Module):
@@ -180,8 +168,7 @@ class Bottleneck(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """ReLU of the sum of both paths."""
-        out: Tensor = self.convs(x).add_(self.idpath(x)).relu_()
-        return out
+        return self.convs(x).add_(self.idpath(x)).relu_()
 
 
 class Ked(nn.Module):
@@ -196,8 +183,8 @@ class Ked(nn.Module):
             ConvUnit(12, 32, 5, stride=2),
             ConvUnit(32, 32, 5),
             ConvUnit(32, width, 5),
+            nn.MaxPool2d((1, 3), (1, 2), (0, 1)),
         ]
-        modules.append(nn.MaxPool2d((1, 3), (1, 2), (0, 1)))
         for blocks, inside, stride in STAGES:
             stage = [
                 Bottleneck(width if i == 0 else 4 * inside, inside, stride if i == 0 else 1)
@@ -216,10 +203,8 @@ class Ked(nn.Module):
         12) bool, all True: the network reads every row. Another shape, or a lead that is not
         measured, is a ValueError.
         """
-        demand_windows("ECGFM-KED", signal, measured, len(LEADS))
-        demand_all("ECGFM-KED", measured)
-        x = signal[:, :, None]
-        x = x if self.training else _laid_out(x)
+        demand_all("ECGFM-KED", signal, measured, len(LEADS))
+        x = signal[:, :, None] if self.training else _as_image(signal)
         for module in self.children():
             x = module(x)
         sequence = x[:, :, 0].transpose(1, 2)
@@ -233,10 +218,11 @@ class Ked(nn.Module):
                 nn.init.zeros_(module.convs.get_parameter("2.1.weight"))
 
 
-def _laid_out(x: Tensor) -> Tensor:
-    """(a, channel, 1, b) with its channels side by side in memory on a CPU, where that is a tenth
-    faster, else as it is.
+def _as_image(x: Tensor) -> Tensor:
+    """(a, channel, b) -> (a, channel, 1, b), with its channels side by side in memory on a CPU,
+    where that is a tenth faster.
     """
+    x = x[:, :, None]
     return x.contiguous(memory_format=torch.channels_last) if x.device.type == "cpu" else x
 
 

@@ -13,6 +13,7 @@ are read once for all its windows.
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +21,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ecgbench.cards import Filter, InputContract, ModelCard, Weights, reference_feeding
+from ecgbench.cards import Filter, ModelCard, Weights, reference_feeding
 from ecgbench.ecg.leads import LEADS
 from ecgbench.layers import paper_flop
-from ecgbench.layers.features import Features, demand_all, demand_windows
+from ecgbench.layers.features import Features, demand_all
 from ecgbench.weights.load import loaded
 
 WIDTH = 1024
@@ -31,82 +32,70 @@ STAGES = ((64, 2), (160, 2), (160, 2), (400, 3), (400, 3), (1024, 4), (1024, 4))
 """Channels and blocks of each stage; the first block of each halves the length."""
 STEM, KERNEL, PER_GROUP = 64, 16, 16
 
-PAPER = (
-    "Li, Aguirre, Moura Junior et al., An Electrocardiogram Foundation Model Built on over 10 "
-    "Million Recordings, NEJM AI 2025, "
-    "arXiv:2410.04133"
-)
-ORIGIN = "github.com/PKUDigitalHealth/ECGFounder at 04edac7"
-LICENCE = "MIT (code); see the page of the weights for theirs"
-OBJECTIVE = "150 diagnostic labels, supervised"
-REPOSITORY = "https://huggingface.co/PKUDigitalHealth/ECGFounder/resolve/main"
-GROUPS = {
-    "early": ("first_conv.", "first_bn.", "stage_list.0.", "stage_list.1.", "stage_list.2."),
-    "late": tuple(f"stage_list.{i}." for i in range(3, len(STAGES))),
-}
-FILTER = Filter(kind="notch-butterworth-median", low=0.67, high=40, where="record")
-"""The filter of the authors' data set, over the whole record at 500 Hz."""
-CHOICES = {
-    "filter": "upstream: as in the authors' data set; their script for 150 labels on PTB-XL does "
-    "not filter, and their paper names a third "
-    "pipeline. paper: none, as in the reference benchmark",
-    "standardisation": "upstream: one mean and one population deviation for all samples of the "
-    "leads that are there. The authors do not "
-    "say what an absent lead is; filled in afterwards, it does not shift the scale of the others",
-    "resampling": (
-        "anti-aliased polyphase filter; the authors interpolate linearly where they resample at all"
-    ),
-    "missing samples": "an error, where the authors and the reference benchmark put 0",
-    "length": "the network takes windows of any length",
-    "initialisation": "torch's defaults for convolutions and linear maps",
-    "sequence": "output of the last block; the pooled feature is its mean over time",
-    "groups": (
-        "early: stem, stages 0-2; late: stages 3-6. Batch norms count in them, but no "
-        "gradient reaches them"
-    ),
-}
+_LICENCE = "MIT (code); see the page of the weights for theirs"
+
+_PAPER = reference_feeding(fs=500, seconds=2.5, leads=LEADS)
 
 CARD = ModelCard(
     title="ECGFounder",
     summary="1-D CNN of grouped convolutions with squeeze and excitation, supervised on 150 labels",
-    paper=PAPER,
-    origin=ORIGIN,
-    licence=LICENCE,
+    paper=(
+        "Li, Aguirre, Moura Junior et al., An Electrocardiogram Foundation Model Built on over 10 "
+        "Million Recordings, NEJM AI 2025, arXiv:2410.04133"
+    ),
+    origin="github.com/PKUDigitalHealth/ECGFounder at 04edac7",
+    licence=_LICENCE,
     parameters=30_665_264,
     dim=WIDTH,
     contracts=(
-        reference_feeding(fs=500, seconds=2.5, leads=LEADS),
-        InputContract(
+        _PAPER,
+        replace(
+            _PAPER,
             name="upstream",
-            fs=500,
             seconds=10,
-            leads=LEADS,
-            unit="mV",
-            filter=FILTER,
+            # of the authors' data set, over the whole record at 500 Hz
+            filter=Filter(kind="notch-butterworth-median", low=0.67, high=40, where="record"),
             normalisation="standardise-record",
             scope="window",
             fill="after",
-            policy="zero",
             absent="0 after the standardisation: the mean of the leads that are there",
             short="edge",
         ),
     ),
     native=False,
-    groups=GROUPS,
+    groups={
+        "early": ("first_conv.", "first_bn.", "stage_list.0.", "stage_list.1.", "stage_list.2."),
+        "late": tuple(f"stage_list.{i}." for i in range(3, len(STAGES))),
+    },
     weights=(
         Weights(
             name="released",
-            url=f"{REPOSITORY}/12_lead_ECGFounder.pth",
+            url="https://huggingface.co/PKUDigitalHealth/ECGFounder/resolve/main/12_lead_ECGFounder.pth",
             file="12_lead_ECGFounder.pth",
             sha256=None,
-            licence=LICENCE,
+            licence=_LICENCE,
             container=("state_dict",),
             drop=("dense.",),
         ),
     ),
-    objective=OBJECTIVE,
+    objective="150 diagnostic labels, supervised",
     corpora=("HEEDB",),
-    choices=CHOICES,
+    choices={
+        "filter": "upstream: as in the authors' data set; their script for 150 labels on PTB-XL "
+        "does not filter, and their paper names a third pipeline. paper: none, as in the "
+        "reference benchmark",
+        "standardisation": "upstream: one mean and one population deviation for all samples of "
+        "the leads that are there. The authors do not say what an absent lead is; filled in "
+        "afterwards, it does not shift the scale of the others",
+        "resampling": "anti-aliased polyphase filter; the authors interpolate linearly where they "
+        "resample at all",
+        "missing samples": "an error, where the authors and the reference benchmark put 0",
+        "length": "the network takes windows of any length",
+        "initialisation": "torch's defaults for convolutions and linear maps",
+        "sequence": "output of the last block; the pooled feature is its mean over time",
+        "groups": "early: stem, stages 0-2; late: stages 3-6. Batch norms count in them, but no "
+        "gradient reaches them",
+    },
 )
 
 
@@ -145,11 +134,8 @@ class Bottleneck(nn.Module):
         super().__init__()
         self.stride, self.first = stride, first
         # in the file, never called
-        self.bn1, self.bn2, self.bn3 = (
-            nn.BatchNorm1d(channels),
-            nn.BatchNorm1d(out),
-            nn.BatchNorm1d(out),
-        )
+        self.bn1 = nn.BatchNorm1d(channels)
+        self.bn2, self.bn3 = nn.BatchNorm1d(out), nn.BatchNorm1d(out)
         self.conv1 = SameConv(channels, out, 1)
         self.conv2 = SameConv(out, out, KERNEL, stride, groups=out // PER_GROUP)
         self.conv3 = SameConv(out, out, 1)
@@ -210,8 +196,7 @@ class Net1D(nn.Module):
         Every row is read, so `measured` (batch, lead) bool must be all True: ValueError otherwise,
         and for any other number of leads.
         """
-        demand_windows("ECGFounder", signal, measured, self.leads)
-        demand_all("ECGFounder", measured)
+        demand_all("ECGFounder", signal, measured, self.leads)
         x = _swish(self.first_conv(signal.transpose(0, 1)))
         for stage in self.stage_list:
             x = stage(x)

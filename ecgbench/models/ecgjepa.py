@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from ecgbench.cards import ModelCard, Weights, reference_feeding
 from ecgbench.layers import paper_flop
 from ecgbench.layers.blocks import gelu
-from ecgbench.layers.features import Features, demand_some, demand_windows
+from ecgbench.layers.features import Features, by_number_of_leads, demand_some
 from ecgbench.weights.load import loaded
 
 LEADS = ("I", "II", "V1", "V2", "V3", "V4", "V5", "V6")
@@ -122,8 +122,7 @@ class Attention(nn.Module):
         """The attended tokens, before the skip connection."""
         qkv = self.qkv(x).unflatten(-1, (3, HEADS, -1))
         heads = by_blocks(qkv) if x.shape[1] >= _MANY_LEADS else by_mask(qkv)
-        out: Tensor = self.proj(heads.flatten(-2))
-        return out
+        return self.proj(heads.flatten(-2))
 
 
 def by_mask(qkv: Tensor) -> Tensor:
@@ -183,8 +182,7 @@ class Mlp(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """What is added to x."""
-        out: Tensor = self.fc2(gelu(self.fc1(x)))
-        return out
+        return self.fc2(gelu(self.fc1(x)))
 
 
 class Block(nn.Module):
@@ -200,8 +198,7 @@ class Block(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Attention, then MLP, each added to its input."""
         x = x + self.attn(self.norm1(x))
-        out: Tensor = x + self.mlp(self.norm2(x))
-        return out
+        return x + self.mlp(self.norm2(x))
 
 
 class Blocks(nn.Module):
@@ -238,27 +235,13 @@ class EcgJepa(nn.Module):
         (batch, 8) bool leaves out are never read and may hold NaN. Another shape, or a window
         without a measured lead, is a ValueError.
         """
-        demand_windows("ECG-JEPA", signal, measured, len(LEADS), PATCH * PATCHES)
-        demand_some("ECG-JEPA", measured)
+        demand_some("ECG-JEPA", signal, measured, len(LEADS), PATCH * PATCHES)
         places = self.pos_embed.view(len(LEADS), PATCHES, WIDTH)
-        if bool(measured.all()):
+        if measured.all():
             return self._encode(signal, places[None])
-        return self._by_number_of_leads(signal, measured, places)
-
-    def _by_number_of_leads(self, signal: Tensor, measured: Tensor, places: Tensor) -> Features:
-        count = measured.sum(1)
-        groups = {}
-        for k in count.unique().tolist():
-            rows = (count == k).nonzero().squeeze(1)
-            leads = measured[rows].nonzero()[:, 1].view(len(rows), k)
-            # a gather, never a product with the mask: 0 x NaN is NaN
-            groups[k] = self._encode(signal[rows[:, None], leads], places[leads])
-        longest = max(groups) * PATCHES
-        sequence = torch.cat(
-            [F.pad(g.sequence, (0, 0, 0, longest - g.sequence.shape[1])) for g in groups.values()]
+        return by_number_of_leads(
+            signal, measured, lambda some, leads: self._encode(some, places[leads])
         )
-        back = count.argsort(stable=True).argsort()
-        return Features(sequence[back], torch.cat([g.pooled for g in groups.values()])[back])
 
     def _encode(self, signal: Tensor, places: Tensor) -> Features:
         """signal (batch, k, 2500) of measured leads only, places (batch or 1, k, 50, 768) their

@@ -8,6 +8,7 @@ by its place among them. State-dict keys are those of the released file.
 """
 
 import math
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 
@@ -21,7 +22,7 @@ from ecgbench.ecg.leads import LEADS
 from ecgbench.layers import paper_flop
 from ecgbench.layers.blocks import gelu, linear
 from ecgbench.layers.cached import CachedTensors
-from ecgbench.layers.features import Features, demand_all, demand_windows
+from ecgbench.layers.features import Features, demand_all
 from ecgbench.weights.load import loaded
 
 WIDTH, DEPTH, HEADS, HIDDEN, CHANNELS = 768, 12, 12, 3072, 512
@@ -32,12 +33,32 @@ DROPOUT, LAYERDROP = 0.1, 0.1
 SHORTEST = 82
 """Samples that one token sees, over all leads."""
 
-_LICENCE = "CC BY-NC 4.0"
-_TERMS = "no commercial use"
-_HEADS = ("final_proj.", "label_embedding.")
-_SPELLINGS = (
-    (".conv.weight_g", ".conv.parametrizations.weight.original0"),
-    (".conv.weight_v", ".conv.parametrizations.weight.original1"),
+_RELEASED = Weights(
+    name="released",
+    url="https://huggingface.co/Edoardo-BS/hubert-ecg-base/resolve/main/model.safetensors",
+    file="model.safetensors",
+    sha256="05bc1b1317f8e3063811a03fb840f5bf8a85968191e209c0cfbaa0c52c8aa1ae",
+    licence="CC BY-NC 4.0",
+    drop=("final_proj.", "label_embedding."),
+    aliases=(
+        (".conv.weight_g", ".conv.parametrizations.weight.original0"),
+        (".conv.weight_v", ".conv.parametrizations.weight.original1"),
+    ),
+    terms="no commercial use",
+)
+
+_PAPER = InputContract(
+    name="paper",
+    fs=100,
+    seconds=5,
+    leads=LEADS,
+    unit="mV",
+    filter=Filter(kind="firwin-filtfilt", low=0.05, high=47.0, where="window"),
+    normalisation="minmax-per-lead",
+    scope="window",
+    fill="before",
+    policy="zero",
+    absent="-1: 0 mV is a constant lead, which the scaling takes for its own minimum",
 )
 
 CARD = ModelCard(
@@ -52,36 +73,20 @@ CARD = ModelCard(
         "scalable cardiac applications, medRxiv 2024, doi 10.1101/2024.11.14.24317328"
     ),
     origin="github.com/Edoar-do/HuBERT-ECG at affe1f9",
-    licence=_LICENCE,
+    licence=_RELEASED.licence,
     parameters=92_798_848,
     dim=WIDTH,
     contracts=(
-        InputContract(
-            name="paper",
-            fs=100,
-            seconds=5,
-            leads=LEADS,
-            unit="mV",
-            filter=Filter(kind="firwin-filtfilt", low=0.05, high=47.0, where="window"),
-            normalisation="minmax-per-lead",
-            scope="window",
-            fill="before",
-            policy="zero",
-            absent="-1: 0 mV is a constant lead, which the scaling takes for its own minimum",
-        ),
-        InputContract(
+        _PAPER,
+        replace(
+            _PAPER,
             name="upstream",
             fs=500,
-            seconds=5,
-            leads=LEADS,
-            unit="mV",
             filter=Filter(kind="firwin-filtfilt", low=0.05, high=47.0),
             resampler="fft",
-            normalisation="minmax-per-lead",
             scope="record",
             decimate=5,
             fill="after",
-            policy="zero",
             absent=(
                 "0 after the scaling, but for a few samples at its ends that mix with the next "
                 "leads (all are decimated as one signal)"
@@ -117,26 +122,14 @@ CARD = ModelCard(
         "late": tuple(f"encoder.layers.{i}." for i in range(6, DEPTH)),
     },
     weights=(
-        Weights(
-            name="released",
-            url="https://huggingface.co/Edoardo-BS/hubert-ecg-base/resolve/main/model.safetensors",
-            file="model.safetensors",
-            sha256="05bc1b1317f8e3063811a03fb840f5bf8a85968191e209c0cfbaa0c52c8aa1ae",
-            licence=_LICENCE,
-            drop=_HEADS,
-            aliases=_SPELLINGS,
-            terms=_TERMS,
-        ),
-        Weights(
+        _RELEASED,
+        replace(
+            _RELEASED,
             name="released-ssl",
             url="https://huggingface.co/Edoardo-BS/HuBERT-ECG-SSL-Pretrained/resolve/main/hubert_ecg_base.pt",
             file="hubert_ecg_base.pt",
             sha256=None,
-            licence=_LICENCE,
             container=("model_state_dict",),
-            drop=_HEADS,
-            aliases=_SPELLINGS,
-            terms=_TERMS,
         ),
     ),
     choices={
@@ -223,8 +216,7 @@ class Projection(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """The projected tokens."""
-        out: Tensor = self.projection(self.layer_norm(x))
-        return out
+        return self.projection(self.layer_norm(x))
 
 
 class PositionalConv(nn.Module):
@@ -271,10 +263,7 @@ class PositionalConv(nn.Module):
         product = torch.stack(
             [by_real[:, :, 0] - by_imaginary[:, :, 1], by_imaginary[:, :, 0] + by_real[:, :, 1]]
         )
-        out: Tensor = (
-            back @ product.permute(3, 0, 1, 2, 4).reshape(batch, -1, width) + self.conv.bias
-        )
-        return out
+        return back @ product.permute(3, 0, 1, 2, 4).reshape(batch, -1, width) + self.conv.bias
 
 
 def _spectrum(taps: Tensor, size: Tensor, direction: Tensor) -> list[Tensor]:
@@ -364,10 +353,7 @@ class Layer(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Attention, then feed-forward, each added to its input and normed."""
         x = self.layer_norm(x + F.dropout(self.attention(x), DROPOUT, self.training))
-        out: Tensor = self.final_layer_norm(
-            x + F.dropout(self.feed_forward(x), DROPOUT, self.training)
-        )
-        return out
+        return self.final_layer_norm(x + F.dropout(self.feed_forward(x), DROPOUT, self.training))
 
 
 class Encoder(nn.Module):
@@ -409,7 +395,12 @@ class HubertEcg(nn.Module):
         authors; measured (batch, 12) all True, since the network reads all its rows. Anything else
         is a ValueError.
         """
-        _refuse(signal, measured)
+        demand_all("HuBERT-ECG", signal, measured, len(LEADS))
+        if signal.shape[1] * signal.shape[2] < SHORTEST:
+            raise ValueError(
+                f"HuBERT-ECG reads windows of {SHORTEST} samples over all leads or more, not 12 x "
+                f"{signal.shape[2]}"
+            )
         tokens = self.feature_extractor(signal.reshape(len(signal), 1, -1))
         sequence = self.encoder(self.feature_projection(tokens))
         return Features(sequence, sequence.mean(1))
@@ -447,13 +438,3 @@ def paper_layers(network: nn.Module, samples: int, leads: int) -> paper_flop.Lay
     ]
     other = r".*\.(original0|weight_g)|final_proj\..*|label_embedding\..*"
     return paper_flop.Layout(tuple(layers), other=other)
-
-
-def _refuse(signal: Tensor, measured: Tensor) -> None:
-    demand_windows("HuBERT-ECG", signal, measured, len(LEADS))
-    if signal.shape[1] * signal.shape[2] < SHORTEST:
-        raise ValueError(
-            f"HuBERT-ECG reads windows of {SHORTEST} samples over all leads or more, not 12 x "
-            f"{signal.shape[2]}"
-        )
-    demand_all("HuBERT-ECG", measured)

@@ -24,7 +24,7 @@ from ecgbench.ecg.leads import LEADS
 from ecgbench.errors import BadSetting
 from ecgbench.layers import compiled, paper_flop
 from ecgbench.layers.blocks import gelu
-from ecgbench.layers.features import Features
+from ecgbench.layers.features import Features, joined
 from ecgbench.layers.gatv2 import EdgeListGATv2, GATv2
 from ecgbench.layers.lead_embedder import LeadEmbedder, PlainLeadEmbedder
 from ecgbench.layers.node_encoder import NodeEncoder
@@ -371,12 +371,7 @@ class Laef(NodeEncoder):
             return self._group(tokens.unflatten(0, (-1, sizes[0])))
         owner = counts.repeat_interleave(counts)
         groups = [self._group(tokens[owner == size].unflatten(0, (-1, size))) for size in sizes]
-        longest = groups[-1].sequence.shape[1]
-        back = counts.argsort(stable=True).argsort()
-        sequence = torch.cat(
-            [F.pad(g.sequence, (0, 0, 0, longest - g.sequence.shape[1])) for g in groups]
-        )
-        return Features(sequence[back], torch.cat([g.pooled for g in groups])[back])
+        return joined(groups, counts)
 
     def _group(self, x: Tensor) -> Features:
         """Windows with the same number of leads: (batch, lead, node, width), or 3 * width with the
@@ -438,7 +433,7 @@ def _counts(rows: Tensor, measured: Tensor) -> Tensor:
             "give (batch, lead, ...) and (batch, lead) bool"
         )
     counts = measured.sum(1)
-    if not bool((counts > 0).all()):
+    if not (counts > 0).all():
         empty = int((counts == 0).sum())
         raise BadSetting(
             f"{empty} of {len(counts)} windows have no measured lead; leave them out, LAEF needs "

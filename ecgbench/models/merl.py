@@ -7,6 +7,7 @@ model called `merl` is the ResNet. State-dict keys are those of the authors' fil
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +15,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ecgbench.cards import InputContract, ModelCard, Weights, reference_feeding
-from ecgbench.ecg.leads import LEADS
+from ecgbench.cards import ModelCard, Weights, reference_feeding
+from ecgbench.ecg.leads import LEADS, MIMIC_LEADS
 from ecgbench.layers import blocks, paper_flop
-from ecgbench.layers.cached import CachedTensors, statistics
-from ecgbench.layers.features import Features, demand_all, demand_windows
+from ecgbench.layers.cached import FoldedNorm
+from ecgbench.layers.features import Features, demand_all
 from ecgbench.weights.load import loaded
 
 WIDTH, STEM = 512, 64
@@ -26,10 +27,10 @@ LAYERS = ((64, 1), (128, 2), (256, 2), (512, 2))
 """Channels and first stride of each layer of two blocks."""
 VIT_WIDTH, VIT_DEPTH, VIT_HEADS, VIT_HIDDEN = 192, 12, 3, 768
 VIT_PATCH, VIT_TIME = 50, 5000
-MIMIC_ORDER = ("I", "II", "III", "aVR", "aVF", "aVL", "V1", "V2", "V3", "V4", "V5", "V6")
-"""Leads as the files of MIMIC-IV-ECG hold them: aVF before aVL."""
 
 _LICENCE = "MIT (repository); none is stated for the weights"
+
+_PAPER = reference_feeding(fs=500, seconds=2.5, leads=LEADS)
 
 CARD = ModelCard(
     title="MERL",
@@ -44,18 +45,15 @@ CARD = ModelCard(
     parameters=3_848_832,
     dim=WIDTH,
     contracts=(
-        reference_feeding(fs=500, seconds=2.5, leads=LEADS),
-        InputContract(
+        _PAPER,
+        replace(
+            _PAPER,
             name="upstream",
-            fs=500,
             seconds=10,
-            leads=MIMIC_ORDER,
-            unit="mV",
-            filter=None,
+            leads=MIMIC_LEADS,
             normalisation="minmax-record",
             scope="window",
             fill="after",
-            policy="zero",
             absent="0 after the scaling: the lowest value of the leads that are there",
             short="edge",
         ),
@@ -103,28 +101,23 @@ class Block(nn.Module):
 
     def __init__(self, channels: int, out: int, stride: int) -> None:
         super().__init__()
-        self.conv1, self.bn1 = (
-            nn.Conv1d(channels, out, 3, stride, padding=1, bias=False),
-            nn.BatchNorm1d(out),
-        )
-        self.conv2, self.bn2 = nn.Conv1d(out, out, 3, padding=1, bias=False), nn.BatchNorm1d(out)
-        self.shortcut = nn.Sequential()
+        self.conv1 = nn.Conv1d(channels, out, 3, stride, padding=1, bias=False)
+        self.bn1 = nn.BatchNorm1d(out)
+        self.conv2 = nn.Conv1d(out, out, 3, padding=1, bias=False)
+        self.bn2 = nn.BatchNorm1d(out)
+        self._branch = FoldedNorm(self.conv1, self.bn1), FoldedNorm(self.conv2, self.bn2)
+        self.shortcut, self._shortcut = nn.Sequential(), None
         if stride > 1 or channels != out:
-            self.shortcut = nn.Sequential(
-                nn.Conv1d(channels, out, 1, stride, bias=False), nn.BatchNorm1d(out)
-            )
-        self._folded = tuple(CachedTensors() for _ in range(3))
+            conv, norm = nn.Conv1d(channels, out, 1, stride, bias=False), nn.BatchNorm1d(out)
+            self.shortcut, self._shortcut = nn.Sequential(conv, norm), FoldedNorm(conv, norm)
 
     def forward(self, x: Tensor) -> Tensor:
         """(batch, channel, time) -> (batch, out, ceil(time / stride)): ReLU of the sum of both
         branches.
         """
-        first, second, third = self._folded
-        h = _relu(normed(self.conv1, self.bn1, first, x))
-        h = normed(self.conv2, self.bn2, second, h)
-        if len(self.shortcut):
-            x = normed(self.shortcut[0], self.shortcut[1], third, x)
-        return _relu(h.add_(x))
+        first, second = self._branch
+        h = normed(second, _relu(normed(first, x)))
+        return _relu(h.add_(normed(self._shortcut, x) if self._shortcut else x))
 
 
 class ResNet18(nn.Module):
@@ -132,16 +125,14 @@ class ResNet18(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.conv1, self.bn1 = (
-            nn.Conv1d(len(LEADS), STEM, 7, stride=2, padding=3, bias=False),
-            nn.BatchNorm1d(STEM),
-        )
+        self.conv1 = nn.Conv1d(len(LEADS), STEM, 7, stride=2, padding=3, bias=False)
+        self.bn1 = nn.BatchNorm1d(STEM)
+        self._stem = FoldedNorm(self.conv1, self.bn1)
         widths = (STEM, *(width for width, _ in LAYERS))
         for number, (channels, (out, stride)) in enumerate(zip(widths, LAYERS), 1):
             self.add_module(
                 f"layer{number}", nn.Sequential(Block(channels, out, stride), Block(out, out, 1))
             )
-        self._folded = CachedTensors()
 
     def forward(self, signal: Tensor, measured: Tensor) -> Features:
         """Features of a batch of windows: a token for every 16 samples begun.
@@ -150,37 +141,24 @@ class ResNet18(nn.Module):
         length. Every row is read, so `measured` (batch, 12) bool must be all True: ValueError
         otherwise, and for any other number of leads.
         """
-        demand_windows("MERL", signal, measured, len(LEADS))
-        demand_all("MERL", measured)
-        x = _relu(normed(self.conv1, self.bn1, self._folded, signal))
+        demand_all("MERL", signal, measured, len(LEADS))
+        x = _relu(normed(self._stem, signal))
         for number in range(1, len(LAYERS) + 1):
             x = self.get_submodule(f"layer{number}")(x)
         return Features(x.transpose(1, 2), x.mean(2))
 
 
-def normed(conv: nn.Module, norm: nn.Module, folded: CachedTensors, x: Tensor) -> Tensor:
+def normed(folded: FoldedNorm, x: Tensor) -> Tensor:
     """Batch norm after a convolution without bias, in memory that nobody else holds.
 
     Where both are frozen and the statistics are not to move, the norm is one more factor of the
-    weights, which `folded` keeps.
+    weights.
     """
-    assert isinstance(conv, nn.Conv1d)
-    assert isinstance(norm, nn.BatchNorm1d)
-    if (
-        torch.is_grad_enabled()
-        or norm.training
-        or conv.weight.requires_grad
-        or norm.weight.requires_grad
-    ):
-        out: Tensor = norm(conv(x))
-        return out
-    gain, shift, mean, variance, batches = statistics(norm)
-
-    def fold() -> list[Tensor]:
-        scale = gain * (variance + norm.eps).rsqrt()
-        return [conv.weight * scale[:, None, None], shift - mean * scale]
-
-    weight, bias = folded((conv.weight, gain, shift, mean, variance, batches), fold)
+    conv, norm = folded.conv, folded.norm
+    trained = torch.is_grad_enabled() or norm.training
+    if trained or conv.weight.requires_grad or norm.weight.requires_grad:
+        return norm(conv(x))
+    weight, bias = folded()
     return F.conv1d(x, weight, bias, conv.stride, conv.padding)
 
 
@@ -203,8 +181,7 @@ class ViTTiny(nn.Module):
         """As `ResNet18.forward`, for signal (batch, 12, 5000); the sequence is what the last block
         gives, without the final LayerNorm.
         """
-        demand_windows("MERL", signal, measured, len(LEADS), VIT_TIME)
-        demand_all("MERL", measured)
+        demand_all("MERL", signal, measured, len(LEADS), VIT_TIME)
         x = self.to_patch_embedding(signal).transpose(1, 2) + self.pos_embedding
         for i in range(VIT_DEPTH):
             x = self.get_submodule(f"block{i}")(x)
@@ -245,8 +222,5 @@ def parity_key(key: str) -> str | None:
 
 def parity_network(keys: Mapping[str, Any]) -> ResNet18 | ViTTiny:
     """The variant whose entries a parity pack lists."""
-    return (
-        ViTTiny()
-        if any(entry["key"] == "pos_embedding" for entry in keys["entries"])
-        else ResNet18()
-    )
+    vit = any(entry["key"] == "pos_embedding" for entry in keys["entries"])
+    return ViTTiny() if vit else ResNet18()

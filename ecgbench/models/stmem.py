@@ -8,17 +8,17 @@ or not at all: then it has no tokens, which is how its authors meant it. State-d
 of the authors' encoder checkpoint.
 """
 
-from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import torch
 from torch import Tensor, nn
 
-from ecgbench.cards import Filter, InputContract, ModelCard, Weights, reference_feeding
+from ecgbench.cards import Filter, ModelCard, Weights, reference_feeding
 from ecgbench.ecg.leads import LEADS
 from ecgbench.layers import paper_flop
 from ecgbench.layers.blocks import Block
-from ecgbench.layers.features import Features, demand_some, demand_windows
+from ecgbench.layers.features import Features, by_number_of_leads, demand_some
 from ecgbench.weights.load import loaded
 
 WIDTH, DEPTH, HEADS, HIDDEN = 768, 12, 12, 3072
@@ -41,6 +41,8 @@ _DECODER = (
     "decoder_head.",
 )
 
+_PAPER = reference_feeding(fs=250, seconds=2.4, leads=LEADS)
+
 CARD = ModelCard(
     title="ST-MEM",
     summary=(
@@ -56,17 +58,14 @@ CARD = ModelCard(
     parameters=85_150_614,
     dim=WIDTH,
     contracts=(
-        reference_feeding(fs=250, seconds=2.4, leads=LEADS),
-        InputContract(
+        _PAPER,
+        replace(
+            _PAPER,
             name="upstream",
-            fs=250,
             seconds=9,
-            leads=LEADS,
-            unit="mV",
             filter=Filter(kind="butterworth-sosfiltfilt", low=0.67, high=40, where="window"),
             normalisation="standardise-record",
             fill="after",
-            policy="zero",
             absent="0, the mean of the window's measured leads, which were standardised without it",
             resampler="fft",
             scope="window",
@@ -157,25 +156,19 @@ class StMem(nn.Module):
         that `measured` (batch, 12) bool leaves out are never read and may hold NaN. Any other
         length, or a window without a measured lead, is a ValueError.
         """
-        _refuse(signal, measured)
-        if bool(measured.all()):
-            return self._encode(signal, self._lead_table()[None])
-        return self._by_number_of_leads(signal, measured)
-
-    def _by_number_of_leads(self, signal: Tensor, measured: Tensor) -> Features:
-        patches = signal.shape[2] // PATCH
-        count = measured.sum(1)
-        sequence = signal.new_zeros(len(signal), int(count.max()) * patches, WIDTH)
-        pooled = signal.new_zeros(len(signal), WIDTH)
-        table = self._lead_table()
-        for k in count.unique().tolist():
-            rows = (count == k).nonzero().squeeze(1)
-            leads = measured[rows].nonzero()[:, 1].view(len(rows), k)
-            # a gather, never a product with the mask: 0 x NaN is NaN
-            some = self._encode(signal[rows[:, None], leads], table[leads])
-            sequence[rows, : k * patches] = some.sequence
-            pooled[rows] = some.pooled
-        return Features(sequence, pooled)
+        demand_some("ST-MEM", signal, measured, len(LEADS))
+        time = signal.shape[2]
+        if time % PATCH or time > MOST_PATCHES * PATCH:
+            raise ValueError(
+                f"ST-MEM reads windows of a multiple of {PATCH} samples, at most "
+                f"{MOST_PATCHES * PATCH}, not {time}"
+            )
+        table = torch.stack(list(self.lead_embeddings))
+        if measured.all():
+            return self._encode(signal, table[None])
+        return by_number_of_leads(
+            signal, measured, lambda some, leads: self._encode(some, table[leads])
+        )
 
     def _encode(self, signal: Tensor, lead: Tensor) -> Features:
         """signal (batch, c, time) of present leads only, lead (batch or 1, c, 768) their
@@ -183,8 +176,8 @@ class StMem(nn.Module):
         """
         batch, c, time = signal.shape
         x = self._tokens(signal, lead)
-        for block in self._blocks():
-            x = block(x)
+        for i in range(DEPTH):
+            x = self.get_submodule(f"block{i}")(x)
         x = x.view(batch, c, time // PATCH + 2, WIDTH)[:, :, 1:-1].reshape(batch, -1, WIDTH)
         return Features(x, self.norm(x.mean(1)))
 
@@ -200,12 +193,6 @@ class StMem(nn.Module):
         ends = [end.expand(batch, c, 1, WIDTH) for end in (left, right)]
         x = torch.cat([ends[0], x, ends[1]], 2) + lead[:, :, None]
         return x.view(batch, c * (n + 2), WIDTH)
-
-    def _lead_table(self) -> Tensor:
-        return torch.stack(list(self.lead_embeddings))
-
-    def _blocks(self) -> Iterator[nn.Module]:
-        return (self.get_submodule(f"block{i}") for i in range(DEPTH))
 
     def _initialise(self) -> None:
         for module in self.modules():
@@ -248,14 +235,3 @@ def paper_layers(network: nn.Module, samples: int, leads: int) -> paper_flop.Lay
     )
     products = DEPTH * 2 * paper_flop.product(tokens, tokens, WIDTH)
     return paper_flop.Layout(layers, products, other="pos_embedding")
-
-
-def _refuse(signal: Tensor, measured: Tensor) -> None:
-    demand_windows("ST-MEM", signal, measured, len(LEADS))
-    time = signal.shape[2]
-    if time % PATCH or time > MOST_PATCHES * PATCH:
-        raise ValueError(
-            f"ST-MEM reads windows of a multiple of {PATCH} samples, at most "
-            f"{MOST_PATCHES * PATCH}, not {time}"
-        )
-    demand_some("ST-MEM", measured)

@@ -133,11 +133,9 @@ def _signals(source: Source, kept: "_Kept", out: BinaryIO, progress: Progress | 
         try:
             steps = kept.add(record, _read(source, row))
         except (BadRecord, OSError) as error:
-            reason = (
-                f"cannot be read ({error.strerror})"
-                if isinstance(error, OSError)
-                else str(error).removeprefix(f"{record}: ")
-            )
+            reason = str(error).removeprefix(f"{record}: ")
+            if isinstance(error, OSError):
+                reason = f"cannot be read ({error.strerror})"
             kept.lost.append((record, reason))
             _stop_if_too_many(source, kept.lost, total)
         else:
@@ -198,7 +196,7 @@ def _stop_if_too_many(source: Source, lost: list[tuple[str, str]], total: int) -
     raise MissingData(
         f"{source.name}: {len(lost)} of {total} records in {source.root} cannot be used, more "
         f"than {LOST_COUNT} and more than "
-        f"{LOST_SHARE:.1%}, so nothing was prepared; {reasons}; ... Mend the files, then: "
+        f"{LOST_SHARE:.1%}, so nothing was prepared; {reasons}; ... Correct the files, then: "
         f"{command(source.name, None)}"
     )
 

@@ -125,20 +125,14 @@ class Source:
 def _sources(module: ModuleType) -> list[Path]:
     """The plug-in's file, and those beside it or in its own package that it imports from."""
     own = Path(str(module.__file__))
-    names = {
-        str(getattr(v, "__module__", None) or getattr(v, "__name__", ""))
-        for v in vars(module).values()
-    }
-    files = {
-        n: Path(str(sys.modules[n].__file__))
-        for n in names
-        if getattr(sys.modules.get(n), "__file__", None)
-    }
     package = module.__name__.partition(".")[0]
-    return sorted(
-        {own}
-        | {f for n, f in files.items() if f.parent == own.parent or n.startswith(f"{package}.")}
-    )
+    files = {own}
+    for value in vars(module).values():
+        name = str(getattr(value, "__module__", None) or getattr(value, "__name__", ""))
+        file = Path(getattr(sys.modules.get(name), "__file__", None) or own)
+        if file.parent == own.parent or name.startswith(f"{package}."):
+            files.add(file)
+    return sorted(files)
 
 
 def _record_files(root: Path, paths: Iterable[str]) -> list[tuple[str, int, int]]:

@@ -25,6 +25,7 @@ from ecgbench.cards import DatasetCard
 from ecgbench.ecg.leads import LEADS
 from ecgbench.ecg.recording import Recording
 from ecgbench.errors import BadSetting, MissingData
+from ecgbench.files import from_npy
 from ecgbench.prepared.source import Source, canonical, command
 
 STEPS = 1000.0
@@ -67,12 +68,9 @@ class Prepared:
 
     @cached_property
     def _gains(self) -> np.ndarray:
-        """(record, 12) float32; numpy's own format and nothing else, for np.load would open
-        archives too.
-        """
+        """(record, 12) float32."""
         try:
-            with (self.folder / "gain.npy").open("rb") as file:
-                gains = np.asarray(np.lib.format.read_array(file, allow_pickle=False))
+            gains = from_npy(self.folder / "gain.npy")
         except (OSError, ValueError) as error:
             raise damaged(self.name, self.folder) from error
         if gains.shape != (len(self.index), len(LEADS)):
@@ -104,9 +102,8 @@ class Prepared:
         """
         steps, gain = self.stored(record)
         row = self.index.iloc[self.row(record)]
-        signal = steps / gain[:, None]
         return Recording(
-            signal=signal,
+            signal=steps / gain[:, None],
             unit=self.unit,
             leads=LEADS,
             fs=float(row["fs"]),
@@ -177,9 +174,7 @@ def digest(index: pd.DataFrame) -> str:
     labels = [c for c in index.columns if ":" in c]
     ordered = index.sort_values("record")
     total = hashlib.sha256(canonical(labels))
-    for row, hot in zip(
-        ordered[["record", "sha256", "patient", "split"]].itertuples(index=False),
-        ordered[labels].to_numpy(np.int8),
-    ):
+    facts = ordered[["record", "sha256", "patient", "split"]].itertuples(index=False)
+    for row, hot in zip(facts, ordered[labels].to_numpy(np.int8)):
         total.update(canonical([str(v) for v in row]) + hot.tobytes())
     return total.hexdigest()

@@ -31,14 +31,10 @@ class Selection:
         index = self.prepared.index
         if self.limit is None or self.limit >= len(index):
             return index
-        labels = [
-            c
-            for t in sorted(self.prepared.card.tasks, key=lambda t: len(t.labels))
-            for c in t.columns
-        ]
-        quotas = quotas_of(
-            {str(s): int(n) for s, n in index["split"].value_counts().items()}, self.limit
-        )
+        tasks = sorted(self.prepared.card.tasks, key=lambda t: len(t.labels))
+        labels = [c for t in tasks for c in t.columns]
+        counts = {str(s): int(n) for s, n in index["split"].value_counts().items()}
+        quotas = quotas_of(counts, self.limit)
         chosen = [
             _choose(index[index["split"] == s], labels, q, rng("limit", self.prepared.name, s))
             for s, q in quotas.items()

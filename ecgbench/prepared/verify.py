@@ -23,15 +23,11 @@ def verify(
     """
     copy = find(name, data, prepared)
     root = root_of(copy.name, copy.card, data)
-    problems = (
-        []
-        if digest(copy.index) == copy.digest
-        else [("index", "the prepared index is not the one that was written")]
-    )
-    total = len(copy.index)
+    problems, total = [], len(copy.index)
+    if digest(copy.index) != copy.digest:
+        problems.append(("index", "the prepared index is not the one that was written"))
     for done, row in enumerate(rows(copy.index), 1):
-        reason = _stored(copy, row) or _native(copy, root, row)
-        if reason:
+        if reason := _stored(copy, row) or _native(copy, root, row):
             problems.append((row["record"], reason))
         if progress is not None:
             progress(done, total)

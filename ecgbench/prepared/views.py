@@ -22,7 +22,7 @@ from ecgbench.cards import InputContract
 from ecgbench.ecg import preprocess
 from ecgbench.ecg.leads import LEADS
 from ecgbench.errors import WriteError
-from ecgbench.files import as_npy, flush, locked, put, sweep, writing
+from ecgbench.files import as_npy, flush, from_npy, locked, put, sweep, writing
 from ecgbench.prepared.prepare import Prepared, Progress
 
 BATCH = 64
@@ -65,11 +65,8 @@ class View:
 
     def missing(self, records: Sequence[str]) -> list[str]:
         """Those of `records` that are not cached yet and can be."""
-        return (
-            [r for r in dict.fromkeys(records) if not self._done[self.prepared.row(r)]]
-            if self._cached
-            else []
-        )
+        wanted = dict.fromkeys(records if self._cached else [])
+        return [r for r in wanted if not self._done[self.prepared.row(r)]]
 
     def fill(self, records: Sequence[str], progress: Progress | None = None) -> None:
         """Computes what is still missing of `records`; `progress` counts those."""
@@ -105,8 +102,8 @@ class View:
 
     def _on_disk(self) -> np.ndarray:
         """(record,) bool; where done.npy is gone or is not what was written, nothing is done."""
-        with suppress(FileNotFoundError, ValueError), (self.folder / "done.npy").open("rb") as file:
-            done = np.asarray(np.lib.format.read_array(file, allow_pickle=False))
+        with suppress(FileNotFoundError, ValueError):
+            done = from_npy(self.folder / "done.npy")
             if done.dtype == bool and done.shape == self._lengths.shape:
                 return done
         return np.zeros(len(self._lengths), bool)

@@ -53,7 +53,7 @@ def read(
     BadSetting where it is of a stage with other facts, BadWeights where it is damaged; a checkpoint
     may be days of work, so that neither is ever overwritten.
     """
-    mend = "delete it to start anew, or choose another folder"
+    remedy = "delete it to start anew, or choose another folder"
     try:
         tensors = load(content)
         size = int.from_bytes(content[:8], "little")
@@ -61,23 +61,23 @@ def read(
         if header["format"] != FORMAT:
             raise BadSetting(
                 f"{path} is of another version of ecgbench (format {header['format']}, not "
-                f"{FORMAT}); {mend}"
+                f"{FORMAT}); {remedy}"
             )
         if other := sorted(
             k for k in {*facts, *header["facts"]} if facts.get(k) != header["facts"].get(k)
         ):
             raise BadSetting(
-                f"{path} is of another pre-training: it differs in {', '.join(other)}; {mend}"
+                f"{path} is of another pre-training: it differs in {', '.join(other)}; {remedy}"
             )
         if header["tensors"] != fingerprint(tensors):
-            raise BadWeights(f"{path} has changed since it was written; {mend}")
+            raise BadWeights(f"{path} has changed since it was written; {remedy}")
         curve = [Point.of(row) for row in tensors["curve"].tolist()]
         moments: dict[str, dict[str, Tensor]] = {
             name: {k: tensors[f"{k}/{name}"] for k in _MOMENTS}
             for name, _ in module.named_parameters()
         }
     except (SafetensorError, ValueError, KeyError, TypeError) as error:
-        raise BadWeights(f"{path} cannot be read as a checkpoint ({error}); {mend}") from error
+        raise BadWeights(f"{path} cannot be read as a checkpoint ({error}); {remedy}") from error
     module.load_state_dict(
         {k.removeprefix("model/"): v for k, v in tensors.items() if k.startswith("model/")}
     )

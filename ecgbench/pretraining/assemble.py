@@ -5,8 +5,6 @@ the development task.
 from collections.abc import Sequence
 from contextlib import suppress
 
-import pandas as pd
-
 from ecgbench import datasets, models
 from ecgbench.benchmark.plan import all_tasks
 from ecgbench.benchmark.progress import Display, counter
@@ -21,7 +19,7 @@ from ecgbench.pretraining.pretrain import Data
 from ecgbench.pretraining.recipe import Recipe
 
 
-def assemble(recipe: Recipe, folders: Folders, watcher: Display) -> Data:
+def assemble(recipe: Recipe, folders: Folders, progress: Display) -> Data:
     """Prepare, leave out, and read the corpora of a recipe; what is prepared already is not
     prepared again.
 
@@ -35,7 +33,13 @@ def assemble(recipe: Recipe, folders: Folders, watcher: Display) -> Data:
     names = list(recipe.datasets)
     # a model that cannot be pre-trained is refused before anything is read
     new_network(recipe.model)
-    _demand_loaders(recipe)
+    lost = [n for n in names if n not in datasets.names()]
+    if lost:
+        raise BadSetting(
+            f"recipe {recipe.name} reads {len(names)} corpora, and for {', '.join(lost)} there is "
+            f"no loader yet; register them as data sets of a plug-in, or run: ecgbench pretrain "
+            f"--recipe small"
+        )
     if recipe.task not in all_tasks():
         raise UnknownName("task", recipe.task, list(all_tasks()), "List them: ecgbench tasks")
     owner, _, task = all_tasks()[recipe.task]
@@ -45,7 +49,7 @@ def assemble(recipe: Recipe, folders: Folders, watcher: Display) -> Data:
             f"read; choose one of its own"
         )
     prepared = [
-        prepare(n, folders.data, folders.prepared, counter(f"prepare {n}", watcher.note))
+        prepare(n, folders.data, folders.prepared, counter(f"prepare {n}", progress.note))
         for n in names
     ]
     beside = _beside(names, folders)
@@ -55,14 +59,16 @@ def assemble(recipe: Recipe, folders: Folders, watcher: Display) -> Data:
     def choose(name: Name) -> bool:
         return chosen.setdefault(name, exclusion(name))
 
-    guard = Guard.of(prepared, _ptbxl([*prepared, *beside]))
+    # PTB-XL may be prepared here without being a corpus
+    ptbxl = next((p.index for p in [*prepared, *beside] if p.name == PTBXL), None)
+    guard = Guard.of(prepared, ptbxl)
     contract = models.ROOM.card(recipe.model).contracts[0]
     corpus = gather(
-        prepared, guard, contract, recipe.kept, choose, counter("read the corpora", watcher.note)
+        prepared, guard, contract, recipe.kept, choose, counter("read the corpora", progress.note)
     )
     short = len(corpus.short)
     left_out = len(chosen) - len(corpus) - short
-    watcher.note(
+    progress.note(
         f"{len(corpus)} recordings of {', '.join(names)} to train on, {left_out} left out, "
         f"{short} too short"
     )
@@ -81,24 +87,7 @@ def _beside(names: Sequence[str], folders: Folders) -> list[Prepared]:
     another name.
     """
     copies = []
-    for name in datasets.names():
+    for name in sorted({*datasets.names()} - {*names}):
         with suppress(MissingData, BadRecord, BadSetting):
-            if name not in names:
-                copies.append(find(name, folders.data, folders.prepared))
+            copies.append(find(name, folders.data, folders.prepared))
     return copies
-
-
-def _ptbxl(prepared: Sequence[Prepared]) -> pd.DataFrame | None:
-    """The index of PTB-XL, where it is prepared."""
-    return next((p.index for p in prepared if p.name == PTBXL), None)
-
-
-def _demand_loaders(recipe: Recipe) -> None:
-    known = set(datasets.names())
-    lost = [n for n in recipe.datasets if n not in known]
-    if lost:
-        raise BadSetting(
-            f"recipe {recipe.name} reads {len(recipe.datasets)} corpora, and for "
-            f"{', '.join(lost)} there is no loader yet; "
-            "register them as data sets of a plug-in, or run: ecgbench pretrain --recipe small"
-        )

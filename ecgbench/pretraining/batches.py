@@ -6,10 +6,10 @@ pieces r, r + n, ... A piece and its dropout are the same in whichever process, 
 on the size of the pieces and not on who computes them.
 """
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -33,14 +33,8 @@ class Piece(NamedTuple):
 
     def to(self, device: torch.device) -> "Piece":
         """On the device that computes."""
-        signal, measured, masked = (t.to(device, non_blocking=True) for t in self[1:4])
-        return Piece(
-            self.number,
-            signal,
-            measured,
-            masked,
-            None if self.dropped is None else self.dropped.to(device, non_blocking=True),
-        )
+        tensors = (t if t is None else t.to(device, non_blocking=True) for t in self[1:])
+        return Piece(self.number, *tensors)  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -65,8 +59,7 @@ class Batches:
         """This process's pieces of the steps from `first` to before `end`, each step made while the
         one before it is computed.
         """
-        steps: Iterator[Any] = (self(step) for step in range(first, end))
-        return ahead(steps)  # type: ignore[return-value]
+        return ahead(map(self, range(first, end)))  # type: ignore[return-value, arg-type]
 
     def __call__(self, step: int) -> list[Piece]:
         """This process's pieces of one step; LeakError at a record that must not enter training."""
@@ -87,24 +80,18 @@ class Batches:
 
     def starts(self, step: int) -> np.ndarray:
         """(batch,) first samples of the windows of a step, each possible one equally likely."""
-        room = self.corpus.lengths[self.rows(step)] - self.corpus.samples + 1
-        return (rng("pre-training window", self.seed, step).random(self.batch) * room).astype(
-            np.int64
-        )
+        return self.corpus.starts(self.rows(step), "pre-training window", self.seed, step)
 
     def _piece(self, step: int, number: int, rows: np.ndarray, starts: np.ndarray) -> Piece:
         places = range(number * self.micro, min((number + 1) * self.micro, self.batch))
         part = slice(places.start, places.stop)
         drawn = masking.draw(self.seed, step, places, self.ratio, self.edge_drop, self.nodes)
-        tensors = [
-            None if a is None else self._tensor(a)
-            for a in (drawn.measured, drawn.masked, drawn.dropped)
-        ]
-        return Piece(number, self._tensor(self.corpus.cut(rows[part], starts[part])), *tensors)  # type: ignore[arg-type]
-
-    def _tensor(self, array: np.ndarray) -> Tensor:
-        tensor = torch.from_numpy(array)
-        return tensor.pin_memory() if self.pinned else tensor
+        signal = self.corpus.cut(rows[part], starts[part])
+        arrays = (signal, drawn.measured, drawn.masked, drawn.dropped)
+        tensors = [a if a is None else torch.from_numpy(a) for a in arrays]
+        if self.pinned:
+            tensors = [t if t is None else t.pin_memory() for t in tensors]
+        return Piece(number, *tensors)  # type: ignore[arg-type]
 
 
 @lru_cache(maxsize=2)

@@ -21,6 +21,7 @@ from ecgbench.ecg.preprocess import normalise
 from ecgbench.errors import BadSetting, LeakError
 from ecgbench.prepared.prepare import Prepared, Progress
 from ecgbench.prepared.views import View
+from ecgbench.seeds import rng
 
 PTBXL = "ptbxl"
 TRAINING_FOLDS = range(1, 9)
@@ -189,6 +190,13 @@ class Corpus:
         for window, row, start in zip(out, rows, starts):
             window[:] = self._recording(row)[:, start : start + self.samples]
         return out
+
+    def starts(self, rows: np.ndarray, *words: str | int) -> np.ndarray:
+        """(window,) first samples of windows of recordings rows[i], each possible one equally
+        likely; drawn by `words`.
+        """
+        room = self.lengths[rows] - self.samples + 1
+        return (rng(*words).random(len(rows)) * room).astype(np.int64)
 
     @cached_property
     def digest(self) -> str:

@@ -71,15 +71,15 @@ class Report:
         accuracy = "/".join(f"{a:.3f}" for a in self.accuracy)
         return (
             f"step {self.step}/{self.steps}: loss {self.loss:.4f}, masked accuracy {accuracy}, "
-            f"{self.rate:.0f} records/s, "
-            f"{self.waiting:.0%} of the time waiting for data, {duration(self.left)} left"
+            f"{self.rate:.0f} records/s, {self.waiting:.0%} of the time waiting for data, "
+            f"{duration(self.left)} left"
         )
 
 
 Listener = Callable[[Report], None]
 
 
-def paced(note: Callable[[str], None], every: float = 15.0) -> Listener:
+def at_intervals(note: Callable[[str], None], every: float = 15.0) -> Listener:
     """A listener that notes the first report, the last one, and one every so many seconds
     between.
     """
@@ -99,19 +99,6 @@ def both(*listeners: Listener) -> Listener:
 
     def listen(report: Report) -> None:
         for listener in listeners:
-            listener(report)
-
-    return listen
-
-
-def once(listener: Listener) -> Listener:
-    """A listener that hears of the first report only."""
-    heard = False
-
-    def listen(report: Report) -> None:
-        nonlocal heard
-        if not heard:
-            heard = True
             listener(report)
 
     return listen
@@ -148,7 +135,7 @@ def wandb(project: str, name: str, digest: str) -> Iterator[Callable[[str], List
                 "waiting": report.waiting,
                 "step": report.step,
             }
-            values |= {f"masked accuracy/{i + 1}": a for i, a in enumerate(report.accuracy)}
+            values |= {f"masked accuracy/{i}": a for i, a in enumerate(report.accuracy, 1)}
             run.log({f"{stage}/{k}": v for k, v in values.items()})
 
         return listen
@@ -194,14 +181,8 @@ def _table(curve: Sequence[Point]) -> str:
 
 
 def _head(point: Point) -> list[str]:
-    return [
-        "step",
-        "loss",
-        *(f"accuracy_{i + 1}" for i in range(len(point.accuracy))),
-        "nodes",
-        "seconds",
-        "waiting",
-    ]
+    accuracies = [f"accuracy_{i}" for i, _ in enumerate(point.accuracy, 1)]
+    return ["step", "loss", *accuracies, "nodes", "seconds", "waiting"]
 
 
 def _report(recent: Sequence[Point], steps: int, batch: int) -> Report:

@@ -123,21 +123,8 @@ class TimeFrequency:
     samples: int = SAMPLES
     kind: str = field(default="time-frequency", init=False)
     columns: ClassVar[tuple[str, ...]] = (
-        *(
-            "min",
-            "max",
-            "mean",
-            "RMS",
-            "variance",
-            "deviation",
-            "power",
-            "peak",
-            "peak-to-peak",
-            "crest",
-            "skewness",
-            "kurtosis",
-        ),
-        *("S max", "S sum", "S mean", "S variance"),
+        *("min", "max", "mean", "RMS", "variance", "deviation", "power", "peak", "peak-to-peak"),
+        *("crest", "skewness", "kurtosis", "S max", "S sum", "S mean", "S variance"),
     )
 
     def __call__(self, segments: Tensor) -> Tensor:
@@ -158,21 +145,8 @@ class TimeFrequency:
             moment.mean(0).masked_fill(still, 0) for moment in (square * z, square.square() - 3)
         )
         crest = peak / torch.where(rms > 0, rms, 1)
-        wave = (
-            low,
-            high,
-            mean,
-            rms,
-            variance,
-            deviation,
-            power,
-            peak,
-            high - low,
-            crest,
-            skewness,
-            kurtosis,
-        )
-        return torch.stack([*wave, *self._spectrum(x, mean)], 1)
+        sizes = (low, high, mean, rms, variance, deviation, power, peak, high - low, crest)
+        return torch.stack([*sizes, skewness, kurtosis, *self._spectrum(x, mean)], 1)
 
     def _spectrum(self, centred: Tensor, mean: Tensor) -> tuple[Tensor, ...]:
         """S from the segments without their mean (samples, segment), and that mean, which is the
@@ -232,10 +206,8 @@ class Descriptor:
             )
         exact = windows if windows.dtype == torch.float64 else windows.float()
         segments = exact.reshape(-1, samples)
-        described, widths = (
-            segments.new_empty(len(segments), self.dim),
-            [len(part.columns) for part in self.parts],
-        )
+        described = segments.new_empty(len(segments), self.dim)
+        widths = [len(part.columns) for part in self.parts]
         at_once = _AT_ONCE if segments.device.type == "cpu" else max(1, len(segments))
         with torch.autocast(segments.device.type, enabled=False):
             for piece, rows in zip(segments.split(at_once), described.split(at_once)):
@@ -275,9 +247,7 @@ def _mel(hz: float | np.ndarray) -> Any:
 
 
 @cache
-def _mfcc_tables(
-    spec: Mfcc, device: torch.device, dtype: torch.dtype
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def _mfcc_tables(spec: Mfcc, device: torch.device, dtype: torch.dtype) -> tuple[Tensor, ...]:
     """(samples, 2 bins), (2 bins, filters), (filters, coefficients), (coefficients,): computed in
     float64, once.
 
@@ -301,25 +271,17 @@ def _mfcc_tables(
     dct[:, 0] /= math.sqrt(2)
     dct *= 1 + spec.lifter / 2 * np.sin(np.pi * order / spec.lifter)
     offset = math.log(FLOOR) * dct[~there].sum(0)
-    wave_, mel_, dct_, offset_ = (
-        torch.tensor(np.ascontiguousarray(t), device=device, dtype=dtype)
-        for t in (wave.T, mel.T, dct[there], offset)
-    )
-    return wave_, mel_, dct_, offset_
+    tables = (wave.T, mel.T, dct[there], offset)
+    return tuple(torch.tensor(np.ascontiguousarray(t), device=device, dtype=dtype) for t in tables)
 
 
 @cache
-def _fourier_tables(
-    samples: int, device: torch.device, dtype: torch.dtype
-) -> tuple[Tensor, Tensor, Tensor]:
+def _fourier_tables(samples: int, device: torch.device, dtype: torch.dtype) -> tuple[Tensor, ...]:
     """(bins, samples) twice, scaled so that their squares add to S, and the bins' shares (bins,) in
     a mean over both sides.
     """
     bins = np.arange(samples // 2 + 1)
     angle = 2 * np.pi / samples * np.outer(bins, np.arange(samples))
     share = np.where((bins == 0) | (2 * bins == samples), 1, 2) / samples
-    cosine, sine, share_ = (
-        torch.tensor(t, device=device, dtype=dtype)
-        for t in (np.cos(angle) / math.sqrt(samples), np.sin(angle) / math.sqrt(samples), share)
-    )
-    return cosine, sine, share_
+    tables = (np.cos(angle) / math.sqrt(samples), np.sin(angle) / math.sqrt(samples), share)
+    return tuple(torch.tensor(t, device=device, dtype=dtype) for t in tables)

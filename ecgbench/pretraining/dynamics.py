@@ -44,11 +44,8 @@ def measure(encoder: NodeEncoder, windows: Iterable[Tensor]) -> list[Layer]:
     came.
     """
     blocks = range(encoder.depth + 1)
-    spreads, cosines, seen = (
-        [Spread() for _ in blocks],
-        torch.zeros(len(blocks), 2, dtype=torch.float64),
-        0,
-    )
+    spreads, seen = [Spread() for _ in blocks], 0
+    cosines = torch.zeros(len(blocks), 2, dtype=torch.float64)
     with _evaluating(encoder):
         for signal in windows:
             for block, nodes in enumerate(node_features(encoder, signal, blocks)):
@@ -111,9 +108,7 @@ def edge_cosine(nodes: Tensor) -> tuple[Tensor, Tensor]:
     def between(axis: int) -> Tensor:
         n = nodes.shape[axis]
         pairs = unit.sum(axis).square().sum(-1) - own.sum(axis)
-        return (
-            pairs.mean(1) / (n * (n - 1)) if n > 1 else pairs.new_full((len(nodes),), float("nan"))
-        )
+        return pairs.mean(1) / (n * (n - 1)) if n > 1 else pairs.mean(1) * math.nan
 
     return between(2), between(1)
 

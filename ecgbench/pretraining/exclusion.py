@@ -22,13 +22,7 @@ class Exclusion:
         self.reasons: Counter[str] = Counter()
         """"id", "patient", "signal" -> recordings left out."""
         self._facts = {
-            p.name: dict(
-                zip(
-                    p.index["record"],
-                    zip(p.index["patient"], p.index["sha256"], strict=True),
-                    strict=True,
-                )
-            )
+            p.name: dict(zip(p.index["record"], zip(p.index["patient"], p.index["sha256"])))
             for p in prepared
         }
         out = {p.name: p.index[p.index["split"] != "train"] for p in prepared}
@@ -39,13 +33,13 @@ class Exclusion:
 
     def __call__(self, name: Name) -> bool:
         """Whether a recording may enter pre-training."""
-        reason = self._reason(name, *self._facts[name.dataset][name.record])
-        self.reasons.update([reason] if reason else [])
-        return not reason
-
-    def _reason(self, name: Name, patient: str, sha256: str) -> str:
+        patient, sha256 = self._facts[name.dataset][name.record]
         if name.dataset != PTBXL and is_ptbxl(name) and ecg_id_of(name) in self._held_out:
-            return "id"
-        if patient in self._patients[name.dataset]:
-            return "patient"
-        return "signal" if sha256 in self._signals else ""
+            self.reasons["id"] += 1
+        elif patient in self._patients[name.dataset]:
+            self.reasons["patient"] += 1
+        elif sha256 in self._signals:
+            self.reasons["signal"] += 1
+        else:
+            return True
+        return False

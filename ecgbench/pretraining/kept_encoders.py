@@ -85,9 +85,30 @@ class Development:
 
         BadSetting: a split without recordings of at least one window.
         """
+        index, view = prepared.index, View(prepared, contract)
 
         def half(split: str, most: int | None) -> Half:
-            return _half(prepared, task, contract, (split, most, seed))
+            rows = index[index["split"] == split]
+            rows = rows[[view.length(r) >= contract.samples for r in rows["record"]]]
+            if most is not None and most < len(rows):
+                order = rng("development records", seed).permutation(len(rows))
+                rows = rows.iloc[np.sort(order[:most])]
+            if not len(rows):
+                raise BadSetting(
+                    f"{prepared.name} has no {split} recording of {contract.seconds:g} s for the "
+                    f"development task {task.name}"
+                )
+            names = rows["record"].tolist()
+            view.fill(names)
+            windows = [
+                normalise(view.get(name), contract.normalisation)[:, : contract.samples]
+                for name in names
+            ]
+            return Half(
+                records=names,
+                signal=np.stack(windows).astype(np.float32),
+                target=rows[list(task.columns)].to_numpy(np.int8),
+            )
 
         return cls(task=task.name, learn=half("train", records), check=half("val", None))
 
@@ -146,10 +167,8 @@ class KeptEncoders:
         if ranks.rank():  # the first process measures, the others wait for it in their next step
             return
         encoder, before = model.encoder, self._read(step)
-        if before is not None and (before.encoder, before.mask) == (
-            digest(encoder),
-            _hash(model.mask),
-        ):
+        digests = _digests(encoder, model.mask)
+        if before is not None and (before.encoder, before.mask) == digests:
             return
         path, began = self._path(step), time.perf_counter()
         tensors = {**encoder.state_dict(), MASK: model.mask}
@@ -158,14 +177,7 @@ class KeptEncoders:
         layers = dynamics.measure(
             encoder, self.development.learn.batches(_device(encoder), self.windows)
         )
-        measured = Checkpoint(
-            step,
-            score,
-            tuple(layers),
-            digest(encoder),
-            _hash(model.mask),
-            time.perf_counter() - began,
-        )
+        measured = Checkpoint(step, score, tuple(layers), *digests, time.perf_counter() - began)
         put(path.with_suffix(".json"), as_json(asdict(measured)))
         self.note(
             f"checkpoint of step {step}: {score:.4f} on {self.development.task} (linear probe, "
@@ -189,11 +201,11 @@ class KeptEncoders:
             network.load_state_dict(tensors)
         except (OSError, SafetensorError, RuntimeError, KeyError) as error:
             raise BadWeights(
-                f"{path} cannot be read as an encoder of this pre-training; {_MEND}"
+                f"{path} cannot be read as an encoder of this pre-training; {_AGAIN}"
             ) from error
-        if (digest(network), _hash(mask)) != (checkpoint.encoder, checkpoint.mask):
+        if _digests(network, mask) != (checkpoint.encoder, checkpoint.mask):
             raise BadWeights(
-                f"{path} is not the encoder that was measured at step {checkpoint.step}; {_MEND}"
+                f"{path} is not the encoder that was measured at step {checkpoint.step}; {_AGAIN}"
             )
         return network.eval(), mask
 
@@ -211,42 +223,16 @@ class KeptEncoders:
             )
         except (ValueError, TypeError, KeyError) as error:
             raise BadWeights(
-                f"{path} cannot be read as what was measured of an encoder; {_MEND}"
+                f"{path} cannot be read as what was measured of an encoder; {_AGAIN}"
             ) from error
 
 
-_MEND = "remove its stage's folder and run the same command again, or choose another folder"
+_AGAIN = "remove its stage's folder and run the same command again, or choose another folder"
 
 
-def _half(
-    prepared: Prepared, task: Task, contract: InputContract, chosen: tuple[str, int | None, int]
-) -> Half:
-    """chosen: split, most recordings of it, and the seed that draws them."""
-    (split, records, seed), index = chosen, prepared.index
-    view = View(prepared, contract)
-    rows = index[index["split"] == split]
-    rows = rows[[view.length(r) >= contract.samples for r in rows["record"]]]
-    if records is not None and records < len(rows):
-        rows = rows.iloc[np.sort(rng("development records", seed).permutation(len(rows))[:records])]
-    if not len(rows):
-        raise BadSetting(
-            f"{prepared.name} has no {split} recording of {contract.seconds:g} s for the "
-            f"development task {task.name}"
-        )
-    names = rows["record"].tolist()
-    view.fill(names)
-    windows = [
-        normalise(view.get(name), contract.normalisation)[:, : contract.samples] for name in names
-    ]
-    return Half(
-        records=names,
-        signal=np.stack(windows).astype(np.float32),
-        target=rows[list(task.columns)].to_numpy(np.int8),
-    )
-
-
-def _hash(vector: Tensor) -> str:
-    return hashlib.sha256(vector.detach().cpu().numpy().tobytes()).hexdigest()
+def _digests(encoder: NodeEncoder, mask: Tensor) -> tuple[str, str]:
+    """Of the encoder's tensors, and of its mask vector."""
+    return digest(encoder), hashlib.sha256(mask.detach().cpu().numpy().tobytes()).hexdigest()
 
 
 def _device(encoder: NodeEncoder) -> torch.device:

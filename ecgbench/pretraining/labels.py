@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -20,8 +19,7 @@ from ecgbench.errors import BadSetting
 from ecgbench.layers.node_encoder import NodeEncoder
 from ecgbench.pretraining.codebook import NOTHING, Codebook, fit, shuffled
 from ecgbench.pretraining.corpus import Corpus
-from ecgbench.pretraining.objective import node_features
-from ecgbench.seeds import rng
+from ecgbench.pretraining.objective import demand_evaluation, node_features
 from ecgbench.weights.load import digest
 
 RECORDS = 100
@@ -48,11 +46,7 @@ class Nodes:
         """encoder: of the selected checkpoint, in evaluation mode, on the device that will compute.
         block: 1 in the paper.
         """
-        if encoder.training:
-            raise BadSetting(
-                "nodes of an encoder in training mode change with its dropout; call "
-                "encoder.eval() first"
-            )
+        demand_evaluation(encoder)
         self.encoder, self.block = encoder, block
         self.facts = {"network": digest(encoder), "block": block}
 
@@ -89,7 +83,7 @@ class Codes:
         """
         described = self.describe(signal)
         codes = torch.stack([book.assign(described) for book in self.books])
-        if bool((codes == NOTHING).any()):
+        if (codes == NOTHING).any():
             raise BadSetting(
                 "a segment's description is not finite, so it has no code; windows must hold all "
                 "twelve leads"
@@ -117,10 +111,7 @@ def codebooks(
 
     def described() -> Iterator[Tensor]:
         for rows in shuffled(len(corpus), min(RECORDS, len(corpus)), "codebook records", seed):
-            room = corpus.lengths[rows] - corpus.samples + 1
-            starts = (rng("codebook windows", seed, int(rows[0])).random(len(rows)) * room).astype(
-                np.int64
-            )
+            starts = corpus.starts(rows, "codebook windows", seed, int(rows[0]))
             yield describe(torch.from_numpy(corpus.cut(rows, starts)).to(device))
             if advance is not None:
                 advance(len(rows))

@@ -132,6 +132,15 @@ def _precise(x: Tensor) -> Tensor:
     return x.to(torch.promote_types(x.dtype, torch.float32))
 
 
+def demand_evaluation(encoder: NodeEncoder) -> None:
+    """BadSetting for an encoder in training mode."""
+    if encoder.training:
+        raise BadSetting(
+            "nodes of an encoder in training mode change with its dropout; call encoder.eval() "
+            "first"
+        )
+
+
 @torch.inference_mode()
 def node_features(
     encoder: NodeEncoder, signal: Tensor, blocks: Sequence[int] = (1,)
@@ -143,11 +152,7 @@ def node_features(
     per asked block: 0 is the embedder's, `encoder.depth` the last. BadSetting: an encoder in
     training mode.
     """
-    if encoder.training:
-        raise BadSetting(
-            "node features of an encoder in training mode change with its dropout; call "
-            "encoder.eval() first"
-        )
+    demand_evaluation(encoder)
     measured = torch.ones(signal.shape[:2], dtype=torch.bool, device=signal.device)
     tokens = encoder.embed_leads(signal.flatten(0, 1))
     return [

@@ -42,8 +42,7 @@ def alone(out: Path) -> AbstractContextManager[None]:
 def read(path: Path) -> Any:
     """A JSON file of the folder; BadWeights where it is damaged."""
     try:
-        content: Any = json.loads(path.read_text(encoding="utf-8"))
-        return content
+        return json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise BadWeights(
             f"{path} cannot be read; remove its folder and run the same command again, or choose "

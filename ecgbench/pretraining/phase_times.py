@@ -3,7 +3,7 @@ take on its 9.2 million ECGs.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from ecgbench.text import duration
@@ -28,7 +28,7 @@ PAPER = {
 class Phase:
     """One phase, measured."""
 
-    name: str
+    phase: str
     """A key of PAPER."""
     seconds: float
     records: int
@@ -50,19 +50,14 @@ def table(phases: Sequence[Phase]) -> list[dict[str, Any]]:
 
     rows = []
     for phase in phases:
-        stage = STAGES[int(phase.name[len("stage ")]) - 1]
-        records = stage.steps * stage.batch if phase.name.endswith("training") else ECGS
-        rows.append(
-            {
-                "phase": phase.name,
-                "seconds": phase.seconds,
-                "records": phase.records,
-                "device": phase.device,
-                "projected_records": records,
-                "projected_seconds": phase.seconds / phase.records * records,
-                "paper_seconds": PAPER[phase.name],
-            }
-        )
+        stage = STAGES[int(phase.phase[len("stage ")]) - 1]
+        records = stage.steps * stage.batch if phase.phase.endswith("training") else ECGS
+        projected = {
+            "projected_records": records,
+            "projected_seconds": phase.seconds / phase.records * records,
+            "paper_seconds": PAPER[phase.phase],
+        }
+        rows.append(asdict(phase) | projected)
     return rows
 
 

@@ -36,11 +36,12 @@ from ecgbench.files import as_json, put
 from ecgbench.layers.node_encoder import NodeEncoder
 from ecgbench.pretraining import codebook, descriptors, output, phase_times
 from ecgbench.pretraining.corpus import Corpus
-from ecgbench.pretraining.curve import Listener, Point, Report, both, once
+from ecgbench.pretraining.curve import Listener, Point, Report
 from ecgbench.pretraining.kept_encoders import Development, KeptEncoders
 from ecgbench.pretraining.labels import RECORDS, Codes, Describe, Nodes, codebooks
 from ecgbench.pretraining.network import new_network
-from ecgbench.pretraining.objective import MaskedNodes, nodes_of
+from ecgbench.pretraining.objective import MaskedNodes
+from ecgbench.pretraining.phase_times import Phase
 from ecgbench.pretraining.recipe import Recipe
 from ecgbench.pretraining.selection import Checkpoint, earliest
 from ecgbench.pretraining.stage import Execution
@@ -48,12 +49,8 @@ from ecgbench.pretraining.stage import run as train
 from ecgbench.seeds import seed_of
 from ecgbench.training import ranks
 
-REPORT, ENCODER, BOOKS, DEVICES = (
-    "pretraining.json",
-    "encoder.safetensors",
-    "codebook.json",
-    "devices.json",
-)
+REPORT, ENCODER = "pretraining.json", "encoder.safetensors"
+BOOKS, DEVICES = "codebook.json", "devices.json"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -65,7 +62,7 @@ class Session:
     """"cpu", "cuda" or "cuda:1"."""
     name: str
     """The device in words, for the table of times."""
-    watcher: Display
+    progress: Display
     listener: Callable[[str], Listener]
     """Name of a stage -> who hears of its steps."""
 
@@ -115,11 +112,11 @@ class _Pretraining:
             return self._run()
 
     def _run(self) -> dict[str, Any]:
-        identity = facts(self.recipe, self.data)
-        output.demand(self.session.out, identity)
+        identity, out = facts(self.recipe, self.data), self.session.out
+        output.demand(out, identity)
         ranks.wait()
         if self.first:
-            output.claim(self.session.out, identity)
+            output.claim(out, identity)
         ranks.wait()
         first = self._stage(1, descriptors.preset(self.recipe.descriptor), self._new(0))
         encoder, mask = first.kept.load(first.selected)
@@ -131,15 +128,12 @@ class _Pretraining:
         second = self._stage(2, Nodes(encoder, self.recipe.block), start)
         report = self._report((first, second))
         if self.first:
-            report = output.unless_equal(self.session.out / REPORT, report)
+            report = output.unless_equal(out / REPORT, report)
             network, _ = second.kept.load(second.selected)
             # one entry: safetensors writes several in an order of chance
-            put(
-                self.session.out / ENCODER,
-                save(network.state_dict(), {"recipe": self.recipe.digest}),
-            )
-            put(self.session.out / output.RECIPE, as_json(identity))
-            put(self.session.out / REPORT, as_json(report))
+            put(out / ENCODER, save(network.state_dict(), {"recipe": self.recipe.digest}))
+            put(out / output.RECIPE, as_json(identity))
+            put(out / REPORT, as_json(report))
         return report
 
     def _refuse_impossible(self) -> None:
@@ -167,14 +161,15 @@ class _Pretraining:
         with torch.random.fork_rng(devices=[]):
             return new_network(self.recipe.model)
 
-    @cached_property
+    @property
     def _nodes(self) -> int:
-        """Nodes of one lead of a window."""
-        return nodes_of(self._network(), self.data.corpus.samples)
+        """Nodes of one window: one for each segment of each lead, see `new_network`."""
+        return len(LEADS) * self.data.corpus.samples // descriptors.SAMPLES
 
     @property
     def _segments(self) -> int:
-        return min(RECORDS, len(self.data.corpus)) * len(LEADS) * self._nodes
+        """Segments of the first batch of a clustering."""
+        return min(RECORDS, len(self.data.corpus)) * self._nodes
 
     @cached_property
     def _device(self) -> torch.device:
@@ -192,67 +187,42 @@ class _Pretraining:
 
     def _stage(self, number: int, describe: Describe, model: MaskedNodes) -> "_Stage":
         recipe, session = self.recipe, self.session
-        name, folder, settings = (
-            f"stage {number}",
-            session.out / f"stage{number}",
-            recipe.stages[number - 1],
-        )
+        name, folder = f"stage {number}", session.out / f"stage{number}"
+        settings = recipe.stages[number - 1]
         if self.first:
             self._fit_codebooks(number, describe, folder)
         ranks.wait()
         fitted = output.read(folder / BOOKS)
         books = [codebook.load(folder / f"codebook_{c}.npz") for c in model.codebooks]
-        if [b.digest for b in books] != [
-            fitted["codebooks"][str(c)]["digest"] for c in model.codebooks
-        ]:
+        kept_as = [fitted["codebooks"][str(c)]["digest"] for c in model.codebooks]
+        if [b.digest for b in books] != kept_as:
             raise BadWeights(
                 f"codebooks in {folder} are not those that were fitted; remove that folder and "
                 f"run the same command again"
             )
-        kept = KeptEncoders(
-            folder,
-            self.data.development,
-            self._network,
-            windows=recipe.windows,
-            note=session.watcher.note,
-        )
-        execution = Execution(
-            folder=folder,
-            device=session.device,
-            listener=both(once(self._device_noted(folder)), session.listener(name)),
-            probe=kept,
-        )
-        session.watcher.note(
-            f"{name}: {settings.steps} steps of {settings.records(len(self.data.corpus))} "
-            f"recordings"
-        )
+        note, development = session.progress.note, self.data.development
+        kept = KeptEncoders(folder, development, self._network, windows=recipe.windows, note=note)
+        listener = self._listener(name, folder / DEVICES)
+        execution = Execution(folder=folder, device=session.device, listener=listener, probe=kept)
+        records = settings.records(len(self.data.corpus))
+        note(f"{name}: {settings.steps} steps of {records} recordings")
         points = train(settings, model, self.data.corpus, Codes(describe, books), execution)
         ranks.wait()
         # not those of a schedule that was given up
         measured = [c for c in kept.checkpoints() if settings.probed(c.step)]
-        finished = _Stage(
-            name,
-            kept,
-            earliest(measured),
-            measured,
-            points,
-            fitted,
-            " + ".join(output.read(folder / DEVICES)),
-        )
-        session.watcher.note(
-            f"{name}: checkpoint of step {finished.selected.step} selected "
-            f"({finished.selected.score:.4f})"
-        )
-        return finished
+        selected, devices = earliest(measured), " + ".join(output.read(folder / DEVICES))
+        note(f"{name}: checkpoint of step {selected.step} selected ({selected.score:.4f})")
+        return _Stage(name, kept, selected, measured, points, fitted, devices)
 
-    def _device_noted(self, folder: Path) -> Listener:
-        """Keeps the names of the devices on which steps of a stage were made."""
-        path = folder / DEVICES
+    def _listener(self, stage: str, path: Path) -> Listener:
+        """The session's, which also keeps in `path` the names of the devices that made steps."""
+        tell, used = self.session.listener(stage), output.read(path) if path.is_file() else []
 
         def listen(report: Report) -> None:
-            used = output.read(path) if path.is_file() else []
-            if self.first and self.session.name not in used:
-                put(path, as_json([*used, self.session.name]))
+            if self.session.name not in used:
+                used.append(self.session.name)
+                put(path, as_json(used))
+            tell(report)
 
         return listen
 
@@ -269,21 +239,14 @@ class _Pretraining:
                     f"choose another --out"
                 )
             return
-        timed_describe = _Timed(describe, self._device)
+        timed_describe, device = _Timed(describe, self._device), str(self._device)
+        further = {size for size in recipe.elbow[number - 1] if size <= self._segments}
+        every, seed = sorted({*sizes, *further}), recipe.seed
+        progress, title = self.session.progress, f"stage {number}, codebook"
         began = time.perf_counter()
-        every = tuple(
-            sorted({*sizes, *(size for size in recipe.elbow[number - 1] if size <= self._segments)})
-        )
-        with self.session.watcher.stage(
-            f"stage {number}, codebook", len(corpus), "recordings"
-        ) as advance:
+        with progress.stage(title, len(corpus), "recordings") as advance:
             books = codebooks(
-                corpus,
-                timed_describe,
-                every,
-                seed=recipe.seed,
-                device=str(self._device),
-                advance=advance,
+                corpus, timed_describe, every, seed=seed, device=device, advance=advance
             )
         seconds = time.perf_counter() - began
         for size in sizes:
@@ -292,17 +255,10 @@ class _Pretraining:
             books.values(), map(describe, self.data.development.check.batches(self._device))
         )
         put(folder / "elbow.csv", elbow.to_csv(index=False))
-        rows = elbow.set_index("codes")
-        summaries = {
-            str(c): {
-                "digest": books[c].digest,
-                "used": int(rows.used[c]),
-                "perplexity": float(rows.perplexity[c]),
-            }
-            for c in sizes
-        }
+        rows = elbow.set_index("codes")[["used", "perplexity"]].to_dict("index")
+        summaries = {str(c): {"digest": books[c].digest, **rows[c]} for c in sizes}
         vectors = books[sizes[0]].facts["fit"]["vectors"]
-        extraction, records = timed_describe.seconds, vectors // (len(LEADS) * self._nodes)
+        extraction, records = timed_describe.seconds, vectors // self._nodes
         spent = {"extraction": extraction, "clustering": seconds - extraction, "records": records}
         fitted = {
             "key": wanted,
@@ -313,23 +269,17 @@ class _Pretraining:
         }
         put(path, as_json(fitted))
         for c, summary in summaries.items():
-            self.session.watcher.note(
+            progress.note(
                 f"stage {number}: {summary['used']} of {c} codes used, perplexity "
                 f"{summary['perplexity']:.1f} (validation split)"
             )
 
     def _report(self, stages: "tuple[_Stage, _Stage]") -> dict[str, Any]:
         """pretraining.json."""
-        phases = [
-            phase for stage in stages for phase in stage.phases(self.recipe, len(self.data.corpus))
-        ]
-        corpus = self.data.corpus
+        recipe, corpus, task = self.recipe, self.data.corpus, self.data.development
+        phases = [phase for stage in stages for phase in stage.phases(recipe, len(corpus))]
         return {
-            "recipe": {
-                "name": self.recipe.name,
-                "digest": self.recipe.digest,
-                **self.recipe.facts(),
-            },
+            "recipe": {"name": recipe.name, "digest": recipe.digest, **recipe.facts()},
             "data": {
                 "datasets": self.data.prepared,
                 "corpus": corpus.digest,
@@ -338,9 +288,9 @@ class _Pretraining:
                 "left_out": self.data.left_out,
             },
             "development": {
-                "task": self.data.development.task,
-                "train": len(self.data.development.learn.records),
-                "validation": len(self.data.development.check.records),
+                "task": task.task,
+                "train": len(task.learn.records),
+                "validation": len(task.check.records),
             },
             "stages": {stage.name: stage.summary() for stage in stages},
             "encoder": stages[1].selected.encoder,
@@ -361,29 +311,25 @@ class _Stage:
     books: dict[str, Any]
     devices: str
 
-    def phases(self, recipe: Recipe, records: int) -> list[phase_times.Phase]:
+    def phases(self, recipe: Recipe, records: int) -> list[Phase]:
         """Extraction, clustering, training; probes and checkpoints aside."""
-        spent, settings = self.books["seconds"], recipe.stages[int(self.name[-1]) - 1]
-        trained = (
-            sum(p.seconds for p in self.points),
-            len(self.points) * settings.records(records),
-            self.devices,
-        )
-        prepared = [
-            phase_times.Phase(f"{self.name}: {w}", spent[w], spent["records"], self.books["device"])
-            for w in ("extraction", "clustering")
+        spent, device = self.books["seconds"], self.books["device"]
+        seconds = sum(p.seconds for p in self.points)
+        seen = len(self.points) * recipe.stages[int(self.name[-1]) - 1].records(records)
+        return [
+            Phase(f"{self.name}: extraction", spent["extraction"], spent["records"], device),
+            Phase(f"{self.name}: clustering", spent["clustering"], spent["records"], device),
+            Phase(f"{self.name}: training", seconds, seen, self.devices),
         ]
-        return [*prepared, phase_times.Phase(f"{self.name}: training", *trained)]
 
     def summary(self) -> dict[str, Any]:
         """For pretraining.json."""
         last = self.points[-1]
         return {
-            "codebooks": self.books["codebooks"],
-            "description": self.books["description"],
+            **{k: self.books[k] for k in ("codebooks", "description")},
             "steps": last.step,
             "loss": last.loss,
-            "accuracy": list(last.accuracy),
+            "accuracy": last.accuracy,
             "selected": asdict(self.selected),
             "checkpoints": [asdict(c) for c in self.checkpoints],
             "probing_seconds": sum(c.seconds for c in self.checkpoints),

@@ -105,16 +105,12 @@ class Recipe:
         """
         unsaid = ("name", "summary", "stages", "elbow", "model")
         own = {k: v for k, v in asdict(self).items() if k not in unsaid}
-        model = (
-            {}
-            if self.model == LAEF
-            else {"model": self.model, "model_source": models.ROOM.source_hash(self.model)}
-        )
-        stages = [
-            {k: v for k, v in asdict(s).items() if k != "checkpoint_every"} for s in self.stages
-        ]
-        plain: dict[str, Any] = json.loads(json.dumps({**own, **model, "stages": stages}))
-        return plain
+        if self.model != LAEF:
+            own |= {"model": self.model, "model_source": models.ROOM.source_hash(self.model)}
+        own["stages"] = stages = [asdict(stage) for stage in self.stages]
+        for stage in stages:
+            del stage["checkpoint_every"]
+        return json.loads(json.dumps(own))
 
     @property
     def digest(self) -> str:
@@ -124,20 +120,11 @@ class Recipe:
     def lines(self) -> list[str]:
         """The recipe as a terminal shows it."""
         choices = {k: v for k, v in self.facts().items() if k != "stages"}
-        rows = [
-            ("recipe", f"{self.name}: {self.summary}"),
-            *((k, _shown(v)) for k, v in choices.items()),
-        ]
+        rows = {"recipe": f"{self.name}: {self.summary}", **choices}
         for number, stage in enumerate(self.stages, 1):
-            rows += [
-                (
-                    f"stage {number}",
-                    ", ".join(
-                        f"{k}={_shown(v)}" for k, v in asdict(stage).items() if v is not None
-                    ),
-                )
-            ]
-        return [f"{k:14} {v}" for k, v in [*rows, ("digest", self.digest)]]
+            said = {k: v for k, v in asdict(stage).items() if v is not None}
+            rows[f"stage {number}"] = [f"{k}={_shown(v)}" for k, v in said.items()]
+        return [f"{k:14} {_shown(v)}" for k, v in {**rows, "digest": self.digest}.items()]
 
     def changed(self, words: Mapping[str, Any]) -> "Recipe":
         """With other choices: fields of the recipe or of both stages.

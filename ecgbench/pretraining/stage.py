@@ -66,13 +66,8 @@ class Stage:
 
     def __post_init__(self) -> None:
         masking.masked_nodes(self.ratio)
-        counts = (
-            self.steps,
-            self.batch,
-            1 if self.micro is None else self.micro,
-            self.checkpoint_every,
-            self.probe_every,
-        )
+        micro = 1 if self.micro is None else self.micro
+        counts = (self.steps, self.batch, micro, self.checkpoint_every, self.probe_every)
         if self.precision not in ("bf16", "float32"):
             raise BadSetting(f"a stage in precision {self.precision}: bf16 or float32")
         sound = (
@@ -124,11 +119,7 @@ class Labeller(Protocol):
         """
 
 
-def _silent(report: curve.Report) -> None:
-    pass
-
-
-def _unprobed(step: int, model: MaskedNodes) -> None:
+def _nothing(*_: object) -> None:
     pass
 
 
@@ -140,9 +131,9 @@ class Execution:
     """Gets checkpoint.safetensors, curve.csv and, if tensorboard is installed, tensorboard/."""
     device: str = "cpu"
     """"cpu", "cuda" or "cuda:1"; under torchrun each process has the device of its local rank."""
-    listener: Listener = _silent
+    listener: Listener = _nothing
     """Called after each step, in the first process."""
-    probe: Callable[[int, MaskedNodes], None] = _unprobed
+    probe: Callable[[int, MaskedNodes], None] = _nothing
     """Called after every `probe_every` steps and the last one with the steps made and the model in
     evaluation mode, in every process. It must leave weights alone, and meets a step again that was
     made after the last checkpoint before an interruption.
@@ -164,12 +155,13 @@ def run(
     """
     ranks.join()
     fabric = open_fabric(execution.device, stage.precision)
-    share = -(-stage.records(len(corpus)) // fabric.world_size)
+    batch = stage.records(len(corpus))
+    share = -(-batch // fabric.world_size)
     batches = Batches(
         corpus=corpus,
         seed=stage.seed,
-        batch=stage.records(len(corpus)),
-        micro=min(stage.micro or share, stage.records(len(corpus))),
+        batch=batch,
+        micro=min(stage.micro or share, batch),
         ratio=stage.ratio,
         edge_drop=stage.edge_drop,
         nodes=nodes_of(model.encoder, corpus.samples),
@@ -214,7 +206,7 @@ class _StageTraining:
             execution.folder, points, steps, self.batches.batch, execution.listener
         )
         with (
-            followed if self.fabric.is_global_zero else nullcontext(_unlogged) as log,
+            followed if self.fabric.is_global_zero else nullcontext(_nothing) as log,
             closing(self.batches.between(len(points), steps)) as coming,
         ):
             self.model.train()
@@ -222,10 +214,8 @@ class _StageTraining:
                 began = time.perf_counter()
                 pieces = next(coming)
                 waiting = time.perf_counter() - began
-                loss, accuracy, nodes = self._step(step, pieces)
-                points.append(
-                    Point(step, loss, accuracy, nodes, time.perf_counter() - began, waiting)
-                )
+                result = self._step(step, pieces)
+                points.append(Point(step, *result, time.perf_counter() - began, waiting))
                 log(points[-1])
                 self._stop_by(step, points, execution)
         self.model.eval()
@@ -284,10 +274,8 @@ class _StageTraining:
         nodes.
         """
         targets = self.labeller(piece.signal)
-        _seed(
-            self.fabric.device,
-            seed_of("pre-training dropout", self.stage.seed, step, piece.number) % 2**63,
-        )
+        seed = seed_of("pre-training dropout", self.stage.seed, step, piece.number)
+        torch.manual_seed(seed % 2**63)
         try:
             with self.fabric.autocast():
                 result = self.model(
@@ -297,27 +285,10 @@ class _StageTraining:
         except RuntimeError as error:
             if not out_of_memory(error):
                 raise
+            records = len(piece.signal)
             raise BadSetting(
-                f"memory does not suffice for {len(piece.signal)} records per pass; set "
-                f"micro={max(1, len(piece.signal) // 2)} "
-                "(--micro-batch)"
+                f"memory does not suffice for {records} records per pass; set "
+                f"micro={max(1, records // 2)} (--micro-batch)"
             ) from error
-        entropy = result.entropy.detach()
-        return torch.cat(
-            [
-                entropy.double(),
-                result.correct.double(),
-                entropy.new_full((1,), result.nodes).double(),
-            ]
-        )
-
-
-def _unlogged(point: Point) -> None:
-    pass
-
-
-def _seed(device: torch.device, number: int) -> None:
-    torch.default_generator.manual_seed(number)
-    if device.type == "cuda":
-        with torch.cuda.device(device):
-            torch.cuda.manual_seed(number)
+        entropy, correct = result.entropy.detach().double(), result.correct.double()
+        return torch.cat([entropy, correct, entropy.new_full((1,), result.nodes)])

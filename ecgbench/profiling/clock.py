@@ -8,6 +8,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from ecgbench.doctor.machine import cpu
 from ecgbench.errors import BadSetting
 from ecgbench.text import counted
@@ -21,8 +23,6 @@ further one begins.
 
 def ready(device: str) -> None:
     """BadSetting where there is no such device; float32 means float32 afterwards."""
-    import torch
-
     if device == "cpu":
         return
     there = torch.cuda.device_count() if torch.cuda.is_available() else 0
@@ -36,25 +36,17 @@ def ready(device: str) -> None:
 
 def about(device: str) -> dict[str, Any]:
     """device (its name, with the threads of a CPU), torch (its version)."""
-    import torch
-
-    return {"device": _name(device), "torch": str(torch.__version__)}
-
-
-def _name(device: str) -> str:
-    import torch
-
     if device == "cpu":
-        return f"{cpu()}, {counted(torch.get_num_threads(), 'thread')}"
-    return torch.cuda.get_device_name(device)
+        name = f"{cpu()}, {counted(torch.get_num_threads(), 'thread')}"
+    else:
+        name = torch.cuda.get_device_name(device)
+    return {"device": name, "torch": str(torch.__version__)}
 
 
 def milliseconds(run: Callable[[], object], device: str, seconds: float = SECONDS) -> float:
     """Median of repeated passes after some that warm up, by CUDA events on a GPU; no further one
     begins after `seconds`.
     """
-    import torch
-
     spent: list[float] = []
     with torch.inference_mode():
         for _ in range(WARM):
@@ -66,8 +58,6 @@ def milliseconds(run: Callable[[], object], device: str, seconds: float = SECOND
 
 
 def _pass(run: Callable[[], object], device: str) -> float:
-    import torch
-
     if device == "cpu":
         started = time.perf_counter()
         run()
@@ -84,8 +74,6 @@ def held(device: str) -> float | None:
     """Bytes that the process holds before the network is built, once torch's libraries are loaded;
     None where the system does not say.
     """
-    import torch
-
     if device != "cpu":
         return 0.0
     with torch.inference_mode():
@@ -99,8 +87,6 @@ def peak(run: Callable[[], object], device: str, before: float | None) -> float 
     """MB that weights, input and one pass hold at most: allocated on a GPU, resident beyond
     `before` on a CPU.
     """
-    import torch
-
     with torch.inference_mode():
         if device != "cpu":
             torch.cuda.reset_peak_memory_stats()

@@ -5,8 +5,12 @@ formula, by count and by the clock.
 import json
 from typing import Any
 
+import torch
+
+from ecgbench.models import laef
 from ecgbench.processes import answer
 from ecgbench.profiling import clock
+from ecgbench.profiling.flop import FlopCounter
 
 LEADS = range(1, 13)
 SECONDS = (2.5, 5.0, 10.0)
@@ -33,10 +37,6 @@ def edges(leads: int, segments: int) -> dict[str, int]:
 
 def measure(device: str, batch: int, timed: bool) -> dict[str, Any]:
     """Fields of results.profile.Complexity, by the layers of LAEF with random weights."""
-    import torch
-
-    from ecgbench.models import laef
-
     clock.ready(device)
     torch.manual_seed(0)
     network = laef.build().eval().requires_grad_(False).to(device)
@@ -56,14 +56,8 @@ def measure(device: str, batch: int, timed: bool) -> dict[str, Any]:
 
 
 def _row(network: Any, leads: int, segments: int, device: str, batch: int | None) -> dict[str, Any]:
-    import torch
-
-    from ecgbench.profiling.flop import FlopCounter
-
     layers = [block.attention for block in network.blocks]
-    x = torch.randn(
-        batch or 1, leads, segments, network.blocks[0].norm.normalized_shape[0], device=device
-    )
+    x = torch.randn(batch or 1, leads, segments, network.width, device=device)
     with torch.no_grad():
         maps = [layer.maps(x[:1]) for layer in layers]
         with FlopCounter() as passing:
@@ -73,6 +67,7 @@ def _row(network: Any, leads: int, segments: int, device: str, batch: int | None
             for layer in layers:
                 layer.maps(x[:1])
     graph = edges(leads, segments)
+    edge_channels = len(layers) * graph["edges_directed"] * network.width
     row = {
         "leads": leads,
         "segments": segments,
@@ -82,10 +77,7 @@ def _row(network: Any, leads: int, segments: int, device: str, batch: int | None
         "flop_message_passing": passing.total,
         "flop_maps": mapping.total,
         "batch": batch,
-        "flop_per_edge_channel": passing.total
-        / (len(layers) * graph["edges_directed"] * x.shape[-1])
-        if passing.total
-        else None,
+        "flop_per_edge_channel": passing.total and passing.total / edge_channels,
         "ms_message_passing": None,
         "ms_layers": None,
     }

@@ -9,7 +9,7 @@ measured at each.
 import csv
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from ecgbench import errors, models, processes
 from ecgbench.benchmark.progress import Display
 from ecgbench.cards import InputContract, ModelCard
 from ecgbench.ecg.leads import LEADS
-from ecgbench.results.profile import CLASSES, Costs, Row
+from ecgbench.results.profile import CLASSES, PAPER, Costs, Row
 from ecgbench.text import counted
 
 CPU_BATCH, GPU_BATCH = 4, 64
@@ -39,7 +39,24 @@ class Setup:
         return self.batch or (CPU_BATCH if self.device == "cpu" else GPU_BATCH)
 
 
-def measure(names: Sequence[str], leads: Sequence[int], setup: Setup, watcher: Display) -> Costs:
+@dataclass(frozen=True)
+class Job:
+    """What one process measures, see `profiling.model`."""
+
+    model: str
+    path: str
+    """File of a plug-in, "" for the package's own."""
+    leads: Sequence[int]
+    """Numbers of measured leads, 1 to 12, one after the other."""
+    device: str
+    batch: int
+    timed: bool
+    """Whether memory and time are measured, not only counted; memory is true for the first number
+    of leads.
+    """
+
+
+def measure(names: Sequence[str], leads: Sequence[int], setup: Setup, progress: Display) -> Costs:
     """Rows for each model (resolved names) at each number of leads; BadSetting for a device or a
     model that is not there.
     """
@@ -47,17 +64,16 @@ def measure(names: Sequence[str], leads: Sequence[int], setup: Setup, watcher: D
     jobs = [(name, part) for name in names for part in _parts(name, leads, setup.timed)]
     costs = Costs()
     costs.most = {name: top for name in names if (top := _most(name)) < max(leads)}
-    with watcher.stage("profile", len(jobs), "measurements") as advance:
+    with progress.stage("profile", len(jobs), "measurements") as advance:
         for name, part in jobs:
             if name not in costs.failed:
-                _add(costs, name, leads, _asked(name, paths.get(name, ""), part, setup))
+                path = paths.get(name, "")
+                job = Job(name, path, part, setup.device, setup.windows, setup.timed)
+                _add(costs, name, leads, ask("model", asdict(job)))
             advance(1)
     costs.rows.sort(key=lambda row: (names.index(row["model"]), row["leads"]))
-    costs.paper, costs.printed, costs.rules = (
-        beside_the_paper(costs.rows),
-        reciprocals(),
-        list(RULES),
-    )
+    costs.paper, costs.printed = beside_the_paper(costs.rows), reciprocals()
+    costs.rules = list(RULES)
     return costs
 
 
@@ -80,18 +96,6 @@ def _most(name: str) -> int:
 def contract_of(card: ModelCard) -> InputContract:
     """The contract under which a model is measured: `paper`, or a plug-in's first."""
     return next((c for c in card.contracts if c.name == "paper"), card.contracts[0])
-
-
-def _asked(name: str, path: str, leads: list[int], setup: Setup) -> dict[str, Any]:
-    job = {
-        "model": name,
-        "path": path,
-        "leads": leads,
-        "device": setup.device,
-        "batch": setup.windows,
-        "timed": setup.timed,
-    }
-    return ask("model", job)
 
 
 def _add(costs: Costs, name: str, leads: Sequence[int], answer: dict[str, Any]) -> None:
@@ -186,11 +190,8 @@ def reciprocals() -> list[dict[str, Any]]:
 
 
 def _compared(line: dict[str, str], row: Row) -> Row:
-    forward, alone, dense = (
-        row["gflop_forward_paper"],
-        row["backward_layers"],
-        row["backward_layers_dense"],
-    )
+    counts = ("gflop_forward_paper", "backward_layers", "backward_layers_dense")
+    forward, alone, dense = (row[name] for name in counts)
     tried = {rule: value(forward, alone, dense) for rule, value in RULES.items()}
     rule = next(
         (rule for rule, value in tried.items() if _rounds(value, line["gflop_backward"])), None
@@ -199,17 +200,7 @@ def _compared(line: dict[str, str], row: Row) -> Row:
     # a learned query, three maps without biases, one to the classes
     pooling = dim + 3 * dim**2 + CLASSES * dim
     return {
-        **{
-            name: row[name]
-            for name in (
-                "model",
-                "leads",
-                "samples",
-                "params_backbone_m",
-                "params_with_head_m",
-                "gflop_forward_paper",
-            )
-        },
+        **{name: row[name] for name in PAPER if name in row},
         "params_printed_m": line["params_m"],
         "params_with_both_heads_m": row["params_with_head_m"] + pooling / 1e6,
         "gflop_forward_printed": line["gflop_forward"],

@@ -43,22 +43,8 @@ its gradients; of a variance the first four; of a recurrent cell, by the gate, s
 activation and its share of the new state.
 """
 
-POOLS = (
-    "max_pool1d",
-    "max_pool2d_with_indices",
-    "max_pool3d_with_indices",
-    "avg_pool1d",
-    "avg_pool2d",
-    "avg_pool3d",
-)
-_KINDS = (
-    "flash_attention",
-    "flash_attention_for_cpu",
-    "efficient_attention",
-    "cudnn_attention",
-    "fused_attention_overrideable",
-)
-ATTENTION = tuple(f"_scaled_dot_product_{kind}" for kind in _KINDS)
+_MULTIPLIED = ("mul", "div", "reciprocal", "addcmul", "pow", "exp")
+"""What multiplies complex numbers, or divides by them."""
 _SOFTMAX = 6
 """Operations per score of fused attention beside its products: scaling and softmax; twice that
 backward.
@@ -81,11 +67,11 @@ def plain_kernels() -> Iterator[None]:
     """
     mha = torch.backends.mha
     switches: list[tuple[Callable[[bool], object], bool]] = [
-        (mha.set_fastpath_enabled, mha.get_fastpath_enabled())
+        (mha.set_fastpath_enabled, mha.get_fastpath_enabled()),
+        # backends.mkldnn.flags sets TF32 too, and warns
+        (torch._C._set_mkldnn_enabled, torch._C._get_mkldnn_enabled()),
+        (torch._C._set_cudnn_enabled, torch._C._get_cudnn_enabled()),
     ]
-    # backends.mkldnn.flags sets TF32 too, and warns
-    switches.append((torch._C._set_mkldnn_enabled, torch._C._get_mkldnn_enabled()))
-    switches.append((torch._C._set_cudnn_enabled, torch._C._get_cudnn_enabled()))
     try:
         for switch, _ in switches:
             switch(False)
@@ -155,11 +141,8 @@ class FlopCounter(TorchDispatchMode):
         hard = any(t.is_complex() for t in arrays)
         largest = max(t.numel() for t in arrays)
         if name in _RULES:
-            given = [
-                *args,
-                *(kwargs.get(part.name, part.default_value) for part in schema[len(args) :]),
-            ]
-            products, rest = _RULES[name](given, result)
+            named = [kwargs.get(part.name, part.default_value) for part in schema[len(args) :]]
+            products, rest = _RULES[name]([*args, *named], result)
             self.products += products * (4 if hard else 1)
             self.rest += rest
         elif (
@@ -168,14 +151,7 @@ class FlopCounter(TorchDispatchMode):
         ):
             self.rest += rate * largest * (2 if hard else 1)
         elif space == "aten" and _pointwise(plain):
-            multiplied = plain.removesuffix("_") in (
-                "mul",
-                "div",
-                "reciprocal",
-                "addcmul",
-                "pow",
-                "exp",
-            )
+            multiplied = plain.removesuffix("_") in _MULTIPLIED
             self.rest += largest * (6 if multiplied else 2) if hard else largest
         elif any(
             t.is_floating_point() or t.is_complex()
@@ -228,18 +204,12 @@ def _matrix(at: int) -> Rule:
 
 
 def _convolution(args: Any, result: Any) -> tuple[int, float]:
-    x, weight, bias, transposed = args[0], args[1], args[2], args[6]
+    (x, weight, bias), transposed = args[:3], args[6]
     return _moved(x if transposed else result, weight), 0.0 if bias is None else result.numel()
 
 
 def _convolution_backward(args: Any, result: Any) -> tuple[int, float]:
-    grad, x, weight, transposed, (of_input, of_weight, of_bias) = (
-        args[0],
-        args[1],
-        args[2],
-        args[7],
-        args[10],
-    )
+    (grad, x, weight), transposed, (of_input, of_weight, of_bias) = args[:3], args[7], args[10]
     once = _moved(x if transposed else grad, weight)
     return once * (int(of_input) + int(of_weight)), grad.numel() if of_bias else 0.0
 
@@ -319,37 +289,41 @@ def _sort(args: Any, result: Any) -> tuple[int, float]:
     return 0, x.numel() * math.log2(max(1, x.shape[dim])) if x.dim() else 0.0
 
 
+_ATTENTION = [
+    f"_scaled_dot_product_{kind}"
+    for kind in (
+        "flash_attention",
+        "flash_attention_for_cpu",
+        "efficient_attention",
+        "cudnn_attention",
+        "fused_attention_overrideable",
+    )
+]
 _RULES: dict[str, Rule] = {
-    **{f"aten::{name}": _matrix(0) for name in ("mm", "bmm", "mv", "dot", "vdot")},
-    **{
-        f"aten::{name}": _matrix(1)
-        for name in ("addmm", "baddbmm", "addmv", "addmm_", "baddbmm_", "addmv_")
-    },
-    **{
-        f"aten::{name}": _convolution
-        for name in ("convolution", "_convolution", "convolution_overrideable")
-    },
-    "aten::convolution_backward": _convolution_backward,
-    **{f"aten::{name}": _attention for name in ATTENTION},
-    **{f"aten::{name}_backward": _attention_backward for name in ATTENTION},
-    "aten::_fft_r2c": _fourier(0.5, lambda args, result: args[0]),
-    "aten::_fft_c2r": _fourier(0.5, lambda args, result: result),
-    "aten::_fft_c2c": _fourier(1.0, lambda args, result: result),
-    **{f"aten::{name}": _pool for name in POOLS},
-    **{f"aten::{name}": _index_put for name in ("index_put", "index_put_", "_index_put_impl_")},
-    **{f"aten::{name}": _sum_of_products for name in ("addbmm", "addbmm_")},
-    **{
-        f"aten::{name}": (lambda args, result: (2 * result.numel(), 0.0))
-        for name in ("addr", "addr_")
-    },
-    "aten::_trilinear": _trilinear,
-    **{
-        f"aten::{name}": _bag
-        for name in ("_embedding_bag", "_embedding_bag_forward_only", "_embedding_bag_backward")
-    },
-    **{f"aten::{name}": _interpolated(n, backward=False) for name, n in _NEIGHBOURS.items()},
-    **{
-        f"aten::{name}_backward": _interpolated(n, backward=True) for name, n in _NEIGHBOURS.items()
-    },
-    "aten::sort": _sort,
+    f"aten::{name}": rule
+    for rule, names in (
+        (_matrix(0), ["mm", "bmm", "mv", "dot", "vdot"]),
+        (_matrix(1), ["addmm", "baddbmm", "addmv", "addmm_", "baddbmm_", "addmv_"]),
+        (_convolution, ["convolution", "_convolution", "convolution_overrideable"]),
+        (_convolution_backward, ["convolution_backward"]),
+        (_attention, _ATTENTION),
+        (_attention_backward, [f"{name}_backward" for name in _ATTENTION]),
+        (_fourier(0.5, lambda args, result: args[0]), ["_fft_r2c"]),
+        (_fourier(0.5, lambda args, result: result), ["_fft_c2r"]),
+        (_fourier(1.0, lambda args, result: result), ["_fft_c2c"]),
+        (_pool, ["max_pool1d", "max_pool2d_with_indices", "max_pool3d_with_indices"]),
+        (_pool, ["avg_pool1d", "avg_pool2d", "avg_pool3d"]),
+        (_index_put, ["index_put", "index_put_", "_index_put_impl_"]),
+        (_sum_of_products, ["addbmm", "addbmm_"]),
+        (lambda args, result: (2 * result.numel(), 0.0), ["addr", "addr_"]),
+        (_trilinear, ["_trilinear"]),
+        (_bag, ["_embedding_bag", "_embedding_bag_forward_only", "_embedding_bag_backward"]),
+        (_sort, ["sort"]),
+        *((_interpolated(n, backward=False), [name]) for name, n in _NEIGHBOURS.items()),
+        *(
+            (_interpolated(n, backward=True), [f"{name}_backward"])
+            for name, n in _NEIGHBOURS.items()
+        ),
+    )
+    for name in names
 }

@@ -7,6 +7,7 @@ counted by the modules that it calls.
 """
 
 import re
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -44,20 +45,18 @@ def count(model: str, network: nn.Module, dim: int, samples: int, leads: int) ->
     declared = getattr(models.get(model), "paper_layers", None)
     if declared is None:
         return None
-    head = 2 * CLASSES * dim
     layout = declared(network, samples, leads)
-    forward, backward, dense = layout.products, 2 * layout.products, 2 * layout.products
+    forward = layout.products + 2 * CLASSES * dim
+    backward = dense = 2 * forward
     for name, weight in network.named_parameters():
         layer = _layer(layout, name, weight)
         if layer is not None:
             once = 2 * weight.numel() * layer.results
             through = 0 if layer.first else once
-            forward, backward, dense = (
-                forward + once,
-                backward + through + once,
-                dense + through + layer.groups * once,
-            )
-    return Count(forward + head, backward + 2 * head, dense + 2 * head)
+            forward += once
+            backward += through + once
+            dense += through + layer.groups * once
+    return Count(forward, backward, dense)
 
 
 MAPPERS = (nn.Linear, _ConvNd)
@@ -84,20 +83,17 @@ def count_modules(network: nn.Module, forward: Callable[[], object]) -> tuple[in
     }
     for name, parameter in network.named_parameters():
         if parameter.dim() > 1 and id(parameter) not in covered:
+            shape = tuple(parameter.shape)
             return (
                 None,
-                (
-                    f"its parameter {name} {tuple(parameter.shape)} is of no Linear, Conv, "
-                    f"Embedding "
-                    f"or norm module"
-                ),
+                f"its parameter {name} {shape} is of no Linear, Conv, Embedding or norm module",
             )
-    seen: dict[nn.Module, int] = {}
+    seen: Counter[nn.Module] = Counter()
 
     def note(module: nn.Module, given: tuple[Tensor, ...], result: Tensor) -> None:
         weight: Any = module.weight
         steps = given[0] if getattr(module, "transposed", False) else result
-        seen[module] = seen.get(module, 0) + 2 * weight.numel() * (steps.numel() // weight.shape[0])
+        seen[module] += 2 * weight.numel() * (steps.numel() // weight.shape[0])
 
     hooks = [m.register_forward_hook(note) for m in mappers.values()]
     try:
@@ -106,11 +102,9 @@ def count_modules(network: nn.Module, forward: Callable[[], object]) -> tuple[in
         for hook in hooks:
             hook.remove()
     missed = next((name for name, m in mappers.items() if m not in seen), None)
-    return (
-        (sum(seen.values()), "")
-        if missed is None
-        else (None, f"its module {missed} is never called, though its weight may be used")
-    )
+    if missed is not None:
+        return None, f"its module {missed} is never called, though its weight may be used"
+    return seen.total(), ""
 
 
 def _layer(layout: Layout, name: str, weight: Tensor) -> Layer | None:

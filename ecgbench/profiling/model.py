@@ -5,39 +5,22 @@ The word is a `Job` as JSON. Weights are random: what a network costs does not d
 """
 
 import json
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import torch
+from torch import Tensor, nn
+
+from ecgbench import models
+from ecgbench.inference.network import Network, build
 from ecgbench.processes import answer
 from ecgbench.profiling import clock
+from ecgbench.profiling.cost import Job, contract_of
+from ecgbench.profiling.flop import FlopCounter, plain_kernels
+from ecgbench.profiling.layers import count, count_modules
+from ecgbench.results.profile import CLASSES
+from ecgbench.seeds import rng
 
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from ecgbench.inference.network import Network
-
-
-@dataclass(frozen=True)
-class Job:
-    """What one process measures."""
-
-    model: str
-    path: str
-    """File of a plug-in, "" for the package's own."""
-    leads: tuple[int, ...]
-    """Numbers of measured leads, 1 to 12, one after the other."""
-    device: str
-    batch: int
-    timed: bool
-    """Whether memory and time are measured, not only counted; memory is true for the first number
-    of leads.
-    """
-
-    @classmethod
-    def from_json(cls, text: str) -> "Job":
-        """The job that `cost` asks for."""
-        fields = json.loads(text)
-        return cls(**{**fields, "leads": tuple(fields["leads"])})
+TIMED = ("batch", "peak_mb", "throughput_samples_s", "latency_ms_sample")
 
 
 def measure(job: Job) -> dict[str, Any]:
@@ -45,78 +28,48 @@ def measure(job: Job) -> dict[str, Any]:
     and `uncounted` (why the paper's rule does not apply, or "") for all of them; `about`, `title`,
     `any_leads`.
     """
-    from ecgbench import models
-    from ecgbench.inference.network import build
-    from ecgbench.profiling.cost import contract_of
-
     clock.ready(job.device)
     models.get(models.resolve(job.path or job.model))
     before = clock.held(job.device)
     network = build(job.model, "random", job.device)
-    rows: list[dict[str, Any]] = []
-    missed: dict[str, Any] = {"unknown": {}, "uncounted": ""}
-    for leads in job.leads:
-        row, unknown, uncounted = _row(network, leads, job, before)
-        rows.append(row)
-        missed = {
-            "unknown": missed["unknown"] | unknown,
-            "uncounted": missed["uncounted"] or uncounted,
-        }
-    any_leads = contract_of(network.card).policy == "native"
-    return {
+    measured: dict[str, Any] = {
         "title": network.card.title,
-        "any_leads": any_leads,
-        "rows": rows,
+        "any_leads": contract_of(network.card).policy == "native",
         "about": clock.about(job.device),
-        **missed,
+        "rows": [],
+        "unknown": {},
+        "uncounted": "",
     }
-
-
-def _row(
-    network: "Network", leads: int, job: Job, before: float | None
-) -> tuple[dict[str, Any], dict[str, int], str]:
-    from ecgbench.profiling.cost import contract_of
-    from ecgbench.results.profile import CLASSES
-
-    contract = contract_of(network.card)
-    row: dict[str, Any] = dict.fromkeys(
-        ("batch", "peak_mb", "throughput_samples_s", "latency_ms_sample")
-    )
-    if job.timed:  # before anything else, while the memory is fresh
-        x = _signal(network, leads, job.batch, job.device)
-        row |= {
-            "batch": job.batch,
-            "peak_mb": clock.peak(lambda: network.module(*x), job.device, before),
+    for leads in job.leads:
+        # before anything else, while the memory is fresh
+        timed = _timed(network, leads, job, before) if job.timed else dict.fromkeys(TIMED)
+        counts, unknown, uncounted = _flop(network, _signal(network, leads, 1, job.device), leads)
+        backbone = sum(p.numel() for p in network.module.parameters())
+        head = CLASSES * (network.card.dim + 1)
+        row = {
+            "leads": leads,
+            "samples": contract_of(network.card).received,
+            "device": measured["about"]["device"],
+            "params_backbone_m": backbone / 1e6,
+            "params_with_head_m": (backbone + head) / 1e6,
         }
-        spent = clock.milliseconds(lambda: network.module(*x), job.device)
-        row |= {
-            "throughput_samples_s": 1000 * job.batch / spent,
-            "latency_ms_sample": spent / job.batch,
-        }
-    backbone = sum(p.numel() for p in network.module.parameters())
-    counted, unknown, uncounted = _flop(network, _signal(network, leads, 1, job.device), leads)
-    row |= {
-        "leads": leads,
-        "samples": contract.received,
-        "device": clock.about(job.device)["device"],
-        **counted,
-    }
-    row |= {
-        "params_backbone_m": backbone / 1e6,
-        "params_with_head_m": (backbone + CLASSES * (network.card.dim + 1)) / 1e6,
-    }
-    return row, unknown, uncounted
+        measured["rows"].append({**timed, **row, **counts})
+        measured["unknown"] |= unknown
+        measured["uncounted"] = measured["uncounted"] or uncounted
+    return measured
 
 
-def _signal(network: "Network", leads: int, batch: int, device: str) -> "tuple[Tensor, Tensor]":
+def _timed(network: Network, leads: int, job: Job, before: float | None) -> dict[str, Any]:
+    x = _signal(network, leads, job.batch, job.device)
+    peak = clock.peak(lambda: network.module(*x), job.device, before)
+    spent = clock.milliseconds(lambda: network.module(*x), job.device)
+    return dict(zip(TIMED, (job.batch, peak, 1000 * job.batch / spent, spent / job.batch)))
+
+
+def _signal(network: Network, leads: int, batch: int, device: str) -> tuple[Tensor, Tensor]:
     """Signal and mask as the contract `paper` gives them: a network of any leads is shown the first
     ones, any other all it reads.
     """
-    import torch
-
-    from ecgbench.profiling.cost import contract_of
-    from ecgbench.seeds import rng
-
     contract = contract_of(network.card)
     drawn = 0.3 * rng("profile", contract.received).standard_normal(
         (batch, len(contract.leads), contract.received)
@@ -128,18 +81,11 @@ def _signal(network: "Network", leads: int, batch: int, device: str) -> "tuple[T
 
 
 def _flop(
-    model: "Network", x: "tuple[Tensor, Tensor]", leads: int
+    model: Network, x: tuple[Tensor, Tensor], leads: int
 ) -> tuple[dict[str, float | None], dict[str, int], str]:
     """GFLOP of one window with a linear head, in evaluation mode; the operators without a rule; why
     the paper's rule does not apply.
     """
-    import torch
-    from torch import nn
-
-    from ecgbench.profiling.flop import FlopCounter, plain_kernels
-    from ecgbench.profiling.layers import count, count_modules
-    from ecgbench.results.profile import CLASSES
-
     card, network = model.card, model.module
     head = nn.Linear(card.dim, CLASSES).to(x[0].device)
 
@@ -153,13 +99,10 @@ def _flop(
         whole()
         paper = count(model.name, network, card.dim, x[0].shape[-1], leads)
         modules, uncounted = (None, "") if paper else count_modules(network, lambda: network(*x))
-        plain = (
-            paper.forward
-            if paper
-            else None
-            if modules is None
-            else modules + 2 * CLASSES * card.dim
-        )
+        if paper:
+            plain: int | None = paper.forward
+        else:
+            plain = None if modules is None else modules + 2 * CLASSES * card.dim
         with FlopCounter() as forward:
             whole()
     network.requires_grad_(True)
@@ -183,4 +126,4 @@ def _flop(
 
 
 if __name__ == "__main__":
-    answer(lambda arguments: measure(Job.from_json(arguments[0])))
+    answer(lambda arguments: measure(Job(**json.loads(arguments[0]))))

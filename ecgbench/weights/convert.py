@@ -3,7 +3,6 @@ record of where it comes from.
 """
 
 import shutil
-from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
@@ -47,7 +46,9 @@ def fetch(
     layout, pins = released.layout_of(card, model, name), released.lock_file(lock)
     if shipped.comes_along(layout.url):
         return _proved(model, layout, given, listener)
-    with _alone(model):
+    busy = f"another command is fetching weights of {model}; wait for it, then run this one again"
+    # two of them would write into one download
+    with locked(released.model_folder(model), otherwise=busy):
         notes = None if force or given else released.record(model, layout)
         path = released.converted(model, name)
         if notes is None:
@@ -114,9 +115,7 @@ def _downloaded(layout: Weights, model: str, passing: Path, pins: Path, listener
     try:
         return download(layout.url, layout.file, passing, proved, listener.progress)
     except DownloadError as error:
-        command = f"ecgbench models fetch {model}" + (
-            "" if layout.name == released.RELEASED else f" --weights {layout.name}"
-        )
+        command = released.fetching(model, layout.name)
         raise BadSetting(
             f"{layout.file} could not be downloaded ({error}); get it from {layout.url} with a "
             f"browser, put it into "
@@ -126,16 +125,12 @@ def _downloaded(layout: Weights, model: str, passing: Path, pins: Path, listener
 
 
 def _refuse(source: Path, layout: Weights) -> None:
-    known = read.SAFE + read.TORCH + ((".zip",) if layout.member else ())
     if not source.is_file():
         raise BadSetting(
             f"--from {source}: no such file; give the path of {layout.file}, as you downloaded it "
             f"from {layout.url}"
         )
-    if source.suffix not in known:
-        raise BadSetting(
-            f"--from {source}: its name must end in {', '.join(known)}, which says how it is read"
-        )
+    read.demand_ending(source, f"--from {source}", archive=bool(layout.member))
 
 
 def _stored(
@@ -171,14 +166,3 @@ def _stored(
     put(path, content)
     put(path.with_suffix(".json"), as_json(notes))
     return notes
-
-
-def _alone(model: str) -> AbstractContextManager[None]:
-    """Two commands that fetch one model would write into one download."""
-    folder = released.model_folder(model)
-    return locked(
-        folder,
-        otherwise=(
-            f"another command is fetching weights of {model}; wait for it, then run this one again"
-        ),
-    )

@@ -85,7 +85,7 @@ def save_to(folder: Path, network: nn.Module, card: ModelCard) -> None:
     put(folder / CONFIG, as_json({**config, "input": fed}))
     # one entry: several would be written in an order of chance
     put(folder / TENSORS, save(tensors, {"format": "pt"}))
-    if not (folder / PAGE).exists() or _is_ours(_text(folder / PAGE)):
+    if not (folder / PAGE).exists() or _is_ours(folder / PAGE):
         put(folder / PAGE, _page(tensors, card))
 
 
@@ -110,12 +110,8 @@ def push(
         try:
             api = huggingface_hub.HfApi(endpoint=_endpoint(), token=token, library_name="ecgbench")
             name = api.create_repo(repository, private=private, exist_ok=True).repo_id
-            left = (
-                [PAGE]
-                if api.file_exists(name, PAGE)
-                and not _is_ours(_text(_downloaded(name, PAGE, None)))
-                else None
-            )
+            theirs = api.file_exists(name, PAGE) and not _is_ours(_downloaded(name, PAGE, None))
+            left = [PAGE] if theirs else None
             return str(
                 api.upload_folder(
                     repo_id=name, folder_path=place, commit_message=message, ignore_patterns=left
@@ -159,7 +155,8 @@ def _page(tensors: dict[str, torch.Tensor], card: ModelCard) -> str:
     """The model card, as far as anything is known: whose weights these are, where they are the
     shipped ones.
     """
-    c, own = card.contracts[0], next((w for w in card.weights if _is_shipped(tensors, w)), None)
+    c = card.contracts[0]
+    own = next((w for w in card.weights if _is_shipped(tensors, w)), None)
     origin = (
         f"Weights written by ecgbench {ecgbench.__version__}, which knows nothing of their "
         f"training and has not scored them. Say here on "
@@ -195,10 +192,6 @@ def _is_shipped(tensors: dict[str, torch.Tensor], layout: Weights) -> bool:
     )
 
 
-def _text(path: Path) -> str:
-    return path.read_text(encoding="utf-8", errors="replace")
-
-
-def _is_ours(page: str) -> bool:
+def _is_ours(page: Path) -> bool:
     """Whether a model card was written here, and not by a person."""
-    return _WRITTEN in page
+    return _WRITTEN in page.read_text(encoding="utf-8", errors="replace")

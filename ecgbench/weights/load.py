@@ -22,6 +22,9 @@ from ecgbench.weights.released import origin as origin
 
 N = TypeVar("N", bound=nn.Module)
 
+_MISSING, _UNEXPECTED, _WRONG = "missing", "unexpected", "of the wrong shape or type"
+_DIFFERING = "given twice with different values"
+
 
 @dataclass(frozen=True)
 class _Reading:
@@ -31,20 +34,17 @@ class _Reading:
 
     layout: str
     tensors: Mapping[str, Tensor]
-    missing: list[str]
-    unexpected: list[str]
-    wrong: list[str]
-    differing: Sequence[str] = ()
-    """Names that the file spells in two ways with different values."""
-
-    @property
-    def problems(self) -> int:
-        return len(self.missing) + len(self.unexpected) + len(self.wrong) + len(self.differing)
+    problems: Mapping[str, Sequence[str]]
+    """What is wrong, in words -> names of tensors; no entry where all is well."""
 
     @property
     def whole(self) -> bool:
         """Whether every tensor of the network is there."""
-        return bool(self.tensors) and not self.missing and not self.wrong
+        return bool(self.tensors) and not {_MISSING, _WRONG} & {*self.problems}
+
+    def __str__(self) -> str:
+        kinds = [f"{len(names)} {kind}: {_some(names)}" for kind, names in self.problems.items()]
+        return f"read as {self.layout}: " + "; ".join(kinds)
 
 
 def load(network: nn.Module, weights: str | Path, card: ModelCard) -> None:
@@ -68,8 +68,7 @@ def load(network: nn.Module, weights: str | Path, card: ModelCard) -> None:
         )
         return
     path = _path(weights, card)
-    member = next((w.member for w in card.weights if w.member), "")
-    with read.unpacked(path, member) as file:
+    with read.unpacked(path, released.member_of(card)) as file:
         tensors, _ = matched(network, file, card, (_plain_layout(card), *card.weights))
         network.load_state_dict(tensors)
 
@@ -90,19 +89,21 @@ def matched(
     were read in; else BadWeights.
     """
     content = read.read(path)
-    best = min((_read_as(network, content, layout) for layout in layouts), key=lambda r: r.problems)
+    best = min(
+        (_read_as(network, content, layout) for layout in layouts),
+        key=lambda reading: sum(map(len, reading.problems.values())),
+    )
     if best.problems:
         guess = _looks_like(network, content, card, layouts)
         raise BadWeights(
-            f"{path} is not a file of weights of {card.title} ({_complaint(best)}); "
-            f"{guess or _where(card)}"
+            f"{path} is not a file of weights of {card.title} ({best}); {guess or _where(card)}"
         )
     # a number of float64 may be none of float32
     kinds = {name: t.dtype for name, t in network.state_dict().items()}
     unsound = [
         name
         for name, t in best.tensors.items()
-        if t.is_floating_point() and not bool(t.to(kinds[name]).isfinite().all())
+        if t.is_floating_point() and not t.to(kinds[name]).isfinite().all()
     ]
     if unsound:
         raise BadWeights(f"{path} holds NaN or infinity in {_some(unsound)}; {_where(card)}")
@@ -144,9 +145,9 @@ def _must_fit(
     network: nn.Module, tensors: Mapping[str, Tensor], complaint: str, remedy: str
 ) -> None:
     """BadWeights where the tensors are not the network's whole state dict."""
-    reading = _Reading("state dict", tensors, *_differences(network, tensors))
+    reading = _Reading("state dict", tensors, _differences(network, tensors))
     if reading.problems:
-        raise BadWeights(f"{complaint} ({_complaint(reading)}); {remedy}")
+        raise BadWeights(f"{complaint} ({reading}); {remedy}")
 
 
 def _shipped_tensors(network: nn.Module, layout: Weights) -> Mapping[str, Tensor]:
@@ -183,22 +184,13 @@ def _path(weights: str | Path, card: ModelCard) -> Path:
         raise _no_name(weights, card)
     if not path.is_file():
         raise BadSetting(f"no file {path} (given as weights of {card.title}); {_where(card)}")
-    known = SAFE + TORCH + ((".zip",) if any(w.member for w in card.weights) else ())
-    if path.suffix not in known:
-        raise BadSetting(
-            f"weights {path}: the name of the file must end in {', '.join(known)}, which says how "
-            f"it is read"
-        )
+    read.demand_ending(path, f"weights {path}", archive=bool(released.member_of(card)))
     return path
 
 
 def _no_name(name: str, card: ModelCard) -> Exception:
     if name == released.RELEASED and not card.weights:
-        model = released.name_of(card)
-        return BadSetting(
-            f"no weights of {card.title} are released; pass --weights {model}=PATH or --weights "
-            f"random"
-        )
+        return released.none_released(card)
     return UnknownName(
         "weights", name, _names(card), f"Or the path of a file ending in {', '.join(SAFE + TORCH)}"
     )
@@ -271,18 +263,24 @@ def _read_as(network: nn.Module, content: Mapping[str, Any], layout: Weights) ->
         if name in tensors and not torch.equal(tensors[name], value):
             differing.append(name)
         tensors[name] = value
-    missing, strange, wrong = _differences(network, tensors)
-    return _Reading(layout.name, tensors, missing, unexpected + strange, wrong, differing)
+    problems = _differences(network, tensors, unexpected)
+    return _Reading(layout.name, tensors, problems | ({_DIFFERING: differing} if differing else {}))
 
 
 def _differences(
-    network: nn.Module, tensors: Mapping[str, Tensor]
-) -> tuple[list[str], list[str], list[str]]:
-    """Names that are missing, unexpected, and of the wrong shape or type."""
+    network: nn.Module, tensors: Mapping[str, Tensor], unexpected: Sequence[str] = ()
+) -> dict[str, list[str]]:
+    """Names that are missing, unexpected (beside those known already), and of the wrong shape or
+    type.
+    """
     wanted = network.state_dict()
-    missing = [name for name in wanted if name not in tensors]
-    wrong = [name for name, t in wanted.items() if name in tensors and not _alike(t, tensors[name])]
-    return missing, [name for name in tensors if name not in wanted], wrong
+    both = wanted.keys() & tensors.keys()
+    names = {
+        _MISSING: [name for name in wanted if name not in both],
+        _UNEXPECTED: [*unexpected, *(name for name in tensors if name not in both)],
+        _WRONG: [n for n, t in wanted.items() if n in both and not _alike(t, tensors[n])],
+    }
+    return {kind: found for kind, found in names.items() if found}
 
 
 def _inside(content: Mapping[str, Any], layout: Weights) -> Mapping[str, Any]:
@@ -310,17 +308,6 @@ def _alike(ours: Tensor, theirs: Tensor) -> bool:
         and ours.shape == theirs.shape
         and ours.is_floating_point() == theirs.is_floating_point()
     )
-
-
-def _complaint(reading: _Reading) -> str:
-    kinds = {
-        "missing": reading.missing,
-        "unexpected": reading.unexpected,
-        "of the wrong shape or type": reading.wrong,
-        "given twice with different values": reading.differing,
-    }
-    problems = [f"{len(names)} {kind}: {_some(names)}" for kind, names in kinds.items() if names]
-    return f"read as {reading.layout}: " + "; ".join(problems)
 
 
 def _some(names: Sequence[str]) -> str:

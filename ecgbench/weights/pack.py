@@ -55,7 +55,7 @@ def pack(run: Path, to: Path) -> dict[str, Any]:
         )
     exact = network.state_dict()
     half = {name: tensor.to(torch.float16) for name, tensor in exact.items()}
-    beyond = [name for name, tensor in half.items() if not bool(tensor.isfinite().all())]
+    beyond = [name for name, tensor in half.items() if not tensor.isfinite().all()]
     if beyond:
         raise BadWeights(
             f"{run / _ENCODER}: {beyond[0]} holds values beyond "

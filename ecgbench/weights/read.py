@@ -21,6 +21,7 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from ecgbench.errors import BadSetting, BadWeights
+from ecgbench.text import shortened
 
 SAFE = (".safetensors",)
 TORCH = (".pth", ".pt", ".ckpt")
@@ -49,20 +50,29 @@ def read(path: Path) -> Mapping[str, Any]:
             "Get the file again, or convert its state dict to .safetensors where you trust it"
         ) from None
     except Exception as error:  # a damaged file can make its reader fail in any way
-        message = str(error).strip().split("\n")[0][:200] or type(error).__name__
+        message = shortened(str(error), 200) or type(error).__name__
         raise BadWeights(
             f"{path} cannot be read as weights ({message}); get the file again"
         ) from None
     if not isinstance(tensors, Mapping):
-        kind = (
-            "object of its authors' classes"
-            if isinstance(tensors, _StandIn)
-            else type(tensors).__name__
-        )
+        own = isinstance(tensors, _StandIn)
+        kind = "object of its authors' classes" if own else type(tensors).__name__
         raise BadWeights(
             f"{path} holds one {kind}, not a dict of tensors; pass a file that holds a state dict"
         )
     return tensors
+
+
+def demand_ending(path: Path, setting: str, archive: bool) -> None:
+    """BadSetting, which repeats the setting, where the name of a file does not say how it is
+    read.
+    """
+    known = SAFE + TORCH + ((".zip",) if archive else ())
+    if path.suffix not in known:
+        raise BadSetting(
+            f"{setting}: the name of the file must end in {', '.join(known)}, which says how it is "
+            f"read"
+        )
 
 
 @contextmanager
@@ -88,7 +98,7 @@ def unpacked(path: Path, member: str) -> Iterator[Path]:
         except BadWeights:
             raise
         except Exception as error:  # a damaged archive can make its reader fail in any way
-            message = str(error).split("\n")[0][:200]
+            message = shortened(str(error), 200)
             raise BadWeights(
                 f"{member} cannot be unpacked from {path} ({message}); get the archive again"
             ) from None
@@ -247,26 +257,11 @@ _REAL: Mapping[tuple[str, str], Any] = {
     **{("torch", name): dtype for name, dtype in _STORAGES.items()},
     ("torch.storage", "UntypedStorage"): torch.uint8,
 }
-_TELLING = frozenset(
-    (
-        "os",
-        "posix",
-        "nt",
-        "io",
-        "_io",
-        "subprocess",
-        "sys",
-        "shutil",
-        "socket",
-        "pty",
-        "runpy",
-        "importlib",
-        "ctypes",
-    )
+_TELLING = (
+    *("os", "posix", "nt", "io", "_io", "subprocess", "sys", "shutil", "socket", "pty"),
+    *("runpy", "importlib", "ctypes"),
 )
-_TELLING_BUILTINS = frozenset(
-    ("eval", "exec", "compile", "open", "__import__", "breakpoint", "input")
-)
+_TELLING_BUILTINS = ("eval", "exec", "compile", "open", "__import__", "breakpoint", "input")
 """Nothing rests on these two lists, for no global is ever resolved: a file that names one of them
 is refused to warn its owner.
 """

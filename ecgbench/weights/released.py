@@ -23,6 +23,7 @@ from ecgbench import files
 from ecgbench.cards import ModelCard, Weights
 from ecgbench.errors import BadSetting, BadWeights, UnknownName, WriteError
 from ecgbench.files import as_json, put
+from ecgbench.models import ROOM
 from ecgbench.room import folder_name, plain
 from ecgbench.text import shortened
 from ecgbench.weights import shipped
@@ -39,12 +40,8 @@ def cache() -> Path:
     """The folder of converted weights: ECGBENCH_WEIGHTS, or `weights` in the user's cache folder of
     ecgbench.
     """
-    named = os.environ.get(CACHE)
-    return (
-        Path(named).expanduser()
-        if named
-        else Path(platformdirs.user_cache_dir("ecgbench")) / "weights"
-    )
+    named = os.environ.get(CACHE) or Path(platformdirs.user_cache_dir("ecgbench")) / "weights"
+    return Path(named).expanduser()
 
 
 def name_of(card: ModelCard) -> str:
@@ -82,14 +79,8 @@ def record(model: str, layout: Weights) -> Json | None:
     """
     if not is_here(model, layout):
         return None
-    own = shipped.path(layout) if shipped.comes_along(layout.url) else None
-    if own is not None:
-        facts = {
-            "file": layout.file,
-            "url": layout.url,
-            "licence": layout.licence,
-            "terms": layout.terms,
-        }
+    if shipped.comes_along(layout.url) and (own := shipped.path(layout)):
+        facts = {k: getattr(layout, k) for k in ("file", "url", "licence", "terms")}
         return {**facts, "source_sha256": sha256(own), "bytes": own.stat().st_size}
     path = converted(model, layout.name)
     notes = path.with_suffix(".json")
@@ -111,11 +102,27 @@ def layout_of(card: ModelCard, model: str, name: str) -> Weights:
         if weights.name == name:
             return weights
     if not card.weights:
-        raise BadSetting(
-            f"no weights of {card.title} are released; pass --weights {model}=PATH or --weights "
-            f"random"
-        )
+        raise none_released(card)
     raise UnknownName("weights", name, [w.name for w in card.weights])
+
+
+def none_released(card: ModelCard) -> BadSetting:
+    """The one message for a model whose authors publish no weights."""
+    return BadSetting(
+        f"no weights of {card.title} are released; pass --weights {name_of(card)}=PATH or "
+        f"--weights random"
+    )
+
+
+def member_of(card: ModelCard) -> str:
+    """The file of weights inside the archive that the authors publish, or "" where it is none."""
+    return next((w.member for w in card.weights if w.member), "")
+
+
+def fetching(model: str, name: str) -> str:
+    """The command that gets weights."""
+    chosen = "" if name == RELEASED else f" --weights {name}"
+    return f"ecgbench models fetch {ROOM.argument(model)}{chosen}"
 
 
 def not_here(card: ModelCard, model: str, name: str) -> BadSetting:
@@ -125,13 +132,9 @@ def not_here(card: ModelCard, model: str, name: str) -> BadSetting:
     layout = layout_of(card, model, name)
     if shipped.comes_along(layout.url):
         return shipped.missing(layout)
-    from ecgbench.models import ROOM
-
-    command = f"ecgbench models fetch {ROOM.argument(model)}" + (
-        "" if name == RELEASED else f" --weights {name}"
-    )
     return BadSetting(
-        f"the {name} weights of {card.title} are not on this machine; run: {command}. It gets "
+        f"the {name} weights of {card.title} are not on this machine; run: "
+        f"{fetching(model, name)}. It gets "
         f"{layout.file} from {layout.url}; "
         f"where that fails, put the file into {model_folder(model)} and run it again. Or pass "
         f"--weights {model}=PATH, or --weights random"
@@ -255,14 +258,11 @@ def origin(card: ModelCard, weights: str | Path) -> Json:
     path = Path(weights).expanduser()
     if not path.is_file():  # a plug-in's own word
         return {"name": str(weights), **_NOWHERE}
-    member = next((w.member for w in card.weights if w.member), "")
-    if member and path.suffix == ".zip":
-        from ecgbench.weights import read
+    # with torch, which the list of models does without
+    from ecgbench.weights import read
 
-        with read.unpacked(path, member) as file:
-            digest = sha256(file)
-    else:
-        digest = sha256(path)
+    with read.unpacked(path, member_of(card)) as file:
+        digest = sha256(file)
     same = next((w for w in card.weights if w.sha256 == digest), None)
     known: Json = (
         {"licence": None, "url": None}

@@ -105,7 +105,7 @@ def made(
 ) -> dict[str, Any]:
     follower = Follower(at)
     session = Session(
-        out=out, device="cpu", name="here", watcher=follower, listener=follower.listener
+        out=out, device="cpu", name="here", progress=follower, listener=follower.listener
     )
     return run(recipe, found or data(), session)
 

@@ -19,7 +19,7 @@ from ecgbench.gates import GateError
 from ecgbench.models import laef
 from ecgbench.pretraining import batches, masking
 from ecgbench.pretraining.corpus import Corpus, Guard, Name
-from ecgbench.pretraining.curve import Point, Report, paced
+from ecgbench.pretraining.curve import Point, Report, at_intervals
 from ecgbench.pretraining.objective import MaskedNodes
 from ecgbench.pretraining.stage import STAGES, Execution, Stage, run
 
@@ -270,7 +270,7 @@ def test_progress_tells_what_a_person_wants_to_know(
         "records per second",
         "waiting",
     }
-    listen = paced(noted.append)
+    listen = at_intervals(noted.append)
     for step in range(1, 6):
         listen(Report(step, 5, 2.5, (0.25, 0.5), 5230.4, 0.014, 11_400))
     assert len(noted) == 2

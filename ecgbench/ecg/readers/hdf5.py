@@ -4,9 +4,8 @@
 
 from pathlib import Path
 
-from ecgbench.ecg.readers.layout import Layout, recording, refused, there
+from ecgbench.ecg.readers.layout import Layout, at, lacking, recording, refused, there
 from ecgbench.ecg.recording import Recording
-from ecgbench.errors import BadRecord
 
 
 def read(
@@ -24,16 +23,8 @@ def read(
         with h5py.File(path, "r") as file:
             stored = file.get(layout.variable)
             if not isinstance(stored, h5py.Dataset):
-                raise BadRecord(
-                    f"{record}: {path.name} holds no array {layout.variable!r}; it holds "
-                    f"{', '.join(file)}"
-                )
-            if position is not None and not 0 <= position < len(stored):
-                raise BadRecord(
-                    f"{record}: {path.name} holds {len(stored)} recordings, none at position "
-                    f"{position}"
-                )
-            array = stored[()] if position is None else stored[position]
+                raise lacking(path, record, layout, file)
+            array = at(stored, position, path, record)
     except (OSError, RuntimeError, ValueError, TypeError) as error:
         raise refused(path, record, "HDF5", error) from error
     return recording(array, layout, record, patient)

@@ -1,8 +1,9 @@
 """What files without a header leave open, and how an array of such a file becomes a recording."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -58,11 +59,8 @@ def recording(array: np.ndarray, layout: Layout, record: str, patient: str) -> R
     twice.
     """
     names = layout.leads or ()
-    array = (
-        array.reshape(array.shape[-2:])
-        if array.ndim > 2 and array.size == np.prod(array.shape[-2:])
-        else array
-    )
+    if array.ndim > 2 and array.size == np.prod(array.shape[-2:]):
+        array = array.reshape(array.shape[-2:])
     if array.ndim == 2 and not layout.leads_first:
         array = array.T
     if array.ndim != 2 or len(array) != len(names):
@@ -74,9 +72,8 @@ def recording(array: np.ndarray, layout: Layout, record: str, patient: str) -> R
         raise BadRecord(f"{record}: an array of {array.dtype}, not of real numbers")
     rows = standard(names, record)
     signal = array[rows]
-    missing = int((signal == MISSING).sum()) if signal.dtype == np.int16 else 0
-    if missing:
-        raise BadRecord(f"{record}: {missing} samples are NaN (marked as missing in the file)")
+    if signal.dtype == np.int16:
+        demand_samples(signal, record)
     return Recording(
         signal=(signal.astype(np.float64) / (layout.per_mv or 1.0)).astype(np.float32),
         unit="mV" if layout.per_mv else "standardised",
@@ -84,6 +81,28 @@ def recording(array: np.ndarray, layout: Layout, record: str, patient: str) -> R
         fs=layout.fs,
         record=record,
         patient=patient,
+    )
+
+
+def demand_samples(signal: np.ndarray, record: str) -> None:
+    """BadRecord where 16-bit samples are marked as missing."""
+    if missing := int((signal == MISSING).sum()):
+        raise BadRecord(f"{record}: {missing} samples are NaN (marked as missing in the file)")
+
+
+def at(stored: Any, position: int | None, path: Path, record: str) -> np.ndarray:
+    """The whole array of a file, or one recording of many; BadRecord for a position beyond them."""
+    if position is not None and not 0 <= position < len(stored):
+        raise BadRecord(
+            f"{record}: {path.name} holds {len(stored)} recordings, none at position {position}"
+        )
+    return np.asarray(stored[()] if position is None else stored[position])
+
+
+def lacking(path: Path, record: str, layout: Layout, names: Iterable[str]) -> BadRecord:
+    """The error of a file without the array of the layout."""
+    return BadRecord(
+        f"{record}: {path.name} holds no array {layout.variable!r}; it holds {', '.join(names)}"
     )
 
 

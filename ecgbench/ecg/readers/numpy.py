@@ -6,9 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
-from ecgbench.ecg.readers.layout import Layout, recording, refused, there
+from ecgbench.ecg.readers.layout import Layout, at, lacking, recording, refused, there
 from ecgbench.ecg.recording import Recording
-from ecgbench.errors import BadRecord
 
 
 def read(
@@ -25,17 +24,8 @@ def read(
         if not isinstance(stored, np.ndarray):
             with stored:
                 if layout.variable not in stored:
-                    raise BadRecord(
-                        f"{record}: {path.name} holds no array {layout.variable!r}; it holds "
-                        f"{', '.join(stored)}"
-                    )
+                    raise lacking(path, record, layout, stored)
                 stored = stored[layout.variable]
     except (OSError, ValueError, EOFError) as error:
         raise refused(path, record, "an array of numpy", error) from error
-    if position is not None and not 0 <= position < len(stored):
-        raise BadRecord(
-            f"{record}: {path.name} holds {len(stored)} recordings, none at position {position}"
-        )
-    return recording(
-        np.asarray(stored if position is None else stored[position]), layout, record, patient
-    )
+    return recording(at(stored, position, path, record), layout, record, patient)

@@ -11,15 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from ecgbench.ecg.readers.layout import MISSING, one_line, standard, there
+from ecgbench.ecg.readers.layout import demand_samples, one_line, standard, there
 from ecgbench.ecg.recording import Recording
 from ecgbench.errors import BadRecord
 
-_MILLIVOLT, _MICROVOLT = (
-    ("mV", "mv", "millivolt", "millivolts"),
-    ("uV", "uv", "microvolt", "microvolts"),
-)
-PER_MV = dict.fromkeys(_MILLIVOLT, 1.0) | dict.fromkeys(_MICROVOLT, 1000.0)
+PER_MV = {
+    **dict.fromkeys(("mV", "mv", "millivolt", "millivolts"), 1.0),
+    **dict.fromkeys(("uV", "uv", "microvolt", "microvolts"), 1000.0),
+}
 """Spellings of a header's unit -> how many of it make 1 mV."""
 
 BYTES = 2
@@ -135,6 +134,4 @@ def _check_samples(header: Any, rows: list[int], digital: np.ndarray, record: st
                 f"the header and "
                 f"{total % 65536} in the samples; the signal file is not the one that was described"
             )
-    missing = int((digital == MISSING).sum())
-    if missing:
-        raise BadRecord(f"{record}: {missing} samples are NaN (marked as missing in the file)")
+    demand_samples(digital, record)
