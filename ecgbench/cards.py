@@ -2,6 +2,7 @@
 quantity.
 """
 
+import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
@@ -324,13 +325,5 @@ class MetricCard:
 
 def facts(card: object) -> dict[str, Any]:
     """A card as plain JSON types, for keys, provenance and lists."""
-    plain: dict[str, Any] = _plain(asdict(card))  # type: ignore[call-overload]
+    plain: dict[str, Any] = json.loads(json.dumps(asdict(card)))  # type: ignore[call-overload]
     return plain
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {str(k): _plain(v) for k, v in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(v) for v in value]
-    return value

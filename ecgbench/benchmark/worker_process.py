@@ -10,7 +10,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections import deque
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -184,7 +183,7 @@ def _drain(source: IO[bytes], log: Path) -> None:
 
     A log that earlier processes have filled takes the ends of this one's only.
     """
-    seen, tail, held, room = 0, deque[bytes](), 0, HEAD
+    seen, tail, room = 0, b"", HEAD
     with contextlib.suppress(OSError):
         room = max(TAIL, HEAD - log.stat().st_size)
     with contextlib.ExitStack() as stack:
@@ -198,13 +197,8 @@ def _drain(source: IO[bytes], log: Path) -> None:
                     file = stack.enter_context(log.open("ab", buffering=0))
                     file.write(f"== {time.strftime('%Y-%m-%d %H:%M:%S')}\n".encode())
                 file.write(head)
-            if late:
-                tail.append(late)
-                held += len(late)
-                while held - len(tail[0]) >= TAIL:
-                    held -= len(tail.popleft())
+            tail = (tail + late)[-TAIL:]
         with contextlib.suppress(OSError):
             if file is not None and tail:
-                rest = b"".join(tail)[-TAIL:]
-                file.write(f"\n... {seen - room - len(rest)} bytes left out ...\n".encode() + rest)
+                file.write(f"\n... {seen - room - len(tail)} bytes left out ...\n".encode() + tail)
     source.close()

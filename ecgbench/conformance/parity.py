@@ -239,7 +239,10 @@ class _Computer:
     def __call__(self, array: str) -> np.ndarray:
         """The array called `array`; BadSetting or ValueError where the network cannot give it."""
         request = parse(array)
-        x = self.windows(self._time() if request.time is None else request.time)
+        time = self.length if request.time is None else request.time
+        if not isinstance(time, int):
+            raise BadSetting("neither the array's name nor the keys give one length of the input")
+        x = self.windows(time)
         measured = np.ones(x.shape[:2], bool)
         for kind, leads in request.steps:
             x, measured = self._keep(kind, leads, x, measured)
@@ -257,11 +260,6 @@ class _Computer:
         ).groups()  # type: ignore[union-attr]
         x = rule.windows(name, self.seed, self.rows, time)
         return np.ascontiguousarray(x[:, slice(*map(int, rows.split(":")))]) if rows else x
-
-    def _time(self) -> int:
-        if not isinstance(self.length, int):
-            raise BadSetting("neither the array's name nor the keys give one length of the input")
-        return self.length
 
     def _keep(
         self, kind: str, leads: tuple[str, ...], x: np.ndarray, measured: np.ndarray
