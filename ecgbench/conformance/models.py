@@ -3,11 +3,13 @@ normalisation, network.
 """
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
+from torch import nn
 
 from ecgbench import adapters, models
 from ecgbench.adapt import NATIVE, Policy, TrainingSplit
@@ -36,13 +38,15 @@ def check(name: str) -> list[dict[str, Any]]:
 
 def properties(network: Network) -> Iterator[tuple[str, Callable[[], str]]]:
     """The properties of one model, by name."""
-    card = network.card
+    card, once = network.card, Once(network.module)
     yield "card", partial(card_is_true, network)
     for contract in card.contracts:
         for policy in [*adapters.names(), *([NATIVE] if card.native else [])]:
             encoder = Encoder(
                 network.module, contract, Policy.of(policy, partial(_training, contract))
             )
+            if not encoder.shares_embeddings:
+                encoder = replace(encoder, network=once)
             where = f"contract {contract.name}, policy {policy}"
             yield (
                 f"hidden leads do not matter ({where})",
@@ -56,6 +60,7 @@ def properties(network: Network) -> Iterator[tuple[str, Callable[[], str]]]:
             network.module, contract, Policy.of(contract.policy, partial(_training, contract))
         )
         yield f"the same twice (contract {contract.name})", partial(deterministic, encoder)
+        encoder = replace(encoder, network=once)
         yield (
             f"a batch of one equals a batch of n (contract {contract.name})",
             partial(batch_of_one, encoder),
@@ -65,6 +70,27 @@ def properties(network: Network) -> Iterator[tuple[str, Callable[[], str]]]:
                 f"rows not measured are not read (contract {contract.name})",
                 partial(hidden_rows_are_not_read, encoder),
             )
+
+
+class Once(nn.Module):
+    """A network that computes each input once and answers an equal one from memory.
+
+    Hidden leads that do not matter leave the network's input as it was, bit for bit, and contracts
+    share some inputs, so most passes would be repetitions. That a repetition gives the same is
+    tried by `deterministic`, which asks the network itself.
+    """
+
+    def __init__(self, network: nn.Module) -> None:
+        super().__init__()
+        self.network = network
+        self.given: dict[tuple[bytes, bytes], Any] = {}
+
+    def forward(self, signal: torch.Tensor, measured: torch.Tensor) -> Any:
+        """signal (batch, lead, time), measured (batch, lead) -> what the network gives."""
+        key = signal.numpy().tobytes(), measured.numpy().tobytes()
+        if key not in self.given:
+            self.given[key] = self.network(signal, measured)
+        return self.given[key]
 
 
 def card_is_true(network: Network) -> str:
@@ -121,12 +147,11 @@ def file_order_does_not_matter(encoder: Encoder) -> str:
 
 
 def deterministic(encoder: Encoder) -> str:
-    """Two forward passes agree bit for bit."""
+    """Two forward passes agree bit for bit, with all leads and with one."""
     recording = _recording(1, encoder.contract)
-    demand(
-        np.array_equal(_features(encoder, recording, ALL), _features(encoder, recording, ALL)),
-        "two passes differ",
-    )
+    for subset in (ALL, SUBSETS[0]):
+        once, again = (_features(encoder, recording, subset) for _ in range(2))
+        demand(np.array_equal(once, again), f"two passes at {subset} differ")
     return "bit-identical"
 
 
