@@ -15,6 +15,7 @@ from ecgbench.inference.network import Network
 from ecgbench.layers.features import Features
 
 TINY = str(Path(__file__).parents[1] / "tiny.py")
+pytestmark = pytest.mark.long
 
 
 @pytest.mark.parametrize("name", [*models.names(), TINY])
