@@ -228,6 +228,15 @@ def _unpack(real_data: Path, root: Path) -> None:
         shutil.copyfile(real_data / "ptbxl" / name, root / name)
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    # xdist would begin with the files of most tests and end on a long one while a worker idles
+    config.option.loadscopereorder = False
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: item.get_closest_marker("long") is None)
+
+
 def pytest_runtest_setup(item: pytest.Item) -> None:
     if item.get_closest_marker("real") and not os.environ.get("ECGBENCH_REAL_DATA"):
         pytest.skip(WANTED)

@@ -24,23 +24,14 @@ from ecgbench.benchmark import plan as planning
 from ecgbench.cells import Plan, Request
 from ecgbench.results.store import Store
 from ecgbench.results.store import cells_of as cells_of_run
+from ecgbench.results.study import read
 
+pytestmark = pytest.mark.long
 TINY = Path(__file__).parent / "tiny.py"
 SOAK = bool(os.environ.get("ECGBENCH_SOAK"))
-KILLS, ROUNDS = (50, 100) if SOAK else (4, 2)
-USUAL = (
-    "--tasks",
-    "demo",
-    "--weights",
-    "random",
-    "--limit",
-    "60",
-    "--protocol",
-    "linear",
-    "--epochs",
-    "3",
-)
-USUAL += ("--models",)
+KILLS, ROUNDS = (50, 100) if SOAK else (3, 2)
+USUAL = ("--tasks", "demo", "--weights", "random", "--limit", "60")
+USUAL += ("--protocol", "linear", "--epochs", "3", "--models")
 SIXTY = (str(TINY), "--leads", "1-12,I,II,III,V1", "--seeds", "5")
 """Eleven counts of leads at five seeds, all twelve, and four sets with names: 60 cells."""
 ENV = {**os.environ, "OMP_NUM_THREADS": "1"}
@@ -80,7 +71,7 @@ def start(out: Path, prepared: Path, words: tuple[str, ...] = SIXTY) -> "subproc
 
 def finish(process: "subprocess.Popen[str]", code: int = 0) -> tuple[int, int]:
     """How many cells a run computed and found."""
-    told, _ = process.communicate(timeout=120)
+    told, _ = process.communicate(timeout=600)
     assert process.returncode == code, told
     counts = re.search(r"(\d+) cells computed, (\d+) were there already, 0 skipped", told)
     assert counts, told
@@ -120,13 +111,7 @@ def numbers(out: Path) -> dict[str, bytes]:
 
 
 def table(out: Path) -> bytes:
-    subprocess.run(
-        [sys.executable, "-m", "ecgbench", "report", str(out), "--only", "main_table"],
-        env=ENV,
-        check=True,
-        capture_output=True,
-    )
-    return (out / "report" / "main_table.csv").read_bytes()
+    return read(out).main.to_csv(index=False).encode()
 
 
 def cells_of(out: Path) -> int:
@@ -215,7 +200,7 @@ def test_a_worker_that_is_killed_costs_one_cell_at_most(whole: Whole, tmp_path: 
     out = tmp_path / "run"
     process = start(out, whole.prepared)
     os.kill(_worker(process, out, cells=5), signal.SIGKILL)
-    told, _ = process.communicate(timeout=120)
+    told, _ = process.communicate(timeout=600)
     counts = re.search(r"(\d+) cells computed, 0 were there already, 0 skipped, (\d+) failed", told)
     assert counts, told
     computed, failed = int(counts[1]), int(counts[2])
@@ -225,30 +210,40 @@ def test_a_worker_that_is_killed_costs_one_cell_at_most(whole: Whole, tmp_path: 
     assert told.count("its process was killed by SIGKILL (memory may have run out)") == 2 * failed
     known = intact(out)
     assert cells_of(out) == computed
-    assert finish(start(out, whole.prepared)) == (failed, computed)
+    again = start(out, whole.prepared, (*SIXTY, "--in-process"))
+    assert finish(again) == (failed, computed)
     assert known.items() <= intact(out).items()
     _same(out, whole, 0)
 
 
 def _worker(process: "subprocess.Popen[str]", out: Path, cells: int) -> int:
     """Its worker, once so many cells are finished."""
-    until = time.monotonic() + 60
+    until = time.monotonic() + 300
     while time.monotonic() < until and process.poll() is None:
         found = workers(process)
         if found and cells_of(out) >= cells:
             return found[0]
-        time.sleep(0.005)
+        time.sleep(0.02)
     raise AssertionError("no worker at that moment")
 
 
-@pytest.mark.parametrize("count", [2, 3])
-def test_runs_side_by_side_share_the_work(count: int, whole: Whole, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("count", "how"),
+    [
+        (2, ()),
+        (3, ("--in-process",)),
+        *([(2, ("--in-process",)), (3, ())] if SOAK else []),
+    ],
+)
+def test_runs_side_by_side_share_the_work(
+    count: int, how: tuple[str, ...], whole: Whole, tmp_path: Path
+) -> None:
     """Each cell is computed by one of them; afterwards each has all, and the same command anywhere
-    gives the same files.
+    gives the same files. Two with workers, three of one process each.
     """
     twin = tmp_path / "twin.py"
     twin.write_text(TINY.read_text())
-    words = (f"{TINY},{twin}", "--leads", "1,12,I", "--seeds", "2")
+    words = (f"{TINY},{twin}", "--leads", "1,12,I", "--seeds", "2", *how)
     first: dict[str, bytes] = {}
     for turn in range(max(1, ROUNDS // 2)):
         out = tmp_path / str(turn)

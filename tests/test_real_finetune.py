@@ -14,11 +14,11 @@ import pandas as pd
 import pytest
 from safetensors.numpy import load_file
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.long]
 
 RUN = (
-    "run --protocol finetune --epochs 3 --limit 60 --models laef --tasks ptbxl_super --leads "
-    "12,I --weights random --batch 16"
+    "run --protocol finetune --epochs 2 --limit 24 --models laef --tasks ptbxl_super --leads "
+    "12,I --weights random --batch 8"
 )
 
 
@@ -31,7 +31,7 @@ def start(data: Path, place: Path, out: str) -> subprocess.Popen[str]:
         "--data",
         str(data),
         "--prepared",
-        str(place / "prepared"),
+        str(data / "prepared"),
         "--out",
         out,
     ]
@@ -75,7 +75,7 @@ def test_fine_tuning_learns_and_survives_a_kill(real_ptbxl: Path, tmp_path: Path
     while not list((tmp_path / "killed").rglob("checkpoint.safetensors")):
         assert killed.poll() is None and time.monotonic() < deadline, killed.communicate()[1]  # noqa: PT018
         time.sleep(0.05)
-    time.sleep(1)
+    time.sleep(0.3)
     os.killpg(killed.pid, signal.SIGKILL)
     killed.communicate()
     assert not list((tmp_path / "killed").rglob("DONE"))

@@ -74,7 +74,7 @@ def build(weights=None):
 """
 
 Typed = Callable[..., int]
-pytestmark = pytest.mark.usefixtures("one_thread")
+pytestmark = [pytest.mark.usefixtures("one_thread"), pytest.mark.long]
 
 
 @pytest.fixture(scope="module")
@@ -429,7 +429,7 @@ def test_killed_at_any_moment_it_goes_on_to_the_same_table(
     grid: Path, copies: Path, tmp_path: Path
 ) -> None:
     """A process of the command line is killed three times, each time after some more of its lines;
-    then it is left to finish.
+    then it is left to finish. All in one process; tests/test_kills.py kills a run and its worker.
     """
     code = "import sys; sys.argv[0] = 'ecgbench'; from ecgbench.cli import main; main()"
     run, lines_of = tmp_path / "run", random.Random(time.time_ns())
@@ -440,6 +440,7 @@ def test_killed_at_any_moment_it_goes_on_to_the_same_table(
         "1,2,12,I,II",
         "--seeds",
         "2",
+        "--in-process",
         "--prepared",
         str(copies),
         "--out",

@@ -1,19 +1,20 @@
-"""The command line as a person types it: a process, its exit code, what it prints and what it
-leaves.
-"""
+"""The command line as a person types it: its exit code, what it prints and what it leaves."""
 
 import csv
+import io
 import json
 import os
 import subprocess
 import sys
 import time
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
 import pytest
 import typer
 
-from ecgbench import cli
+from ecgbench import adapters, cli, models
+from ecgbench.benchmark import engines
 from ecgbench.errors import BadSetting
 
 TESTS = Path(__file__).parents[1]
@@ -21,6 +22,7 @@ TINY = str(TESTS / "tiny.py")
 
 
 def ecgbench(*words: str, cwd: Path, **env: str) -> subprocess.CompletedProcess:
+    """A command in a process of its own."""
     code = "import sys; sys.argv[0] = 'ecgbench'; from ecgbench.cli import main; main()"
     kept = {k: v for k, v in os.environ.items() if not k.startswith("ECGBENCH_")}
     return subprocess.run(
@@ -29,14 +31,31 @@ def ecgbench(*words: str, cwd: Path, **env: str) -> subprocess.CompletedProcess:
         capture_output=True,
         text=True,
         timeout=300,
-        env={
-            **kept,
-            "ECGBENCH_PREPARED": str(cwd / "prepared"),
-            "NO_COLOR": "1",
-            "COLUMNS": "200",
-            **env,
-        },
+        env=kept | settings(cwd) | env,
     )
+
+
+def settings(cwd: Path) -> dict[str, str]:
+    return {"ECGBENCH_PREPARED": str(cwd / "prepared"), "NO_COLOR": "1", "COLUMNS": "200"}
+
+
+def here(*words: str, cwd: Path, **env: str) -> subprocess.CompletedProcess:
+    """A command in this process, for what a start of its own would not change."""
+    for room in (models, adapters, engines):
+        room.ROOM.forget()
+    out, err = io.StringIO(), io.StringIO()
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
+        patch.chdir(cwd)
+        for name in [n for n in os.environ if n.startswith("ECGBENCH_")]:
+            patch.delenv(name)
+        for name, value in (settings(cwd) | env).items():
+            patch.setenv(name, value)
+        patch.setattr(sys, "argv", ["ecgbench", *map(str, words)])
+        try:
+            cli.main()
+        except SystemExit as end:
+            code = int(end.code or 0)
+    return subprocess.CompletedProcess(words, code, out.getvalue(), err.getvalue())
 
 
 @pytest.fixture(scope="module")
@@ -106,7 +125,7 @@ def test_every_number_of_the_table_can_be_traced(run):
     from sklearn.metrics import roc_auc_score
 
     folder = run / "runs/a/report"
-    ecgbench("report", "runs/a", cwd=run)
+    here("report", "runs/a", cwd=run)
     table, cells = pd.read_csv(folder / "main_table.csv"), pd.read_csv(folder / "cells.csv")
     for _, row in table[table["status"] == "ok"].iterrows():
         mine = cells[(cells["leads"] == row["leads"]) & (cells["policy"] == row["policy"])]
@@ -123,7 +142,7 @@ def test_every_number_of_the_table_can_be_traced(run):
 
 def test_the_same_command_again_computes_nothing(run):
     before = {p: p.stat().st_mtime_ns for p in (run / "runs/a/cells").rglob("*") if p.is_file()}
-    done = ecgbench(
+    done = here(
         "run",
         "--models",
         TINY,
@@ -131,6 +150,11 @@ def test_the_same_command_again_computes_nothing(run):
         "1,12,I+V2",
         "--policy",
         "zero",
+        "--in-process",
+        "--protocol",
+        "linear",
+        "--epochs",
+        "5",
         "--out",
         "runs/a",
         cwd=run,
@@ -140,8 +164,8 @@ def test_the_same_command_again_computes_nothing(run):
 
 
 def test_other_settings_in_one_folder_are_refused(run):
-    words = ("--models", TINY, "--leads", "1", "--protocol", "linear", "--out", "runs/a")
-    done = ecgbench("run", *words, cwd=run)
+    words = ("--models", TINY, "--leads", "1", "--protocol", "linear", "--epochs", "6")
+    done = here("run", "--in-process", *words, "--out", "runs/a", cwd=run)
     assert done.returncode == 2
     assert "--out" in done.stderr
 
@@ -173,7 +197,7 @@ BAD = [
 
 @pytest.mark.parametrize(("words", "says"), BAD, ids=[" ".join(w) for w, _ in BAD])
 def test_bad_input_is_one_line_and_exit_2(tmp_path, words, says):
-    done = ecgbench(*words, cwd=tmp_path)
+    done = here(*words, cwd=tmp_path)
     assert done.returncode == 2
     assert says in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
@@ -255,9 +279,9 @@ def test_the_list_of_models_takes_little_longer_than_torch(tmp_path):
 
 
 def _processor_seconds(command: list[str], cwd: Path) -> float:
-    """Of the fastest of three."""
+    """Of the faster of two."""
     taken = []
-    for _ in range(3):
+    for _ in range(2):
         before = os.times()
         subprocess.run(command, cwd=cwd, capture_output=True, check=True)
         after = os.times()
@@ -296,6 +320,12 @@ def test_bad_names_within_two_seconds(tmp_path):
     assert fastest < 2
 
 
+def test_a_process_ends_as_main_does(tmp_path):
+    done = ecgbench("run", "--tasks", "ptbxl_supr", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == here("run", "--tasks", "ptbxl_supr", cwd=tmp_path).stderr
+
+
 def _seconds(*words: str, cwd: Path) -> float:
     started = time.perf_counter()
     ecgbench(*words, cwd=cwd)
@@ -303,8 +333,9 @@ def _seconds(*words: str, cwd: Path) -> float:
 
 
 def test_missing_data_names_path_variable_and_command(tmp_path):
-    done = ecgbench(
+    done = here(
         "run",
+        "--in-process",
         "--models",
         TINY,
         "--tasks",
@@ -321,14 +352,14 @@ def test_missing_data_names_path_variable_and_command(tmp_path):
 
 
 def test_released_weights_that_are_not_there(tmp_path):
-    done = ecgbench("run", "--models", "stmem", "--tasks", "demo", cwd=tmp_path)
+    done = here("run", "--models", "stmem", "--tasks", "demo", cwd=tmp_path)
     assert done.returncode == 2
     assert "--weights" in done.stderr
 
 
 @pytest.mark.parametrize("room", ["models", "tasks", "adapters", "reports"])
 def test_lists_as_json(tmp_path, room):
-    done = ecgbench(room, "--json", cwd=tmp_path)
+    done = here(room, "--json", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     rows = json.loads(done.stdout)
     assert all(isinstance(r["name"], str) for r in rows)
@@ -350,43 +381,36 @@ def test_lists_as_json(tmp_path, room):
 
 
 def test_data_prepare_and_verify(fake_ptbxl, tmp_path):
-    done = ecgbench("data", "prepare", "ptbxl", "--data", fake_ptbxl, cwd=tmp_path)
+    done = here("data", "prepare", "ptbxl", "--data", fake_ptbxl, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "0 quarantined" in done.stdout
-    assert ecgbench("data", "verify", "ptbxl", "--data", fake_ptbxl, cwd=tmp_path).returncode == 0
-    assert (
-        '"prepared": true' in ecgbench("tasks", "--json", "--data", fake_ptbxl, cwd=tmp_path).stdout
-    )
+    assert here("data", "verify", "ptbxl", "--data", fake_ptbxl, cwd=tmp_path).returncode == 0
+    assert '"prepared": true' in here("tasks", "--json", "--data", fake_ptbxl, cwd=tmp_path).stdout
+
+
+def parity(model: str, seed: str, cwd: Path) -> subprocess.CompletedProcess:
+    pack = TESTS / "data/parity" / model
+    files = ("--pack", pack / "golden_seed0.npz", "--keys", pack / "keys.json")
+    return here("check", "parity", model, *files, "--json", "--seed-string", seed, cwd=cwd)
 
 
 def test_parity_exit_codes(tmp_path):
-    pack = TESTS / "data/parity/stmem"
-    words = (
-        "check",
-        "parity",
-        "stmem",
-        "--pack",
-        pack / "golden_seed0.npz",
-        "--keys",
-        pack / "keys.json",
-        "--json",
-        "--seed-string",
-    )
-    good = ecgbench(*words, "public-0", cwd=tmp_path)
+    good = parity("stmem", "public-0", tmp_path)
     assert good.returncode == 0, good.stdout
     rows = json.loads(good.stdout)
     assert {r["array"] for r in rows if r["status"] != "ok"} == {"feat_T600_upstream_onelead_II"}
-    assert ecgbench(*words, "another", cwd=tmp_path).returncode == 1
+    assert parity("merl", "public-0", tmp_path).returncode == 0
+    assert parity("merl", "another", tmp_path).returncode == 1
 
 
 def test_check_model_of_a_plug_in(tmp_path):
-    done = ecgbench("check", "model", TINY, cwd=tmp_path)
+    done = here("check", "model", TINY, cwd=tmp_path)
     assert done.returncode == 0, done.stdout
     assert "hidden leads do not matter" in done.stdout
 
 
 def test_a_test_split_without_any_defined_label_is_reported(tmp_path):
-    done = ecgbench(
+    done = here(
         "run",
         "--models",
         TINY,
@@ -394,6 +418,7 @@ def test_a_test_split_without_any_defined_label_is_reported(tmp_path):
         "1,12",
         "--limit",
         "3",
+        "--in-process",
         "--protocol",
         "linear",
         "--epochs",
@@ -403,7 +428,7 @@ def test_a_test_split_without_any_defined_label_is_reported(tmp_path):
         cwd=tmp_path,
     )
     assert done.returncode == 0, done.stderr
-    done = ecgbench("report", "r", cwd=tmp_path)
+    done = here("report", "r", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "r/report/index.html").exists()
 
@@ -411,22 +436,22 @@ def test_a_test_split_without_any_defined_label_is_reported(tmp_path):
 def test_files_in_the_way_are_one_line(run, tmp_path):
     (tmp_path / "afile").write_text("x")
     for words in (
-        ("run", "--models", TINY, "--out", "afile"),
+        ("run", "--in-process", "--models", TINY, "--out", "afile"),
         ("report", run / "runs/a", "--to", "afile"),
     ):
-        done = ecgbench(*words, cwd=tmp_path)
+        done = here(*words, cwd=tmp_path)
         assert (done.returncode, len(done.stderr.strip().splitlines())) == (2, 1), done.stderr
         assert "afile" in done.stderr
     (tmp_path / "r").mkdir()
     for content in ("not json", "{}"):
         (tmp_path / "r/plan.json").write_text(content)
-        done = ecgbench("report", "r", cwd=tmp_path)
+        done = here("report", "r", cwd=tmp_path)
         assert (done.returncode, len(done.stderr.strip().splitlines())) == (2, 1), done.stderr
         assert "plan.json" in done.stderr
 
 
 def test_help_tells_the_defaults(tmp_path):
-    text = " ".join(ecgbench("run", "--help", cwd=tmp_path).stdout.replace("│", " ").split())
+    text = " ".join(here("run", "--help", cwd=tmp_path).stdout.replace("│", " ").split())
     for said in (
         "(default: 5; demo: 2)",
         "(default: runs/NAME)",
@@ -457,11 +482,12 @@ def test_a_failure_on_a_rerun_does_not_hide_finished_cells(tmp_path):
         "2",
         "--limit",
         "40",
+        "--in-process",
         "--out",
         "r",
     )
-    assert ecgbench(*words, cwd=tmp_path).returncode == 0
-    assert ecgbench(*words, cwd=tmp_path, BOOM="1").returncode == 1
-    ecgbench("report", "r", cwd=tmp_path)
+    assert here(*words, cwd=tmp_path).returncode == 0
+    assert here(*words, cwd=tmp_path, BOOM="1").returncode == 1
+    here("report", "r", cwd=tmp_path)
     (row,) = csv.DictReader((tmp_path / "r/report/main_table.csv").open())
     assert row["status"] == "ok"

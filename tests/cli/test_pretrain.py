@@ -15,6 +15,7 @@ from ecgbench.models import laef
 from ecgbench.pretraining import assemble
 
 pytestmark = pytest.mark.usefixtures("one_thread")
+NARROW = Path(__file__).parents[1] / "narrow.py"
 Typed = Callable[..., tuple[int, str, str]]
 
 
@@ -41,6 +42,8 @@ def test_smoke_ends_with_weights_a_table_and_a_report(
         "smoke",
         "--steps",
         "2,2",
+        "--batch",
+        "2",
         "--device",
         "cpu",
         "--prepared",
@@ -165,6 +168,8 @@ def test_weights_and_biases_follows_each_step(
         "smoke",
         "--steps",
         "2,1",
+        "--model",
+        NARROW,
         "--device",
         "cpu",
         "--prepared",

@@ -40,10 +40,14 @@ def development() -> Development:
     return Development(task="waves", learn=half(20, 1), check=half(8, 2))
 
 
+def narrow() -> laef.Laef:
+    return laef.Laef(laef.LaefConfig(width=64))
+
+
 def masked() -> MaskedNodes:
     with torch.random.fork_rng():
         torch.manual_seed(0)
-        return MaskedNodes(laef.build(), [4]).eval()
+        return MaskedNodes(narrow(), [4]).eval()
 
 
 def checkpoint(step: int, score: float) -> Checkpoint:
@@ -94,7 +98,7 @@ def test_a_validation_split_of_one_class_gives_no_score() -> None:
 def test_a_kept_encoder_is_measured_once_and_comes_back_to_the_bit(tmp_path: Path) -> None:
     said: list[str] = []
     kept, model = (
-        KeptEncoders(tmp_path, development(), laef.build, windows=4, note=said.append),
+        KeptEncoders(tmp_path, development(), narrow, windows=4, note=said.append),
         masked(),
     )
     kept(5, model)
@@ -116,7 +120,7 @@ def test_a_kept_encoder_is_measured_once_and_comes_back_to_the_bit(tmp_path: Pat
 
 @pytest.mark.parametrize("fault", ["cut", "other", "mask", "gone", "json"])
 def test_a_damaged_checkpoint_is_refused(tmp_path: Path, fault: str) -> None:
-    kept, model = KeptEncoders(tmp_path, development(), laef.build, windows=4), masked()
+    kept, model = KeptEncoders(tmp_path, development(), narrow, windows=4), masked()
     kept(5, model)
     kept(6, model)
     (found, _), path = kept.checkpoints(), tmp_path / "encoders" / "000005.safetensors"

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from safetensors.torch import load_file
 
-from ecgbench import provenance
+from ecgbench import models, provenance
 from ecgbench.errors import BadSetting, BadWeights
 from ecgbench.models import laef
 from ecgbench.pretraining import kept_encoders, output
@@ -27,8 +27,10 @@ from ecgbench.training import ranks
 from ecgbench.weights.load import digest
 
 pytestmark = pytest.mark.usefixtures("one_thread")
+NARROW = Path(__file__).parents[1] / "narrow.py"
 RECIPE = get("smoke").changed(
     {
+        "model": NARROW.stem,
         "steps": (3, 3),
         "batch": 2,
         "checkpoint_every": 2,
@@ -103,6 +105,7 @@ class Follower:
 def made(
     out: Path, at: str = "", recipe: Recipe = RECIPE, found: Data | None = None
 ) -> dict[str, Any]:
+    models.resolve(str(NARROW))
     follower = Follower(at)
     session = Session(
         out=out, device="cpu", name="here", progress=follower, listener=follower.listener
@@ -149,7 +152,7 @@ def test_both_stages_are_told_and_the_encoder_is_the_selected_one(
 ) -> None:
     out, told = whole
     assert json.loads((out / "pretraining.json").read_text()) == json.loads(json.dumps(told))
-    network = laef.build(out / "encoder.safetensors")
+    network = models.get(NARROW.stem).build(out / "encoder.safetensors")
     assert digest(network) == told["encoder"] == told["stages"]["stage 2"]["selected"]["encoder"]
     scores = {c["step"]: c["score"] for c in told["stages"]["stage 2"]["checkpoints"]}
     assert list(scores) == [2, 3]
@@ -185,6 +188,7 @@ def test_an_interruption_in_every_phase_changes_nothing(
     assert lasting(made(tmp_path)) == lasting(whole[1])
     assert results(tmp_path) == results(whole[0])
     ours, theirs = (load_file(p / "encoder.safetensors") for p in (tmp_path, whole[0]))
+    assert ours.keys() == theirs.keys()
     assert all(np.array_equal(ours[k], theirs[k]) for k in theirs)
 
 
@@ -211,7 +215,7 @@ def test_the_selected_checkpoint_is_where_stage_2_starts_and_what_comes_out(
     assert (first["selected"]["step"], second["selected"]["step"]) == (2, 2)
     assert second["description"]["network"] == first["selected"]["encoder"]
     assert (
-        digest(laef.build(tmp_path / "encoder.safetensors"))
+        digest(models.get(NARROW.stem).build(tmp_path / "encoder.safetensors"))
         == second["selected"]["encoder"]
         == second["checkpoints"][1]["encoder"]
     )
@@ -279,7 +283,7 @@ def test_two_processes_make_one_pre_training(
         for f in ("alone", "shared")
     ]
     np.testing.assert_allclose(losses[0], losses[1], atol=1e-5)
-    assert laef.build(tmp_path / "shared" / "encoder.safetensors")
+    assert models.get(NARROW.stem).build(tmp_path / "shared" / "encoder.safetensors")
 
 
 def test_stage_2_from_new_weights_starts_elsewhere(

@@ -42,7 +42,7 @@ class Levels:
 def model(dropout: bool = True) -> MaskedNodes:
     with torch.random.fork_rng():
         torch.manual_seed(0)
-        made = MaskedNodes(laef.build(), CODES)
+        made = MaskedNodes(laef.Laef(laef.LaefConfig(width=64)), CODES)
     if not dropout:
         for block in made.encoder.blocks:
             block.dropout = block.attention.dropout = 0.0  # type: ignore[assignment, union-attr]

@@ -157,3 +157,25 @@ def test_signals_that_are_no_leads_are_left_out_with_their_files(
     )
     with pytest.raises(BadRecord, match="r: lead aVL is missing"):
         recording.clinical()
+
+
+def test_two_files_with_a_preamble_and_a_signal_between_read_as_wfdb_reads_them(
+    tmp_path: Path,
+) -> None:
+    """The package that only parses our headers is asked for the samples too."""
+    import wfdb as package
+
+    steps = np.random.default_rng(8).integers(-3000, 3000, (5, 100)).astype("<i2")
+    names = ["V2", "pleth", "II", "I", "aVR"]
+    files = ["a.dat 16+7"] * 3 + ["b.dat 16"] * 2
+    lines = [
+        f"{file} 500(3)/mV 16 0 {row[0]} {row.sum() % 65536} 0 {name}"
+        for file, row, name in zip(files, steps.astype(int), names)
+    ]
+    (tmp_path / "r.hea").write_text("\n".join(["r 5 500 100", *lines]) + "\n")
+    (tmp_path / "a.dat").write_bytes(b"preface" + steps[:3].T.tobytes())
+    (tmp_path / "b.dat").write_bytes(steps[3:].T.tobytes())
+    recording = wfdb.read(tmp_path / "r", "r", "p")
+    theirs, _ = package.rdsamp(str(tmp_path / "r"), channel_names=["V2", "II", "I", "aVR"])
+    order = [recording.leads.index(name) for name in ("V2", "II", "I", "aVR")]
+    np.testing.assert_array_equal(recording.signal[order], theirs.T.astype(np.float32))
