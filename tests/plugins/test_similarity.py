@@ -47,6 +47,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         2,
         "--epochs",
         2,
+        "--in-process",
         "--out",
         place / "run",
     )
