@@ -4,6 +4,7 @@ hand.
 
 import fcntl
 import importlib.util
+import io
 import multiprocessing
 import os
 import shutil
@@ -12,6 +13,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from types import ModuleType
 
@@ -141,6 +143,41 @@ def typed(copies: Path) -> Callable[..., int]:
         finally:
             sys.argv = was
         return 0
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def here() -> Callable[..., "subprocess.CompletedProcess[str]"]:
+    """here(*words, cwd=folder, **env): an `ecgbench` command in this process, for what a start of
+    its own would not change; plug-ins are found anew. Prepared copies and weights lie in `cwd`.
+    """
+    from ecgbench import adapters, cli, datasets, metrics, models, reports, suites
+    from ecgbench.benchmark import engines
+
+    rooms = (adapters, datasets, engines, metrics, models, reports, suites)
+
+    def run(*words: object, cwd: Path, **env: str) -> "subprocess.CompletedProcess[str]":
+        out, err = io.StringIO(), io.StringIO()
+        places = {"ECGBENCH_PREPARED": cwd / "prepared", "ECGBENCH_WEIGHTS": cwd / "cache"}
+        shown = {"NO_COLOR": "1", "COLUMNS": "200"}
+        with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
+            patch.chdir(cwd)
+            for name in [n for n in os.environ if n.startswith("ECGBENCH_")]:
+                patch.delenv(name)
+            for name, value in {**places, **shown, **env}.items():
+                patch.setenv(name, str(value))
+            patch.setattr(sys, "argv", ["ecgbench", *map(str, words)])
+            for room in rooms:
+                room.ROOM.forget()
+            try:
+                cli.main()
+            except SystemExit as end:
+                code = int(end.code or 0)
+            finally:
+                for room in rooms:
+                    room.ROOM.forget()
+        return subprocess.CompletedProcess(words, code, out.getvalue(), err.getvalue())
 
     return run
 

@@ -43,6 +43,13 @@ def all_tasks() -> dict[str, tuple[str, DatasetCard, Task]]:
     return tasks
 
 
+def covered(suite: Request) -> tuple[Request, list[str]]:
+    """A suite with the tasks that a dataset here has, and the names of its other tasks."""
+    known = all_tasks()
+    missing = [name for name in suite.tasks if name not in known and plain(name) != ALL]
+    return replace(suite, tasks=tuple(n for n in suite.tasks if n not in missing)), missing
+
+
 def resolve_tasks(names: Sequence[str]) -> list[str]:
     """Proper spellings of task names, and all tasks of a dataset given by path; UnknownName with
     the nearest ones.

@@ -352,8 +352,15 @@ def _planned(
 
 def _base(suite: str | None, tasks: str | None) -> Request:
     from ecgbench import suites
+    from ecgbench.benchmark import plan as planning
 
     if suite is None and tasks is not None:
         return Request(models=("laef", "stmem"), tasks=(), leads=parse_leads("1,2,12"))
     plan: Request = suites.get(suite or "demo").PLAN
-    return plan
+    here, missing = planning.covered(plan)
+    if missing and tasks is None:
+        count = f"{len(here.tasks)} of its {len(plan.tasks)} tasks"
+        typer.echo(
+            f"suite {suite}: {count} can be run; no dataset here has {', '.join(missing)}", err=True
+        )
+    return here

@@ -26,8 +26,8 @@ from ecgbench.seeds import rng
 PTBXL = "ptbxl"
 TRAINING_FOLDS = range(1, 9)
 
-_CHALLENGE = re.compile(r"(?<![a-z0-9])hr_?(\d+)", re.IGNORECASE)
-"""HR00123, wherever it stands in a name."""
+_CHALLENGE = re.compile(r"(?:^|/)hr(\d+)|(?<![a-z0-9])hr(\d{5})(?!\d)", re.IGNORECASE)
+"""HR00123, wherever it stands in a name; HR123 at its beginning. patient_HR_72 is a user's own."""
 _PUBLISHED = re.compile(
     r"(?:^|/)(\d+)_[hl]r(?:\.\w+)?$|(?:^|/)records[15]00/(?:.*/)?(\d+)[^/]*$", re.IGNORECASE
 )

@@ -1,24 +1,23 @@
 """The command line as a person types it: its exit code, what it prints and what it leaves."""
 
 import csv
-import io
 import json
 import os
 import subprocess
 import sys
 import time
-from contextlib import redirect_stderr, redirect_stdout
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import typer
 
-from ecgbench import adapters, cli, models
-from ecgbench.benchmark import engines
+from ecgbench import cli
 from ecgbench.errors import BadSetting
 
 TESTS = Path(__file__).parents[1]
 TINY = str(TESTS / "tiny.py")
+Here = Callable[..., subprocess.CompletedProcess]
 
 
 def ecgbench(*words: str, cwd: Path, **env: str) -> subprocess.CompletedProcess:
@@ -31,31 +30,14 @@ def ecgbench(*words: str, cwd: Path, **env: str) -> subprocess.CompletedProcess:
         capture_output=True,
         text=True,
         timeout=300,
-        env=kept | settings(cwd) | env,
+        env={
+            **kept,
+            "ECGBENCH_PREPARED": str(cwd / "prepared"),
+            "NO_COLOR": "1",
+            "COLUMNS": "200",
+            **env,
+        },
     )
-
-
-def settings(cwd: Path) -> dict[str, str]:
-    return {"ECGBENCH_PREPARED": str(cwd / "prepared"), "NO_COLOR": "1", "COLUMNS": "200"}
-
-
-def here(*words: str, cwd: Path, **env: str) -> subprocess.CompletedProcess:
-    """A command in this process, for what a start of its own would not change."""
-    for room in (models, adapters, engines):
-        room.ROOM.forget()
-    out, err = io.StringIO(), io.StringIO()
-    with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
-        patch.chdir(cwd)
-        for name in [n for n in os.environ if n.startswith("ECGBENCH_")]:
-            patch.delenv(name)
-        for name, value in (settings(cwd) | env).items():
-            patch.setenv(name, value)
-        patch.setattr(sys, "argv", ["ecgbench", *map(str, words)])
-        try:
-            cli.main()
-        except SystemExit as end:
-            code = int(end.code or 0)
-    return subprocess.CompletedProcess(words, code, out.getvalue(), err.getvalue())
 
 
 @pytest.fixture(scope="module")
@@ -117,7 +99,7 @@ def test_report_of_the_newest_run(run):
     assert "<h2>Paired comparisons" not in page
 
 
-def test_every_number_of_the_table_can_be_traced(run):
+def test_every_number_of_the_table_can_be_traced(here, run):
     """The mean over cells.csv is the row of main_table.csv, and each cell's files hold its
     score.
     """
@@ -140,7 +122,7 @@ def test_every_number_of_the_table_can_be_traced(run):
             assert cell["value"] == pytest.approx(again, abs=1e-12)
 
 
-def test_the_same_command_again_computes_nothing(run):
+def test_the_same_command_again_computes_nothing(here, run):
     before = {p: p.stat().st_mtime_ns for p in (run / "runs/a/cells").rglob("*") if p.is_file()}
     done = here(
         "run",
@@ -163,7 +145,7 @@ def test_the_same_command_again_computes_nothing(run):
     assert before == {p: p.stat().st_mtime_ns for p in before}
 
 
-def test_other_settings_in_one_folder_are_refused(run):
+def test_other_settings_in_one_folder_are_refused(here, run):
     words = ("--models", TINY, "--leads", "1", "--protocol", "linear", "--epochs", "6")
     done = here("run", "--in-process", *words, "--out", "runs/a", cwd=run)
     assert done.returncode == 2
@@ -196,7 +178,7 @@ BAD = [
 
 
 @pytest.mark.parametrize(("words", "says"), BAD, ids=[" ".join(w) for w, _ in BAD])
-def test_bad_input_is_one_line_and_exit_2(tmp_path, words, says):
+def test_bad_input_is_one_line_and_exit_2(here, tmp_path, words, says):
     done = here(*words, cwd=tmp_path)
     assert done.returncode == 2
     assert says in done.stderr
@@ -320,7 +302,7 @@ def test_bad_names_within_two_seconds(tmp_path):
     assert fastest < 2
 
 
-def test_a_process_ends_as_main_does(tmp_path):
+def test_a_process_ends_as_main_does(here, tmp_path):
     done = ecgbench("run", "--tasks", "ptbxl_supr", cwd=tmp_path)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == here("run", "--tasks", "ptbxl_supr", cwd=tmp_path).stderr
@@ -332,7 +314,7 @@ def _seconds(*words: str, cwd: Path) -> float:
     return time.perf_counter() - started
 
 
-def test_missing_data_names_path_variable_and_command(tmp_path):
+def test_missing_data_names_path_variable_and_command(here, tmp_path):
     done = here(
         "run",
         "--in-process",
@@ -351,14 +333,14 @@ def test_missing_data_names_path_variable_and_command(tmp_path):
         assert word in done.stderr
 
 
-def test_released_weights_that_are_not_there(tmp_path):
+def test_released_weights_that_are_not_there(here, tmp_path):
     done = here("run", "--models", "stmem", "--tasks", "demo", cwd=tmp_path)
     assert done.returncode == 2
     assert "--weights" in done.stderr
 
 
 @pytest.mark.parametrize("room", ["models", "tasks", "adapters", "reports"])
-def test_lists_as_json(tmp_path, room):
+def test_lists_as_json(here, tmp_path, room):
     done = here(room, "--json", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     rows = json.loads(done.stdout)
@@ -380,7 +362,7 @@ def test_lists_as_json(tmp_path, room):
         assert all(isinstance(r["prepared"], bool) for r in rows)
 
 
-def test_data_prepare_and_verify(fake_ptbxl, tmp_path):
+def test_data_prepare_and_verify(here, fake_ptbxl, tmp_path):
     done = here("data", "prepare", "ptbxl", "--data", fake_ptbxl, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "0 quarantined" in done.stdout
@@ -388,28 +370,28 @@ def test_data_prepare_and_verify(fake_ptbxl, tmp_path):
     assert '"prepared": true' in here("tasks", "--json", "--data", fake_ptbxl, cwd=tmp_path).stdout
 
 
-def parity(model: str, seed: str, cwd: Path) -> subprocess.CompletedProcess:
+def parity(here: Here, model: str, seed: str, cwd: Path) -> subprocess.CompletedProcess:
     pack = TESTS / "data/parity" / model
     files = ("--pack", pack / "golden_seed0.npz", "--keys", pack / "keys.json")
     return here("check", "parity", model, *files, "--json", "--seed-string", seed, cwd=cwd)
 
 
-def test_parity_exit_codes(tmp_path):
-    good = parity("stmem", "public-0", tmp_path)
+def test_parity_exit_codes(here, tmp_path):
+    good = parity(here, "stmem", "public-0", tmp_path)
     assert good.returncode == 0, good.stdout
     rows = json.loads(good.stdout)
     assert {r["array"] for r in rows if r["status"] != "ok"} == {"feat_T600_upstream_onelead_II"}
-    assert parity("merl", "public-0", tmp_path).returncode == 0
-    assert parity("merl", "another", tmp_path).returncode == 1
+    assert parity(here, "merl", "public-0", tmp_path).returncode == 0
+    assert parity(here, "merl", "another", tmp_path).returncode == 1
 
 
-def test_check_model_of_a_plug_in(tmp_path):
+def test_check_model_of_a_plug_in(here, tmp_path):
     done = here("check", "model", TINY, cwd=tmp_path)
     assert done.returncode == 0, done.stdout
     assert "hidden leads do not matter" in done.stdout
 
 
-def test_a_test_split_without_any_defined_label_is_reported(tmp_path):
+def test_a_test_split_without_any_defined_label_is_reported(here, tmp_path):
     done = here(
         "run",
         "--models",
@@ -433,7 +415,7 @@ def test_a_test_split_without_any_defined_label_is_reported(tmp_path):
     assert (tmp_path / "r/report/index.html").exists()
 
 
-def test_files_in_the_way_are_one_line(run, tmp_path):
+def test_files_in_the_way_are_one_line(here, run, tmp_path):
     (tmp_path / "afile").write_text("x")
     for words in (
         ("run", "--in-process", "--models", TINY, "--out", "afile"),
@@ -450,7 +432,7 @@ def test_files_in_the_way_are_one_line(run, tmp_path):
         assert "plan.json" in done.stderr
 
 
-def test_help_tells_the_defaults(tmp_path):
+def test_help_tells_the_defaults(here, tmp_path):
     text = " ".join(here("run", "--help", cwd=tmp_path).stdout.replace("│", " ").split())
     for said in (
         "(default: 5; demo: 2)",
@@ -460,7 +442,7 @@ def test_help_tells_the_defaults(tmp_path):
         assert said in text
 
 
-def test_a_failure_on_a_rerun_does_not_hide_finished_cells(tmp_path):
+def test_a_failure_on_a_rerun_does_not_hide_finished_cells(here, tmp_path):
     model = tmp_path / "moody.py"
     model.write_text(
         Path(TINY).read_text()

@@ -37,7 +37,7 @@ def plug_in(folder: Path, name: str, code: str) -> Path:
 def test_every_fact_is_told_and_bad_models_cost_their_own_line_only(tmp_path):
     bad = [
         plug_in(tmp_path, "aborts", "os.abort()"),
-        plug_in(tmp_path, "loops", "\n    while True: pass"),
+        plug_in(tmp_path, "hangs", "import time; time.sleep(600)"),
         plug_in(
             tmp_path,
             "shouts",
@@ -46,7 +46,7 @@ def test_every_fact_is_told_and_bad_models_cost_their_own_line_only(tmp_path):
         plug_in(tmp_path, "quits", "os._exit(0)"),
     ]
     names = ",".join([*map(str, bad), str(TINY), "laef"])
-    done = doctor("--json", "--models", names, "--timeout", "20", cwd=tmp_path)
+    done = doctor("--json", "--models", names, "--timeout", "12", cwd=tmp_path)
     assert done.returncode == 1, done.stderr
     found = json.loads(done.stdout)
     assert set(found) >= {
@@ -64,7 +64,7 @@ def test_every_fact_is_told_and_bad_models_cost_their_own_line_only(tmp_path):
     assert found["ok"] is False
     told = {m["name"]: m for m in found["models"]}
     assert told["aborts"]["error"] == "its process was killed by SIGABRT"
-    assert told["loops"]["error"] == "no answer within 20 s, so it was killed"
+    assert told["hangs"]["error"] == "no answer within 12 s, so it was killed"
     assert told["shouts"]["error"] == "ValueError: a b"
     assert told["quits"]["error"] == "its process ended with exit code 0"
     for name, parameters in (("tiny", 8_616), ("laef", 7_104_000)):
@@ -73,10 +73,10 @@ def test_every_fact_is_told_and_bad_models_cost_their_own_line_only(tmp_path):
             parameters,
             12,
         )
-        assert 0 < told[name]["ms"] < 20_000
+        assert 0 < told[name]["ms"] < 12_000
     assert len(found["problems"]) == 4
     assert all(
-        any(name in p for p in found["problems"]) for name in ("aborts", "loops", "shouts", "quits")
+        any(name in p for p in found["problems"]) for name in ("aborts", "hangs", "shouts", "quits")
     )
     assert found["versions"]["python"] == sys.version.split()[0]
     assert {p["name"]: p["ok"] for p in found["versions"]["packages"]}["torch"] is True

@@ -40,7 +40,11 @@ def build(weights=None):
 '''  # noqa: E501
 
 
-def ecgbench(*words: object, cwd: Path, blocked: str = "pass") -> subprocess.CompletedProcess[str]:
+Here = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+def process(*words: object, cwd: Path, blocked: str) -> "subprocess.CompletedProcess[str]":
+    """A command in a process of its own that first runs the line `blocked`."""
     code = f"import sys; {blocked}; sys.argv[0] = 'ecgbench'; from ecgbench.cli import main; main()"
     env = {**os.environ, "ECGBENCH_WEIGHTS": str(cwd / "cache"), "NO_COLOR": "1", "COLUMNS": "200"}
     return subprocess.run(
@@ -66,8 +70,8 @@ def place(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_file_that_one_has_becomes_the_released_weights(place: Path) -> None:
-    done = ecgbench(
+def test_a_file_that_one_has_becomes_the_released_weights(here: Here, place: Path) -> None:
+    done = here(
         "models",
         "fetch",
         "./ada.py",
@@ -86,13 +90,13 @@ def test_a_file_that_one_has_becomes_the_released_weights(place: Path) -> None:
         "released.json",
         "released.safetensors",
     }
-    again = ecgbench("models", "fetch", "./ada.py", cwd=place)
+    again = here("models", "fetch", "./ada.py", cwd=place)
     assert "here already" in again.stderr
     assert (place / "ecgbench.lock").is_file()
 
 
-def test_what_cannot_be_had_is_one_line_and_the_rest_is_fetched(place: Path) -> None:
-    alone = ecgbench("models", "fetch", "./bob.py", cwd=place)
+def test_what_cannot_be_had_is_one_line_and_the_rest_is_fetched(here: Here, place: Path) -> None:
+    alone = here("models", "fetch", "./bob.py", cwd=place)
     assert alone.returncode == 2
     last = alone.stderr.splitlines()[-1]
     for word in (
@@ -104,7 +108,7 @@ def test_what_cannot_be_had_is_one_line_and_the_rest_is_fetched(place: Path) -> 
     (place / "cache" / "ada").mkdir()
     # where the message says
     (place / "Downloaded (1).pth").rename(place / "cache" / "ada" / "ada.pth")
-    both = ecgbench("models", "fetch", "./bob.py", "./ada.py", cwd=place)
+    both = here("models", "fetch", "./bob.py", "./ada.py", cwd=place)
     assert both.returncode == 1
     assert "1 of 2 are here" in both.stdout
     assert sum(line.startswith("ecgbench: bob: ") for line in both.stderr.splitlines()) == 1
@@ -127,24 +131,24 @@ def test_what_cannot_be_had_is_one_line_and_the_rest_is_fetched(place: Path) -> 
     ],
 )
 def test_bad_words_are_one_line_and_exit_2(
-    words: tuple[str, ...], says: str, tmp_path: Path
+    here: Here, words: tuple[str, ...], says: str, tmp_path: Path
 ) -> None:
-    done = ecgbench("models", "fetch", *words, cwd=tmp_path)
+    done = here("models", "fetch", *words, cwd=tmp_path)
     assert done.returncode == 2
     assert says in done.stderr.splitlines()[-1]
 
 
-def test_the_list_says_what_is_here(tmp_path: Path) -> None:
+def test_the_list_says_what_is_here(here: Here, tmp_path: Path) -> None:
     (tmp_path / "cache" / "stmem").mkdir(parents=True)
     for suffix in ("json", "safetensors"):
         (tmp_path / "cache" / "stmem" / f"released-encoder.{suffix}").write_text("{}")
-    done = ecgbench("models", "--json", cwd=tmp_path)
+    done = here("models", "--json", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     rows = {row["name"]: row for row in json.loads(done.stdout)}
     assert rows["stmem"]["here"] == ["released-encoder"]
     assert rows["stmem"]["weights"] == "released-encoder"
     assert rows["laef"]["weights"] == "here"
-    assert "weights" in ecgbench("models", cwd=tmp_path).stdout.splitlines()[0].split()
+    assert "weights" in here("models", cwd=tmp_path).stdout.splitlines()[0].split()
 
 
 def test_wrong_names_are_found_and_help_is_shown_without_torch_or_a_downloader(
@@ -153,9 +157,9 @@ def test_wrong_names_are_found_and_help_is_shown_without_torch_or_a_downloader(
     blocked = "sys.modules.update(torch=None, huggingface_hub=None, gdown=None, requests=None)"
     assert (
         "did you mean stmem"
-        in ecgbench("models", "fetch", "stmen", cwd=tmp_path, blocked=blocked).stderr
+        in process("models", "fetch", "stmen", cwd=tmp_path, blocked=blocked).stderr
     )
-    told = ecgbench("models", "fetch", "--help", cwd=tmp_path, blocked=blocked)
+    told = process("models", "fetch", "--help", cwd=tmp_path, blocked=blocked)
     assert told.returncode == 0, told.stderr
     for word in ("NAME...", "--from", "--lock", "--force", "ECGBENCH_WEIGHTS", "Exit 0"):
         assert word in told.stdout

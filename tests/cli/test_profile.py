@@ -1,9 +1,10 @@
 """`ecgbench profile` as a person types it."""
 
 import csv
-import os
 import subprocess
 import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -14,20 +15,17 @@ from ecgbench.profiling import cost
 TINY = str(Path(__file__).parents[1] / "tiny.py")
 
 
-def profile(*words: str, cwd: Path) -> subprocess.CompletedProcess:
-    code = "import sys; sys.argv[0] = 'ecgbench'; from ecgbench.cli import main; main()"
-    env = {**os.environ, "NO_COLOR": "1", "COLUMNS": "200", "OMP_NUM_THREADS": "1"}
-    return subprocess.run(
-        [sys.executable, "-c", code, "profile", *words],
-        cwd=cwd,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        env=env,
-    )
+pytestmark = pytest.mark.usefixtures("one_thread")
+Profile = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
-def test_counts_without_timing(tmp_path: Path) -> None:
+@pytest.fixture
+def profile(here: Profile) -> Profile:
+    """profile(*words, cwd=folder)"""
+    return partial(here, "profile")
+
+
+def test_counts_without_timing(profile: Profile, tmp_path: Path) -> None:
     done = profile(
         "--models",
         f"{TINY},laef",
@@ -94,7 +92,9 @@ def test_counts_without_timing(tmp_path: Path) -> None:
         (("--to", "/proc/x"), "cannot write /proc/x"),
     ],
 )
-def test_bad_input_is_one_line(words: tuple[str, ...], said: str, tmp_path: Path) -> None:
+def test_bad_input_is_one_line(
+    profile: Profile, words: tuple[str, ...], said: str, tmp_path: Path
+) -> None:
     done = profile(*words, "--no-timing", cwd=tmp_path)
     assert done.returncode == 2, done.stderr
     complaint = [line for line in done.stderr.splitlines() if line.startswith("ecgbench:")]

@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -20,12 +21,28 @@ AUPRC = Path(__file__).with_name("auprc.py")
 TINY = Path(__file__).parents[1] / "tiny.py"
 
 
-def ecgbench(*words: object, cwd: Path, site: Path | None = None) -> str:
+Here = Callable[..., "subprocess.CompletedProcess[str]"]
+EACH = """
+import json, sys
+from ecgbench.cli import main
+for words in json.loads(sys.argv[1]):
+    sys.argv = ["ecgbench", *words]
+    try:
+        main()
+    except SystemExit as end:
+        if end.code:
+            raise
+"""
+
+
+def installed(site: Path, cwd: Path, *commands: tuple[object, ...]) -> str:
+    """Commands one after the other in a process that finds the packages of `site`."""
     kept = {k: v for k, v in os.environ.items() if not k.startswith("ECGBENCH_")}
-    searched = [*([str(site)] if site else []), kept.get("PYTHONPATH", "")]
-    env = {**kept, "PYTHONPATH": os.pathsep.join(searched), "NO_COLOR": "1", "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, "-m", "ecgbench", *map(str, words)]
-    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=300, env=env)
+    searched = os.pathsep.join([str(site), kept.get("PYTHONPATH", "")])
+    env = {**kept, "PYTHONPATH": searched, "NO_COLOR": "1", "OMP_NUM_THREADS": "1"}
+    words = json.dumps([[str(w) for w in command] for command in commands])
+    line = [sys.executable, "-c", EACH, words]
+    done = subprocess.run(line, cwd=cwd, capture_output=True, text=True, timeout=300, env=env)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
@@ -51,12 +68,11 @@ STUDY = (
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def place(here: Here, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Where `r` is a run of the demo whose metrics were AUROC and, by path, AUPRC."""
     folder = tmp_path_factory.mktemp("auprc")
-    ecgbench(
-        "run", *STUDY, "--prepared", folder / "prepared", "--metrics", f"auroc,{AUPRC}", cwd=folder
-    )
+    done = here("run", *STUDY, "--metrics", f"auroc,{AUPRC}", cwd=folder)
+    assert done.returncode == 0, done.stderr
     return folder
 
 
@@ -102,9 +118,16 @@ def test_what_was_asked_for_is_stored_with_each_cell(place: Path) -> None:
         assert macro == pytest.approx(expected(place / "r", setting), abs=1e-12)
 
 
-def test_by_path_to_the_page(place: Path) -> None:
-    ecgbench("report", "r", "--to", "by_path", "--metrics", f"auroc,{AUPRC}", cwd=place)
-    table = rows(place / "by_path")
+@pytest.fixture(scope="module")
+def by_path(here: Here, place: Path) -> Path:
+    """The report whose metrics are AUROC and, by path, AUPRC."""
+    done = here("report", "r", "--to", "by_path", "--metrics", f"auroc,{AUPRC}", cwd=place)
+    assert done.returncode == 0, done.stderr
+    return place / "by_path"
+
+
+def test_by_path_to_the_page(place: Path, by_path: Path) -> None:
+    table = rows(by_path)
     assert list(table) == [("auroc", "1"), ("auroc", "12"), ("auprc", "1"), ("auprc", "12")]
     seeds = [expected(place / "r", f"1@seed{s}") for s in range(2)]
     assert float(table["auprc", "1"]["value"]) == pytest.approx(np.mean(seeds), abs=1e-12)
@@ -113,30 +136,29 @@ def test_by_path_to_the_page(place: Path) -> None:
         expected(place / "r", "12"), abs=1e-12
     )
     assert all(float(r["low"]) < float(r["value"]) < float(r["high"]) for r in table.values())
-    assert "AUPRC" in (place / "by_path/index.html").read_text()
+    assert "AUPRC" in (by_path / "index.html").read_text()
 
 
-def test_by_entry_point_with_the_same_numbers(place: Path, site: Path) -> None:
+def test_by_entry_point_with_the_same_numbers(place: Path, by_path: Path, site: Path) -> None:
     """The run's own metrics are read, and what it stored is not computed again when it is asked to
     lead the tables.
     """
-    by_path = place / "by_path"
-    if not by_path.exists():
-        ecgbench("report", "r", "--to", "by_path", "--metrics", f"auroc,{AUPRC}", cwd=place)
-    ecgbench("report", "r", "--to", "by_name", cwd=place, site=site)
-    assert rows(place / "by_name") == rows(by_path)
-    told = ecgbench(
-        "run", *STUDY, "--prepared", place / "prepared", "--metrics", "AUPRC", cwd=place, site=site
+    told = installed(
+        site,
+        place,
+        ("report", "r", "--to", "by_name"),
+        ("run", *STUDY, "--prepared", place / "prepared", "--metrics", "AUPRC"),
+        ("report", "r", "--to", "leading"),
     )
+    assert rows(place / "by_name") == rows(by_path)
     assert "0 cells computed" in told
-    ecgbench("report", "r", "--to", "leading", cwd=place, site=site)
     assert list(rows(place / "leading")) == [
         ("auprc", "1"),
         ("auprc", "12"),
         ("auroc", "1"),
         ("auroc", "12"),
     ]
-    listed = json.loads(ecgbench("metrics", "--json", cwd=place, site=site))
+    listed = json.loads(installed(site, place, ("metrics", "--json")))
     assert [(m["name"], m["direction"]) for m in listed] == [
         ("auroc", "higher"),
         ("auprc", "higher"),

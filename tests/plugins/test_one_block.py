@@ -36,7 +36,7 @@ def test_it_keeps_every_promise_of_a_model() -> None:
 def test_it_stands_on_the_page_beside_laef(
     tmp_path: Path, typed: Callable[..., int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert typed(tmp_path, "--models", f"laef,{VARIANT}") == 0
+    assert typed(tmp_path, "--models", f"laef,{VARIANT}", "--limit", "30") == 0
     page = shown(tmp_path, monkeypatch)
     assert "LAEF" in page
     assert "One block" in page

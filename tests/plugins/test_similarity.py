@@ -49,6 +49,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         "linear",
         "--epochs",
         2,
+        "--in-process",
         "--out",
         place / "run",
     )

@@ -3,9 +3,11 @@ numbers.
 """
 
 import csv
+import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -49,47 +51,39 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root.parent
 
 
-def ecgbench(*words: object, cwd: Path, site: Path | None = None) -> str:
+BOTH = """
+import json, sys
+from ecgbench.cli import main
+for words in json.loads(sys.argv[1]):
+    sys.argv = ["ecgbench", *words]
+    try:
+        main()
+    except SystemExit as end:
+        if end.code:
+            raise
+"""
+
+
+def study(task: object, folder: Path, data: Path) -> list[list[str]]:
+    """The commands that run and report a study of the tiny network."""
+    words = ("--models", TINY, "--weights", "random", "--leads", "12,I", "--seeds", 1)
+    places = ("--data", data, "--prepared", folder / "prepared", "--out", folder / "r")
+    run = ("run", "--tasks", task, *words, "--protocol", "linear", "--epochs", 30, *places)
+    return [[str(w) for w in command] for command in (run, ("report", folder / "r"))]
+
+
+def installed(site: Path, commands: list[list[str]]) -> None:
+    """Commands in a process that finds the packages of `site`."""
     kept = {k: v for k, v in os.environ.items() if not k.startswith("ECGBENCH_")}
-    searched = (
-        os.pathsep.join([str(site), kept.get("PYTHONPATH", "")])
-        if site
-        else kept.get("PYTHONPATH", "")
-    )
-    env = {
-        **kept,
-        "PYTHONPATH": searched,
-        "NO_COLOR": "1",
-        "COLUMNS": "200",
-        "OMP_NUM_THREADS": "1",
-    }
-    command = [sys.executable, "-m", "ecgbench", *map(str, words)]
-    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=300, env=env)
+    searched = os.pathsep.join([str(site), kept.get("PYTHONPATH", "")])
+    env = {**kept, "PYTHONPATH": searched, "NO_COLOR": "1", "OMP_NUM_THREADS": "1"}
+    line = [sys.executable, "-c", BOTH, json.dumps(commands)]
+    done = subprocess.run(line, capture_output=True, text=True, timeout=300, env=env)
     assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
 
 
-def run_and_report(
-    task: object, folder: Path, data: Path, site: Path | None = None
-) -> list[dict[str, str]]:
-    """Rows of the main table of a study of the tiny network; the page is looked at."""
-    words = (
-        "--models",
-        TINY,
-        "--weights",
-        "random",
-        "--leads",
-        "12,I",
-        "--seeds",
-        1,
-        "--protocol",
-        "linear",
-        "--epochs",
-        30,
-    )
-    places = ("--data", data, "--prepared", folder / "prepared", "--out", "r")
-    ecgbench("run", "--tasks", task, *words, *places, cwd=folder, site=site)
-    ecgbench("report", "r", cwd=folder, site=site)
+def main_table(folder: Path) -> list[dict[str, str]]:
+    """Its rows; the page is looked at."""
     page = (folder / "r/report/index.html").read_text()
     for said in ("Toy CSV", "Toy waves", "ynthetic"):
         assert said in page
@@ -98,9 +92,13 @@ def run_and_report(
 
 
 def test_by_path_and_by_entry_point_to_the_page_with_the_same_numbers(
-    data: Path, tmp_path: Path
+    here: Callable[..., "subprocess.CompletedProcess[str]"],
+    data: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The models run in a process of their own, which has to find the dataset too."""
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
     site, one, other = (tmp_path / name for name in ("site", "one", "other"))
     for folder in (site / "toy-1.0.dist-info", one, other):
         folder.mkdir(parents=True)
@@ -111,13 +109,17 @@ def test_by_path_and_by_entry_point_to_the_page_with_the_same_numbers(
         "[ecgbench.datasets]\ntoy_csv = some_package_toy\n"
     )
     (site / "some_package_toy.py").write_text(TOY.read_text())
-    rows = run_and_report(TOY, one, data)
+    for words in study(TOY, one, data):
+        done = here(*words, cwd=one)
+        assert done.returncode == 0, done.stderr
+    rows = main_table(one)
     assert [(row["task"], row["leads"], row["status"]) for row in rows] == [
         ("toy", "12", "ok"),
         ("toy", "I", "ok"),
     ]
     assert float(rows[0]["value"]) > 0.9
-    assert run_and_report("toy", other, data, site) == rows
+    installed(site, study("toy", other, data))
+    assert main_table(other) == rows
 
 
 def test_it_keeps_the_promises_of_a_dataset(data: Path, tmp_path: Path) -> None:

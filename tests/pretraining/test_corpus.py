@@ -71,6 +71,8 @@ def test_training_folds_and_other_datasets_pass() -> None:
         Name("challenge2021", "JS00200"),
         Name("sph", "A00005"),
         Name("x", "CHR00005"),
+        Name("clinic", "patient_HR_72"),
+        Name("clinic", "visit2_HR5"),
     ]
     checked = guard(*names)
     checked(names)
