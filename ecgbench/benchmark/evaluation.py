@@ -34,6 +34,10 @@ Record = tuple[int, str, int]
 """Position among the used records, record, number of evaluation windows."""
 
 
+SHARED_CHECKED = 3
+"""Records, and sets of leads of each, of which features are computed in two ways."""
+
+
 @dataclass(eq=False)
 class Evaluation:
     """A network, its contract and a selection of records."""
@@ -213,8 +217,20 @@ class Evaluation:
             self.network.encoder, self.contract, self.policy(policy), singly, self.network.card.dim
         )
         missing = cache.missing(wanted)
+        if encoder.shares_embeddings:
+            self._check_shared(encoder, missing)
         with self.progress.stage(f"{self.name}: {what}", len(missing), "windows") as advance:
             cache.compute(encoder, self.view, missing, advance)
+
+    def _check_shared(self, encoder: Encoder, missing: np.ndarray) -> None:
+        """Try a few records of the study before the others are computed."""
+        position, window, bits = rows.decode(missing)
+        # the sets of leads with most to hide first
+        for record in list(dict.fromkeys(position.tolist()))[:SHARED_CHECKED]:
+            own = position == record
+            fewest = sorted(np.unique(bits[own]).tolist(), key=int.bit_count)[:SHARED_CHECKED]
+            part = {mask: window[own & (bits == mask)] for mask in fewest}
+            encoder.check_shared(self.view.get(record), part)
 
     def trained(self, fit: Fit) -> str:
         """The policy of what a fit is trained on: what fills its absent leads."""

@@ -14,15 +14,20 @@ from torch import nn
 from ecgbench import adapters, models
 from ecgbench.adapt import NATIVE, Policy, TrainingSplit
 from ecgbench.cards import InputContract, ModelCard
-from ecgbench.conformance._properties import demand, identical, tried
+from ecgbench.conformance._properties import Broken, demand, identical, tried
 from ecgbench.datasets import demo
 from ecgbench.ecg import preprocess
 from ecgbench.ecg.leads import ALL, LEADS, LeadSubset
 from ecgbench.ecg.recording import Recording
+from ecgbench.errors import LeakError
 from ecgbench.inference.encode import Encoder
 from ecgbench.inference.network import Network, build
 from ecgbench.seeds import rng
 
+WINDOWS = 3
+"""Of a recording whose leads are embedded once for all lead settings: an embedding that mixes
+windows and leads is right where there is one window.
+"""
 SUBSETS = (LeadSubset.of("II"), LeadSubset.of("I", "V2"), LeadSubset.of("III", "aVF", "V1", "V5"))
 TOLERANCE = 1e-5
 """Of max(1, max|features|), where the order of sums may differ: batches, permutations."""
@@ -47,6 +52,9 @@ def properties(network: Network) -> Iterator[tuple[str, Callable[[], str]]]:
             where = f"contract {contract.name}, policy {policy}"
             yield f"hidden leads do not matter ({where})", partial(hidden_leads, encoder)
             yield f"file order of leads does not matter ({where})", partial(file_order, encoder)
+            if encoder.shares_embeddings:
+                what = "embed_leads and encode give what forward gives"
+                yield f"{what} ({where})", partial(shared_and_alone, encoder)
         encoder, where = _encoder(network, contract), f"contract {contract.name}"
         yield f"the same twice ({where})", partial(deterministic, encoder)
         encoder = replace(encoder, network=once)
@@ -95,7 +103,7 @@ def card_is_true(network: Network) -> str:
 
 def hidden_leads(encoder: Encoder) -> str:
     """Other millivolts in the leads that are not measured leave the features bit-identical."""
-    recording = _recording(1, encoder.contract)
+    recording = _recording(1, encoder.contract, WINDOWS if encoder.shares_embeddings else 1)
     for subset in SUBSETS:
         before = _features(encoder, recording, subset)
         for kind, signal in _disturbed(recording, subset):
@@ -103,6 +111,19 @@ def hidden_leads(encoder: Encoder) -> str:
             moved = f"moves a feature by {np.abs(before - after).max():.2g}"
             identical(before, after, f"{kind} in the leads hidden from {subset} {moved}")
     return f"bit-identical at {', '.join(map(str, SUBSETS))}"
+
+
+def shared_and_alone(encoder: Encoder) -> str:
+    """Embeddings that lead settings share give the features of a forward pass that sees the
+    measured leads alone, in every window.
+    """
+    signal = view(_recording(1, encoder.contract, WINDOWS), encoder.contract)
+    every = np.arange(WINDOWS)
+    try:
+        worst = encoder.check_shared(signal, {s.bits: every for s in (*SUBSETS, ALL)})
+    except LeakError as error:
+        raise Broken(str(error)) from error
+    return f"largest difference {worst:.1e}, of {WINDOWS} windows"
 
 
 def file_order(encoder: Encoder) -> str:
@@ -183,13 +204,19 @@ def _input(contract: InputContract, word: str, windows: int) -> torch.Tensor:
 
 
 def _features(encoder: Encoder, recording: Recording, subset: LeadSubset) -> np.ndarray:
-    return encoder(view(recording, encoder.contract), {subset.bits: np.array([0])})[subset.bits]
+    """(window, dim) of all windows."""
+    signal = view(recording, encoder.contract)
+    windows = np.arange(encoder.contract.windows(signal.shape[1]))
+    return encoder(signal, {subset.bits: windows})[subset.bits]
 
 
-def _recording(number: int, contract: InputContract) -> Recording:
-    """A demo recording, as long as one window."""
+def _recording(number: int, contract: InputContract, windows: int = 1) -> Recording:
+    """A demo recording, as long as some windows; longer ones go on with the next recordings."""
     whole = demo.recording(number)
-    return replace(whole, signal=whole.signal[:, : round(contract.seconds * whole.fs)])
+    samples = round(contract.seconds * windows * whole.fs)
+    parts = -(-samples // whole.signal.shape[1])
+    signal = np.concatenate([demo.recording(number + i).signal for i in range(parts)], axis=1)
+    return replace(whole, signal=signal[:, :samples])
 
 
 def _disturbed(recording: Recording, subset: LeadSubset) -> Iterator[tuple[str, np.ndarray]]:

@@ -16,13 +16,15 @@ from torch import nn
 
 from ecgbench.adapt import NATIVE, Policy, adapt, cut
 from ecgbench.cards import InputContract
-from ecgbench.ecg.leads import ALL, bits_to_mask
+from ecgbench.ecg.leads import ALL, LEADS, bits_to_mask
 from ecgbench.errors import EcgbenchError, LeakError
 
 LEAD_BY_LEAD = ("none", "minmax-per-lead")
 """Normalisations that commute with hiding, so that leads may be embedded before it is known which
 are measured.
 """
+SHARED_TOLERANCE = 1e-4
+"""Of max(1, largest feature): how far the two ways to compute features may differ."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +72,29 @@ class Encoder:
                     f"network gives NaN"
                 )
         return features
+
+    @torch.inference_mode()
+    def check_shared(self, view: np.ndarray, wanted: Mapping[int, np.ndarray]) -> float:
+        """LeakError where embeddings that all lead settings share give other features than a
+        forward pass in which every hidden lead is NaN: `embed_leads` receives all leads, and one
+        that mixes them with one another, or with other windows, lets a hidden lead through. Returns
+        the largest difference, of max(1, largest feature).
+        """
+        shared, alone = self._shared(view, wanted), self._each(view, wanted)
+        worst = 0.0
+        for mask, values in alone.items():
+            largest = max(1.0, float(np.abs(values).max()))
+            apart = float(np.abs(values - shared[mask]).max()) / largest
+            # NaN is no agreement
+            if not apart <= SHARED_TOLERANCE:
+                leads = "+".join(n for n, seen in zip(LEADS, bits_to_mask(np.array(mask))) if seen)
+                raise LeakError(
+                    f"embed_leads and encode give other features than forward at leads {leads} "
+                    f"(by {apart:.2g}): a hidden lead may be read; embed_leads must treat each "
+                    f"window and each lead by itself"
+                )
+            worst = max(worst, apart)
+        return worst
 
     def _pooled(self, output: Any, windows: int) -> torch.Tensor:
         """What a network gave as (window, dim) float32; EcgbenchError says what came instead."""

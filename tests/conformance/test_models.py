@@ -82,3 +82,49 @@ def test_a_view_that_mixes_leads_is_caught(monkeypatch):
     monkeypatch.setattr(conformance, "preprocess", mixing)
     broken = [row["name"] for row in check(TINY) if not row["ok"]]
     assert any(name.startswith("hidden leads do not matter") for name in broken)
+
+
+class Mixing(nn.Module):
+    """A native network whose embedding takes windows for leads by an honest slip: with one window
+    it is right.
+    """
+
+    def __init__(self, slip: bool) -> None:
+        super().__init__()
+        self.weight, self.slip = nn.Parameter(torch.ones(4)), slip
+
+    def embed_leads(self, signal: torch.Tensor) -> torch.Tensor:
+        windows, leads, time = signal.shape
+        if self.slip:
+            signal = signal.transpose(0, 1).reshape(windows, leads, time)
+        return signal.unfold(-1, 50, 50).mean(-1)
+
+    def encode(self, tokens: torch.Tensor, measured: torch.Tensor) -> Features:
+        kept = torch.where(measured[:, :, None], tokens, 0.0)
+        pooled = torch.stack([kept.mean((1, 2)), kept.amax((1, 2))], 1)
+        return Features(pooled[:, None], pooled)
+
+    def forward(self, signal: torch.Tensor, measured: torch.Tensor) -> Features:
+        return self.encode(self.embed_leads(signal), measured)
+
+
+@pytest.mark.parametrize("slip", [False, True])
+def test_an_embedding_that_mixes_windows_and_leads_is_caught(slip: bool) -> None:
+    """It passed every property while recordings had one window, and moved every feature of a run
+    on lead I.
+    """
+    card = models.get("laef").CARD
+    network = Network("mixing", card, Mixing(slip).eval().requires_grad_(False), "random", "0" * 64)
+    outcome = {}
+    for name, attempt in properties(network):
+        if "policy native" in name:
+            try:
+                attempt()
+                outcome[name] = True
+            except AssertionError:
+                outcome[name] = False
+    assert len(outcome) == 6  # three properties under two contracts
+    assert all(outcome.values()) != slip
+    caught = [n for n, ok in outcome.items() if not ok]
+    assert any(n.startswith("embed_leads and encode") for n in caught) == slip
+    assert any(n.startswith("hidden leads") for n in caught) == slip
