@@ -29,7 +29,7 @@ from ecgbench.results.study import read
 pytestmark = pytest.mark.long
 TINY = Path(__file__).parent / "tiny.py"
 SOAK = bool(os.environ.get("ECGBENCH_SOAK"))
-KILLS, ROUNDS = (50, 100) if SOAK else (3, 2)
+KILLS, ROUNDS, RACES = (50, 100, 100) if SOAK else (3, 2, 40)
 USUAL = ("--tasks", "demo", "--weights", "random", "--limit", "60")
 USUAL += ("--protocol", "linear", "--epochs", "3", "--models")
 SIXTY = (str(TINY), "--leads", "1-12,I,II,III,V1", "--seeds", "5")
@@ -272,7 +272,7 @@ def _contend(
 
 
 def test_claims_and_plans_of_many_processes(tmp_path: Path) -> None:
-    """A hundred races of three processes: nobody holds what another holds, and what each wrote into
+    """Races of three processes: nobody holds what another holds, and what each wrote into
     the plan is there.
     """
     plan = planning.plan(
@@ -280,7 +280,7 @@ def test_claims_and_plans_of_many_processes(tmp_path: Path) -> None:
         lambda model, weights: "native",
     )
     context = multiprocessing.get_context("fork")
-    for turn in range(100):
+    for turn in range(RACES):
         folder, gate = tmp_path / str(turn), context.Barrier(3)
         folder.mkdir()
         racers = [context.Process(target=_contend, args=(folder, i, plan, gate)) for i in range(3)]

@@ -38,10 +38,13 @@ class Study:
     """One row per metric x task x model x setting of the plan x policy, in the order of the plan:
     task, model, leads (as typed), policy, weights, metric, value (mean over folds, fits and draws
     of leads), std (over draws of leads, ddof 1; NaN where there is one), low, high (95 % interval
-    over patients), n_records, n_patients, n_labels, n_undefined, p, p_holm (against the best of the
-    same metric, task and setting, over all pairs of rows; NaN in the best's own row), best,
-    not_significantly_worse, status (ok, skipped, failed). Numbers are NaN where status is not
-    ok.
+    over patients), se, df (standard error and its degrees of freedom), share, share_label (the
+    label that carries most of the variance), n_records, n_patients, n_labels, n_undefined, p
+    (against the best trained row of the same metric, task and setting; NaN in the best's own row
+    and where nothing was tested), p_holm (over all pairs of trained rows of that setting),
+    p_holm_all (of the whole table), best, not_significantly_worse (None where nothing was tested),
+    note (what must be said of the row), status (ok, skipped, failed). Numbers are NaN where status
+    is not ok.
     """
     cells: pd.DataFrame
     """One row per cell and metric: task, model, leads, setting (`1@seed3`), seed, fit_seed, fold,
@@ -51,12 +54,13 @@ class Study:
     """
     labels: pd.DataFrame
     """One row per finished cell, metric and label: task, model, setting, fit_seed, fold, policy,
-    metric, label, value (NaN: undefined), low, high, n (records), positives.
+    weights, metric, label, value (NaN: undefined), low, high, n (records), positives.
     """
     comparisons: pd.DataFrame
-    """One row per comparison with the best of a metric, task and setting: task, leads, metric,
-    model, policy, best_model, best_policy, difference (best - other), low, high, p, p_holm,
-    n_patients (in both).
+    """One row per comparison with the best trained row of a metric, task and setting: task, leads,
+    metric, model, policy, weights, best_model, best_policy, best_weights, difference (best -
+    other), low, high, se, df, share, share_label, p, p_holm, p_holm_all, not_significantly_worse,
+    note, n_patients (in both).
     """
     metrics: dict[str, MetricCard]
     """By name; tables lead with the first."""
