@@ -10,6 +10,7 @@ import time
 import warnings
 from collections.abc import Callable
 from functools import partial
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,15 @@ from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.metrics import roc_auc_score
 
 from ecgbench.seeds import rng
-from ecgbench.stats.bootstrap import label_replicates, patient_weights
+from ecgbench.stats.auroc import placements, wins
+from ecgbench.stats.bootstrap import (
+    label_replicates,
+    macro_replicates,
+    patient_weights,
+    percentile_interval,
+)
+from ecgbench.stats.components import Components
+from ecgbench.stats.paired import paired_difference
 
 RECORDS, PATIENTS, LABELS, DRAWS, SKLEARN_DRAWS = 2198, 1905, 71, 1000, 10
 TARGETS = {"multinomial": 150, "bayesian": 80}
@@ -113,8 +122,42 @@ def measure(kind: str) -> None:
         )
 
 
+def grid() -> None:
+    """Eight columns scored and compared: by placements, and by a Bayesian bootstrap."""
+    patients, target, score = problem()
+    random = rng("benchmark", "columns")
+    scores = [score + random.standard_normal(score.shape).astype(np.float32) for _ in range(8)]
+    pairs = list(combinations(range(len(scores)), 2))
+
+    def by_placements() -> None:
+        placed = np.stack([placements(target, wins(target, s)) for s in scores])
+        made = Components(target, patients, placed)
+        for a in range(len(scores)):
+            made.interval(a)
+            for label in range(LABELS):
+                made.label_interval(a, label)
+        for a, b in pairs:
+            made.difference(a, b)
+
+    def by_draws() -> None:
+        weights = patient_weights(patients, DRAWS, rng("weights", "grid"), "bayesian")
+        every = [label_replicates(target, s, weights) for s in scores]
+        macros = [macro_replicates(r, np.ones(LABELS, bool))[0] for r in every]
+        for column in (*macros, *(r for of_one in every for r in of_one.T)):
+            percentile_interval(column)
+        for a, b in pairs:
+            paired_difference(0.5, 0.5, macros[a], macros[b])
+
+    ours, draws = (seconds(way, 3)[0] for way in (by_placements, by_draws))
+    print(
+        f"8 columns x {LABELS} labels scored and compared: {ours:.3f} s by placements, {draws:.3f} "
+        f"s by {DRAWS} draws -> {draws / ours:.1f} times (target 5)"
+    )
+
+
 if __name__ == "__main__":
     warnings.simplefilter("ignore", UndefinedMetricWarning)
     print(f"{machine()}; {RECORDS} records, numpy {np.__version__}")
     for bootstrap in TARGETS:
         measure(bootstrap)
+    grid()
