@@ -97,8 +97,9 @@ class Rows:
         second = max(0, across.sum())
         variance = v0 + first.sum() + second
         value = c @ self.a.mean(axis=1)
-        if not variance > 0:
-            return value, 0.0, np.inf, np.nan
+        own = (np.einsum("kaa,a->k", self.sigma, c**2) / m).sum() / k**2
+        if not variance > 1e-12 * own:
+            return value if abs(value) > 1e-12 else 0.0, 0.0, np.inf, np.nan
         matrix = np.where(off, rho * x * pair, np.diag(sigma2 / m)) / k**2
         tied = (matrix**2 / np.sqrt(np.outer(m + 2, m + 2))).sum()
         one = (tied + max(0, variance - matrix.sum()) ** 2 / g) / variance**2
@@ -180,7 +181,8 @@ def recompute(run, report):
         for column, value in computed.items():
             printed = getattr(row, column)
             both = pd.isna(printed) and pd.isna(value)
-            apart = 0.0 if both else abs(float(printed) - float(value))
+            same = both or float(printed) == float(value)
+            apart = 0.0 if same else abs(float(printed) - float(value))
             count = found[f"{table}.{column}"]
             count[0] += 1
             count[1] = np.nanmax([count[1], np.inf if np.isnan(apart) else apart])

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Self
 
-from ecgbench.cells import Bootstrap
+from ecgbench.cells import Absent, Bootstrap
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,6 +103,7 @@ class Provenance(_Facts):
     """Random leads per record or per window."""
     bootstrap: Bootstrap
     draws: int
+    absent: Absent = "undefined"
     metrics: tuple[str, ...]
     plan_hash: str
     seeds: tuple[int, ...]

@@ -192,7 +192,7 @@ def _intervals(plan: Plan, rows: Sequence[Row], study: "Study") -> Iterator[str]
         )
     if plan.scoring.absent == "half":
         yield "A label without both values counts 0.5 in the mean, as in the reference benchmark."
-    if study.main["value"].notna().any() and all(r.untrained for r in rows if r.status == "ok"):
+    if study.main["value"].notna().any() and all(r.untrained for r in rows):
         yield "No column is trained: there is no best, and nothing is tested."
     if any(PENDING in str(c) for c in study.cells["reason"]) and any(r.p == r.p for r in rows):
         yield "Rows that are not computed yet count with p = 1: corrected p will change with them."

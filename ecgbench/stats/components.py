@@ -33,6 +33,8 @@ PRIOR_DF = 3.0
 SCORE_PRIOR = 1.25
 """What a score interval of one label allows the positives' variance beyond the binormal one."""
 LEVEL = 0.95
+ROUNDING = 1e-12
+"""Of the rows' own variances: a difference with less has none."""
 _EDGE = 1e-6
 _GRID = np.unique(np.concatenate([np.linspace(0.0005, 0.9995, 1999), 1 - np.geomspace(1e-5, 5e-4)]))
 
@@ -292,7 +294,10 @@ class Components:
         across = rho * (x - e) * both * np.outer(w, w)
         second = max(float(across.sum()), 0.0)
         variance = v0 + float(first.sum()) + second
-        if not variance > 0:
+        # what rows that order all records alike leave of their own variances is rounding
+        apart = float((w**2 * (np.einsum("kaa,a->k", sigma_matrix, few**2) / m)).sum())
+        if not variance > ROUNDING * apart:
+            value = 0.0 if abs(value) < ROUNDING else value
             same = Estimate(value=value, variance=0.0, df=np.inf, share=np.nan, label=-1)
             return same, 0.0, 0.0
 
