@@ -12,7 +12,7 @@ records it was not fitted on are the predictions of the cross-validation.
 """
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -139,6 +139,19 @@ def fold_of(seed: int, patient: str) -> int:
     return int(rng("probe fold", seed, patient).integers(FOLDS))
 
 
+def times_drawn(seed: int, patients: Sequence[str]) -> np.ndarray:
+    """(record,) how often each counts in the last fit.
+
+    Seed 0 takes every record once. A regression has one minimum, so a repeat with another seed
+    would show no spread; it takes as many patients, drawn with replacement.
+    """
+    names, whose = np.unique(np.asarray(patients), return_inverse=True)
+    if seed == 0:
+        return np.ones(len(whose))
+    drawn = rng("probe patients", seed).integers(len(names), size=len(names))
+    return np.bincount(drawn, minlength=len(names))[whose].astype(np.float64)
+
+
 def fit(
     seed: int, data: Examples, advance: Callable[[int], None], kept: Path | None = None
 ) -> Probed:
@@ -156,9 +169,11 @@ def fit(
         done[fold] = _kept_or_fitted(data, where == fold, advance, kept and kept / f"fold{fold}")
     loss = np.sum([h.loss for h in done.values()], axis=0) / len(where)
     chosen = int(np.argmin(loss))
-    features, _, weight = data.shown.of(np.ones(len(where), bool))
-    target = data.target[data.shown.owner]
-    (last,) = logistic.path(features, target, weight, [PENALTIES[chosen]])
+    times = times_drawn(seed, data.patients)
+    features, owner, weight = data.shown.of(times > 0)
+    (last,) = logistic.path(
+        features, data.target[owner], weight * times[owner], [PENALTIES[chosen]]
+    )
     advance(1)
     return Probed(
         weight=last.weight,

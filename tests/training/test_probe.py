@@ -11,7 +11,7 @@ from sklearn.preprocessing import StandardScaler
 from ecgbench.errors import BadSetting
 from ecgbench.stats import logistic
 from ecgbench.training import probe
-from ecgbench.training.probe import FOLDS, PENALTIES, Examples, Windows, fit, fold_of
+from ecgbench.training.probe import FOLDS, PENALTIES, Examples, Windows, fit, fold_of, times_drawn
 
 
 def nothing(done: int) -> None:
@@ -205,3 +205,28 @@ def test_a_killed_fit_goes_on_behind_its_last_fold(
 def test_patients_in_one_fold_are_refused() -> None:
     with pytest.raises(BadSetting, match="all in one fold; give more records"):
         fit(0, examples(patients=1), nothing)
+
+
+def test_a_repeat_with_another_seed_draws_patients_and_shows_a_spread() -> None:
+    """A regression has one minimum: repeats on all records would differ by their folds alone."""
+    data = examples()
+    assert (times_drawn(0, data.patients) == 1).all()
+    times = times_drawn(1, data.patients)
+    by_patient = {p: {t for t, q in zip(times, data.patients) if q == p} for p in data.patients}
+    assert all(len(t) == 1 for t in by_patient.values())
+    assert sum(t.pop() for t in by_patient.values()) == 60
+    assert 0.2 < (times == 0).mean() < 0.55
+    found = fit(1, data, nothing)
+    counts = np.bincount(data.shown.owner)
+    weight = (times / counts)[data.shown.owner]
+    kept = weight > 0
+    features = data.shown.features[kept].astype(float)
+    scaler = StandardScaler().fit(features, sample_weight=weight[kept])
+    scaled = scaler.transform(features)
+    for label in range(3):
+        theirs = LogisticRegression(
+            C=1 / (PENALTIES[found.chosen] * weight.sum()), tol=1e-10, max_iter=10_000
+        ).fit(scaled, data.target[data.shown.owner][kept, label], sample_weight=weight[kept])
+        np.testing.assert_allclose(found.weight[label] * scaler.scale_, theirs.coef_[0], atol=1e-4)
+    apart = np.abs(fit(2, data, nothing).weight - found.weight).max()
+    assert apart > 0.01
