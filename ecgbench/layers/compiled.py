@@ -13,8 +13,6 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from ecgbench.text import shortened
-
 Kernel = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 
@@ -44,7 +42,10 @@ def kernel(heads: int, channels: int, device: str) -> Kernel | None:
                 torch._dynamo.mark_dynamic(x, (0, 1))
             compiled(column, row, torch.zeros(heads, channels, device=device))
     except Exception as error:  # a compiler fails in many ways, none of which should end a run
-        reason = f"{type(error).__name__}: {shortened(str(error), 200)}"
-        warnings.warn(f"LAEF runs uncompiled, about a tenth slower: {reason}", stacklevel=2)
+        reason = str(error).strip().splitlines()[0] if str(error).strip() else ""
+        warnings.warn(
+            f"LAEF runs uncompiled, about a tenth slower: {type(error).__name__}: {reason}",
+            stacklevel=2,
+        )
         return None
     return compiled
