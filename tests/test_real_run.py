@@ -57,7 +57,7 @@ def test_table_has_every_cell_asked_for(report):
     assert (table["n_labels"] == 5).all()
     assert (table["n_undefined"] == 5 - both.sum()).all()
     assert (table["weights"] == "random").all()
-    assert table.groupby("leads")["best"].sum().tolist() == [1, 1]
+    assert not table["best"].any()  # frozen encoders with random weights
 
 
 def test_both_models_saw_the_same_leads_of_the_same_records(report):

@@ -82,10 +82,10 @@ class Gap:
 
 def records(frame: pd.DataFrame) -> list[dict[Any, Any]]:
     """The rows of a table as dictionaries of Python's own values; counts are int, and whatever
-    stands for "missing" is None; of a flag, False.
+    stands for "missing" is None; nothing that is not known to be the best is.
     """
     whole = frame.astype({name: "Int64" for name in _WHOLE if name in frame})
-    whole = whole.fillna({"best": False, "not_significantly_worse": False})
+    whole = whole.fillna({"best": False})
     return whole.astype(object).where(whole.notna(), None).to_dict("records")
 
 

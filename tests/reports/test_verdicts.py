@@ -207,7 +207,7 @@ def test_a_reason_not_to_test_is_a_numbered_footnote_at_its_score(untested, kind
     }[kind]
     cells = line(untested, kind, "12" + " leads" * (kind == "html"))
     notes = [found[1] if (found := re.search(number, cell)) else "" for cell in cells]
-    assert notes == ["", "1", "2", "3", "1"]
+    assert notes == ["1", "2", "3", "4", "5"]
     assert "80.0" in cells[1]
     assert "*" not in cells[1].replace("**", "").replace("*80.0*", "")
     below = {
@@ -216,10 +216,13 @@ def test_a_reason_not_to_test_is_a_numbered_footnote_at_its_score(untested, kind
         "html": '<li id="main_table-{}">{}</li>',
     }[kind]
     percent = r"61\%" if kind == "tex" else "61%"
+    limited = "limited: the records chosen favour rare labels"
     reasons = (
-        "not tested: 4.2 degrees of freedom, fewer than 6",
+        limited,
+        f"{limited}; not tested: 4.2 degrees of freedom, fewer than 6",
         f"not tested: {percent} of the variance comes from the label a; b",
         "failed: it broke",
+        "not tested: 4.2 degrees of freedom, fewer than 6",
     )
     for at, reason in enumerate(reasons, 1):
         assert untested[kind].count(below.format(at, reason)) == 1
