@@ -201,7 +201,7 @@ def test_numbers_may_come_as_pandas_likes_them(texts):
     )
     wide.loc[0, "best"] = pd.NA
     first = next(csv.DictReader(texts(replace(study, main=wide))[0].splitlines()))
-    assert (first["best"], first["n_records"], first["std"]) == ("", "198", "0.006")
+    assert (first["best"], first["n_records"], first["std"]) == ("false", "198", "0.006")
 
 
 OTHER = """from ecgbench.cards import MetricCard
