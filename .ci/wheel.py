@@ -16,7 +16,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 TESTS = ("tests/conftest.py", "tests/tiny.py", "tests/test_room.py")
 RUN = "run --models laef,tests/tiny.py --tasks demo --weights laef=released,tiny=random --limit 40"
-RUN += " --leads I,12 --epochs 2 --out run"
+RUN += " --leads I,12 --out run"
 
 
 def main() -> None:
