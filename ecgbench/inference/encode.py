@@ -16,7 +16,7 @@ from torch import nn
 
 from ecgbench.adapt import NATIVE, Policy, adapt, cut
 from ecgbench.cards import InputContract
-from ecgbench.ecg.leads import ALL, LEADS, bits_to_mask
+from ecgbench.ecg.leads import ALL, LeadSubset, bits_to_mask
 from ecgbench.errors import EcgbenchError, LeakError
 
 LEAD_BY_LEAD = ("none", "minmax-per-lead")
@@ -66,9 +66,8 @@ class Encoder:
         features = run(view, wanted)
         for mask, values in features.items():
             if not np.isfinite(values).all():
-                leads = bits_to_mask(np.array(mask)).astype(int)
                 raise LeakError(
-                    f"features of leads {leads} are not finite: a hidden lead was read, or the "
+                    f"features of {_named(mask)} are not finite: a hidden lead was read, or the "
                     f"network gives NaN"
                 )
         return features
@@ -87,9 +86,8 @@ class Encoder:
             apart = float(np.abs(values - shared[mask]).max()) / largest
             # NaN is no agreement
             if not apart <= SHARED_TOLERANCE:
-                leads = "+".join(n for n, seen in zip(LEADS, bits_to_mask(np.array(mask))) if seen)
                 raise LeakError(
-                    f"embed_leads and encode give other features than forward at leads {leads} "
+                    f"embed_leads and encode give other features than forward at {_named(mask)} "
                     f"(by {apart:.2g}): a hidden lead may be read; embed_leads must treat each "
                     f"window and each lead by itself"
                 )
@@ -188,6 +186,12 @@ class Encoder:
             stage.diagonal().copy_(tokens[window].movedim(0, -1))
             features[window] = self._pooled(network.encode(stage, each), leads)
         return features
+
+
+def _named(mask: int) -> str:
+    """lead II, leads I+V2."""
+    subset = LeadSubset.from_bits(int(mask))
+    return f"lead{'s' if len(subset) > 1 else ''} {subset}"
 
 
 def _rows(mask: int, contract: InputContract) -> np.ndarray:

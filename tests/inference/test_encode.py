@@ -265,7 +265,7 @@ def test_a_native_network_that_forgets_what_was_measured_stops(view: View) -> No
     encoder = Encoder(Forgetful(), CONTRACT, Policy(NATIVE, None))
     record = view.get(view.prepared.index["record"].iloc[0])
     assert np.isfinite(encoder(record, {ALL.bits: np.array([0, 1])})[ALL.bits]).all()
-    with pytest.raises(LeakError):
+    with pytest.raises(LeakError, match="features of lead II are not finite"):
         encoder(record, {LeadSubset.of("II").bits: np.array([0, 1])})
 
 
