@@ -230,7 +230,7 @@ class Evaluation:
             own = position == record
             fewest = sorted(np.unique(bits[own]).tolist(), key=int.bit_count)[:SHARED_CHECKED]
             part = {mask: window[own & (bits == mask)] for mask in fewest}
-            encoder.check_shared(self.view.get(record), part)
+            encoder.check_shared(self.view.get(str(self.table["record"][record])), part)
 
     def trained(self, fit: Fit) -> str:
         """The policy of what a fit is trained on: what fills its absent leads."""

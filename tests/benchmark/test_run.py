@@ -20,6 +20,7 @@ import torch
 from safetensors.torch import save_file
 
 from ecgbench import models
+from ecgbench.benchmark.device import choose
 from ecgbench.results.pooled import read_pooled
 from ecgbench.results.store import Store
 from ecgbench.results.study import Study, read
@@ -523,3 +524,71 @@ def test_random_training_leads_extend_to_the_same_bits(typed: Typed, tmp_path: P
     ]
     assert heads[0] == heads[1]
     assert len(heads[0]) == 2
+
+
+MIXED = '''"""Mixed: a native network that takes windows for leads when it embeds them."""
+
+import torch
+from torch import nn
+
+from ecgbench.cards import InputContract, ModelCard
+from ecgbench.ecg.leads import LEADS
+from ecgbench.models import Features
+
+CARD = ModelCard(
+    title="Mixed", summary="", paper="none", origin="a test", licence="MIT", parameters=4, dim=2,
+    contracts=(
+        InputContract(name="paper", fs=100, seconds=2.5, leads=LEADS, unit="mV", filter=None,
+                      normalisation="none", fill="before", policy="native", absent="not given"),
+    ),
+    native=True, groups={"early": (), "late": ("weight",)},
+)
+
+
+class Mixed(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(4))
+
+    def embed_leads(self, signal):
+        windows, leads, time = signal.shape
+        if SLIP:
+            signal = signal.transpose(0, 1).reshape(windows, leads, time)
+        return signal.unfold(-1, 50, 50).mean(-1)
+
+    def encode(self, tokens, measured):
+        kept = torch.where(measured[:, :, None], tokens, 0.0)
+        pooled = torch.stack([kept.mean((1, 2)), kept.amax((1, 2))], 1)
+        return Features(pooled[:, None], pooled)
+
+    def forward(self, signal, measured):
+        return self.encode(self.embed_leads(signal), measured)
+
+
+def build(weights=None):
+    return Mixed()
+'''
+
+
+@pytest.mark.parametrize("slip", [False, True])
+def test_an_embedding_that_mixes_windows_and_leads_fails_the_run(
+    typed: Typed, tmp_path: Path, slip: bool
+) -> None:
+    plugin = tmp_path / "mixed.py"
+    plugin.write_text(MIXED.replace("SLIP", str(slip)))
+    words = ("--models", str(plugin), "--weights", "random", "--leads", "I")
+    assert typed(tmp_path / "run", *words) == int(slip)
+    (row,) = read(tmp_path / "run").cells.itertuples()
+    assert row.status == ("failed" if slip else "ok")
+    assert ("embed_leads and encode give other features" in row.reason) == slip
+    assert ("at lead I " in row.reason) == slip
+
+
+def test_a_gpu_that_is_not_there_is_one_line_before_anything_is_planned(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    with pytest.raises(BadSetting, match="--device cuda:1: no NVIDIA GPU answers on this machine"):
+        choose("cuda:1")
+    assert choose("auto") == "cpu"
