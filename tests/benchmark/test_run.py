@@ -21,6 +21,7 @@ from safetensors.torch import save_file
 
 from ecgbench import models
 from ecgbench.benchmark.device import choose
+from ecgbench.errors import BadSetting
 from ecgbench.results.pooled import read_pooled
 from ecgbench.results.store import Store
 from ecgbench.results.study import Study, read
