@@ -4,34 +4,31 @@ the workers only.
 
 import shutil
 import subprocess
+from pathlib import Path
 
 from ecgbench.errors import BadSetting
 
 
 def choose(device: str) -> str:
-    """`auto` becomes "cuda" where an NVIDIA GPU answers, else "cpu"; BadSetting for anything else,
-    and for a GPU where there is none.
+    """`auto` becomes "cuda" where an NVIDIA GPU answers, else "cpu"; BadSetting for anything
+    else.
     """
     kind, colon, number = device.partition(":")
     if device == "auto":
         return "cuda" if gpus() else "cpu"
-    if device == "cpu":
-        return device
-    if kind == "cuda" and (number.isdigit() or not colon):
-        if not gpus() and not _torch_sees_one():
-            raise BadSetting(
-                f"--device {device}: no NVIDIA GPU answers on this machine, or torch is a build "
-                f"without CUDA; leave --device out, or: --device cpu"
-            )
+    if device == "cpu" or (kind == "cuda" and (number.isdigit() or not colon)):
         return device
     raise BadSetting(f"--device {device}: auto, cpu, cuda or cuda:N")
 
 
-def _torch_sees_one() -> bool:
-    """Where the driver's program is not installed; torch is imported in this case only."""
-    import torch
-
-    return torch.cuda.is_available()
+def demand(device: str) -> None:
+    """BadSetting for a GPU on a machine that has no NVIDIA driver."""
+    driver = any(Path(p).exists() for p in ("/proc/driver/nvidia", "/dev/dxg"))
+    if device.startswith("cuda") and not driver and not gpus():
+        raise BadSetting(
+            f"--device {device}: no NVIDIA GPU answers on this machine; leave --device out, or: "
+            f"--device cpu"
+        )
 
 
 def gpus() -> list[str]:

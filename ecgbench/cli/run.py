@@ -257,13 +257,14 @@ def _engine_name(named: str | None, in_process: bool) -> str:
 
 
 def _compute(request: Request, folders: Folders, execution: _Execution) -> None:
-    from ecgbench.benchmark.device import choose
+    from ecgbench.benchmark.device import choose, demand
     from ecgbench.benchmark.engine import Setup
     from ecgbench.benchmark.progress import EventDisplay, display
     from ecgbench.benchmark.run import Run
     from ecgbench.benchmark.started import start
 
     device = choose(execution.device)
+    demand(device)
     if execution.dry_run and ranks.world() > 1:
         raise BadSetting("--dry-run: its probe is of one process; run it without torchrun")
     with ranks.together():
