@@ -68,7 +68,8 @@ class Policy:
         name = adapters.resolve(name)
         module = adapters.get(name)
         if state is None and hasattr(module, "fit"):
-            state = module.fit(training().guarded(), LEADS)
+            with adapters.ROOM.reading(name):
+                state = module.fit(training().guarded(), LEADS)
         return cls(name, module.fill, state)
 
 

@@ -12,7 +12,7 @@ import importlib.util
 import sys
 import traceback
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, is_dataclass, replace
 from functools import cached_property
 from importlib.metadata import EntryPoint, entry_points
@@ -22,6 +22,7 @@ from typing import Any
 from urllib.parse import quote
 
 from ecgbench.errors import BadSetting, EcgbenchError, UnknownName
+from ecgbench.plugin_files import PluginFiles
 from ecgbench.text import shortened
 
 
@@ -84,6 +85,8 @@ class Room:
     """Files of one's own, given by path."""
     _loaded: dict[str, ModuleType] = field(default_factory=dict, compare=False)
     """Those of them that have been imported."""
+    _sources: dict[str, PluginFiles] = field(default_factory=dict, compare=False)
+    """Files of the plug-ins that are not built in."""
 
     @cached_property
     def _files(self) -> dict[str, str]:
@@ -151,16 +154,31 @@ class Room:
         return name in self._files
 
     def source_hash(self, name: str) -> str | None:
-        """sha256 of the file of a plug-in that is not built in: its author may change it without a
-        new version.
+        """sha256 of the files of a plug-in that is not built in (`plugin_files`): its author may
+        change it without a new version.
         """
-        file = None if self.built_in(name) else getattr(self.get(name), "__file__", None)
-        return hashlib.sha256(Path(file).read_bytes()).hexdigest() if file else None
+        if self.built_in(name):
+            return None
+        self.get(name)  # what it reads when it is imported counts
+        return self._files_of(name).sha256
+
+    def reading(self, name: str) -> AbstractContextManager[None]:
+        """What a plug-in reads inside counts among its files."""
+        return nullcontext() if self.built_in(name) else self._files_of(name).reading()
+
+    def _files_of(self, name: str) -> PluginFiles:
+        if name not in self._sources:
+            point = self._installed.get(name)
+            spec = point and importlib.util.find_spec(point.module)
+            file = spec.origin if spec else self._paths.get(name)
+            self._sources[name] = PluginFiles(Path(file or ""), package=point is not None)
+        return self._sources[name]
 
     def forget(self) -> None:
         """Forget every file that was given by path, as in a new process."""
         for name in self._loaded:
             sys.modules.pop(self._module(name), None)
+            self._sources.pop(name, None)
         self._loaded.clear()
         self._paths.clear()
 
@@ -175,7 +193,7 @@ class Room:
         if name in self._files:
             return self._checked(importlib.import_module(self._files[name]), name)
         point = self._installed[name]
-        with self._importing(f"{name!r} ({point.value})"):
+        with self._importing(f"{name!r} ({point.value})"), self.reading(name):
             module = point.load()
         return self._checked(module, name)
 
@@ -234,7 +252,7 @@ class Room:
         module = importlib.util.module_from_spec(spec)
         sys.modules[spec.name] = module  # dataclasses and pickling look their module up by name
         try:
-            with self._importing(str(path)):
+            with self._importing(str(path)), self.reading(name):
                 spec.loader.exec_module(module)
             self._loaded[name] = self._checked(module, name)
         except BaseException:

@@ -27,6 +27,8 @@ def _no_settings_from_outside(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
     for name in ("ECGBENCH_DATA", "ECGBENCH_PREPARED", "ECGBENCH_LOCK"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("ECGBENCH_WEIGHTS", str(tmp_path / ".weights"))
+    # seconds for every run of a plug-in; tests/benchmark/test_recomputed.py tries it
+    monkeypatch.setenv("ECGBENCH_RECOMPUTE", "no")
 
 
 @pytest.fixture(scope="session")

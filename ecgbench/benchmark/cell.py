@@ -13,10 +13,11 @@ from ecgbench.benchmark.evaluation import Evaluation, owners
 from ecgbench.benchmark.fit import Fitting
 from ecgbench.cards import Task
 from ecgbench.cells import Cell, Scoring, key
+from ecgbench.errors import BadSetting
 from ecgbench.files import as_json, as_parquet, put
 from ecgbench.inference import rows
 from ecgbench.inference.predict import averaged, probabilities
-from ecgbench.results.folders import publish
+from ecgbench.results.folders import publish, read_json
 from ecgbench.results.pooled import store_pooled
 from ecgbench.results.score import Predictions, score_table, with_wins
 from ecgbench.results.store import FORMAT
@@ -36,6 +37,12 @@ class CellRequest:
     references: dict[str, str]
     """`fit`: its folder inside the run; `model`, `dataset`: which facts."""
     keep_features: bool = True
+    pinned: bool = False
+    """Whether all of it must come from this environment (`inference.network.environment`)."""
+    recomputed: bool | None = None
+    """Whether some of its features were computed again in a process of their own; None where
+    nothing of a plug-in is in it.
+    """
 
     @property
     def key(self) -> str:
@@ -49,6 +56,7 @@ def compute(evaluation: Evaluation, request: CellRequest) -> float:
     """
     head, started = request.fitting.head(), time.time()
     cell, store, network = request.cell, evaluation.store, evaluation.network
+    environments = _environments(evaluation, request)
     needed, records = evaluation.rows(cell, request.scoring), evaluation.records["test"]
     features, owner = evaluation.cache(cell.policy).take(needed), owners(records)
     predictions = predict(evaluation, request, needed, probabilities(features, owner, *head))
@@ -75,6 +83,8 @@ def compute(evaluation: Evaluation, request: CellRequest) -> float:
         "weights_name": network.weights,
         "weights_sha256": network.sha256,
         "device": network.device,
+        "environments": environments,
+        "recomputed": request.recomputed,
         "dataset_name": evaluation.selection.prepared.name,
         "n_records": len(predictions.records),
         "n_patients": len(set(predictions.patients)),
@@ -95,6 +105,21 @@ def compute(evaluation: Evaluation, request: CellRequest) -> float:
     )
     store.reason_file(cell).unlink(missing_ok=True)
     return float(scores["value"].iloc[0])
+
+
+def _environments(evaluation: Evaluation, request: CellRequest) -> list[str]:
+    """In which the features of a cell and its fit were computed, and it is now; BadSetting where
+    they must be one and are several.
+    """
+    here = evaluation.network.environment
+    fit = read_json(request.fitting.folder, "fit.json").get("environments", [])
+    others = {here, *fit, *evaluation.cache(request.cell.policy).environments} - {here}
+    if request.pinned and others:
+        raise BadSetting(
+            f"--pin-environment: features or the fit were computed with {'; '.join(others)}, and "
+            f"this is {here}; leave --pin-environment out, or choose another --out"
+        )
+    return [here, *sorted(others)]
 
 
 def _learned(evaluation: Evaluation, policy: str) -> str | None:

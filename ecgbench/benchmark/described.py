@@ -1,11 +1,13 @@
 """Facts of a network and of the records it was given, as the store keeps them."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ecgbench.benchmark.evaluation import Evaluation
 from ecgbench.cards import facts
 from ecgbench.cells import RELEASED
 from ecgbench.prepared.subset import Selection
+
+if TYPE_CHECKING:  # it needs torch, a second that a run itself need not spend
+    from ecgbench.benchmark.evaluation import Evaluation
 
 _CARD = (
     "title",
@@ -21,7 +23,7 @@ _CARD = (
 """Facts of a card that reports read."""
 
 
-def network_facts(evaluation: Evaluation) -> dict[str, Any]:
+def network_facts(evaluation: "Evaluation") -> dict[str, Any]:
     """Facts of a network, its weights and its contract."""
     network = evaluation.network
     card = facts(network.card)

@@ -207,7 +207,9 @@ class Evaluation:
         """The features computed so far under a policy."""
         if policy not in self._caches:
             folder = self.features_folder / "windows" / key(self.facts(policy))
-            self._caches[policy] = FeatureCache(folder, list(self.table["record"]))
+            self._caches[policy] = FeatureCache(
+                folder, list(self.table["record"]), self.network.environment
+            )
         return self._caches[policy]
 
     def compute(self, policy: str, wanted: np.ndarray, what: str, singly: bool = False) -> None:

@@ -209,12 +209,16 @@ class Fitting:
 
     def _identity(self) -> dict[str, Any]:
         """What fit.json says under every protocol."""
+        network = self.evaluation.network
         return {
             "format": FORMAT,
             "fit": asdict(self.fit),
             "key": self.key,
             "key_facts": self.key_facts,
             "protocol": self.training.protocol,
+            "environments": sorted(
+                {network.environment} | self.evaluation.cache(self.policy).environments
+            ),
         }
 
     def _with(self, weights: bytes) -> Evaluation:

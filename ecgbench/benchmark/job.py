@@ -71,6 +71,12 @@ class Compute(Job):
     device: str = "cpu"
     keep_features: bool = True
     """Whether cells keep the features of their test records."""
+    pin_environment: bool = False
+    """Whether a cell must be computed from end to end with this version of torch and this kind of
+    device.
+    """
+    recompute: bool = True
+    """Whether some features of plug-ins are computed again in a process of their own."""
 
     @property
     def weights(self) -> str:

@@ -3,6 +3,7 @@
 A failing cell leaves a reason, and the others go on.
 """
 
+import os
 import shutil
 import time
 from collections import deque
@@ -20,9 +21,11 @@ from ecgbench.benchmark.job_record import JobRecord, Outcome
 from ecgbench.benchmark.plan import all_tasks
 from ecgbench.benchmark.progress import Display, EventDisplay, counter
 from ecgbench.cells import Cell, Folders, Plan, grouped
+from ecgbench.errors import BadSetting
 from ecgbench.files import sweep
 from ecgbench.prepared.prepare import prepare
 from ecgbench.prepared.subset import Selection
+from ecgbench.results.folders import read_json
 from ecgbench.results.invocation import Invocation
 from ecgbench.results.store import Store
 
@@ -60,25 +63,41 @@ class Run:
         """Job's id -> what is known of it."""
         self.submitted = 0
 
-    def __call__(self, keep_features: bool = True) -> Outcome:
+    def __call__(self, keep_features: bool = True, pin_environment: bool = False) -> Outcome:
         """Compute every cell that is not finished. EcgbenchError for what a user must correct
         first.
 
         Without `keep_features` cells refer to no features, and those of windows are removed at the
-        end.
+        end. `pin_environment`: all must come from this version of torch and this kind of device.
         """
-        self.keep_features = keep_features
+        self.keep_features, self.pin_environment = keep_features, pin_environment
         sweep(self.store.path)
         self.plan = self.store.write_plan(self.requested)
         command = Invocation(self.store, self.device)
         requested = set(self.requested.cells)
         self.cells = [c for c in self.plan.cells if c in requested or self._known(c)]
+        if pin_environment:
+            self._pinned()
         self._compute(self._jobs())
         for cell in () if keep_features else self.cells:
             features = self.store.features_folder(cell.fit.model, self.tasks[cell.task][0])
             shutil.rmtree(features / "windows", ignore_errors=True)
         command.end(self.outcome.computed)
         return self.outcome
+
+    def _pinned(self) -> None:
+        """BadSetting where a finished cell comes from another environment."""
+        from ecgbench.inference.network import environment  # torch: a second
+
+        here = environment(self.device)
+        for folder in filter(None, map(self.store.folder, self.cells)):
+            stored = read_json(folder, "cell.json").get("environments", ["an unknown version"])
+            if stored != [here]:
+                raise BadSetting(
+                    f"--pin-environment: {self.store.path} holds cells computed with "
+                    f"{'; '.join(stored)}, and this is {here}; leave --pin-environment out, or "
+                    f"choose another --out"
+                )
 
     def _known(self, cell: Cell) -> bool:
         """Whether the names of an earlier plan's cell are known to this process; those of a plug-in
@@ -113,6 +132,8 @@ class Run:
                 device=self.device,
                 plugins=registered,
                 keep_features=self.keep_features,
+                pin_environment=self.pin_environment,
+                recompute=os.environ.get("ECGBENCH_RECOMPUTE", "yes") != "no",
                 plan=replace(self.plan, suite=None, cells=tuple(cells)),
             )
             for model, of_model in grouped(self.cells, lambda c: c.fit.model).items()

@@ -7,23 +7,20 @@ from functools import partial
 import numpy as np
 
 from ecgbench import gates, models
-from ecgbench.benchmark import disqualified, keys
+from ecgbench.benchmark import disqualified, keys, recomputed
 from ecgbench.benchmark.cell import CellRequest, compute
 from ecgbench.benchmark.described import dataset_facts, network_facts
 from ecgbench.benchmark.evaluation import Evaluation
 from ecgbench.benchmark.events import Failed, Finished, InProgress, Skipped
 from ecgbench.benchmark.fit import Fitting
 from ecgbench.benchmark.job import Compute, Job, register
+from ecgbench.benchmark.open_evaluation import open_evaluation
 from ecgbench.benchmark.plan import all_tasks
 from ecgbench.benchmark.reporter import Reporter, reason_of, trace_of
 from ecgbench.cells import Cell, Fit, grouped
 from ecgbench.errors import BadWeights, LeakError, PolicyError, WriteError
-from ecgbench.inference import network
-from ecgbench.prepared.prepare import prepare
-from ecgbench.prepared.subset import Selection
 from ecgbench.results.store import Store
 from ecgbench.training import ranks
-from ecgbench.weights import released
 from ecgbench.weights.load import digest
 
 STOPS = (BadWeights, WriteError)
@@ -59,7 +56,7 @@ def take_part() -> None:
 
 def _share(job: Compute) -> None:
     mine = _CellComputation(job, Reporter(job.id, lambda event: None))
-    mine.fitting(mine.evaluation(), job.plan.fits[0]).train()
+    mine.fitting(open_evaluation(job, mine.reporter), job.plan.fits[0]).train()
 
 
 class _CellComputation:
@@ -78,7 +75,7 @@ class _CellComputation:
         try:
             with self._failing(self.plan.cells):
                 models.get(model)  # a plug-in's import may fail in any way
-                evaluation = self.evaluation()
+                evaluation = open_evaluation(self.job, self.reporter)
                 network, identity = evaluation.network, disqualified.identity(evaluation)
                 reason = disqualified.reason_against(self.store.path, model, identity)
                 if reason is not None:
@@ -96,24 +93,6 @@ class _CellComputation:
             if identity:
                 disqualified.disqualify(self.store.path, model, identity, reason, trace)
             self.reporter.disqualified(reason, trace)
-
-    def evaluation(self) -> Evaluation:
-        """The model on the dataset of the job."""
-        precision = self.plan.training.of_the_encoder
-        built = network.build(self.job.model, self.job.weights, self.job.device)
-        contract = built.card.contract(self.plan.fits[0].contract)
-        built = built.in_precision(precision, contract)
-        used = built.source["name"], built.source["file"]
-        for layout in (w for w in built.card.weights if w.name in used or w.file in used):
-            released.show_terms(self.job.model, layout, self.reporter.note)
-        if built.precision != precision:
-            self.reporter.note(
-                f"{built.card.title}: features in {precision} are off by more than 1 %; it "
-                f"computes in {built.precision}"
-            )
-        prepared = prepare(self.job.dataset, self.job.folders.data, self.job.folders.prepared)
-        selection = Selection(prepared, self.plan.limit)
-        return Evaluation(built, contract, selection, self.store, self.reporter)
 
     def fitting(self, evaluation: Evaluation, fit: Fit) -> Fitting:
         """A fit of the job."""
@@ -145,8 +124,11 @@ class _CellComputation:
         self.reporter.tell(InProgress, cells, len(cells) > 1)
         wanted = [evaluation.rows(c, scoring) for c in cells]
         what, singly = f"test windows, {policy}", scoring.draw == "window"
+        together, checked = np.concatenate(wanted), False
         try:
-            evaluation.compute(policy, np.concatenate(wanted), what, singly)
+            evaluation.compute(policy, together, what, singly)
+            recomputed.check(evaluation, self.job, policy, together)
+            checked = True
         except Exception as error:
             if _is_fatal(error):
                 raise
@@ -158,6 +140,8 @@ class _CellComputation:
             self.reporter.tell(InProgress, [cell], False)
             with self._failing([cell]):
                 evaluation.compute(policy, needed, what, singly)
+                if not checked:
+                    recomputed.check(evaluation, self.job, policy, needed)
                 macro = compute(evaluation, self.requests[cell])
                 self.reporter.tell(Finished, [cell], False)
                 self.reporter.note(f"{cell.label}: macro {100 * macro:.1f}")
@@ -201,6 +185,8 @@ class _CellComputation:
             key_facts=keys.cell_facts(fitting.evaluation, cell, task, fitting.key, scoring),
             references={"fit": folder.as_posix(), **shared},
             keep_features=self.job.keep_features,
+            pinned=self.job.pin_environment,
+            recomputed=recomputed.wanted(fitting.evaluation, self.job, cell.policy),
         )
 
     def _is_over(self, evaluation: Evaluation, cell: Cell) -> bool:

@@ -147,6 +147,12 @@ def run(
         "need them.",
         default="yes",
     ),
+    pin_environment: bool = _machine(
+        "Refuse cells that were computed with another version of torch or on another kind of "
+        "device.",
+        "--pin-environment",
+        default=False,
+    ),
     dry_run: bool = _machine(
         "Only list what would be computed, with disk and time as a short probe estimates them.",
         "--dry-run",
@@ -218,6 +224,7 @@ def run(
         dry_run=dry_run,
         yes=yes,
         keep_features=keep_features == "yes",
+        pin_environment=pin_environment,
     )
     name = folder_name(checked.name or "+".join(checked.tasks))
     folders = Folders(data=data, prepared=prepared, out=out or Path("runs") / name)
@@ -234,6 +241,7 @@ class _Execution:
     dry_run: bool
     yes: bool
     keep_features: bool
+    pin_environment: bool
 
 
 def _changed(base: T, **given: Any) -> T:
@@ -283,7 +291,8 @@ def _compute(request: Request, folders: Folders, execution: _Execution) -> None:
                 )
                 if execution.dry_run:
                     return
-                done = Run(planned, folders, progress, engine, device)(execution.keep_features)
+                run = Run(planned, folders, progress, engine, device)
+                done = run(execution.keep_features, execution.pin_environment)
     _print_outcome(done, folders.out)
 
 

@@ -62,7 +62,7 @@ class Encoder:
         LeakError when a feature is not finite: NaN stands in every hidden lead. EcgbenchError when
         it is no (window, dim) of floats.
         """
-        run = self._shared if self.shares_embeddings else self._each
+        run = self._shared if self.shares_embeddings else self.each
         features = run(view, wanted)
         for mask, values in features.items():
             if not np.isfinite(values).all():
@@ -79,7 +79,7 @@ class Encoder:
         that mixes them with one another, or with other windows, lets a hidden lead through. Returns
         the largest difference, of max(1, largest feature).
         """
-        shared, alone = self._shared(view, wanted), self._each(view, wanted)
+        shared, alone = self._shared(view, wanted), self.each(view, wanted)
         worst = 0.0
         for mask, values in alone.items():
             largest = max(1.0, float(np.abs(values).max()))
@@ -113,7 +113,11 @@ class Encoder:
             f"of floats: window, feature"
         )
 
-    def _each(self, view: np.ndarray, wanted: Mapping[int, np.ndarray]) -> dict[int, np.ndarray]:
+    @torch.inference_mode()
+    def each(self, view: np.ndarray, wanted: Mapping[int, np.ndarray]) -> dict[int, np.ndarray]:
+        """The features as a call gives them, without sharing anything between sets of leads and
+        without looking whether they are finite.
+        """
         features = {}
         for mask, chosen in wanted.items():
             signal, measured = adapt(view, bits_to_mask(np.array(mask)), self.contract, self.policy)

@@ -25,14 +25,18 @@ FLUSH_SECONDS = 20.0
 class FeatureCache:
     """Rows of work (`inference.rows`) -> features (row, dim) float32, in shards of one folder."""
 
-    def __init__(self, folder: Path, records: Sequence[str]) -> None:
-        """`records`: the records that positions in rows of work stand for."""
-        self.folder, self.records = folder, records
+    def __init__(self, folder: Path, records: Sequence[str], environment: str = "") -> None:
+        """`records`: the records that positions in rows of work stand for; `environment`: see
+        `inference.network`.
+        """
+        self.folder, self.records, self.environment = folder, records, environment
+        self.environments: set[str] = set()
+        """In which the features were computed."""
         self._rows, self._features = np.zeros(0, np.int64), np.zeros((0, 0), np.float32)
         self._new: list[tuple[np.ndarray, np.ndarray]] = []
         self._flushed = time.monotonic()
         self._merge(
-            [shard for p in sorted(folder.glob("*.safetensors")) if (shard := _read(p)) is not None]
+            [shard for p in sorted(folder.glob("*.safetensors")) if (shard := self._read(p))]
         )
 
     def missing(self, rows: np.ndarray) -> np.ndarray:
@@ -69,6 +73,7 @@ class FeatureCache:
         """Remove the shards and what is known of them."""
         shutil.rmtree(self.folder, ignore_errors=True)
         self._rows, self._features = np.zeros(0, np.int64), np.zeros((0, 0), np.float32)
+        self.environments.clear()
 
     def _flush(self, encoder: Encoder, before: str) -> None:
         new, self._new = self._new, []
@@ -77,7 +82,10 @@ class FeatureCache:
         gates.unchanged("features", before, digest(encoder.network))
         rows, features = (np.concatenate(part) for part in zip(*new))
         last = max((int(p.stem) for p in self.folder.glob("*.safetensors")), default=-1)
-        put(self.folder / f"{last + 1:06d}.safetensors", save({"rows": rows, "features": features}))
+        where = np.frombuffer(self.environment.encode(), np.uint8)
+        shard = save({"rows": rows, "features": features, "environment": where})
+        put(self.folder / f"{last + 1:06d}.safetensors", shard)
+        self.environments.add(self.environment)
         self._merge(new)
         self._flushed = time.monotonic()
 
@@ -90,6 +98,18 @@ class FeatureCache:
         order = np.concatenate([rows[mask == m] for m in features])
         return order, np.concatenate(list(features.values()))
 
+    def _read(self, path: Path) -> tuple[np.ndarray, np.ndarray] | None:
+        """A shard; one that cannot be read is removed, for it can be computed again."""
+        try:
+            shard = load(path.read_bytes())
+            features = shard["rows"], shard["features"]
+        except (SafetensorError, KeyError):
+            path.unlink()
+            return None
+        if len(where := shard.get("environment", np.zeros(0, np.uint8))):
+            self.environments.add(where.tobytes().decode())
+        return features
+
     def _merge(self, parts: list[tuple[np.ndarray, np.ndarray]]) -> None:
         if len(self._rows):
             parts = [(self._rows, self._features), *parts]
@@ -97,16 +117,6 @@ class FeatureCache:
             rows, features = (np.concatenate(part) for part in zip(*parts))
             self._rows, first = np.unique(rows, return_index=True)
             self._features = features[first]
-
-
-def _read(path: Path) -> tuple[np.ndarray, np.ndarray] | None:
-    """A shard; one that cannot be read is removed, for it can be computed again."""
-    try:
-        shard = load(path.read_bytes())
-        return shard["rows"], shard["features"]
-    except (SafetensorError, KeyError):
-        path.unlink()
-        return None
 
 
 def _by_record(rows: np.ndarray) -> Iterator[np.ndarray]:

@@ -50,6 +50,11 @@ class Network:
     """Where the weights come from: see `_weights.origin`."""
 
     @property
+    def environment(self) -> str:
+        """See the function of that name."""
+        return environment(self.device)
+
+    @property
     def encoder(self) -> nn.Module:
         """The module for float32 arrays that are on the CPU."""
         here = self.device == "cpu" and self.precision == "float32"
@@ -123,7 +128,7 @@ def build(name: str, weights: str, device: str = "cpu") -> Network:
         torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
     if weights == EITHER:
         weights = RELEASED if _has_released(name) else RANDOM
-    with torch.random.fork_rng(devices=[]):
+    with torch.random.fork_rng(devices=[]), models.ROOM.reading(name):
         torch.manual_seed(seed_of("weights", name) % 2**63)
         network = module.build() if weights == RANDOM else module.build(weights=weights)
     network.eval().requires_grad_(False).to(device)
@@ -142,6 +147,14 @@ def build(name: str, weights: str, device: str = "cpu") -> Network:
     )
 
 
+def environment(device: str) -> str:
+    """What may move the last bits of a number: the version of torch and the kind of device, as in
+    "torch 2.13.0, cpu".
+    """
+    kind = "cpu" if device == "cpu" else torch.cuda.get_device_name(device)
+    return f"torch {torch.__version__}, {kind}"
+
+
 def choose_path(name: str, network: nn.Module, windows: int) -> str:
     """Let the model called `name` choose how `network` computes, by its file's
     `choose_path(network, windows)`.
@@ -158,7 +171,8 @@ def choose_path(name: str, network: nn.Module, windows: int) -> str:
             DeprecationWarning,
             stacklevel=2,
         )
-    return str(choose(network, windows)) if choose else "eager"
+    with models.ROOM.reading(name):
+        return str(choose(network, windows)) if choose else "eager"
 
 
 def _has_released(name: str) -> bool:

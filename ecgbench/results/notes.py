@@ -55,6 +55,7 @@ def notes(plan: Plan, study: "Study", rows: Sequence[Row]) -> list[str]:
         *_labels(first, study),
         *_outside(rows, study),
         *_cells(cells, study),
+        *_environments(cells, study),
         *_away(plan, study),
         *_edited(rows, study),
     ]
@@ -277,6 +278,28 @@ def _cells(cells: pd.DataFrame, study: "Study") -> Iterator[str]:
         yield (
             f"{_title(study.models, str(model))}: {left} records shorter than its window are left "
             f"out; comparisons use the records in both."
+        )
+
+
+def _environments(cells: pd.DataFrame, study: "Study") -> Iterator[str]:
+    """Columns that are compared across versions of torch or kinds of device, and plug-ins of which
+    no feature was computed again.
+    """
+    done = cells[cells["status"] == "ok"]
+    if done["environment"].nunique() > 1:
+        named = [
+            f"{_title(study.models, str(model))} ({', '.join(sorted(set(part['environment'])))})"
+            for model, part in done.groupby("model", sort=False)
+        ]
+        yield (
+            f"Computed in several environments, which may move the last bits of a number: "
+            f"{', '.join(named)}; `ecgbench run --pin-environment` refuses this."
+        )
+    unchecked = done.loc[done["recomputed"].eq(False), "model"]
+    for model in dict.fromkeys(unchecked):
+        yield (
+            f"{_title(study.models, str(model))}: no feature of this plug-in was computed again in "
+            f"a process of its own (ECGBENCH_RECOMPUTE=no)."
         )
 
 

@@ -155,9 +155,9 @@ def _cached(file: Path) -> dict[str, Any] | None:
 
 
 def _source(metric: str) -> str:
-    """sha256 of the file of a metric: a plug-in may change while its author works on it."""
-    file = metrics.get(metric).__file__
-    return hashlib.sha256(Path(file).read_bytes()).hexdigest() if file else ""
+    """sha256 of the files of a metric: it may change while its author works on it."""
+    file = Path(str(metrics.get(metric).__file__))
+    return metrics.ROOM.source_hash(metric) or hashlib.sha256(file.read_bytes()).hexdigest()
 
 
 def _digest(names: Any) -> str:

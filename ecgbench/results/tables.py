@@ -63,6 +63,8 @@ CELL_COLUMNS = (
     "seconds",
     "blind",
     "excluded",
+    "environment",
+    "recomputed",
     "lost",
     "key",
     "path",
@@ -160,6 +162,7 @@ def _cell(outcome: Outcome, metric: str) -> dict[str, Any]:
     known: dict[str, Any] = {"key": "", "path": ""}
     if result:
         known |= result.document | {"path": result.folder.relative_to(result.run).as_posix()}
+        known["environment"] = " + ".join(known.get("environments", []))
     known |= _names(cell, metric)
     known |= {"leads": cell.setting.typed, "weights": _weights(outcome)}
     known |= {"status": outcome.status, "reason": outcome.reason}

@@ -593,3 +593,29 @@ def test_a_gpu_that_is_not_there_is_one_line_before_anything_is_planned(
     with pytest.raises(BadSetting, match="--device cuda:1: no NVIDIA GPU answers on this machine"):
         demand(choose("cuda:1"))
     demand(choose("auto"))
+
+
+def test_cells_of_another_version_of_torch_are_told_and_may_be_refused(
+    typed: Callable[..., int],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Features of the one serve cells of the other, so that a cell may come from two."""
+    from ecgbench.inference import network
+
+    out = tmp_path / "run"
+    assert typed(out, "--leads", "12") == 0
+    ours = network.environment("cpu")
+    monkeypatch.setattr(network, "environment", lambda device: "torch 9, cpu")
+    assert typed(out, "--leads", "12,I", "--pin-environment") == 2
+    told = capsys.readouterr().err.splitlines()[-1]
+    assert f"computed with {ours}, and this is torch 9, cpu; leave --pin-environment out" in told
+    assert typed(out, "--leads", "12,I") == 0
+    study = read(out)
+    assert list(study.cells["environment"]) == [ours, f"torch 9, cpu + {ours}"]
+    (note,) = (n for n in study.notes if "several environments" in n)
+    assert f"({ours}, torch 9, cpu + {ours})" in note
+    other = tmp_path / "other"
+    assert typed(other, "--leads", "12", "--pin-environment") == 0
+    assert "several environments" not in " ".join(read(other).notes)

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from ecgbench import models
 from ecgbench.benchmark.engine import EngineCard, Setup
 from ecgbench.benchmark.events import Event
-from ecgbench.benchmark.job import Job
+from ecgbench.benchmark.job import Job, Look
 from ecgbench.benchmark.worker_process import WorkerProcess, log_file
 
 CARD = EngineCard(
@@ -18,22 +18,34 @@ CARD = EngineCard(
 )
 
 
+IDLE = 3
+"""Workers that may wait for a job of their model while another works; each has imported torch."""
+
+
 class Isolated:
-    """Carries jobs out in a worker process, which is kept until a job needs another."""
+    """Carries jobs out in worker processes, one at a time. A worker that has only looked at its
+    model waits for that model's next job; one that has computed ends when another begins.
+    """
 
     slots = 1
 
     def __init__(self, setup: Setup) -> None:
         self.setup = setup
+        self._waiting: dict[str, WorkerProcess] = {}
+        """Of the models that they have looked at, oldest first."""
         self._of, self._worker = "", None  # type: str, WorkerProcess | None
+        self._looked = False
 
     def submit(self, job: Job) -> None:
         """Give the job to the worker of its model."""
         of = "ecgbench" if models.ROOM.built_in(job.model) else job.model
         if self._worker is None or self._of != of or not self._worker.alive:
-            self.close()
-            self._of = of
-            self._worker = WorkerProcess(log_file(self.setup.logs, of), self.setup.patience)
+            self._leave()
+            self._of, worker = of, self._waiting.pop(of, None)
+            if worker is None or not worker.alive:
+                worker = WorkerProcess(log_file(self.setup.logs, of), self.setup.patience)
+            self._worker = worker
+        self._looked = isinstance(job, Look)
         self._worker.submit(job)
 
     def events(self, timeout: float) -> Iterator[Event]:
@@ -41,10 +53,23 @@ class Isolated:
         yield from self._worker.events(timeout) if self._worker is not None else ()
 
     def close(self) -> None:
-        """End the worker."""
-        if self._worker is not None:
+        """End all workers."""
+        self._looked = False
+        self._leave()
+        while self._waiting:
+            self._waiting.popitem()[1].end()
+
+    def _leave(self) -> None:
+        """Let the worker wait, or end it."""
+        if self._worker is None:
+            return
+        if self._looked and self._worker.alive:
+            self._waiting[self._of] = self._worker
+            if len(self._waiting) > IDLE:
+                self._waiting.pop(next(iter(self._waiting))).end()
+        else:
             self._worker.end()
-            self._worker = None
+        self._worker = None
 
 
 def start(setup: Setup) -> Isolated:

@@ -1,0 +1,29 @@
+"""From a job to its model on its dataset."""
+
+from ecgbench.benchmark.evaluation import Evaluation
+from ecgbench.benchmark.job import Compute
+from ecgbench.benchmark.reporter import Reporter
+from ecgbench.inference import network
+from ecgbench.prepared.prepare import prepare
+from ecgbench.prepared.subset import Selection
+from ecgbench.results.store import Store
+from ecgbench.weights import released
+
+
+def open_evaluation(job: Compute, reporter: Reporter) -> Evaluation:
+    """The model on the dataset of the job."""
+    precision = job.plan.training.of_the_encoder
+    built = network.build(job.model, job.weights, job.device)
+    contract = built.card.contract(job.plan.fits[0].contract)
+    built = built.in_precision(precision, contract)
+    used = built.source["name"], built.source["file"]
+    for layout in (w for w in built.card.weights if w.name in used or w.file in used):
+        released.show_terms(job.model, layout, reporter.note)
+    if built.precision != precision:
+        reporter.note(
+            f"{built.card.title}: features in {precision} are off by more than 1 %; it "
+            f"computes in {built.precision}"
+        )
+    prepared = prepare(job.dataset, job.folders.data, job.folders.prepared)
+    selection = Selection(prepared, job.plan.limit)
+    return Evaluation(built, contract, selection, Store(job.folders.out), reporter)
