@@ -19,6 +19,8 @@ from types import ModuleType
 
 import pytest
 
+# seconds for every run of a plug-in; tests/benchmark/test_recomputed.py tries it
+os.environ["ECGBENCH_RECOMPUTE"] = "no"
 WANTED = "needs genuine recordings (ECGBENCH_REAL_DATA)"
 
 
@@ -27,8 +29,6 @@ def _no_settings_from_outside(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
     for name in ("ECGBENCH_DATA", "ECGBENCH_PREPARED", "ECGBENCH_LOCK"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("ECGBENCH_WEIGHTS", str(tmp_path / ".weights"))
-    # seconds for every run of a plug-in; tests/benchmark/test_recomputed.py tries it
-    monkeypatch.setenv("ECGBENCH_RECOMPUTE", "no")
 
 
 @pytest.fixture(scope="session")
@@ -162,7 +162,7 @@ def here() -> Callable[..., "subprocess.CompletedProcess[str]"]:
     def run(*words: object, cwd: Path, **env: str) -> "subprocess.CompletedProcess[str]":
         out, err = io.StringIO(), io.StringIO()
         places = {"ECGBENCH_PREPARED": cwd / "prepared", "ECGBENCH_WEIGHTS": cwd / "cache"}
-        shown = {"NO_COLOR": "1", "COLUMNS": "200"}
+        shown = {"NO_COLOR": "1", "COLUMNS": "200", "ECGBENCH_RECOMPUTE": "no"}
         with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
             patch.chdir(cwd)
             for name in [n for n in os.environ if n.startswith("ECGBENCH_")]:
