@@ -4,22 +4,22 @@
 Each RUN is a folder of `ecgbench run` that holds LAEF (`laef`) and the same network untrained
 (`untrained_laef`, examples/); the commands stand in models/laef/README.md. Writes scores.csv and
 differences.csv and prints the tables of the model card: per task and number of leads both scores,
-the difference over shared draws of patients with its 95 % interval, and p after Holm's correction
-over the numbers of leads.
+the difference with its 95 % interval (docs/intervals.md), and p after Holm's correction over the
+numbers of leads.
 """
 
 import argparse
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 
 import ecgbench
+from ecgbench.cells import OFFICIAL
 from ecgbench.errors import MissingData
-from ecgbench.results.score import Draws, score
+from ecgbench.results.scorer import Scorer
 from ecgbench.results.store import Store
 from ecgbench.results.study import Study
-from ecgbench.stats.paired import holm, paired_difference
+from ecgbench.stats.paired import Difference, holm
 
 OURS, UNTRAINED = "laef", "untrained_laef"
 NUMBERS = ("value", "low", "high", "std", "n_patients")
@@ -63,6 +63,8 @@ def read(path: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
     """
     study, plan = ecgbench.read(path), Store(path).plan()
     assert plan is not None  # `read` has refused a folder without one
+    patients = {(d.name, OFFICIAL): tuple(d.patients) for d in study.datasets}
+    score = Scorer(run=path, scoring=plan.scoring, patients=patients)
     facts = {
         "run": path.name,
         "protocol": plan.training.protocol,
@@ -79,11 +81,7 @@ def read(path: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
                 f"{path} has no score of {OURS} and {UNTRAINED} at {leads} leads on {task}; "
                 f"finish the run with its command"
             )
-        d = paired_difference(
-            native[OURS],
-            native[UNTRAINED],
-            *(replicates(study, task, leads, m) for m in (OURS, UNTRAINED)),
-        )
+        d = difference(study, score, task, leads)
         differences.append(
             {
                 "task": task,
@@ -102,22 +100,18 @@ def read(path: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
     return rows.assign(**facts)[list(COLUMNS)], frame
 
 
-def replicates(study: Study, task: str, leads: str, model: str) -> np.ndarray:
-    """(draw,) the mean over the labels on each draw of patients, the mean over draws of leads and
-    fits.
-    """
-    cells = [
-        r
-        for r in study.results
-        if (r.cell.task, r.cell.fit.model, r.cell.policy, r.cell.setting.typed)
-        == (task, model, "native", str(leads))
+def difference(study: Study, score: Scorer, task: str, leads: str) -> Difference:
+    """LAEF less untrained, over the same patients, draws of leads and fits."""
+    rows = [
+        [
+            score(r, study.metric)
+            for r in study.results
+            if (r.cell.task, r.cell.fit.model, r.cell.policy, r.cell.setting.typed)
+            == (task, model, "native", str(leads))
+        ]
+        for model in (OURS, UNTRAINED)
     ]
-    patients = next(d.patients for d in study.datasets if d.name == cells[0].dataset)
-    drawn = study.provenance
-    draws = Draws(
-        dataset=cells[0].dataset, patients=patients, draws=drawn.draws, bootstrap=drawn.bootstrap
-    )
-    return np.mean([score(study.metric, r.predictions(), draws).replicates for r in cells], axis=0)
+    return score.evidence(rows).pairs[0]
 
 
 def table(part: pd.DataFrame) -> list[str]:
@@ -130,7 +124,7 @@ def table(part: pd.DataFrame) -> list[str]:
         span = f"{100 * row.difference:+.1f} [{100 * row.low:+.1f}, {100 * row.high:+.1f}]"
         lines.append(
             f"| {row.leads} | {100 * row.laef:.1f} | {100 * row.untrained:.1f} | {span} | "
-            f"{row.p:.3f} | {row.p_holm:.3f} |"
+            f"{row.p:.2g} | {row.p_holm:.2g} |"
         )
     return lines
 
