@@ -94,6 +94,16 @@ class PluginFiles:
         return file.is_relative_to(self.folder) and not any(map(file.is_relative_to, others))
 
 
+@contextmanager
+def unnoted() -> Iterator[None]:
+    """What is opened inside is no file of a plug-in: it is handed something."""
+    noting, _noting[:] = _noting[:], []
+    try:
+        yield
+    finally:
+        _noting[:] = noting
+
+
 def _is_package(folder: Path) -> bool:
     return (folder / "__init__.py").is_file()
 
@@ -145,5 +155,6 @@ def _opened(event: str, arguments: tuple[Any, ...]) -> None:
             path = importlib.util.source_from_cache(path)
         except ValueError:
             return
-    for plugin in list(_noting):
-        plugin.note(Path(path))
+    with suppress(OSError, ValueError, RuntimeError):  # `open` itself says what is wrong
+        for plugin in list(_noting):
+            plugin.note(Path(path))

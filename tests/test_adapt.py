@@ -5,7 +5,9 @@ Every case runs over `adapters.names()` and native, so a policy dropped into the
 without a line here.
 """
 
+from collections.abc import Iterator
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -301,3 +303,30 @@ def test_names_of_policies_are_loose_and_unknown_ones_suggest() -> None:
 def test_an_unknown_normalisation_is_refused(policies: dict[str, Policy]) -> None:
     with pytest.raises(BadSetting, match="'zscore'"):
         adapt(VIEW, ALL.mask, contract("zscore"), policies["zero"])
+
+
+def test_recordings_that_a_policy_learns_from_are_no_files_of_it(tmp_path: Path) -> None:
+    """They lie beside it, and so does a table that it reads itself."""
+    (tmp_path / "mine.py").write_text(
+        "from pathlib import Path\n"
+        "def fit(signals, leads):\n"
+        "    table = Path(__file__).with_name('table.csv').read_text()\n"
+        "    return {'mean': sum(s.mean(1) for s in signals)}\n"
+        "def fill(view, measured, state):\n"
+        "    return view\n"
+    )
+    for name in ("recording.npy", "table.csv"):
+        (tmp_path / name).write_text("1")
+
+    def signals() -> Iterator[tuple[str, np.ndarray]]:
+        (tmp_path / "recording.npy").read_text()
+        yield "a", np.zeros((12, 10), np.float32)
+
+    name = adapters.resolve(str(tmp_path / "mine.py"))
+    Policy.of(name, lambda: TrainingSplit(frozenset("a"), signals))
+    before = adapters.ROOM.source_hash(name)
+    (tmp_path / "recording.npy").write_text("2")
+    assert adapters.ROOM.source_hash(name) == before
+    (tmp_path / "table.csv").write_text("2")
+    assert adapters.ROOM.source_hash(name) != before
+    adapters.ROOM.forget()
