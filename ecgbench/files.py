@@ -75,6 +75,12 @@ def put(path: Path, content: Content) -> Path:
     return path
 
 
+def metadata(content: bytes) -> dict[str, str]:
+    """Words that a safetensors file holds beside its tensors; ValueError where it is none."""
+    size = int.from_bytes(content[:8], "little")
+    return dict(json.loads(content[8 : 8 + size]).get("__metadata__", {}))
+
+
 def move(complete: Path, folder: Path) -> bool:
     """Give a folder whose files are all durable its final name, durably; WriteError names `folder`.
 

@@ -53,8 +53,25 @@ def test_commit_and_dirty_flag_are_those_of_the_checkout(checkout: Path) -> None
     }
     (checkout / "runs.txt").write_text("a file nobody added changes no number")
     assert code()["dirty"] is False
+    plugin = checkout / "ecgbench" / "models" / "mine.py"
+    plugin.parent.mkdir()
+    plugin.write_text("a file of a room is a plug-in")
+    assert code()["dirty"] is True
+    plugin.unlink()
     (checkout / "ecgbench" / "__init__.py").write_text("changed")
     assert code()["dirty"] is True
+
+
+@needs_git
+def test_a_published_report_leaves_the_checkout_clean(checkout: Path) -> None:
+    """Or only one could be written from each commit."""
+    (checkout / "reports").mkdir()
+    (checkout / "reports" / "index.html").write_text("old")
+    git(checkout, "init", "-q")
+    git(checkout, "add", ".")
+    git(checkout, "commit", "-qm", "first")
+    (checkout / "reports" / "index.html").write_text("new")
+    assert code()["dirty"] is False
 
 
 @needs_git

@@ -94,6 +94,7 @@ def compute(evaluation: Evaluation, request: CellRequest) -> float:
         "seconds": round(time.time() - started, 3),
         "finished": round(time.time(), 3),
         "code": provenance.code(),
+        "features_code": evaluation.cache(cell.policy).code,
     }
     publish(
         store.cell_folder(cell, request.key),

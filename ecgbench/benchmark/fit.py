@@ -14,17 +14,17 @@ from typing import Any
 import numpy as np
 from safetensors.numpy import load, save
 
-from ecgbench import gates
+from ecgbench import gates, provenance
 from ecgbench.benchmark import keys, probing
 from ecgbench.benchmark.evaluation import Evaluation, owners
 from ecgbench.cards import Task
 from ecgbench.cells import Fit, Training, key
 from ecgbench.ecg.draw import training_leads
 from ecgbench.errors import BadSetting
-from ecgbench.files import as_json, lines
+from ecgbench.files import as_json, lines, put
 from ecgbench.inference import rows
 from ecgbench.inference.predict import probabilities
-from ecgbench.results.folders import finished, publish, read_bytes, read_json
+from ecgbench.results.folders import document, finished, publish, read_bytes, read_json
 from ecgbench.results.store import FORMAT
 from ecgbench.seeds import rng
 from ecgbench.training import finetune, linear
@@ -93,6 +93,7 @@ class Fitting:
         """
         if not finished(self.folder):
             started = time.time()
+            self._begin()
             call()
             self._keep(self.train(), started)
         shutil.rmtree(self._checkpoint, ignore_errors=True)
@@ -127,14 +128,20 @@ class Fitting:
     def _checkpoint(self) -> Path:
         return self.evaluation.store.checkpoint_folder(self.key)
 
+    def _begin(self) -> None:
+        """Note the code beside the checkpoint: what another commit began goes on from there."""
+        code = provenance.code()
+        put(self._checkpoint / f"code-{key(code)[:16]}.json", as_json(code))
+
     def _probe(self) -> None:
         started, evaluation = time.time(), self.evaluation
+        self._begin()
         files, note, said = probing.fitted(
             evaluation, self.fit, self.task, self.training, self._checkpoint
         )
         self._frozen()
         seconds = round(time.time() - started, 2)
-        note |= self._identity() | {"seconds": seconds}
+        note |= self._identity(evaluation) | {"seconds": seconds}
         note["encoder_sha256"] = evaluation.network.sha256
         publish(self.folder, {**files, "fit.json": as_json(note)})
         shutil.rmtree(self._checkpoint, ignore_errors=True)
@@ -183,7 +190,7 @@ class Fitting:
     ) -> None:
         """Store the fit: what both protocols say of it, and `note` and `files` besides."""
         best, records = trained.log[trained.best], len(evaluation.records["train"])
-        note |= self._identity() | {
+        note |= self._identity(evaluation) | {
             "batch": min(self.training.batch, records),
             "encoder_sha256": evaluation.network.sha256,
             "best_epoch": best.epoch,
@@ -207,18 +214,19 @@ class Fitting:
     def _fitted(self) -> str:
         return f"fitted {self.fit.task} · {self.fit.model} · seed {self.fit.seed}:"
 
-    def _identity(self) -> dict[str, Any]:
-        """What fit.json says under every protocol."""
-        network = self.evaluation.network
+    def _identity(self, evaluation: Evaluation) -> dict[str, Any]:
+        """What fit.json says under every protocol; `evaluation`: with the features it rests on."""
+        begun = [document(file) for file in sorted(self._checkpoint.glob("code-*.json"))]
+        environment, cache = evaluation.network.environment, evaluation.cache(self.policy)
         return {
             "format": FORMAT,
             "fit": asdict(self.fit),
             "key": self.key,
             "key_facts": self.key_facts,
             "protocol": self.training.protocol,
-            "environments": sorted(
-                {network.environment} | self.evaluation.cache(self.policy).environments
-            ),
+            "environments": sorted({environment} | cache.environments),
+            "code": begun or [provenance.code()],
+            "features_code": cache.code,
         }
 
     def _with(self, weights: bytes) -> Evaluation:

@@ -73,7 +73,7 @@ class Run:
         self.keep_features, self.pin_environment = keep_features, pin_environment
         sweep(self.store.path)
         self.plan = self.store.write_plan(self.requested)
-        command = Invocation(self.store, self.device)
+        self.command = Invocation(self.store, self.device)
         requested = set(self.requested.cells)
         self.cells = [c for c in self.plan.cells if c in requested or self._known(c)]
         if pin_environment:
@@ -82,7 +82,7 @@ class Run:
         for cell in () if keep_features else self.cells:
             features = self.store.features_folder(cell.fit.model, self.tasks[cell.task][0])
             shutil.rmtree(features / "windows", ignore_errors=True)
-        command.end(self.outcome.computed)
+        self.command.note(self.outcome.computed, self.outcome.reused, ended=True)
         return self.outcome
 
     def _pinned(self) -> None:
@@ -196,6 +196,7 @@ class Run:
             case _:
                 self.display(event)
                 record.take(event)
+                self.command.note(self.outcome.computed, self.outcome.reused)
 
     def _over(self, record: JobRecord, claim: Claim, again: list[list[Cell]]) -> None:
         """A job is over; `again`: its cells that another job must try."""

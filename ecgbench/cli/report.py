@@ -4,18 +4,22 @@ pre-training.
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from ecgbench.cli.options import argument, option
-from ecgbench.errors import MissingData
+from ecgbench.cli.options import argument, flag, option
+from ecgbench.errors import BadSetting, MissingData
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from ecgbench.results.study import Study
+
 NAMED = 12
 """Cells of one model and reason that are named one by one."""
+SHOWN = ("cells", "provenance")
+"""Reports that no published page is without: what failed, and where numbers come from."""
 
 
 def add(app: typer.Typer) -> None:
@@ -37,6 +41,11 @@ def report(
         "Reports on the page, comma-separated, a path adds your own; see `ecgbench reports`."
     ),
     also: str = option("Reports of your own besides, by path, comma-separated.", "--reports"),
+    publish: bool = flag(
+        "Of a run: write it only if clean commits made every number and no cell is pending; the "
+        "page says so.",
+        "--publish",
+    ),
 ) -> None:
     """Write index.html and the tables and figures on it, as CSV, Markdown, LaTeX, PNG and SVG.
 
@@ -51,6 +60,8 @@ def report(
     besides = [reports.resolve(name) for name in also.split(",")] if also else []
     place = folder or newest(Path("runs"))
     source = reports.read(place, metrics.split(",") if metrics else ())
+    if publish:
+        source = _published(source, place, names)
     written = reports.write(source, to or place / "report", names, besides)
     if isinstance(source, Study):
         cells = source.of(source.metric).cells
@@ -59,6 +70,20 @@ def report(
         for line in _without_number(cells):
             typer.echo(f"  {line}", err=True)
     typer.echo("\n".join(str(path) for path in written))
+
+
+def _published(source: Any, place: Path, names: list[str] | None) -> "Study":
+    from ecgbench.results.origin import published
+    from ecgbench.results.study import Study
+
+    if not isinstance(source, Study):
+        raise BadSetting(f"--publish: {place} is no run; leave it out")
+    if hidden := [name for name in SHOWN if names is not None and name not in names]:
+        raise BadSetting(
+            f"--publish: --only leaves out {' and '.join(hidden)}; run: ecgbench report {place} "
+            f"--publish --only {','.join([*(names or ()), *hidden])}"
+        )
+    return published(source)
 
 
 def _without_number(cells: "pd.DataFrame") -> Iterator[str]:

@@ -2,17 +2,19 @@
 across kills.
 """
 
+import json
 import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
-from ecgbench import gates
-from ecgbench.files import put
+from ecgbench import gates, provenance
+from ecgbench.files import metadata, put
 from ecgbench.inference.encode import Encoder
 from ecgbench.inference.rows import decode
 from ecgbench.prepared.views import View
@@ -32,6 +34,8 @@ class FeatureCache:
         self.folder, self.records, self.environment = folder, records, environment
         self.environments: set[str] = set()
         """In which the features were computed."""
+        self.code: list[dict[str, Any]] = []
+        """What `provenance.code` said there, each once."""
         self._rows, self._features = np.zeros(0, np.int64), np.zeros((0, 0), np.float32)
         self._new: list[tuple[np.ndarray, np.ndarray]] = []
         self._flushed = time.monotonic()
@@ -74,6 +78,7 @@ class FeatureCache:
         shutil.rmtree(self.folder, ignore_errors=True)
         self._rows, self._features = np.zeros(0, np.int64), np.zeros((0, 0), np.float32)
         self.environments.clear()
+        self.code.clear()
 
     def _flush(self, encoder: Encoder, before: str) -> None:
         new, self._new = self._new, []
@@ -82,12 +87,19 @@ class FeatureCache:
         gates.unchanged("features", before, digest(encoder.network))
         rows, features = (np.concatenate(part) for part in zip(*new))
         last = max((int(p.stem) for p in self.folder.glob("*.safetensors")), default=-1)
-        where = np.frombuffer(self.environment.encode(), np.uint8)
-        shard = save({"rows": rows, "features": features, "environment": where})
+        made = {"environment": self.environment, "code": provenance.code()}
+        shard = save({"rows": rows, "features": features}, {"made": json.dumps(made)})
         put(self.folder / f"{last + 1:06d}.safetensors", shard)
-        self.environments.add(self.environment)
+        self._note(made)
         self._merge(new)
         self._flushed = time.monotonic()
+
+    def _note(self, made: dict[str, Any]) -> None:
+        """Where features were computed; nothing is known of those of earlier versions."""
+        if environment := made.get("environment"):
+            self.environments.add(environment)
+        if (code := made.get("code", {})) not in self.code:
+            self.code.append(code)
 
     def _encode(
         self, encoder: Encoder, view: View, rows: np.ndarray
@@ -101,13 +113,13 @@ class FeatureCache:
     def _read(self, path: Path) -> tuple[np.ndarray, np.ndarray] | None:
         """A shard; one that cannot be read is removed, for it can be computed again."""
         try:
-            shard = load(path.read_bytes())
+            content = path.read_bytes()
+            shard = load(content)
             features = shard["rows"], shard["features"]
         except (SafetensorError, KeyError):
             path.unlink()
             return None
-        if len(where := shard.get("environment", np.zeros(0, np.uint8))):
-            self.environments.add(where.tobytes().decode())
+        self._note(json.loads(metadata(content).get("made", "{}")))
         return features
 
     def _merge(self, parts: list[tuple[np.ndarray, np.ndarray]]) -> None:

@@ -13,7 +13,7 @@ from safetensors.torch import load, save
 from torch import Tensor, nn
 
 from ecgbench.errors import BadSetting, BadWeights
-from ecgbench.files import put
+from ecgbench.files import metadata, put
 from ecgbench.pretraining.curve import Point
 from ecgbench.training.checkpoint import kept
 from ecgbench.weights.load import fingerprint
@@ -56,8 +56,7 @@ def read(
     remedy = "delete it to start anew, or choose another folder"
     try:
         tensors = load(content)
-        size = int.from_bytes(content[:8], "little")
-        header = json.loads(json.loads(content[8 : 8 + size])["__metadata__"]["stage"])
+        header = json.loads(metadata(content)["stage"])
         if header["format"] != FORMAT:
             raise BadSetting(
                 f"{path} is of another version of ecgbench (format {header['format']}, not "

@@ -13,6 +13,7 @@ from ecgbench.reports._facts import FULL, Head, Task, columns, gaps, records, ta
 from ecgbench.reports._section import Score
 from ecgbench.results.compare import UNTRAINED
 from ecgbench.results.notes import PENDING
+from ecgbench.results.origin import UNCOMMITTED
 from ecgbench.results.study import Study
 
 Names = tuple[str, str, str, str]
@@ -81,8 +82,9 @@ def _score(
     text = ""
     if row["status"] != "ok":
         text = why.get((row["task"], row["model"], row["leads"], row["policy"]), row["status"])
-    else:  # the sign of the column says that it is untrained
-        text = row["note"].replace(UNTRAINED, "").replace("; ; ", "; ").strip("; ")
+    else:  # the sign of the column says that it is untrained, and a banner what was not committed
+        said = row["note"].split("; ")
+        text = "; ".join(part for part in said if part not in (UNTRAINED, UNCOMMITTED))
     if text and text not in footnotes:
         footnotes.append(text)
     footnote = footnotes.index(text) + 1 if text else None

@@ -9,6 +9,7 @@ from ecgbench.errors import BadSetting, MissingData
 from ecgbench.reports._facts import columns, grave, tasks
 from ecgbench.reports._section import Heading, Reads
 from ecgbench.results import pretraining, profile, study
+from ecgbench.results.origin import PUBLISHED
 from ecgbench.text import counted, enumerated
 
 
@@ -55,6 +56,9 @@ def _of_run(run: study.Study) -> Heading:
     ]
     said = [text for text in run.notes if grave(text)]
     banners = list(map(_banner, said))
+    if PUBLISHED in run.notes:
+        lines.append(PUBLISHED)
+        said.append(PUBLISHED)
     version = run.provenance.version
     return Heading(title=_title(run), lines=lines, banners=banners, said=said, version=version)
 

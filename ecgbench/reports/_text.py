@@ -101,14 +101,12 @@ def millions(parameters: int | None) -> str:
     return f"{parameters / 1e6:.1f}M" if parameters >= 1e5 else f"{parameters / 1e6:.2g}M"
 
 
-def moment(seconds: float | str | None) -> str:
-    """A time in seconds since 1970 as a date; text as it is.
+def moment(seconds: float) -> str:
+    """A time in seconds since 1970 as a date.
 
     >>> moment(1735787045.0)
     '2025-01-02 03:04 UTC'
     """
-    if seconds is None or isinstance(seconds, str):
-        return seconds or ""
     return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M} UTC"
 
 

@@ -1,41 +1,100 @@
-"""Provenance: the command, versions, seeds and the machine that made the numbers."""
+"""Provenance: every command and commit behind the numbers, versions, seeds, and what wrote the
+report.
+"""
 
 from dataclasses import asdict
 from typing import Any
 
-from ecgbench.reports import Code, Facts, Group, Part, ReportCard, Section, Text
+from ecgbench import provenance
+from ecgbench.reports import Code, Column, Facts, Group, Part, ReportCard, Section, Table
 from ecgbench.reports._text import moment
+from ecgbench.results.facts import Provenance
 from ecgbench.results.study import Study
-from ecgbench.text import duration
+from ecgbench.text import counted, duration
 
 CARD = ReportCard(
     title="Provenance",
-    summary="the command, versions and seeds behind the numbers",
+    summary="every command and commit behind the numbers, versions and seeds",
     reads="run",
     order=90,
 )
-_APART = {"command", "packages", "seconds", "started", "dirty"}
+_APART = {
+    *("command", "commands", "commit", "dirty", "device", "origins", "packages"),
+    *("seconds_cells", "seconds_fits", "version"),
+}
+_COMMANDS = (
+    Column("started", "Began", spell=moment),
+    Column("command", "Command"),
+    Column("device", "Device"),
+    Column("computed", "Cells computed", "number"),
+    Column("reused", "There already", "number"),
+    Column("seconds", "Duration", "number", spell=duration),
+    Column("ended", "Ended", spell=lambda ended: "yes" if ended else "did not end"),
+)
+_COMMITS = (
+    Column("version", "Version"),
+    Column("commit", "Commit"),
+    Column("cells", "Cells scored", "number"),
+    Column("fits", "With a fit of it", "number"),
+    Column("features", "With features of it", "number"),
+)
 
 
 def sections(study: Study) -> list[Section]:
     """Everything that is known, what is empty left out."""
-    known = asdict(study.provenance)
+    known, writer = study.provenance, provenance.code()
     facts = {
-        word.replace("_", " "): _value(word, value, known)
-        for word, value in known.items()
+        word.replace("_", " "): _value(value)
+        for word, value in asdict(known).items()
         if word not in _APART and value not in (None, "", [], ())
     }
-    facts |= {"started": moment(known["started"])} if known["started"] else {}
-    facts |= {"duration": duration(known["seconds"])} if known["seconds"] is not None else {}
-    parts: list[Part] = [Text(Code(known["command"])), Facts(facts)]
-    if known["packages"]:
-        parts.append(Group("Packages", [Facts(known["packages"])], folded=True))
+    facts["plan hash"] = Code(known.plan_hash)
+    facts["report written by"] = f"ecgbench {writer['version']}, commit {_commit(writer)}"
+    commits = [
+        asdict(o.code) | vars(o) | {"commit": _commit(asdict(o.code))} for o in known.origins
+    ]
+    parts: list[Part] = [
+        Table(
+            name="commands",
+            caption=_summary(known),
+            columns=_COMMANDS,
+            rows=[vars(c) | {"command": Code(c.command)} for c in known.commands],
+            formats=("csv", "md", "html"),
+        ),
+        Table(
+            name="commits",
+            caption="Code of every cell: what scored it, fitted it and computed its features.",
+            columns=_COMMITS,
+            rows=commits,
+            formats=("csv", "md", "html"),
+        ),
+        Facts(facts),
+    ]
+    if known.packages:
+        parts.append(Group("Packages", [Facts(known.packages)], folded=True))
     return [Section(name="provenance", title=CARD.title, parts=parts)]
 
 
-def _value(word: str, value: Any, known: dict[str, Any]) -> Any:
-    if word == "commit":
-        return [Code(value), " with uncommitted changes" if known["dirty"] else ""]
-    if word == "plan_hash":
-        return Code(value)
+def _summary(known: Provenance) -> str:
+    """What all commands did together."""
+    computed, reused, seconds = (
+        sum(getattr(command, word) or 0 for command in known.commands)
+        for word in ("computed", "reused", "seconds")
+    )
+    lost = sum(not command.ended for command in known.commands)
+    return (
+        f"{counted(len(known.commands), 'command')} worked in the folder for {duration(seconds)} "
+        f"in all: {counted(computed, 'cell')} computed; {counted(reused, 'cell')} there already "
+        f"and reused. Fits took {duration(known.seconds_fits)}, scores "
+        f"{duration(known.seconds_cells)}."
+        + (f" {lost} did not end: counted until its last note, or still running." if lost else "")
+    )
+
+
+def _commit(code: dict[str, Any]) -> str:
+    """A commit and whether something was changed."""
+    return (code["commit"] or "not known") + (" with uncommitted changes" if code["dirty"] else "")
+
+
+def _value(value: Any) -> Any:
     return ", ".join(map(str, value)) if isinstance(value, list | tuple) else value

@@ -83,6 +83,46 @@ class DatasetFacts(_Facts):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Code(_Facts):
+    """The code that computed something; None where it is not known."""
+
+    version: str | None = None
+    commit: str | None = None
+    dirty: bool | None = None
+    """Whether its checkout had uncommitted changes."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Origin:
+    """How many cells of a run rest on what one code computed."""
+
+    code: Code
+    cells: int
+    """Scored by it."""
+    fits: int
+    """Whose fit it made."""
+    features: int
+    """Some of whose features, or of their fit's, it computed."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Command(_Facts):
+    """An `ecgbench run` that worked on a run."""
+
+    command: str
+    started: float
+    """Seconds since 1970."""
+    seconds: float | None
+    """Until it ended, or until it noted something last; None where it noted nothing."""
+    ended: bool
+    computed: int | None
+    """Cells."""
+    reused: int | None = None
+    """Cells that were there already."""
+    device: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Provenance(_Facts):
     """How the numbers were made."""
 
@@ -94,8 +134,16 @@ class Provenance(_Facts):
     packages: Mapping[str, str] = field(default_factory=dict)
     platform: str = ""
     device: str = ""
-    started: float | str | None = None
-    seconds: float | None = None
+    commands: tuple[Command, ...] = ()
+    """All that worked in the folder, the first first; the facts above are of the last that computed
+    a cell.
+    """
+    origins: tuple[Origin, ...] = ()
+    """All that took part in the numbers."""
+    seconds_cells: float = 0.0
+    """That scoring took, of all cells."""
+    seconds_fits: float = 0.0
+    """That training took, of all their fits."""
     protocol: str
     epochs: int
     contract: str

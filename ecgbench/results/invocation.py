@@ -1,14 +1,19 @@
-"""The commands that worked on a run: one small file each, written when a command begins and again
-when it ends.
+"""The commands that worked on a run: one small file each, written when a command begins, from time
+to time, and when it ends.
 """
 
 import secrets
 import time
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ecgbench import provenance
 from ecgbench.files import as_json, put
 from ecgbench.results.store import FORMAT, Store
+
+EVERY = 10.0
+"""Seconds between two notes: what a command did after its last one is not counted if it is killed.
+"""
 
 
 class Invocation:
@@ -23,25 +28,34 @@ class Invocation:
             "format": FORMAT,
             "command": provenance.command(),
             "started": round(started, 1),
-            "seconds": None,
-            "computed": None,
+            "seconds": 0.0,
+            "computed": 0,
+            "reused": 0,
+            "ended": False,
             "device": device,
             **provenance.here(),
         }
         put(self.file, as_json(self.facts))
 
-    def end(self, computed: int) -> None:
-        """Note that it ended, and how many cells it computed."""
+    def note(self, computed: int, reused: int, ended: bool = False) -> None:
+        """Note how many cells it computed and how many were there already, if it ended or the last
+        note is old.
+        """
         seconds = round(time.time() - self.facts["started"], 1)
-        put(self.file, as_json({**self.facts, "seconds": seconds, "computed": computed}))
+        if ended or seconds - self.facts["seconds"] >= EVERY:
+            now = {"seconds": seconds, "computed": computed, "reused": reused, "ended": ended}
+            self.facts |= now
+            put(self.file, as_json(self.facts))
 
 
-def latest(store: Store) -> dict[str, Any] | None:
-    """Facts of the last command that computed a cell, else of the first; None where there was
-    none.
-    """
-    invocations = sorted(
-        store.facts("invocations").values(), key=lambda facts: float(facts["started"])
-    )
-    computed = [facts for facts in invocations if facts["computed"]]
-    return computed[-1] if computed else next(iter(invocations), None)
+def stored(store: Store) -> list[dict[str, Any]]:
+    """Facts of all commands, the first first."""
+    facts = sorted(store.facts("invocations").values(), key=lambda one: float(one["started"]))
+    # of an earlier version: only the end was noted
+    return [{"ended": one["seconds"] is not None, **one} for one in facts]
+
+
+def latest(commands: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
+    """The last command that computed a cell, else the first; None where there was none."""
+    computed = [facts for facts in commands if facts["computed"]]
+    return computed[-1] if computed else next(iter(commands), None)

@@ -12,6 +12,7 @@ from ecgbench import metrics
 from ecgbench.cells import Plan
 from ecgbench.ecg.draw import Count
 from ecgbench.ecg.leads import LEADS
+from ecgbench.results import origin
 from ecgbench.results.compare import Row
 from ecgbench.results.facts import DatasetFacts, ModelFacts, TaskFacts
 
@@ -28,6 +29,7 @@ GRAVE = (
     "NOT FINISHED",
     "INCOMPLETE",
     "UNEQUAL SEEDS",
+    "UNCOMMITTED CHANGES",
 )
 """A note that begins with one of these and a colon is grave: a page shows it before any number."""
 
@@ -47,6 +49,7 @@ def notes(plan: Plan, study: "Study", rows: Sequence[Row]) -> list[str]:
         *_grave(study.datasets, study.models, plan.training.protocol),
         *_unfinished(cells),
         *_ragged(first, study),
+        *origin.notes(study),
         *_data(study.datasets),
         *_spread(plan, first),
         *(_intervals(plan, rows, study) if some else ()),

@@ -4,13 +4,14 @@ import hashlib
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
 
 from ecgbench.cells import Cell
 from ecgbench.errors import BadSetting
+from ecgbench.results.facts import Code
 from ecgbench.results.folders import DONE, finished, read_json, read_table
 from ecgbench.results.pooled import read_pooled
 from ecgbench.room import folder_name
@@ -26,6 +27,8 @@ class Result:
     run: Path
     folder: Path
     """Where its files lie."""
+    PARTS: ClassVar[tuple[str, ...]] = ("cells", "fits", "features")
+    """What code computes."""
 
     @cached_property
     def document(self) -> dict[str, Any]:
@@ -54,17 +57,34 @@ class Result:
         return hashlib.sha256((self.folder / DONE).read_bytes()).hexdigest()
 
     @cached_property
-    def marks(self) -> list[str]:
-        """What must be said beside the numbers of its fit, as fit.json says; nothing where the fit
-        is gone.
-        """
+    def fitted(self) -> dict[str, Any]:
+        """What fit.json says; nothing where the fit is gone."""
         folder = self.run / self.document["fit"]
         if not finished(folder):
-            return []
+            return {}
         try:
-            return list(read_json(folder, "fit.json").get("marks", []))
+            return read_json(folder, "fit.json")
         except BadSetting:
-            return ["the document of its fit is damaged, so that it may not have converged"]
+            damaged = "the document of its fit is damaged, so that it may not have converged"
+            return {"marks": [damaged]}
+
+    @property
+    def marks(self) -> list[str]:
+        """What must be said beside the numbers of its fit."""
+        return list(self.fitted.get("marks", []))
+
+    @cached_property
+    def code(self) -> dict[str, list[Code]]:
+        """Which code computed the cell, its fit, and the features of both."""
+        documents = self.document, self.fitted
+        features = [code for said in documents for code in said.get("features_code", [{}])]
+        said = [self.document["code"]], self.fitted.get("code", [{}]), features
+        return {part: list(map(Code.of, codes)) for part, codes in zip(self.PARTS, said)}
+
+    @property
+    def uncommitted(self) -> bool:
+        """Whether any of it was a checkout with uncommitted changes."""
+        return any(code.dirty for codes in self.code.values() for code in codes)
 
     def predictions(self) -> pd.DataFrame:
         """record, patient, leads (what was measured: "II+V2"), then `probability:<label>` and

@@ -17,7 +17,8 @@ from ecgbench.ecg.draw import Count
 from ecgbench.errors import BadSetting, MissingData
 from ecgbench.results import invocation, notes, tables
 from ecgbench.results.compare import Row, compare, correct
-from ecgbench.results.facts import DatasetFacts, ModelFacts, Provenance, TaskFacts
+from ecgbench.results.facts import Command, DatasetFacts, ModelFacts, Provenance, TaskFacts
+from ecgbench.results.origin import UNCOMMITTED, origins
 from ecgbench.results.result import Result
 from ecgbench.results.score import Scored
 from ecgbench.results.scorer import Scorer
@@ -202,6 +203,8 @@ class _Reader:
                 row.cells.append(o.scored[metric])
                 marks = o.result.marks if o.result else []
                 row.marks += [mark for mark in marks if mark not in row.marks]
+                if o.result and o.result.uncommitted and UNCOMMITTED not in row.notes:
+                    row.notes.append(UNCOMMITTED)
             elif row.status != "failed":
                 row.status = "skipped" if o.status == "skipped" else "failed"
         return list(rows.values())
@@ -271,8 +274,14 @@ class _Reader:
         known: dict[str, Any] = {"command": "", "version": ""}
         for last in list(self.results.values())[-1:]:
             known |= {"device": last.document["device"], **last.document["code"]}
+        commands, results = invocation.stored(self.run), list(self.results.values())
+        fits = {r.document["fit"]: r.fitted.get("seconds", 0.0) for r in results}
         return Provenance.of(
-            invocation.latest(self.run) or known,
+            invocation.latest(commands) or known,
+            commands=tuple(map(Command.of, commands)),
+            origins=origins(results),
+            seconds_cells=sum(r.document.get("seconds", 0.0) for r in results),
+            seconds_fits=sum(fits.values()),
             **vars(plan.training),
             **vars(plan.scoring) | {"metrics": self.metrics},
             contract=plan.cells[0].fit.contract,

@@ -66,6 +66,8 @@ CELL_COLUMNS = (
     "environment",
     "recomputed",
     "lost",
+    "commit",
+    "uncommitted",
     "key",
     "path",
 )
@@ -163,6 +165,8 @@ def _cell(outcome: Outcome, metric: str) -> dict[str, Any]:
     if result:
         known |= result.document | {"path": result.folder.relative_to(result.run).as_posix()}
         known["environment"] = " + ".join(known.get("environments", []))
+        known |= {"commit": result.document["code"].get("commit")}
+        known |= {"uncommitted": result.uncommitted}
     known |= _names(cell, metric)
     known |= {"leads": cell.setting.typed, "weights": _weights(outcome)}
     known |= {"status": outcome.status, "reason": outcome.reason}

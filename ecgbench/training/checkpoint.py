@@ -12,7 +12,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor, nn
 
-from ecgbench.files import put
+from ecgbench.files import metadata, put
 from ecgbench.training.loop import Epoch, best_of
 from ecgbench.weights.load import fingerprint
 
@@ -79,8 +79,7 @@ def read(
     """
     try:
         tensors = load(content)
-        size = int.from_bytes(content[:8], "little")
-        facts = json.loads(json.loads(content[8 : 8 + size])["__metadata__"]["fit"])
+        facts = json.loads(metadata(content)["fit"])
         if facts["identity"] != identity:
             return "a checkpoint of another training was there; started anew"
         if facts["tensors"] != fingerprint(tensors):

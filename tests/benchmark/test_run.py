@@ -143,6 +143,8 @@ def test_a_second_time_nothing_is_computed(
     assert "0 cells computed, 14 were there already, 0 skipped, 0 failed" in capsys.readouterr().out
     assert hashes(grid) == before
     assert table(grid) == was
+    commands = read(grid).provenance.commands
+    assert [(c.computed, c.reused, c.ended) for c in commands] == [(14, 0, True), (0, 14, True)]
 
 
 @pytest.mark.parametrize("draw", ["record", "window"])
@@ -475,6 +477,7 @@ def test_killed_at_any_moment_it_goes_on_to_the_same_table(
     )
     assert done.returncode == 0, (moments, done.stderr)
     assert table(run) == table(grid), moments
+    assert [c.ended for c in read(run).provenance.commands].count(True) == 1, "the last"
     assert not list(run.rglob("*.tmp"))
     assert len(list((run / "cells").rglob("DONE"))) == 14
 

@@ -7,6 +7,7 @@ import torch
 from safetensors.numpy import load
 from torch import Tensor, nn
 
+from ecgbench import provenance
 from ecgbench.adapt import NATIVE, Policy
 from ecgbench.adapters import zero
 from ecgbench.cards import InputContract
@@ -195,9 +196,12 @@ def test_what_was_computed_before_a_failure_is_kept(
     shards[0].unlink()  # someone cleans up: what is left must not be overwritten
     spy.seen, spy.fail_after = 0, 10**9
     told: list[int] = []
+    monkeypatch.setattr(provenance, "code", lambda: {"commit": "another"})
     again = FeatureCache(tmp_path, list(view.prepared.index["record"]))
     again.compute(Encoder(spy, CONTRACT, ZERO), view, wanted, told.append)
     assert spy.seen == sum(told) == 40 - 8
+    code = FeatureCache(tmp_path, []).code
+    assert [one["commit"] == "another" for one in code] == [False, True], "each once"
     once = encoded(spy, view, wanted, tmp_path / "once")
     assert np.array_equal(FeatureCache(tmp_path, []).take(wanted), once.take(wanted))
     stored = np.concatenate([load(p.read_bytes())["rows"] for p in tmp_path.glob("*.safetensors")])

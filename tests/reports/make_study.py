@@ -10,7 +10,15 @@ from typing import Any
 import pandas as pd
 
 from ecgbench import metrics
-from ecgbench.results.facts import DatasetFacts, ModelFacts, Provenance, TaskFacts
+from ecgbench.results.facts import (
+    Code,
+    Command,
+    DatasetFacts,
+    ModelFacts,
+    Origin,
+    Provenance,
+    TaskFacts,
+)
 from ecgbench.results.study import Study
 from ecgbench.results.tables import COMPARISON_COLUMNS, LABEL_COLUMNS, MAIN_COLUMNS
 
@@ -45,8 +53,36 @@ PROVENANCE = Provenance(
     fit_seeds=(0,),
     epochs=100,
     plan_hash="feedc0de" * 8,
-    started="2025-01-02T03:04:05+00:00",
-    seconds=754.0,
+    commands=(
+        Command(
+            command="ecgbench run --models laef --leads 1,2,12,I,II,I+II --seeds 5",
+            started=1735787045.0,
+            seconds=754.0,
+            ended=False,
+            computed=7,
+            reused=0,
+            device="cuda",
+        ),
+        Command(
+            command="ecgbench run --models laef,stmem --leads 1,2,12,I,II,I+II --seeds 5",
+            started=1735787945.0,
+            seconds=246.0,
+            ended=True,
+            computed=29,
+            reused=7,
+            device="cpu",
+        ),
+    ),
+    origins=(
+        Origin(
+            code=Code(version="0.1.0", commit="0123456789abcdef", dirty=True),
+            cells=36,
+            fits=36,
+            features=7,
+        ),
+    ),
+    seconds_cells=30.0,
+    seconds_fits=300.0,
 )
 NOTES = [
     "(std) is the spread over 5 lead draws of one fit, not over repeated training.",

@@ -90,7 +90,11 @@ def folder(tmp_path_factory) -> Path:
                 title=HOSTILE[0], quarantined=tuple({"record": n, "reason": n} for n in HOSTILE)
             )
         ],
-        provenance=replace(make.PROVENANCE, command=HALF, packages={n: n for n in HOSTILE}),
+        provenance=replace(
+            make.PROVENANCE,
+            commands=(replace(make.PROVENANCE.commands[0], command=HALF),),
+            packages={n: n for n in HOSTILE},
+        ),
     )
     study.labels["label"] = [HOSTILE[i % len(HOSTILE)] for i in range(len(study.labels))]
     place = tmp_path_factory.mktemp("hostile") / "deep" / "report"

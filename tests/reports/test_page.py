@@ -126,7 +126,8 @@ def test_hostile_text_is_text(read):
     data = make.dataset(
         title=EVIL, doi='10.1/"><script>', quarantined=({"record": EVIL, "reason": EVIL},)
     )
-    told = replace(make.PROVENANCE, command=EVIL, packages={EVIL: EVIL})
+    command = replace(make.PROVENANCE.commands[0], command=EVIL)
+    told = replace(make.PROVENANCE, commands=(command,), packages={EVIL: EVIL})
     row = make.row("ptbxl_super", "laef", "1", 0.7, 0.01)
     parts = {
         "models": [model],
@@ -333,12 +334,12 @@ def test_files_beside_the_page(tmp_path):
     drawn = reports.write(study, tmp_path)
     figure = {f"lead_curve.{kind}" for kind in ("csv", "png", "svg")}
     tables = {f"main_table.{kind}" for kind in ("csv", "md", "tex")} | {
-        f"{name}.csv" for name in ("comparisons", "cells", "labels")
+        f"{name}.csv" for name in ("comparisons", "cells", "labels", "commands", "commits")
     }
     assert (
         {path.name for path in drawn}
         == {path.name for path in tmp_path.iterdir()}
-        == {"index.html"} | figure | tables
+        == {"index.html", "provenance.md"} | figure | tables
     )
     with (tmp_path / "labels.csv").open() as file:
         assert len(list(csv.reader(file))) == len(study.labels) + 1

@@ -263,7 +263,7 @@ def test_nothing_to_draw_and_damaged_files_are_said(tmp_path: Path) -> None:
 
 def test_the_command_draws_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = make(tmp_path / "a")
-    report(folder, tmp_path / "b", None, None, None)
+    report(folder, tmp_path / "b", None, None, None, publish=False)
     assert str(tmp_path / "b/index.html") in capsys.readouterr().out
     assert not (folder / "report").exists()
     with pytest.raises(

@@ -4,6 +4,7 @@ recomputed from the files by hand.
 
 import csv
 import itertools
+import json
 import math
 import shutil
 import subprocess
@@ -20,15 +21,17 @@ import pytest
 from sklearn.metrics import average_precision_score
 
 import ecgbench
-from ecgbench import metrics
+from ecgbench import metrics, provenance
 from ecgbench.cells import Cell, Fit, Plan, Scoring, Training, key
 from ecgbench.ecg.draw import parse_leads, settings
 from ecgbench.errors import BadSetting, EcgbenchError, MissingData, WriteError
 from ecgbench.files import as_json, as_parquet
 from ecgbench.reports import write
+from ecgbench.results import invocation
 from ecgbench.results.folders import publish, read_table
+from ecgbench.results.origin import PUBLISHED, UNCOMMITTED
 from ecgbench.results.score import score_table, with_wins
-from ecgbench.results.store import Store
+from ecgbench.results.store import Store, cells_of
 from ecgbench.results.study import Study, read
 from ecgbench.results.tables import MAIN_COLUMNS
 from ecgbench.seeds import rng
@@ -723,6 +726,7 @@ def test_reports_of_a_run_need_no_torch(tmp_path: Path) -> None:
     )
     beside = {
         "index.html",
+        *("commands.csv", "commits.csv", "provenance.md"),
         "comparisons.csv",
         "cells.csv",
         "labels.csv",
@@ -764,3 +768,147 @@ def test_features_that_were_not_kept_name_the_folder_to_remove(tmp_path: Path) -
         match=f"remove {folder} and run the same command again, without --keep-features no",
     ):
         read(tmp_path).results[0].features()
+
+
+CLEAN, OTHER = (
+    {"version": "0.1.0", "commit": letter * 40, "dirty": False} for letter in ("a", "b")
+)
+DIRTY = {**CLEAN, "dirty": True}
+
+
+def coded(folder: Path, name: str, **said: Any) -> None:
+    """A finished folder whose document says more, or something else."""
+    kept = {p.name: p.read_bytes() for p in folder.iterdir() if p.name != "DONE"}
+    shutil.rmtree(folder)
+    publish(folder, kept | {name: as_json(json.loads(kept.get(name, "{}")) | said).encode()})
+
+
+@pytest.fixture
+def clean(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
+    """A run of two models, every part of which clean commits computed; so is what reads it."""
+    monkeypatch.setattr(provenance, "code", lambda: CLEAN)
+    run = made(tmp_path / "run", planned(["good", "fair"], seeds=1))
+    for folder in cells_of(run.path):
+        coded(folder, "cell.json", code=CLEAN, features_code=[CLEAN])
+    for model in ("good", "fair"):
+        fit = run.path / "fits" / model
+        fit.mkdir(parents=True)
+        coded(fit, "fit.json", code=[CLEAN], features_code=[CLEAN], seconds=2.0)
+    return run
+
+
+def test_every_commit_that_took_part_is_named_with_its_cells(clean: Store) -> None:
+    """A fit that one commit began and another finished, and features of a third checkout."""
+    (one,) = folders(clean, "good", "12")
+    coded(one, "cell.json", features_code=[CLEAN, DIRTY], seconds=1.5)
+    coded(clean.path / "fits" / "fair", "fit.json", code=[CLEAN, OTHER])
+    study = read(clean.path)
+    told = {
+        (o.code.commit, o.code.dirty): (o.cells, o.fits, o.features)
+        for o in study.provenance.origins
+    }
+    assert told == {
+        ("a" * 40, False): (4, 4, 4),
+        ("a" * 40, True): (0, 0, 1),
+        ("b" * 40, False): (0, 2, 0),
+    }
+    assert (study.provenance.seconds_cells, study.provenance.seconds_fits) == (1.5, 4.0)
+    assert [n for n in study.notes if n.startswith("UNCOMMITTED CHANGES: 1 of 4 finished cells")]
+    said = {(r["model"], r["leads"]) for _, r in study.main.iterrows() if UNCOMMITTED in r["note"]}
+    assert said == {("good", "12")}
+    assert list(study.cells["uncommitted"]).count(True) == 1
+    write(study, clean.path / "report")
+    for name in ("main_table.md", "main_table.tex", "index.html"):
+        assert UNCOMMITTED in (clean.path / "report" / name).read_text(), name
+
+
+def test_all_commands_are_listed_those_that_were_killed_too(
+    clean: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(provenance, "command", lambda: "ecgbench run --out mine")
+    monkeypatch.setattr(invocation, "EVERY", 0.0)
+    killed, done = (invocation.Invocation(clean, device) for device in ("cuda", "cpu"))
+    killed.note(3, 0)
+    done.note(1, 3, ended=True)
+    write(read(clean.path), clean.path / "report", only=["provenance"])
+    rows = list(csv.DictReader((clean.path / "report" / "commands.csv").open()))
+    assert [(r["device"], r["computed"], r["reused"], r["ended"]) for r in rows] == [
+        ("cpu", "1", "", "true"),  # as an earlier version stored it
+        ("cuda", "3", "0", "false"),
+        ("cpu", "1", "3", "true"),
+    ]
+    for name in ("provenance.md", "index.html"):
+        text = (clean.path / "report" / name).read_text()
+        assert "3 commands worked in the folder for 1 s in all: 5 cells computed; 3 cells" in text
+        assert "1 did not end" in text
+        assert "a" * 40 in text
+
+
+def test_what_is_published_says_so_and_is_clean(
+    clean: Store, here: Callable[..., Any], tmp_path: Path
+) -> None:
+    done = here("report", clean.path, "--publish", "--to", "out", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    for name in ("main_table.md", "main_table.tex", "index.html"):
+        assert (tmp_path / "out" / name).read_text().count(PUBLISHED) == 1, name
+
+
+def _nothing(run: Store) -> None:
+    """The run stays as it is."""
+
+
+def _forget_a_fit(run: Store) -> None:
+    shutil.rmtree(run.path / "fits" / "good")
+
+
+def _lose_a_cell(run: Store) -> None:
+    shutil.rmtree(folders(run, "good", "12")[0])
+
+
+def _change_a_cell(run: Store) -> None:
+    coded(folders(run, "good", "12")[0], "cell.json", code=DIRTY)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "writer", "words", "said"),
+    [
+        (_lose_a_cell, CLEAN, (), "1 of 4 cells are not computed yet; run: ecgbench run"),
+        (_change_a_cell, CLEAN, (), "1 of 4 cells were computed from a checkout with uncommitted"),
+        (_forget_a_fit, CLEAN, (), "commit of 2 of 4 cells, of their fits or of their features"),
+        (
+            _nothing,
+            DIRTY,
+            (),
+            "this checkout of ecgbench has uncommitted changes; commit them, then:",
+        ),
+        (
+            _nothing,
+            {"version": "0.1.0", "commit": None, "dirty": None},
+            (),
+            "runs from no checkout",
+        ),
+        (
+            _nothing,
+            CLEAN,
+            ("--only", "main_table"),
+            "leaves out cells and provenance; run: ecgbench",
+        ),
+    ],
+)
+def test_what_may_not_be_published_is_one_line_and_nothing_is_written(
+    clean: Store,
+    here: Callable[..., Any],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    spoil: Callable[[Store], None],
+    writer: dict[str, Any],
+    words: tuple[str, ...],
+    said: str,
+) -> None:
+    spoil(clean)
+    monkeypatch.setattr(provenance, "code", lambda: writer)
+    done = here("report", clean.path, "--publish", *words, "--to", "out", cwd=tmp_path)
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    assert not (tmp_path / "out").exists()

@@ -1,0 +1,71 @@
+"""Which code made the numbers of a run, and whether a report of them may be published."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from ecgbench import provenance
+from ecgbench.errors import BadSetting
+from ecgbench.results.facts import Code, Origin
+from ecgbench.results.result import Result
+from ecgbench.text import counted
+
+if TYPE_CHECKING:
+    from ecgbench.results.study import Study
+
+UNCOMMITTED = "computed from a checkout with uncommitted changes"
+PUBLISHED = (
+    "Published: clean commits computed every number and wrote this report; no cell is pending, "
+    "and every cell without a number is listed with its reason."
+)
+"""The note of a report that was allowed."""
+
+
+def origins(results: Sequence[Result]) -> tuple[Origin, ...]:
+    """Every code that took part, in the order of the cells."""
+    codes = dict.fromkeys(code for r in results for part in r.code.values() for code in part)
+    return tuple(
+        Origin(
+            code=code,
+            **{part: sum(code in r.code[part] for r in results) for part in Result.PARTS},
+        )
+        for code in codes
+    )
+
+
+def notes(study: "Study") -> Iterator[str]:
+    """What must be said beside the numbers."""
+    if dirty := sum(r.uncommitted for r in study.results):
+        yield (
+            f"UNCOMMITTED CHANGES: {dirty} of {counted(len(study.results), 'finished cell')} were "
+            f"{UNCOMMITTED}; no commit holds that code."
+        )
+
+
+def published(study: "Study") -> "Study":
+    """The study with the note that its report may be published; BadSetting where it may not."""
+    for reason in _against(study):
+        raise BadSetting(f"--publish: {reason}")
+    return replace(study, notes=[*study.notes, PUBLISHED])
+
+
+def _against(study: "Study") -> Iterator[str]:
+    command = study.provenance.command or "the same `ecgbench run` command"
+    cells = study.of(study.metric).cells
+    if pending := int((cells["status"] == "missing").sum()):
+        yield f"{pending} of {counted(len(cells), 'cell')} are not computed yet; run: {command}"
+    anew = f"run with a clean commit into a new folder: {command} --out NEW"
+    if dirty := sum(r.uncommitted for r in study.results):
+        yield f"{dirty} of {counted(len(study.results), 'cell')} were {UNCOMMITTED}; {anew}"
+    codes = [{code for part in r.code.values() for code in part} for r in study.results]
+    if unknown := sum(any(code.dirty is None for code in each) for each in codes):
+        yield (
+            f"the commit of {unknown} of {counted(len(codes), 'cell')}, of their fits or of their "
+            f"features is not known; {anew}"
+        )
+    writer = Code.of(provenance.code())
+    again = f"ecgbench report {study.path} --publish"
+    if writer.dirty is None:
+        yield f"this ecgbench runs from no checkout, so it has no commit; from one, run: {again}"
+    if writer.dirty:
+        yield f"this checkout of ecgbench has uncommitted changes; commit them, then: {again}"
