@@ -2,11 +2,23 @@
 report.
 """
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
 from ecgbench import provenance
-from ecgbench.reports import Code, Column, Facts, Group, Part, ReportCard, Section, Table
+from ecgbench.reports import (
+    Code,
+    Column,
+    Facts,
+    Group,
+    Numbers,
+    Part,
+    ReportCard,
+    Row,
+    Section,
+    Table,
+)
 from ecgbench.reports._text import moment
 from ecgbench.results.facts import Provenance
 from ecgbench.results.study import Study
@@ -27,16 +39,16 @@ _COMMANDS = (
     Column("command", "Command"),
     Column("device", "Device"),
     Column("computed", "Cells computed", "number"),
-    Column("reused", "There already", "number"),
+    Column("reused", "Cells reused", "number"),
     Column("seconds", "Duration", "number", spell=duration),
     Column("ended", "Ended", spell=lambda ended: "yes" if ended else "did not end"),
 )
 _COMMITS = (
     Column("version", "Version"),
     Column("commit", "Commit"),
-    Column("cells", "Cells scored", "number"),
-    Column("fits", "With a fit of it", "number"),
-    Column("features", "With features of it", "number"),
+    Column("cells", "Cells it scored", "number"),
+    Column("fits", "Cells it fitted", "number"),
+    Column("features", "Cells with features of it", "number"),
 )
 
 
@@ -49,30 +61,34 @@ def sections(study: Study) -> list[Section]:
         if word not in _APART and value not in (None, "", [], ())
     }
     facts["plan hash"] = Code(known.plan_hash)
-    facts["report written by"] = f"ecgbench {writer['version']}, commit {_commit(writer)}"
+    written = f"This report: ecgbench {writer['version']}, commit {_commit(writer)}."
+    commands = [vars(c) | {"command": Code(c.command)} for c in known.commands]
     commits = [
         asdict(o.code) | vars(o) | {"commit": _commit(asdict(o.code))} for o in known.origins
     ]
     parts: list[Part] = [
-        Table(
-            name="commands",
-            caption=_summary(known),
-            columns=_COMMANDS,
-            rows=[vars(c) | {"command": Code(c.command)} for c in known.commands],
-            formats=("csv", "md", "html"),
-        ),
-        Table(
-            name="commits",
-            caption="Code of every cell: what scored it, fitted it and computed its features.",
-            columns=_COMMITS,
-            rows=commits,
-            formats=("csv", "md", "html"),
-        ),
+        _table("provenance", _COMMANDS, commands, _summary(known), "command in the folder"),
+        _table("commits", _COMMITS, commits, f"The code behind the cells. {written}", "commit"),
         Facts(facts),
     ]
     if known.packages:
         parts.append(Group("Packages", [Facts(known.packages)], folded=True))
     return [Section(name="provenance", title=CARD.title, parts=parts)]
+
+
+def _table(
+    name: str, columns: Sequence[Column], rows: Sequence[Row], caption: str, what: str
+) -> Table:
+    return Table(
+        name=name,
+        caption=caption,
+        columns=columns,
+        rows=rows,
+        numbers=Numbers(
+            columns=[c.name for c in columns], rows=rows, summary=f"one row per {what}"
+        ),
+        formats=("csv", "md", "html"),
+    )
 
 
 def _summary(known: Provenance) -> str:

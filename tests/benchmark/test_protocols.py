@@ -10,6 +10,9 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from ecgbench import provenance
+from ecgbench.benchmark import probing
+from ecgbench.benchmark.fit import Fitting
 from ecgbench.results.study import read
 
 Typed = Callable[..., int]
@@ -68,6 +71,31 @@ def test_a_fine_tuned_encoder_that_was_altered_is_not_used(
     weights.write_bytes(weights.read_bytes()[:-4] + b"\0\0\0\0")
     assert typed(run, "--protocol", "finetune", "--leads", "I") == 1
     assert "encoder.safetensors is not what the run wrote; remove" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("protocol", ["probe", "finetune"])
+def test_what_one_commit_began_and_another_finished_names_both(
+    protocol: str, typed: Typed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Features and folds, or epochs, that were there are not computed again."""
+    run, words = tmp_path / "run", ("--protocol", protocol)
+
+    def broken(*_: object) -> None:
+        raise RuntimeError("it stopped")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(provenance, "code", lambda: {"version": "0", "commit": "b", "dirty": True})
+        patch.setattr(probing, "fitted", broken)
+        patch.setattr(Fitting, "train", broken)
+        assert typed(run, *words) == 1
+    assert typed(run, *words) == 0
+    (result,) = read(run).results
+    commits = {part: [code.commit for code in codes] for part, codes in result.code.items()}
+    now = provenance.code()["commit"]
+    assert commits["cells"] == [now]
+    assert sorted(commits["fits"]) == sorted(["b", now])
+    assert ("b" in commits["features"]) == (protocol == "probe")
+    assert result.uncommitted
 
 
 def test_one_rate_for_all_is_another_fit(typed: Typed, tmp_path: Path) -> None:

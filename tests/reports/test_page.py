@@ -334,7 +334,7 @@ def test_files_beside_the_page(tmp_path):
     drawn = reports.write(study, tmp_path)
     figure = {f"lead_curve.{kind}" for kind in ("csv", "png", "svg")}
     tables = {f"main_table.{kind}" for kind in ("csv", "md", "tex")} | {
-        f"{name}.csv" for name in ("comparisons", "cells", "labels", "commands", "commits")
+        f"{name}.csv" for name in ("comparisons", "cells", "labels", "provenance", "commits")
     }
     assert (
         {path.name for path in drawn}

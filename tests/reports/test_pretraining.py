@@ -269,4 +269,4 @@ def test_the_command_draws_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     with pytest.raises(
         BadSetting, match="report main_table reads a run, and this is a pretraining"
     ):
-        report(folder, None, None, "main_table", None)
+        report(folder, None, None, "main_table", None, publish=False)
