@@ -19,7 +19,7 @@ from pathlib import Path
 
 import pandas as pd
 
-EXEMPT = {"key", "path", "seconds", "reason", "lost"}
+EXEMPT = {"key", "path", "seconds", "reason", "lost", "note", "commit", "uncommitted"}
 """Columns that hold no score; `lost` counts the classes that a bootstrap lost."""
 RENAMED = {"macro_auroc": "value", "auroc": "value"}
 TABLES = {

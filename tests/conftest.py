@@ -5,6 +5,7 @@ hand.
 import fcntl
 import importlib.util
 import io
+import json
 import multiprocessing
 import os
 import shutil
@@ -180,6 +181,38 @@ def here() -> Callable[..., "subprocess.CompletedProcess[str]"]:
                 for room in rooms:
                     room.ROOM.forget()
         return subprocess.CompletedProcess(words, code, out.getvalue(), err.getvalue())
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def installed() -> Callable[..., str]:
+    """installed(site, folder, *commands): `ecgbench` commands in `folder`, one after the other in a
+    process that finds the packages of `site`; what they print.
+    """
+    code = """
+import json, sys
+from ecgbench.cli import main
+for words in json.loads(sys.argv[1]):
+    sys.argv = ["ecgbench", *words]
+    try:
+        main()
+    except SystemExit as end:
+        if end.code:
+            raise
+"""
+
+    def run(site: Path, folder: Path, *commands: tuple[object, ...]) -> str:
+        kept = {k: v for k, v in os.environ.items() if not k.startswith("ECGBENCH_")}
+        searched = os.pathsep.join([str(site), kept.get("PYTHONPATH", "")])
+        env = {**kept, "PYTHONPATH": searched, "NO_COLOR": "1", "OMP_NUM_THREADS": "1"}
+        words = json.dumps([[str(w) for w in command] for command in commands])
+        line = [sys.executable, "-c", code, words]
+        done = subprocess.run(
+            line, cwd=folder, capture_output=True, text=True, timeout=300, env=env
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
 
     return run
 

@@ -5,7 +5,7 @@ process of its own.
 import traceback
 from typing import Any
 
-from ecgbench import models
+from ecgbench import models, provenance
 from ecgbench.benchmark.events import Emit, Over, Started, Stopped
 from ecgbench.benchmark.job import Compute, Job, Look, Measure, register
 from ecgbench.benchmark.reporter import Reporter
@@ -23,6 +23,7 @@ def carry_out(job: Job, emit: Emit, alone: bool = False) -> None:
     `alone`: the job comes from no run, so it writes plan.json itself.
     """
     emit(Started(job.id))
+    provenance.code()  # kept from now on: the checkout may change while the job runs
     try:
         register(job.plugins)
         if alone and isinstance(job, Compute):

@@ -1,12 +1,9 @@
 """`ecgbench run`: compute what is missing of a study."""
 
-import tempfile
-import time
-from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 import typer
 
@@ -14,21 +11,17 @@ from ecgbench.cells import (
     Absent,
     Bootstrap,
     Folders,
-    Plan,
     Precision,
     Protocol,
     Request,
     TrainLeads,
 )
+from ecgbench.cli.execution import Execution, compute
 from ecgbench.cli.options import DATA, DEVICE, MACHINE, PREPARED, integers, option, words
 from ecgbench.ecg.draw import Draw, parse_leads
 from ecgbench.errors import BadSetting
 from ecgbench.room import folder_name
 from ecgbench.training import ranks
-
-if TYPE_CHECKING:
-    from ecgbench.benchmark.engine import Engine
-    from ecgbench.benchmark.job_record import Outcome
 
 T = TypeVar("T")
 
@@ -217,7 +210,7 @@ def run(
             f"--cell-timeout {cell_timeout:g}: seconds, more than 0; the default is 900"
         )
     checked = planning.check(request)
-    execution = _Execution(
+    execution = Execution(
         device=device,
         engine=_engine_name(engine, in_process),
         patience=cell_timeout,
@@ -228,20 +221,7 @@ def run(
     )
     name = folder_name(checked.name or "+".join(checked.tasks))
     folders = Folders(data=data, prepared=prepared, out=out or Path("runs") / name)
-    _compute(checked, folders, execution)
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Execution:
-    """How a study is carried out; nothing of it changes a number."""
-
-    device: str
-    engine: str
-    patience: float
-    dry_run: bool
-    yes: bool
-    keep_features: bool
-    pin_environment: bool
+    compute(checked, folders, execution)
 
 
 def _changed(base: T, **given: Any) -> T:
@@ -262,102 +242,6 @@ def _engine_name(named: str | None, in_process: bool) -> str:
             f"--engine {named}: {why} runs models in its own processes; leave one of the two out"
         )
     return engines.resolve(named or (INLINE if inline else DEFAULT))
-
-
-def _compute(request: Request, folders: Folders, execution: _Execution) -> None:
-    from ecgbench.benchmark.device import choose, demand
-    from ecgbench.benchmark.engine import Setup
-    from ecgbench.benchmark.progress import EventDisplay, display
-    from ecgbench.benchmark.run import Run
-    from ecgbench.benchmark.started import start
-
-    device = choose(execution.device)
-    demand(device)
-    if execution.dry_run and ranks.world() > 1:
-        raise BadSetting("--dry-run: its probe is of one process; run it without torchrun")
-    with ranks.together():
-        if ranks.rank() != 0:
-            from ecgbench.benchmark.work import take_part
-
-            take_part()
-            return
-        progress = display()
-        with tempfile.TemporaryDirectory() as passing:
-            logs = (Path(passing) if execution.dry_run else folders.out) / "logs"
-            setup = Setup(logs=logs, patience=execution.patience, show=EventDisplay(progress))
-            with closing(start(execution.engine, setup)) as engine:
-                planned = _planned(
-                    request, folders, execution, engine, device if ranks.world() == 1 else ""
-                )
-                if execution.dry_run:
-                    return
-                run = Run(planned, folders, progress, engine, device)
-                done = run(execution.keep_features, execution.pin_environment)
-    _print_outcome(done, folders.out)
-
-
-def _print_outcome(done: "Outcome", out: Path) -> None:
-    typer.echo(
-        f"{done.computed} cells computed, {done.reused} were there already, {len(done.skipped)} "
-        f"skipped, {done.failures} failed: {out}"
-    )
-    for (model, reason, log), cells in done.failed.items():
-        which = cells[0] if len(cells) == 1 else f"{len(cells)} cells of {model}"
-        typer.echo(f"  failed: {which}: {reason}" + (f" (log: {log})" if log else ""), err=True)
-    typer.echo(f"next: ecgbench report {out}")
-    if done.failed:
-        raise typer.Exit(1)
-
-
-def _planned(
-    request: Request, folders: Folders, execution: _Execution, engine: "Engine", device: str
-) -> Plan:
-    """The plan. Prints its time first for a dry run and for a long fine-tuning; `device` is ""
-    where nothing can be measured.
-    """
-    from ecgbench.benchmark import plan as planning
-    from ecgbench.benchmark.engine import ask
-    from ecgbench.benchmark.job import Look, Measure, plugins
-    from ecgbench.estimate import study
-
-    started = time.monotonic()
-
-    def policy(model: str, weights: str | None) -> str | None:
-        look = Look(
-            id=f"look {model}",
-            model=model,
-            weights=weights,
-            contract=request.contract,
-            plugins=plugins(),
-        )
-        answer: str | None = ask(engine, look).get("policy")
-        return answer
-
-    def measure(part: Plan, dataset: str) -> dict[str, Any]:
-        model = part.cells[0].fit.model
-        job = Measure(
-            id=f"measure {model} on {dataset}",
-            model=model,
-            plan=part,
-            dataset=dataset,
-            folders=folders,
-            device=device,
-            plugins=plugins(),
-        )
-        return ask(engine, job)
-
-    planned = planning.plan(request, policy)
-    begun = time.monotonic() - started
-    slow = (
-        planned.training.protocol == "finetune" and device == "cpu" and not study.trifling(planned)
-    )
-    if execution.dry_run or slow:
-        whole = replace(study.estimate(planned, folders.out, measure, device), begun=begun)
-        if execution.dry_run:
-            typer.echo("\n".join(study.table(whole, folders.out)))
-        else:
-            typer.echo(study.agreed(whole, execution.yes), err=True)
-    return planned
 
 
 def _base(suite: str | None, tasks: str | None) -> Request:

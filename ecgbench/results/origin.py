@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 UNCOMMITTED = "computed from a checkout with uncommitted changes"
 PUBLISHED = (
-    "Published: clean commits computed every number and wrote this report; no cell is pending, "
-    "and every cell without a number is listed with its reason."
+    "Published: clean commits of ecgbench computed every number and wrote this report; no cell is "
+    "pending, and every cell without a number is listed with its reason."
 )
 """The note of a report that was allowed."""
 

@@ -4,9 +4,7 @@ scikit-learn's numbers.
 
 import csv
 import json
-import os
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -19,34 +17,7 @@ from ecgbench import metrics
 
 AUPRC = Path(__file__).with_name("auprc.py")
 TINY = Path(__file__).parents[1] / "tiny.py"
-
-
 Here = Callable[..., "subprocess.CompletedProcess[str]"]
-EACH = """
-import json, sys
-from ecgbench.cli import main
-for words in json.loads(sys.argv[1]):
-    sys.argv = ["ecgbench", *words]
-    try:
-        main()
-    except SystemExit as end:
-        if end.code:
-            raise
-"""
-
-
-def installed(site: Path, cwd: Path, *commands: tuple[object, ...]) -> str:
-    """Commands one after the other in a process that finds the packages of `site`."""
-    kept = {k: v for k, v in os.environ.items() if not k.startswith("ECGBENCH_")}
-    searched = os.pathsep.join([str(site), kept.get("PYTHONPATH", "")])
-    env = {**kept, "PYTHONPATH": searched, "NO_COLOR": "1", "OMP_NUM_THREADS": "1"}
-    words = json.dumps([[str(w) for w in command] for command in commands])
-    line = [sys.executable, "-c", EACH, words]
-    done = subprocess.run(line, cwd=cwd, capture_output=True, text=True, timeout=300, env=env)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
-
-
 STUDY = (
     "--models",
     TINY,
@@ -139,7 +110,9 @@ def test_by_path_to_the_page(place: Path, by_path: Path) -> None:
     assert "AUPRC" in (by_path / "index.html").read_text()
 
 
-def test_by_entry_point_with_the_same_numbers(place: Path, by_path: Path, site: Path) -> None:
+def test_by_entry_point_with_the_same_numbers(
+    place: Path, by_path: Path, site: Path, installed: Callable[..., str]
+) -> None:
     """The run's own metrics are read, and what it stored is not computed again when it is asked to
     lead the tables.
     """

@@ -3,10 +3,7 @@ numbers.
 """
 
 import csv
-import json
-import os
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -51,35 +48,12 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root.parent
 
 
-BOTH = """
-import json, sys
-from ecgbench.cli import main
-for words in json.loads(sys.argv[1]):
-    sys.argv = ["ecgbench", *words]
-    try:
-        main()
-    except SystemExit as end:
-        if end.code:
-            raise
-"""
-
-
-def study(task: object, folder: Path, data: Path) -> list[list[str]]:
+def study(task: object, folder: Path, data: Path) -> tuple[tuple[object, ...], ...]:
     """The commands that run and report a study of the tiny network."""
     words = ("--models", TINY, "--weights", "random", "--leads", "12,I", "--seeds", 1)
     places = ("--data", data, "--prepared", folder / "prepared", "--out", folder / "r")
     run = ("run", "--tasks", task, *words, "--protocol", "linear", "--epochs", 30, *places)
-    return [[str(w) for w in command] for command in (run, ("report", folder / "r"))]
-
-
-def installed(site: Path, commands: list[list[str]]) -> None:
-    """Commands in a process that finds the packages of `site`."""
-    kept = {k: v for k, v in os.environ.items() if not k.startswith("ECGBENCH_")}
-    searched = os.pathsep.join([str(site), kept.get("PYTHONPATH", "")])
-    env = {**kept, "PYTHONPATH": searched, "NO_COLOR": "1", "OMP_NUM_THREADS": "1"}
-    line = [sys.executable, "-c", BOTH, json.dumps(commands)]
-    done = subprocess.run(line, capture_output=True, text=True, timeout=300, env=env)
-    assert done.returncode == 0, done.stdout + done.stderr
+    return run, ("report", folder / "r")
 
 
 def main_table(folder: Path) -> list[dict[str, str]]:
@@ -93,6 +67,7 @@ def main_table(folder: Path) -> list[dict[str, str]]:
 
 def test_by_path_and_by_entry_point_to_the_page_with_the_same_numbers(
     here: Callable[..., "subprocess.CompletedProcess[str]"],
+    installed: Callable[..., str],
     data: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -118,7 +93,7 @@ def test_by_path_and_by_entry_point_to_the_page_with_the_same_numbers(
         ("toy", "I", "ok"),
     ]
     assert float(rows[0]["value"]) > 0.9
-    installed(site, study("toy", other, data))
+    installed(site, other, *study("toy", other, data))
     assert main_table(other) == rows
 
 

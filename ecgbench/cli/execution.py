@@ -1,0 +1,130 @@
+"""How `ecgbench run` carries a study out: the engine, the plan with its time, the outcome."""
+
+import tempfile
+import time
+from contextlib import closing
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from ecgbench.cells import Folders, Plan, Request
+from ecgbench.errors import BadSetting
+from ecgbench.training import ranks
+
+if TYPE_CHECKING:
+    from ecgbench.benchmark.engine import Engine
+    from ecgbench.benchmark.job_record import Outcome
+
+
+@dataclass(frozen=True, kw_only=True)
+class Execution:
+    """How a study is carried out; nothing of it changes a number."""
+
+    device: str
+    engine: str
+    patience: float
+    dry_run: bool
+    yes: bool
+    keep_features: bool
+    pin_environment: bool
+
+
+def compute(request: Request, folders: Folders, execution: Execution) -> None:
+    """Compute what is missing of a study, or print its time, and say what became of it; typer.Exit
+    with code 1 where a cell failed.
+    """
+    from ecgbench.benchmark.device import choose, demand
+    from ecgbench.benchmark.engine import Setup
+    from ecgbench.benchmark.progress import EventDisplay, display
+    from ecgbench.benchmark.run import Run
+    from ecgbench.benchmark.started import start
+
+    device = choose(execution.device)
+    demand(device)
+    if execution.dry_run and ranks.world() > 1:
+        raise BadSetting("--dry-run: its probe is of one process; run it without torchrun")
+    with ranks.together():
+        if ranks.rank() != 0:
+            from ecgbench.benchmark.work import take_part
+
+            take_part()
+            return
+        progress = display()
+        with tempfile.TemporaryDirectory() as passing:
+            logs = (Path(passing) if execution.dry_run else folders.out) / "logs"
+            setup = Setup(logs=logs, patience=execution.patience, show=EventDisplay(progress))
+            with closing(start(execution.engine, setup)) as engine:
+                planned = _planned(
+                    request, folders, execution, engine, device if ranks.world() == 1 else ""
+                )
+                if execution.dry_run:
+                    return
+                run = Run(planned, folders, progress, engine, device)
+                done = run(execution.keep_features, execution.pin_environment)
+    _print_outcome(done, folders.out)
+
+
+def _print_outcome(done: "Outcome", out: Path) -> None:
+    typer.echo(
+        f"{done.computed} cells computed, {done.reused} were there already, {len(done.skipped)} "
+        f"skipped, {done.failures} failed: {out}"
+    )
+    for (model, reason, log), cells in done.failed.items():
+        which = cells[0] if len(cells) == 1 else f"{len(cells)} cells of {model}"
+        typer.echo(f"  failed: {which}: {reason}" + (f" (log: {log})" if log else ""), err=True)
+    typer.echo(f"next: ecgbench report {out}")
+    if done.failed:
+        raise typer.Exit(1)
+
+
+def _planned(
+    request: Request, folders: Folders, execution: Execution, engine: "Engine", device: str
+) -> Plan:
+    """The plan. Prints its time first for a dry run and for a long fine-tuning; `device` is ""
+    where nothing can be measured.
+    """
+    from ecgbench.benchmark import plan as planning
+    from ecgbench.benchmark.engine import ask
+    from ecgbench.benchmark.job import Look, Measure, plugins
+    from ecgbench.estimate import study
+
+    started = time.monotonic()
+
+    def policy(model: str, weights: str | None) -> str | None:
+        look = Look(
+            id=f"look {model}",
+            model=model,
+            weights=weights,
+            contract=request.contract,
+            plugins=plugins(),
+        )
+        answer: str | None = ask(engine, look).get("policy")
+        return answer
+
+    def measure(part: Plan, dataset: str) -> dict[str, Any]:
+        model = part.cells[0].fit.model
+        job = Measure(
+            id=f"measure {model} on {dataset}",
+            model=model,
+            plan=part,
+            dataset=dataset,
+            folders=folders,
+            device=device,
+            plugins=plugins(),
+        )
+        return ask(engine, job)
+
+    planned = planning.plan(request, policy)
+    begun = time.monotonic() - started
+    slow = (
+        planned.training.protocol == "finetune" and device == "cpu" and not study.trifling(planned)
+    )
+    if execution.dry_run or slow:
+        whole = replace(study.estimate(planned, folders.out, measure, device), begun=begun)
+        if execution.dry_run:
+            typer.echo("\n".join(study.table(whole, folders.out)))
+        else:
+            typer.echo(study.agreed(whole, execution.yes), err=True)
+    return planned
