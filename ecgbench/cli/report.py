@@ -51,7 +51,7 @@ def report(
 
     Reads the folder only: no model, no dataset, no network. Every number stands in a row of a CSV
     beside the page. Of a run: main_table.{csv,md,tex}, lead_curve.{png,svg,csv}, comparisons.csv,
-    cells.csv and labels.csv.
+    cells.csv, labels.csv, provenance.{csv,md} and commits.csv.
     """
     from ecgbench import reports
     from ecgbench.results.study import Study

@@ -477,7 +477,7 @@ def test_killed_at_any_moment_it_goes_on_to_the_same_table(
     )
     assert done.returncode == 0, (moments, done.stderr)
     assert table(run) == table(grid), moments
-    assert [c.ended for c in read(run).provenance.commands].count(True) == 1, "the last"
+    assert read(run).provenance.commands[-1].ended
     assert not list(run.rglob("*.tmp"))
     assert len(list((run / "cells").rglob("DONE"))) == 14
 
