@@ -32,7 +32,10 @@ check: .venv/.dev  ## lint, format, types
 	$(BIN)/mypy
 
 bench: .venv/.dev  ## every timing in benchmarks/, one after the other
-	set -e; for f in benchmarks/*.py; do echo "== $$f"; $(BIN)/python $$f; done
+	set -e; for f in $(filter-out benchmarks/gpu%.py benchmarks/packed.py,$(wildcard benchmarks/*.py)); do echo "== $$f"; $(BIN)/python $$f; done
+
+gpu: .venv/.dev  ## what all of it does on a GPU, into runs/gpu (MINUTES=8)
+	$(BIN)/python benchmarks/gpu.py --minutes $(or $(MINUTES),8) --to runs/gpu
 
 docs: .venv/.dev  ## write the generated parts of docs/ anew
 	$(BIN)/python docs/generate.py
@@ -58,4 +61,4 @@ $(BIN)/pip:
 	$(PIP) --editable '.[dev]'
 	@touch $@ .venv/.package
 
-.PHONY: help demo test soak wheel lowest check bench docs clean
+.PHONY: help demo test soak wheel lowest check bench gpu docs clean
