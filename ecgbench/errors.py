@@ -34,6 +34,10 @@ class MissingData(EcgbenchError):
     """A dataset that is not where it was looked for: path, variable, and the command that helps."""
 
 
+class Lacking(EcgbenchError):
+    """Several things that a run needs and this machine lacks: its `args` are the lines to print."""
+
+
 class BadSetting(EcgbenchError):
     """A setting that cannot be met: a lead twice, a count outside 1..12, options that exclude each
     other.

@@ -2,6 +2,7 @@
 
 import functools
 import platform
+import re
 import shlex
 import subprocess
 import sys
@@ -58,10 +59,17 @@ def here() -> dict[str, Any]:
     }
 
 
-def command() -> str:
-    """The command line as typed, with the program's name instead of its path."""
-    called = Path(sys.argv[0]).name
-    return shlex.join(["ecgbench" if called == "__main__.py" else called, *sys.argv[1:]])
+def command(out: Path | None = None) -> str:
+    """The command line as typed, with the program's name instead of its path; with another --out
+    where `out` is given.
+    """
+    called, words = Path(sys.argv[0]).name, sys.argv[1:]
+    if out is not None:
+        old = [i for i, word in enumerate(words) if re.match(r"--out(=|$)|-o", word)]
+        for i in reversed(old):
+            del words[i : i + 2 if words[i] in ("--out", "-o") else i + 1]
+        words += ["--out", str(out)]
+    return shlex.join(["ecgbench" if called == "__main__.py" else called, *words])
 
 
 def _git(folder: Path, *arguments: str) -> str | None:

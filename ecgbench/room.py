@@ -9,9 +9,10 @@ asking for a plug-in imports that one module.
 import hashlib
 import importlib
 import importlib.util
+import os
 import sys
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, is_dataclass, replace
 from functools import cached_property
@@ -47,6 +48,14 @@ def folder_name(name: str) -> str:
     if len(spelled) <= 120:
         return spelled
     return f"{spelled[:80]}~{hashlib.sha256(spelled.encode()).hexdigest()[:32]}"
+
+
+def unknown(kind: str, name: str, known: Iterable[str], hint: str) -> EcgbenchError:
+    """UnknownName of a plug-in, or what says that the file of that name is meant."""
+    file = f"{name}.py" if os.path.dirname(name) else f"./{name}.py"
+    if os.path.isfile(file):
+        return BadSetting(f"unknown {kind} {name!r}; did you mean {file}?")
+    return UnknownName(kind, name, known, hint)
 
 
 _RULE = "begins with no dot and holds no slash, bar or control character"
@@ -132,12 +141,8 @@ class Room:
         for known in self.names():
             if plain(known) == plain(name):
                 return known
-        raise UnknownName(
-            self.kind,
-            name,
-            self.names(),
-            f"Or give the path of a .py file that defines {self._needs}",
-        )
+        hint = f"Or give the path of a .py file that defines {self._needs}"
+        raise unknown(self.kind, name, self.names(), hint)
 
     def paths(self) -> list[Path]:
         """The files that were given by path, in the order in which they came."""

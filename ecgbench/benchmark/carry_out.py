@@ -3,17 +3,20 @@ process of its own.
 """
 
 import traceback
+from contextlib import suppress
 from typing import Any
 
 from ecgbench import models, provenance
 from ecgbench.benchmark.events import Emit, Over, Started, Stopped
-from ecgbench.benchmark.job import Compute, Job, Look, Measure, register
+from ecgbench.benchmark.job import Compute, Job, Locate, Look, Measure, register
 from ecgbench.benchmark.reporter import Reporter
 from ecgbench.benchmark.work import work
 from ecgbench.errors import BadSetting, EcgbenchError
 from ecgbench.estimate.probe import measure
 from ecgbench.inference import network
 from ecgbench.results.store import Store
+from ecgbench.weights import shipped
+from ecgbench.weights.load import located
 
 
 def carry_out(job: Job, emit: Emit, alone: bool = False) -> None:
@@ -32,6 +35,8 @@ def carry_out(job: Job, emit: Emit, alone: bool = False) -> None:
         match job:
             case Look():
                 answer = look(job.model, job.weights, job.contract)
+            case Locate():
+                answer = locate(job.model, job.weights)
             case Measure():
                 answer = measure(job)
             case Compute():
@@ -40,6 +45,24 @@ def carry_out(job: Job, emit: Emit, alone: bool = False) -> None:
         emit(Stopped(job.id, type(error).__name__, str(error)))
     else:
         emit(Over(job.id, answer))
+
+
+def locate(model: str, weights: str) -> dict[str, Any]:
+    """{"lacks": why weights cannot be had on this machine, or "", "fetch": whether `ecgbench models
+    fetch` gets them}.
+
+    Left to `look`: a model that cannot be imported, and a plug-in's own words for its weights.
+    """
+    with suppress(BadSetting):
+        card = models.get(model).CARD
+        layout = next((w for w in card.weights if w.name == weights), None)
+        if card.parameters and (layout or models.ROOM.built_in(model)):
+            try:
+                located(weights, card)
+            except BadSetting as error:
+                fetch = layout is not None and not shipped.comes_along(layout.url)
+                return {"lacks": str(error), "fetch": fetch}
+    return {"lacks": ""}
 
 
 def look(model: str, weights: str | None, contract: str) -> dict[str, Any]:

@@ -33,7 +33,7 @@ class Job:
     def from_json(data: dict[str, Any]) -> "Job":
         """The job that `to_json` wrote; BadSetting for anything else."""
         try:
-            kind = {k.kind: k for k in (Look, Measure, Compute)}[data["kind"]]
+            kind = {k.kind: k for k in (Look, Locate, Measure, Compute)}[data["kind"]]
             values = {**data, "plugins": tuple((room, path) for room, path in data["plugins"])}
             del values["kind"]
             return kind(**kind._read(values))
@@ -55,6 +55,14 @@ class Look(Job):
     kind = "look"
     weights: str | None
     contract: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Locate(Job):
+    """Say whether weights are on this machine; nothing is loaded."""
+
+    kind = "locate"
+    weights: str
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,8 +16,7 @@ def open_evaluation(job: Compute, reporter: Reporter) -> Evaluation:
     built = network.build(job.model, job.weights, job.device)
     contract = built.card.contract(job.plan.fits[0].contract)
     built = built.in_precision(precision, contract)
-    used = built.source["name"], built.source["file"]
-    for layout in (w for w in built.card.weights if w.name in used or w.file in used):
+    for layout in built.licensed:
         released.show_terms(job.model, layout, reporter.note)
     if built.precision != precision:
         reporter.note(

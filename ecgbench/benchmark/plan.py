@@ -10,8 +10,8 @@ from ecgbench.adapt import NATIVE
 from ecgbench.cards import DatasetCard, Task
 from ecgbench.cells import EITHER, PAPER, RANDOM, Cell, Fit, Plan, Request, Training, grid, grouped
 from ecgbench.ecg.draw import settings
-from ecgbench.errors import BadSetting, UnknownName
-from ecgbench.room import plain
+from ecgbench.errors import BadSetting
+from ecgbench.room import plain, unknown
 
 ALL = "all"
 """Of `--models`: every registered one; of `--tasks`: every task of the datasets that hold
@@ -64,7 +64,7 @@ def resolve_tasks(names: Sequence[str]) -> list[str]:
         tasks = given.get(name) or loose.get(plain(name))
         if tasks is None:
             hint = "List them: ecgbench tasks; or give the path of a dataset's .py file"
-            raise UnknownName("task", name, known, hint)
+            raise unknown("task", name, known, hint)
         found += tasks
     return list(dict.fromkeys(found))
 
@@ -99,7 +99,7 @@ def check(request: Request) -> Request:
     known = [*adapters.names(), NATIVE, PAPER]
     for policy in request.policies:
         if plain(policy) not in map(plain, known) and not policy.endswith(".py"):
-            raise UnknownName("policy", policy, known, "List them: ecgbench adapters")
+            raise unknown("policy", policy, known, "List them: ecgbench adapters")
     named = [m for m in request.models if plain(m) != ALL]
     names = tuple(dict.fromkeys(map(models.resolve, named)))
     if named != list(request.models):

@@ -21,6 +21,7 @@ from ecgbench.cells import Cell, Fit, grouped
 from ecgbench.errors import BadWeights, LeakError, PolicyError, WriteError
 from ecgbench.results.store import Store
 from ecgbench.training import ranks
+from ecgbench.weights import released
 from ecgbench.weights.load import digest
 
 STOPS = (BadWeights, WriteError)
@@ -88,6 +89,8 @@ class _CellComputation:
                 frozen = self.plan.training.frozen
                 (self._frozen if frozen else self._finetune)(evaluation, todo)
                 gates.unchanged(network.card.title, network.sha256, digest(network.module))
+                for layout in network.licensed if not self.lost else ():
+                    released.note_terms(model, layout)
         except DISQUALIFIES as error:
             reason, trace = reason_of(error), trace_of(error)
             if identity:

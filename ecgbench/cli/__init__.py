@@ -8,7 +8,7 @@ import typer
 
 from ecgbench import __version__
 from ecgbench.cli import check, data, doctor, lists, models, pretrain, profile, report, run, runs
-from ecgbench.errors import EcgbenchError
+from ecgbench.errors import EcgbenchError, Lacking
 from ecgbench.text import line
 
 app = typer.Typer(
@@ -42,6 +42,8 @@ def main() -> None:
         if code == 130:  # typer caught the interrupt and printed nothing
             _stop()
         sys.exit(code)
+    except Lacking as error:
+        _complain(*error.args)
     except EcgbenchError as error:
         _complain(str(error))
     except OSError as error:  # no space, no permission, a file where a folder should be
@@ -67,9 +69,9 @@ def main() -> None:
         _complain(f"{message}; see {command} --help")
 
 
-def _complain(message: str) -> None:
+def _complain(*lines: str) -> None:
     # names in a file may hold control characters
-    print(f"ecgbench: {line(message)}", file=sys.stderr)
+    print("ecgbench:", "\n  ".join(map(line, lines)), file=sys.stderr)
     sys.exit(2)
 
 

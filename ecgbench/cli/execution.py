@@ -37,12 +37,14 @@ def compute(request: Request, folders: Folders, execution: Execution) -> None:
     """
     from ecgbench.benchmark.device import choose, demand
     from ecgbench.benchmark.engine import Setup
+    from ecgbench.benchmark.lacking import writable
     from ecgbench.benchmark.progress import EventDisplay, display
     from ecgbench.benchmark.run import Run
     from ecgbench.benchmark.started import start
 
     device = choose(execution.device)
     demand(device)
+    writable(folders.out)
     if execution.dry_run and ranks.world() > 1:
         raise BadSetting("--dry-run: its probe is of one process; run it without torchrun")
     with ranks.together():
@@ -85,12 +87,19 @@ def _planned(
     """The plan. Prints its time first for a dry run and for a long fine-tuning; `device` is ""
     where nothing can be measured.
     """
+    from ecgbench.benchmark import lacking
     from ecgbench.benchmark import plan as planning
     from ecgbench.benchmark.engine import ask
-    from ecgbench.benchmark.job import Look, Measure, plugins
+    from ecgbench.benchmark.job import Locate, Look, Measure, plugins
     from ecgbench.estimate import study
+    from ecgbench.provenance import command
+    from ecgbench.results.store import Store, free
 
     started = time.monotonic()
+
+    def locate(model: str, weights: str) -> dict[str, Any]:
+        job = Locate(id=f"locate {model}", model=model, weights=weights, plugins=plugins())
+        return ask(engine, job)
 
     def policy(model: str, weights: str | None) -> str | None:
         look = Look(
@@ -116,7 +125,12 @@ def _planned(
         )
         return ask(engine, job)
 
+    lacking.demand(request, folders, locate, data=not execution.dry_run)
     planned = planning.plan(request, policy)
+    try:
+        Store(folders.out).join(planned)
+    except BadSetting as error:
+        raise BadSetting(f"{error}: {command(free(folders.out))}") from None
     begun = time.monotonic() - started
     slow = (
         planned.training.protocol == "finetune" and device == "cpu" and not study.trifling(planned)

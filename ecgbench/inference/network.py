@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from ecgbench import models
 from ecgbench.adapt import Policy, TrainingSplit
-from ecgbench.cards import InputContract, ModelCard
+from ecgbench.cards import InputContract, ModelCard, Weights
 from ecgbench.cells import EITHER, NONE, RANDOM, RELEASED, Precision
 from ecgbench.datasets import demo
 from ecgbench.ecg.leads import ALL, LeadSubset
@@ -61,6 +61,12 @@ class Network:
         return (
             self.module if here else Placed(self.module, torch.device(self.device), self.precision)
         )
+
+    @property
+    def licensed(self) -> list[Weights]:
+        """Entries of the card that name the weights, or the file that was given."""
+        used = self.source["name"], self.source["file"]
+        return [w for w in self.card.weights if w.name in used or w.file in used]
 
     def in_precision(self, precision: Precision, contract: InputContract) -> "Network":
         """The network that computes in `asked` where that moves no feature by more than `NEAR` of

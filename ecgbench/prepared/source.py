@@ -60,13 +60,40 @@ def root_of(name: str, card: DatasetCard, data: Path | None) -> Path | None:
         )
     root = downloads / card.folder
     lacking = [f for f in card.index_files if not (root / f).is_file()]
-    if lacking:
-        raise MissingData(
-            f"{name}: {', '.join(lacking)} not found in {root} (set by --data or ECGBENCH_DATA); "
-            f"{fetch} into that folder, "
-            f"then: {command(name, downloads)}"
+    if not lacking:
+        return root
+    if known := _nearby(downloads, card):
+        raise MissingData(f"{name}: {known}")
+    what = f"{', '.join(lacking)} not found in {root}"
+    raise MissingData(
+        f"{name}: {what if downloads.is_dir() else f'there is no folder {downloads}'} (set by "
+        f"--data or ECGBENCH_DATA); {fetch} into {root}, then: {command(name, downloads)}"
+    )
+
+
+def _nearby(downloads: Path, card: DatasetCard) -> str:
+    """Where the dataset lies, and what to give instead, if `downloads` is one folder too deep or
+    too high; else "".
+    """
+    here = Path(os.path.abspath(downloads))
+    below = sorted(here.glob("*/"))
+
+    def whole(folder: Path) -> bool:
+        return all(os.path.isfile(folder / f) for f in card.index_files)
+
+    for home in filter(lambda home: whole(home / card.folder), (*here.parents, *below)):
+        own = home / card.folder
+        what = "is the folder above" if home in below else "lies beside it"
+        if own in (here, *here.parents):
+            what = "is that folder itself" if own == here else "lies inside it"
+        return f"its folder is {own}, and --data {downloads} {what}; give --data {home}"
+    for own in filter(whole, (here, *below)):
+        right = own.with_name(card.folder)
+        return (
+            f"its folder must be called {card.folder}, and is {own}; rename it: mv {own} {right}, "
+            f"and give --data {own.parent}"
         )
-    return root
+    return ""
 
 
 def command(name: str, data: Path | None) -> str:

@@ -18,9 +18,10 @@
 
 import hashlib
 import json
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from typing import Any, Literal
 
@@ -29,6 +30,7 @@ from ecgbench.errors import BadSetting, MissingData
 from ecgbench.files import append, as_json, locked, put
 from ecgbench.results.folders import document, finished, read_json
 from ecgbench.room import folder_name
+from ecgbench.text import enumerated
 
 FORMAT = 2
 """Of plan.json, cell.json and fit.json; a run of another format is refused."""
@@ -38,7 +40,7 @@ _OUTDATED = "OUTDATED"
 """File in a finished cell's folder: its cell got another key since. It says so where the index is
 gone.
 """
-_ELSEWHERE = "choose another folder with --out"
+_ELSEWHERE = "choose another folder"
 PENDING = "not computed yet; the same `ecgbench run` command goes on where it stopped"
 
 
@@ -102,19 +104,15 @@ class Store:
         old = self.plan()
         if old is None:
             return plan
-        ours, theirs = plan.shared(), old.shared()
-        if ours != theirs:
-            differing = ", ".join(k for k in ours if ours[k] != theirs[k])
-            raise BadSetting(
-                f"{self.path} holds a run with other settings ({differing}); {_ELSEWHERE}"
-            )
+        ours, theirs = _flat(plan.shared()), _flat(old.shared())
+        if differing := [name for name in ours if ours[name] != theirs[name]]:
+            there, here = ([_option(name, of[name]) for name in differing] for of in (theirs, ours))
+            raise self._other(there, here)
         loaded: dict[str, str] = {}
         for f in (*old.fits, *plan.fits):
             # one row is one model: its seeds are averaged, its weights must not be
             if (weights := loaded.setdefault(f.model, f.weights)) != f.weights:
-                raise BadSetting(
-                    f"{self.path} holds {f.model} with weights {weights}; {_ELSEWHERE}"
-                )
+                raise self._other(*([f"--weights {f.model}={w}"] for w in (weights, f.weights)))
         both = plan if set(old.cells) <= set(plan.cells) else old.joined(plan)
         metrics = tuple(dict.fromkeys([*plan.scoring.metrics, *old.scoring.metrics]))
         both = replace(both, scoring=replace(plan.scoring, metrics=metrics))
@@ -131,6 +129,12 @@ class Store:
             if self.plan() != joined:
                 put(self.plan_file, as_json({"format": FORMAT, "plan": body, "hash": key(body)}))
         return joined
+
+    def _other(self, there: Sequence[str], here: Sequence[str]) -> BadSetting:
+        return BadSetting(
+            f"{self.path} holds a run with {enumerated(there)}, and asked for is "
+            f"{enumerated(here)}; {_ELSEWHERE}"
+        )
 
     # which key a cell has
 
@@ -271,6 +275,28 @@ class Store:
 
 def _setting_folder(cell: Cell) -> Path:
     return Path(*map(folder_name, (cell.task, cell.fit.model, str(cell.setting))))
+
+
+def _flat(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings and the fields of those that have some: option -> value."""
+    flat: dict[str, Any] = {}
+    for name, value in settings.items():
+        flat.update(value if isinstance(value, dict) else {name: value})
+    return flat
+
+
+def _option(name: str, value: Any) -> str:
+    """A setting as the command line spells it."""
+    flag = "--" + {"leads": "train-leads"}.get(name, name).replace("_", "-")
+    if value is None:
+        return f"no {flag}"
+    return f"{flag} {('off', 'on')[value] if isinstance(value, bool) else value}"
+
+
+def free(path: Path) -> Path:
+    """A run folder that does not exist yet, called after another: runs/demo-2."""
+    named = path if path.name.strip(".") else path.resolve()
+    return next(p for n in count(2) if not (p := Path(f"{named}-{n}")).exists())
 
 
 def cells_of(path: Path) -> Iterable[Path]:

@@ -49,9 +49,9 @@ def fetch(
     busy = f"another command is fetching weights of {model}; wait for it, then run this one again"
     # two of them would write into one download
     with locked(released.model_folder(model), otherwise=busy):
-        notes = None if force or given else released.record(model, layout)
+        known = None if force or given else released.record(model, layout)
         path = released.converted(model, name)
-        if notes is None:
+        if (notes := known) is None:
             released.show_terms(model, layout, listener.note)
             notes = _made(card, layout, model, given, pins, listener)
             listener.note(f"{model}, {name}: {path} (licence: {layout.licence})")
@@ -66,6 +66,8 @@ def fetch(
                 f"in {pins}: commit that file, and every "
                 "later copy must match it"
             )
+        if known is None:
+            released.note_terms(model, layout)
     return path
 
 
@@ -115,7 +117,7 @@ def _downloaded(layout: Weights, model: str, passing: Path, pins: Path, listener
     try:
         return download(layout.url, layout.file, passing, proved, listener.progress)
     except DownloadError as error:
-        command = released.fetching(model, layout.name)
+        command = released.fetching(layout.name, model)
         raise BadSetting(
             f"{layout.file} could not be downloaded ({error}); get it from {layout.url} with a "
             f"browser, put it into "

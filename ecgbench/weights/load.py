@@ -60,17 +60,28 @@ def load(network: nn.Module, weights: str | Path, card: ModelCard) -> None:
     """
     if weights == released.RANDOM:
         return
-    layout = next((w for w in card.weights if w.name == weights), None)
-    if layout is not None:
-        own = shipped.comes_along(layout.url)
+    found = located(weights, card)
+    if isinstance(found, Weights):
+        own = shipped.comes_along(found.url)
         network.load_state_dict(
-            _shipped_tensors(network, layout) if own else _converted(network, layout, card)
+            _shipped_tensors(network, found) if own else _converted(network, found, card)
         )
         return
-    path = _path(weights, card)
-    with read.unpacked(path, released.member_of(card)) as file:
+    with read.unpacked(found, released.member_of(card)) as file:
         tensors, _ = matched(network, file, card, (_plain_layout(card), *card.weights))
         network.load_state_dict(tensors)
+
+
+def located(weights: str | Path, card: ModelCard) -> Weights | Path:
+    """What `weights` names: an entry of the card whose file is here, or the path of a file. Nothing
+    is read; BadSetting or UnknownName, as of `load`, where it is not here.
+    """
+    layout = next((w for w in card.weights if w.name == weights), None)
+    if layout is None:
+        return _path(weights, card)
+    if not released.is_here(released.name_of(card), layout):
+        raise released.not_here(card, released.name_of(card), layout.name)
+    return layout
 
 
 def loaded(network: N, weights: str | Path | None, card: ModelCard) -> N:
@@ -165,8 +176,7 @@ def _converted(network: nn.Module, layout: Weights, card: ModelCard) -> Mapping[
     """The conversion of an authors' file, proved against its record, the card and the lock file."""
     model, name = released.name_of(card), layout.name
     notes, path = released.record(model, layout), released.converted(model, name)
-    if notes is None:
-        raise released.not_here(card, model, name)
+    assert notes is not None  # `located` has seen it
     released.prove(notes["source_sha256"], str(path), layout, model, released.lock_file())
     tensors = read.read(path)
     again = f"run: ecgbench models fetch {model} --weights {name} --force"

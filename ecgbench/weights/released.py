@@ -11,6 +11,7 @@ import functools
 import hashlib
 import json
 import os
+import shlex
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -34,6 +35,8 @@ RELEASED, RANDOM = "released", "random"
 Json = dict[str, Any]
 _NOWHERE: Json = dict.fromkeys(("file", "sha256", "licence", "url"))
 """The origin of weights that come from no file."""
+_TERMS = "terms.json"
+"""File of the cache: terms that were told."""
 
 
 def cache() -> Path:
@@ -119,10 +122,10 @@ def member_of(card: ModelCard) -> str:
     return next((w.member for w in card.weights if w.member), "")
 
 
-def fetching(model: str, name: str) -> str:
-    """The command that gets weights."""
-    chosen = "" if name == RELEASED else f" --weights {name}"
-    return f"ecgbench models fetch {ROOM.argument(model)}{chosen}"
+def fetching(name: str, *chosen: str) -> str:
+    """The command that gets the weights called `name` of the models `chosen`."""
+    option = "" if name == RELEASED else f" --weights {name}"
+    return f"ecgbench models fetch {shlex.join(map(ROOM.argument, chosen))}{option}"
 
 
 def not_here(card: ModelCard, model: str, name: str) -> BadSetting:
@@ -134,7 +137,7 @@ def not_here(card: ModelCard, model: str, name: str) -> BadSetting:
         return shipped.missing(layout)
     return BadSetting(
         f"the {name} weights of {card.title} are not on this machine; run: "
-        f"{fetching(model, name)}. It gets "
+        f"{fetching(name, model)}. It gets "
         f"{layout.file} from {layout.url}; "
         f"where that fails, put the file into {model_folder(model)} and run it again. Or pass "
         f"--weights {model}=PATH, or --weights random"
@@ -212,20 +215,27 @@ def prove(digest: str, source: str, layout: Weights, model: str, lock: Path) -> 
 
 
 def show_terms(model: str, layout: Weights, show: Callable[[str], None]) -> None:
-    """Say what the licence forbids, once per machine and weights; where the cache cannot be
-    written, every time.
+    """Say what the licence forbids, unless `note_terms` has noted on this machine that it was
+    said.
     """
-    if not layout.terms:
-        return
-    path, key = cache() / "terms.json", f"{model}/{layout.name}"
-    shown: Json = {}
-    with suppress(WriteError), files.locked(path.parent, ""):
-        with suppress(BadSetting):
-            shown = _json(path, "") if path.is_file() else {}
-        if shown.get(key) != layout.terms:
-            put(path, as_json({**shown, key: layout.terms}))
-    if shown.get(key) != layout.terms:
+    if layout.terms and _told().get(f"{model}/{layout.name}") != layout.terms:
         show(f"{layout.member or layout.file} ({layout.licence}): {layout.terms}")
+
+
+def note_terms(model: str, layout: Weights) -> None:
+    """Note that a person was shown these terms by a command that then succeeded; nothing where the
+    cache cannot be written.
+    """
+    said = {f"{model}/{layout.name}": layout.terms}
+    if layout.terms and not said.items() <= _told().items():
+        with suppress(WriteError), files.locked(cache(), ""):
+            put(cache() / _TERMS, as_json(_told() | said))
+
+
+def _told() -> Json:
+    with suppress(BadSetting):
+        return _json(cache() / _TERMS, "")
+    return {}
 
 
 def origin(card: ModelCard, weights: str | Path) -> Json:
