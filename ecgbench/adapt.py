@@ -13,7 +13,7 @@ import numpy as np
 from ecgbench.cards import InputContract
 from ecgbench.ecg.leads import LEADS, rows_of
 from ecgbench.ecg.preprocess import decimate, normalise
-from ecgbench.errors import PolicyError
+from ecgbench.errors import BadSetting, PolicyError
 from ecgbench.plugin_files import unnoted
 from ecgbench.room import plain
 
@@ -72,11 +72,14 @@ class Policy:
         from ecgbench import adapters  # the room imports this module
 
         name = adapters.resolve(name)
-        module = adapters.get(name)
+        module, calling = adapters.get(name), adapters.ROOM.calling(name, OSError)
         if state is None and hasattr(module, "fit"):
             with adapters.ROOM.reading(name):
-                state = module.fit(training().guarded(), LEADS)
-        return cls(name, module.fill, state)
+                state = calling(module.fit)(training().guarded(), LEADS)
+            if not isinstance(state, Mapping):
+                told = f"its fit() gives a {type(state).__name__} where a dict of arrays belongs"
+                raise BadSetting(f"policy {name!r}: {told}")
+        return cls(name, calling(module.fill), state)
 
 
 def adapt(

@@ -3,14 +3,18 @@ quantity.
 """
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal
+from numbers import Integral, Real
+from types import UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from ecgbench.ecg.filters import Filter as Filter
 from ecgbench.ecg.leads import LEADS, LeadSubset
 from ecgbench.ecg.preprocess import Preparation, Resampler
 from ecgbench.errors import BadSetting
+from ecgbench.text import shortened
 
 Normalisation = Literal["none", "minmax-per-lead", "minmax-record", "standardise-record"]
 """`none`: the network receives `unit`. `minmax-per-lead`: each lead to [-1, 1] by its own extremes,
@@ -20,8 +24,42 @@ whole record or each window: see `InputContract.scope`.
 """
 
 
+class Declared:
+    """What is declared: BadSetting where a field is not of the type that stands beside it."""
+
+    def __post_init__(self) -> None:
+        for name, kind in get_type_hints(type(self)).items():
+            value = getattr(self, name)
+            if not _is(value, kind):
+                wanted = getattr(kind, "__name__", "") if isinstance(kind, type) else str(kind)
+                raise BadSetting(
+                    f"{type(self).__name__}: {name} is {shortened(repr(value), 60)}, which is no "
+                    f"{re.sub(r'[a-z_]+[.]', '', wanted)}"
+                )
+
+
+def _is(value: Any, kind: Any) -> bool:
+    """Whether a value is of the type of a field. A list may stand for a tuple."""
+    of, within = get_origin(kind), get_args(kind)
+    if of is Literal:
+        return value in within
+    if of in (Union, UnionType):
+        return any(_is(value, one) for one in within)
+    if of is tuple:
+        if not isinstance(value, tuple | list):
+            return False
+        each = within[:1] * len(value) if within[-1] is ... else within
+        return len(each) == len(value) and all(map(_is, value, each))
+    if of is not None:
+        return isinstance(value, of)
+    if kind in (int, float):
+        number = Real if kind is float else Integral
+        return isinstance(value, number) and not isinstance(value, bool)
+    return isinstance(value, kind)
+
+
 @dataclass(frozen=True, kw_only=True)
-class InputContract:
+class InputContract(Declared):
     """How a model is fed. Everything that differs between models stands here, as data."""
 
     name: Literal["paper", "upstream"]
@@ -61,6 +99,7 @@ class InputContract:
     """A record shorter than a window: left out and counted, or continued by its last samples."""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if (
             not self.leads
             or len(set(self.leads)) != len(self.leads)
@@ -127,7 +166,7 @@ def reference_feeding(*, fs: float, seconds: float, leads: tuple[str, ...]) -> I
 
 
 @dataclass(frozen=True, kw_only=True)
-class Weights:
+class Weights(Declared):
     """One published file of weights and how its tensors become the network's."""
 
     name: str
@@ -162,7 +201,7 @@ class Weights:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ModelCard:
+class ModelCard(Declared):
     """Facts of one model; the name of its file is its identity."""
 
     name: str = ""
@@ -219,7 +258,7 @@ class ModelCard:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Task:
+class Task(Declared):
     """A classification task: label columns of a dataset's index."""
 
     name: str
@@ -235,6 +274,7 @@ class Task:
     """
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         for name in (self.name, *self.labels):
             if not name or not name.isprintable():
                 raise BadSetting(
@@ -251,7 +291,7 @@ class Task:
 
 
 @dataclass(frozen=True, kw_only=True)
-class DatasetCard:
+class DatasetCard(Declared):
     """Facts of one dataset as published."""
 
     title: str
@@ -289,7 +329,7 @@ class DatasetCard:
 
 
 @dataclass(frozen=True, kw_only=True)
-class MetricCard:
+class MetricCard(Declared):
     """Facts of one metric; the room's file name is its identity."""
 
     title: str
@@ -306,15 +346,12 @@ class MetricCard:
     """Citation with DOI or arXiv number."""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         low, high = self.range
         if not low < high or not (self.chance is None or low <= self.chance <= high):
             raise BadSetting(
                 f"metric {self.title}: range {self.range} is empty or leaves out chance "
                 f"{self.chance}"
-            )
-        if self.direction not in ("higher", "lower"):
-            raise BadSetting(
-                f"metric {self.title}: direction {self.direction!r}; one of higher, lower"
             )
 
     @property

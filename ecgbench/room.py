@@ -70,14 +70,15 @@ def _is_name(name: str) -> bool:
     )
 
 
-def _place(error: BaseException, file: str = "") -> str:
+def _place(error: BaseException, file: str | None = None) -> str:
     """ " at FILE:LINE": where an error was raised, the last place in `file` if it came through
-    there.
+    there, else the last outside this package.
     """
     trace = traceback.extract_tb(error.__traceback__)
     # the innermost frame of an import is the interpreter's
     frames = [f for f in trace if not f.filename.startswith("<") and f.filename != __file__]
-    frames = [f for f in frames if f.filename == file] or frames
+    outside = [f for f in frames if not f.filename.startswith(os.path.dirname(__file__))]
+    frames = [f for f in frames if f.filename == file] or outside or frames
     return f" at {Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""
 
 
@@ -90,6 +91,8 @@ class Room:
     """The word for one plug-in, used in errors."""
     needs: tuple[str, ...]
     """What every plug-in's module must define."""
+    declares: type | None = None
+    """Of what type its CARD is."""
     _paths: dict[str, Path] = field(default_factory=dict, compare=False)
     """Files of one's own, given by path."""
     _loaded: dict[str, ModuleType] = field(default_factory=dict, compare=False)
@@ -257,7 +260,7 @@ class Room:
         module = importlib.util.module_from_spec(spec)
         sys.modules[spec.name] = module  # dataclasses and pickling look their module up by name
         try:
-            with self._importing(str(path)), self.reading(name):
+            with self._importing(str(path), spec.origin), self.reading(name):
                 spec.loader.exec_module(module)
             self._loaded[name] = self._checked(module, name)
         except BaseException:
@@ -266,14 +269,15 @@ class Room:
         return module
 
     @contextmanager
-    def _importing(self, source: str) -> Iterator[None]:
+    def _importing(self, source: str, file: str | None = None) -> Iterator[None]:
         """Around an import: whatever a plug-in's code raises becomes one line that names it and
         where it happened.
         """
         try:
             yield
         except (Exception, SystemExit) as error:
-            place = "" if isinstance(error, SyntaxError) else _place(error)  # it tells its own
+            # a SyntaxError tells its own place
+            place = "" if isinstance(error, SyntaxError) else _place(error, file)
             said = f"{type(error).__name__}{place}: {shortened(str(error), 200)}"
             raise BadSetting(f"the {self.kind} {source} cannot be imported: {said}") from error
 
@@ -289,6 +293,11 @@ class Room:
                 f"{self.kind} {name!r} ({module.__file__}) does not define {' and '.join(lacking)}"
             )
         card = getattr(module, "CARD", None)
+        if self.declares is not None and not isinstance(card, self.declares):
+            raise BadSetting(
+                f"{self.kind} {name!r} ({module.__file__}): its CARD is a {type(card).__name__}, "
+                f"not a {self.declares.__name__}"
+            )
         if is_dataclass(card) and getattr(card, "name", name) != name:
             module.CARD = replace(card, name=name)  # type: ignore[attr-defined, type-var]
         return module

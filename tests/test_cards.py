@@ -3,9 +3,11 @@ plug-ins' cards are read.
 """
 
 import json
+import re
 from dataclasses import FrozenInstanceError, asdict, fields, replace
 from typing import Any, get_args
 
+import numpy as np
 import pytest
 
 from ecgbench import adapters, datasets, models
@@ -41,6 +43,24 @@ CONTRACT: dict[str, Any] = {
 def test_a_contract_without_one_of_its_facts_is_refused(lacking: str) -> None:
     with pytest.raises(TypeError, match=lacking):
         InputContract(**{k: v for k, v in CONTRACT.items() if k != lacking})
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        ({"fs": "100"}, "fs is '100', which is no float"),
+        ({"fs": True}, "fs is True, which is no float"),
+        ({"leads": "II"}, "leads is 'II', which is no tuple[str, ...]"),
+        ({"leads": (2, 3)}, "leads is (2, 3), which is no tuple[str, ...]"),
+        ({"fill": "later"}, "fill is 'later', which is no Literal['before', 'after']"),
+        ({"filter": "none"}, "filter is 'none', which is no Filter | None"),
+        ({"decimate": 1.5}, "decimate is 1.5, which is no int"),
+    ],
+)
+def test_a_fact_of_another_type_is_refused(wrong: dict[str, object], told: str) -> None:
+    with pytest.raises(BadSetting, match=re.escape(f"InputContract: {told}")):
+        InputContract(**{**CONTRACT, **wrong})  # type: ignore[arg-type]
+    InputContract(**{**CONTRACT, "fs": np.float32(100), "leads": [*LEADS]})  # type: ignore[arg-type]
 
 
 def test_no_card_has_a_default_for_a_physical_quantity() -> None:

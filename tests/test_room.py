@@ -4,6 +4,7 @@ cannot be had.
 
 import importlib.metadata
 import sys
+from dataclasses import replace
 from importlib.metadata import EntryPoint
 from itertools import chain, count
 from pathlib import Path
@@ -12,7 +13,9 @@ import pytest
 import torch
 
 from ecgbench import models
+from ecgbench.benchmark.plan import check
 from ecgbench.cards import ModelCard
+from ecgbench.cells import Request
 from ecgbench.errors import BadSetting, EcgbenchError, UnknownName
 from ecgbench.layers.features import Features
 from ecgbench.room import Room, plain
@@ -109,6 +112,20 @@ def test_a_file_given_by_path_is_in_the_room(
     monkeypatch.chdir(tmp_path)
     assert found.get("./My-Net.py") is found.get("My-Net.py") is module
     assert room(house).names() == ["laef", "st_mem"]
+
+
+def test_a_name_without_the_ending_of_its_file_is_told_the_file(
+    house: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written(tmp_path, "mine.py")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(BadSetting, match=r"^unknown model 'mine'; did you mean \./mine\.py\?$"):
+        room(house).resolve("mine")
+    asked = Request(models=("laef",), tasks=("mine",), leads=(1,))
+    with pytest.raises(BadSetting, match=r"unknown task 'mine'; did you mean \./mine\.py\?"):
+        check(asked)
+    with pytest.raises(BadSetting, match=r"unknown policy 'mine'; did you mean \./mine\.py\?"):
+        check(replace(asked, tasks=("demo",), policies=("mine",)))
 
 
 def test_a_file_may_hold_dataclasses_and_live_in_the_home_folder(

@@ -20,13 +20,13 @@ Locate = Callable[[str, str], dict[str, Any]]
 def writable(out: Path) -> None:
     """BadSetting for a run folder that is a file or cannot be written."""
     there = next(p for p in (out, *out.absolute().parents) if p.exists())
-    if not there.is_dir():
-        why = "is a file" if there == out else f"cannot be made, for {there} is a file"
-    elif not os.access(there, os.W_OK | os.X_OK):
-        why = "cannot be written" if there == out else f"cannot be made, {there} is read-only"
-    else:
+    if there.is_dir() and os.access(there, os.W_OK | os.X_OK):
         return
-    raise BadSetting(f"--out {out} {why}; choose a folder of your own, for example {free(out)}")
+    which = "" if there == out else f"cannot be made, for {there} "
+    why = "cannot be written" if there.is_dir() else "is a file"
+    raise BadSetting(
+        f"--out {out} {which}{why}; choose another folder, for example --out {free(Path(out.name))}"
+    )
 
 
 def demand(request: Request, folders: Folders, locate: Locate, data: bool = True) -> None:

@@ -35,13 +35,12 @@ def models(context: typer.Context, as_json: bool = JSON) -> None:
     if context.invoked_subcommand is not None:
         return
     from ecgbench import models as room
-    from ecgbench.cards import ModelCard
     from ecgbench.weights import released
 
     rows = []
     # while torch and the networks are imported: a sixth of the time, and nothing of them is garbage
     gc.disable()
-    known = dict(cards(room.ROOM, ModelCard))
+    known = dict(cards(room.ROOM))
     gc.enable()
     for name, card in known.items():
         c = card.contracts[0]

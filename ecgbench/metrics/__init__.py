@@ -11,7 +11,8 @@ define `wins(target, score)` (record, label), twice the comparisons that a recor
 intervals are then made from placements (docs/intervals.md).
 """
 
+from ecgbench.cards import MetricCard
 from ecgbench.room import Room
 
-ROOM = Room("ecgbench.metrics", "metric", ("CARD", "value", "influence"))
+ROOM = Room("ecgbench.metrics", "metric", ("CARD", "value", "influence"), MetricCard)
 names, get, resolve, card = ROOM.names, ROOM.get, ROOM.resolve, ROOM.card

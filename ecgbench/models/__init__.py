@@ -4,9 +4,10 @@ random weights.
 
 from typing import Any
 
+from ecgbench.cards import ModelCard
 from ecgbench.room import Room
 
-ROOM = Room("ecgbench.models", "model", ("CARD", "build"))
+ROOM = Room("ecgbench.models", "model", ("CARD", "build"), ModelCard)
 names, get, resolve = ROOM.names, ROOM.get, ROOM.resolve
 
 

@@ -11,17 +11,17 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, BinaryIO, Literal
+from typing import BinaryIO, Literal
 
 import numpy as np
 import pandas as pd
 
 from ecgbench import __version__
-from ecgbench.datasets import ROOM, get, resolve
+from ecgbench.datasets import get, resolve
 from ecgbench.ecg.recording import Recording
 from ecgbench.errors import BadRecord, BadSetting, MissingData, WriteError
 from ecgbench.files import as_json, as_npy, as_parquet, locked, move, put, writing
-from ecgbench.prepared.source import LAYOUT, Source, command, root_of, rows, where
+from ecgbench.prepared.source import LAYOUT, Source, command, read, root_of, rows, where
 from ecgbench.prepared.store import Prepared, digest, encode, opened, sha256
 
 __all__ = ["Prepared", "Progress", "find", "prepare", "state", "where"]
@@ -131,7 +131,7 @@ def _signals(source: Source, kept: "_Kept", out: BinaryIO, progress: Progress | 
     for done, row in enumerate(rows(source.index), 1):
         record = row["record"]
         try:
-            steps = kept.add(record, _read(source, row))
+            steps = kept.add(record, read(source.name, source.root, row))
         except (BadRecord, OSError) as error:
             reason = str(error).removeprefix(f"{record}: ")
             if isinstance(error, OSError):
@@ -142,20 +142,6 @@ def _signals(source: Source, kept: "_Kept", out: BinaryIO, progress: Progress | 
             out.write(steps)
         if progress is not None:
             progress(done, total)
-
-
-def _read(source: Source, row: dict[str, Any]) -> Recording:
-    """One recording. BadRecord and OSError cost the record alone, all else that its plug-in does is
-    BadSetting.
-    """
-    with ROOM.calling(source.name, OSError):
-        recording = source.module.read(source.root, row)
-    if not isinstance(recording, Recording):
-        raise BadSetting(
-            f"dataset {source.name!r}: its read() gives a {type(recording).__name__} where a "
-            f"Recording belongs"
-        )
-    return recording.clinical()
 
 
 @dataclass

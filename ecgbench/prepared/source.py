@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import shlex
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ import platformdirs
 
 from ecgbench.cards import DatasetCard, facts
 from ecgbench.datasets import ROOM, get, resolve
+from ecgbench.ecg.recording import Recording
 from ecgbench.errors import BadRecord, BadSetting, MissingData
 
 LAYOUT = 2
@@ -90,8 +92,8 @@ def _nearby(downloads: Path, card: DatasetCard) -> str:
     for own in filter(whole, (here, *below)):
         right = own.with_name(card.folder)
         return (
-            f"its folder must be called {card.folder}, and is {own}; rename it: mv {own} {right}, "
-            f"and give --data {own.parent}"
+            f"its folder must be called {card.folder}, and is {own}; rename it: "
+            f"{shlex.join(['mv', str(own), str(right)])}, and give --data {own.parent}"
         )
     return ""
 
@@ -187,6 +189,20 @@ def rows(index: pd.DataFrame) -> Iterator[dict[str, Any]]:
         yield dict(zip(columns, values))
 
 
+def read(name: str, root: Path | None, row: dict[str, Any]) -> Recording:
+    """The recording of a row of the index. BadRecord and OSError cost the record alone, all else
+    that the dataset's plug-in does is BadSetting.
+    """
+    with ROOM.calling(name, OSError):
+        recording = get(name).read(root, row)
+    if not isinstance(recording, Recording):
+        raise BadSetting(
+            f"dataset {name!r}: its read() gives a {type(recording).__name__} where a Recording "
+            f"belongs"
+        )
+    return recording.clinical()
+
+
 def check(name: str, card: DatasetCard, index: pd.DataFrame) -> None:
     """Refuses an index that no result may rest on; BadRecord says what is wrong, BadSetting where
     it is no table.
@@ -206,6 +222,11 @@ def check(name: str, card: DatasetCard, index: pd.DataFrame) -> None:
     lacking = [c for c in columns if c not in index.columns]
     if lacking:
         raise BadRecord(f"{name}: its index lacks the column {', '.join(lacking[:5])}")
+    texts = {f"column {c}": index[c] for c in ("record", "path") if c in columns}
+    for what, values in {**texts, "row of column names": index.columns}.items():
+        odd = [v for v in values if not isinstance(v, str)]
+        if odd:
+            raise BadRecord(f"{name}: the {what} of its index holds {odd[0]}, where a str belongs")
     if index["record"].duplicated().any():
         raise BadRecord(
             f"{name}: record {index.loc[index['record'].duplicated(), 'record'].iloc[0]} is there "

@@ -5,10 +5,9 @@ compared by sha256.
 from pathlib import Path
 from typing import Any
 
-from ecgbench.datasets import get
 from ecgbench.errors import BadRecord
 from ecgbench.prepared.prepare import Prepared, Progress, find
-from ecgbench.prepared.source import root_of, rows
+from ecgbench.prepared.source import read, root_of, rows
 from ecgbench.prepared.store import digest, encode, sha256
 
 
@@ -44,8 +43,8 @@ def _stored(copy: Prepared, row: dict[str, Any]) -> str | None:
 
 def _native(copy: Prepared, root: Path | None, row: dict[str, Any]) -> str | None:
     try:
-        recording = get(copy.name).read(root, row).clinical()
-    except BadRecord as error:
+        recording = read(copy.name, root, row)
+    except (BadRecord, OSError) as error:
         return str(error).removeprefix(f"{row['record']}: ")
     if sha256(*encode(recording), recording.fs) == row["sha256"]:
         return None

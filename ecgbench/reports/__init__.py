@@ -71,7 +71,7 @@ __all__ = [
     "write",
 ]
 
-ROOM = Room("ecgbench.reports", "report", ("CARD", "sections"))
+ROOM = Room("ecgbench.reports", "report", ("CARD", "sections"), ReportCard)
 names, get, resolve = ROOM.names, ROOM.get, ROOM.resolve
 
 

@@ -21,7 +21,7 @@ import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import replace
-from itertools import count
+from itertools import chain, count
 from pathlib import Path
 from typing import Any, Literal
 
@@ -294,9 +294,10 @@ def _option(name: str, value: Any) -> str:
 
 
 def free(path: Path) -> Path:
-    """A run folder that does not exist yet, called after another: runs/demo-2."""
+    """The first of runs/demo, runs/demo-2, runs/demo-3, ... that does not exist."""
     named = path if path.name.strip(".") else path.resolve()
-    return next(p for n in count(2) if not (p := Path(f"{named}-{n}")).exists())
+    names = chain([named], (Path(f"{named}-{n}") for n in count(2)))
+    return next(p for p in names if not p.exists())
 
 
 def cells_of(path: Path) -> Iterable[Path]:

@@ -225,10 +225,10 @@ def test_other_settings_or_a_second_writer_need_another_folder(
 ) -> None:
     was = (grid / "plan.json").read_bytes()
     assert typed(grid, "--epochs", "9") == 2
-    assert (
-        "holds a run with other settings (training); choose another folder with --out"
-        in capsys.readouterr().err
-    )
+    said = capsys.readouterr().err
+    assert "holds a run with --epochs 2, and asked for is --epochs 9; choose another" in said
+    assert said.endswith(f"--epochs 9 --out {grid}-2\n")
+    assert said.count("--out") == 1
     assert (grid / "plan.json").read_bytes() == was
 
 
@@ -272,7 +272,11 @@ def test_a_policy_that_fails_does_not_cost_the_others(typed: Typed, tmp_path: Pa
     fit = "def fit(signals, leads):\n    raise ValueError('singular')\n"
     policy.write_text(f"{fit}\n\ndef fill(signal, measured, state=None):\n    return signal\n")
     assert typed(tmp_path / "run", "--policy", f"{policy},zero") == 1
-    assert states(read(tmp_path / "run")) == {"tiny 12 clumsy": "failed", "tiny 12 zero": "ok"}
+    study = read(tmp_path / "run")
+    assert states(study) == {"tiny 12 clumsy": "failed", "tiny 12 zero": "ok"}
+    assert "adapter 'clumsy' failed at clumsy.py:2: ValueError: singular" in set(
+        study.cells["reason"]
+    )
 
 
 def test_what_a_model_cannot_do_is_skipped_and_said(

@@ -331,9 +331,26 @@ def test_missing_data_names_path_variable_and_command(here, tmp_path):
 
 
 def test_released_weights_that_are_not_there(here, tmp_path):
-    done = here("run", "--models", "stmem", "--tasks", "demo", cwd=tmp_path)
+    words = ("run", "--in-process", "--tasks", "demo", "--models")
+    done = here(*words, "stmem,laef", cwd=tmp_path)
     assert done.returncode == 2
     assert "--weights" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_all_that_a_run_lacks_is_told_at_once_with_one_command(here, tmp_path):
+    words = ("run", "--in-process", "--tasks", "ptbxl_super", "--models", "stmem,merl,laef")
+    done = here(*words, "--weights", "stmem=gone.pth,merl=released,laef=random", cwd=tmp_path)
+    assert done.returncode == 2
+    told = done.stderr.splitlines()
+    assert told[0] == "ecgbench: 3 things that this run needs are not here:"
+    assert told[1].startswith("  no file gone.pth (given as weights of ST-MEM); ")
+    assert told[2] == "  the released weights of MERL are not on this machine"
+    assert told[3].startswith("  ptbxl: no data folder is set; download PTB-XL 1.0.3 from https://")
+    assert told[4:] == [
+        "  to get them: ecgbench models fetch merl && ecgbench data prepare ptbxl --data DIR"
+    ]
+    assert not (tmp_path / "runs").exists()
 
 
 @pytest.mark.parametrize("room", ["models", "tasks", "adapters", "reports"])
@@ -421,6 +438,10 @@ def test_files_in_the_way_are_one_line(here, run, tmp_path):
         done = here(*words, cwd=tmp_path)
         assert (done.returncode, len(done.stderr.strip().splitlines())) == (2, 1), done.stderr
         assert "afile" in done.stderr
+        if words[0] == "run":
+            assert "--out afile is a file; choose another folder, for example --out afile-2" in (
+                done.stderr
+            )
     (tmp_path / "r").mkdir()
     for content in ("not json", "{}"):
         (tmp_path / "r/plan.json").write_text(content)

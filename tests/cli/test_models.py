@@ -170,7 +170,7 @@ def test_one_run_folder_holds_one_contract(
 ) -> None:
     assert typed(tmp_path / "run") == 0
     assert typed(tmp_path / "run", "--models", "laef", "--contract", "upstream") == 2
-    assert "holds a run with other settings (contract)" in capsys.readouterr().err
+    assert "--contract paper, and asked for is --contract upstream" in capsys.readouterr().err
 
 
 def test_a_run_tells_once_what_a_licence_forbids_and_stores_where_the_weights_come_from(
@@ -181,7 +181,7 @@ def test_a_run_tells_once_what_a_licence_forbids_and_stores_where_the_weights_co
         'weights=(Weights(name="released", url="", file="w.pth", sha256=None, licence="CC", '
         'terms="no commercial use"),),\n    native'
     )
-    model, file = tmp_path / "known.py", tmp_path / "w.pth"
+    model, file, told = tmp_path / "known.py", tmp_path / "w.pth", list[int]()
     model.write_text(
         TINY.read_text()
         .replace("native", terms, 1)
@@ -189,12 +189,16 @@ def test_a_run_tells_once_what_a_licence_forbids_and_stores_where_the_weights_co
     )
     models.ROOM.forget()
     torch.save(models.get(models.resolve(str(model))).build().state_dict(), file)
-    for out in ("one", "two"):
-        assert typed(tmp_path / out, "--models", str(model), "--weights", str(file)) == 0
-    assert capsys.readouterr().err.count("w.pth (CC): no commercial use") == 1
-    (network,) = (tmp_path / "one" / "models").glob("*.json")
-    told = json.loads(network.read_text())
-    source = told["weights_source"]
+    words = "--models", str(model), "--weights", str(file)
+    broken = tmp_path / "broken.py"
+    broken.write_text("def fill(signal, measured, state=None):\n    return None\n")
+    # a run that fails has told nothing for good
+    for code, *more in ((1, "--policy", str(broken)), (0,), (0,)):
+        assert typed(tmp_path / f"run{code}", *words, *more) == code
+        told.append(capsys.readouterr().err.count("w.pth (CC): no commercial use"))
+    assert told == [1, 1, 0]
+    (network,) = (tmp_path / "run0" / "models").glob("*.json")
+    source = json.loads(network.read_text())["weights_source"]
     assert (source["file"], source["sha256"]) == (
         "w.pth",
         hashlib.sha256(file.read_bytes()).hexdigest(),

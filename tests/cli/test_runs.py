@@ -137,7 +137,7 @@ def test_runs_of_other_settings_are_not_merged(
     before = sorted(run.rglob("*"))
     code, _, err = told("merge", run, tmp_path / "two")
     assert code == 2
-    assert "holds a run with other settings (training)" in err
+    assert "holds a run with --epochs 2, and asked for is --epochs 3" in err
     assert sorted(run.rglob("*")) == before
 
 

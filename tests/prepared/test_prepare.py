@@ -192,8 +192,9 @@ def test_the_limit_is_half_a_percent_of_the_dataset() -> None:
 
 
 DATASET = """from pathlib import Path
+from dataclasses import replace
 from ecgbench.datasets import demo
-CARD = demo.CARD
+CARD = {card}
 def index(root): {index}
 def read(root, row): {read}
 """
@@ -204,13 +205,13 @@ def read(root, row): {read}
     [
         (
             {"index": "raise ValueError('boom')"},
-            r"dataset 'mine' failed at mine.py:4: ValueError: boom",
+            r"dataset 'mine' failed at mine.py:5: ValueError: boom",
         ),
         (
             {"index": "return None"},
             r"dataset 'mine': its index\(\) gives a NoneType where a pandas.DataFrame belongs",
         ),
-        ({"read": "raise KeyError(5)"}, r"dataset 'mine' failed at mine.py:5: KeyError: 5"),
+        ({"read": "raise KeyError(5)"}, r"dataset 'mine' failed at mine.py:6: KeyError: 5"),
         (
             {"read": "return None"},
             r"dataset 'mine': its read\(\) gives a NoneType where a Recording belongs",
@@ -219,12 +220,27 @@ def read(root, row): {read}
             {"read": "return Path('gone').read_bytes()"},
             r"mine: 6 of 180 records in None cannot be used",
         ),
+        (
+            {"index": "return demo.index(root).assign(record=range(180))"},
+            r"mine: the column record of its index holds 0, where a str belongs",
+        ),
+        (
+            {"index": "return demo.index(root).assign(**{'x': 1}).rename(columns={'x': 5})"},
+            r"mine: the row of column names of its index holds 5, where a str belongs",
+        ),
+        ({"card": "{}"}, r"dataset 'mine' \(.*mine.py\): its CARD is a dict, not a DatasetCard"),
+        (
+            {"card": "replace(demo.CARD, tasks=demo.CARD.tasks[0])"},
+            r"mine.py cannot be imported: BadSetting at mine.py:4: DatasetCard: tasks is Task\(.*, "
+            r"which is no tuple\[Task, ...\]",
+        ),
     ],
 )
 def test_a_dataset_plug_in_that_fails_is_one_line(
     tmp_path: Path, fault: dict[str, str], complaint: str
 ) -> None:
     own = {"index": "return demo.index(root)", "read": "return demo.read(root, row)"}
+    own["card"] = "demo.CARD"
     (tmp_path / "mine.py").write_text(DATASET.format(**{**own, **fault}))
     try:
         with pytest.raises(EcgbenchError, match=complaint):
@@ -256,6 +272,31 @@ def test_missing_data_says_where_how_and_which_command(tmp_path: Path) -> None:
         MissingData, match=r"no data folder is set.*--data DIR or ECGBENCH_DATA=DIR"
     ):
         prepare("ptbxl", None, None)
+
+
+@pytest.mark.parametrize(
+    ("given", "what"),
+    [
+        ("data/ptbxl", "is that folder itself"),
+        ("data/ptbxl/records500", "lies inside it"),
+        ("data/beside", "lies beside it"),
+        ("", "is the folder above"),
+    ],
+)
+def test_a_data_folder_too_deep_or_too_high_is_told_the_right_one(
+    given: str, what: str, fake_ptbxl: Path
+) -> None:
+    here = fake_ptbxl.parent / given
+    with pytest.raises(MissingData, match=f"{here} {what}; give --data {fake_ptbxl}$"):
+        prepare("ptbxl", here, None)
+
+
+def test_a_dataset_in_a_folder_of_another_name_is_told_how_to_rename_it(fake_ptbxl: Path) -> None:
+    (fake_ptbxl / "ptbxl").rename(fake_ptbxl / "ptb-xl-1.0.3")
+    for here in (fake_ptbxl, fake_ptbxl / "ptb-xl-1.0.3"):
+        renamed = f"mv {fake_ptbxl}/ptb-xl-1.0.3 {fake_ptbxl}/ptbxl, and give --data {fake_ptbxl}$"
+        with pytest.raises(MissingData, match=renamed):
+            prepare("ptbxl", here, None)
 
 
 def test_where_prepared_copies_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -252,7 +252,7 @@ def test_another_bootstrap_or_more_draws_keep_every_cell(tmp_path: Path) -> None
         ),
         (
             '{"format": 2, "plan": {}}',
-            "is not what a run wrote; restore it, or choose another folder with --out",
+            "is not what a run wrote; restore it, or choose another folder",
         ),
         ('{"format": 2, "pl', "is not what a run wrote"),
         ("[]", "is not what a run wrote"),
@@ -346,12 +346,23 @@ def test_plans_are_joined(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changed", "told"),
     [
-        ({"training": Training(epochs=3)}, "training"),
-        ({"scoring": Scoring(draw="window")}, "scoring"),
-        ({"limit": 60}, "limit"),
-        ({"training": Training(lr=0.1), "limit": 60}, "training, limit"),
-        ({"cells": (cell("b", 2, weights="b.safetensors"),)}, "holds b with weights random"),
-        ({"cells": (cell("a", 2, contract="upstream"),)}, "contract"),
+        ({"training": Training(epochs=3)}, "--epochs 100, and asked for is --epochs 3"),
+        ({"scoring": Scoring(draw="window")}, "--draw record, and asked for is --draw window"),
+        ({"limit": 60}, "no --limit, and asked for is --limit 60"),
+        ({"training": Training(lr=0.1), "limit": 60}, "is --lr 0.1 and --limit 60"),
+        (
+            {"training": Training(leads="random", lr_groups=False)},
+            "--train-leads all and --lr-groups on, and asked for is --train-leads random and "
+            "--lr-groups off",
+        ),
+        (
+            {"cells": (cell("b", 2, weights="b.safetensors"),)},
+            "--weights b=random, and asked for is --weights b=b.safetensors",
+        ),
+        (
+            {"cells": (cell("a", 2, contract="upstream"),)},
+            "--contract paper, and asked for is --contract upstream",
+        ),
     ],
 )
 def test_other_settings_need_another_folder(
@@ -360,5 +371,5 @@ def test_other_settings_need_another_folder(
     """Two weights of one model would be averaged in one row as if they were two fits."""
     run = Store(tmp_path)
     run.write_plan(plan(cell("b", 1)))
-    with pytest.raises(BadSetting, match=f"{told}.*choose another folder with --out"):
+    with pytest.raises(BadSetting, match=f"holds a run with .*{told}; choose another folder"):
         run.join(dataclasses.replace(plan(cell("b", 1)), **changed))  # type: ignore[arg-type]

@@ -163,6 +163,18 @@ def test_from_the_published_file_to_the_network(author: Author) -> None:
     assert not any("no commercial use" in line for line in author.fetch(force=True))
 
 
+def test_terms_are_told_until_a_fetch_has_succeeded(author: Author) -> None:
+    (author.shelf / "sage.pth").write_bytes(b"no weights")
+    ear = Ear()
+    for _ in range(2):
+        with pytest.raises(BadWeights):
+            convert.fetch("sage", "released", None, author.lock, False, ear)
+    assert sum("no commercial use" in line for line in ear.heard) == 2
+    author.publish()
+    assert "no commercial use" in author.fetch()[0]
+    assert not any("no commercial use" in line for line in author.fetch(force=True))
+
+
 def test_a_file_that_a_person_has_put_there_or_names(author: Author) -> None:
     source = author.publish()
     author.server.shutdown()
