@@ -9,7 +9,7 @@ from ecgbench import datasets
 from ecgbench.benchmark.plan import all_tasks, weights_of
 from ecgbench.cells import EITHER, RANDOM, Folders, Request, grouped
 from ecgbench.errors import BadSetting, Lacking, MissingData
-from ecgbench.prepared.source import command, root_of
+from ecgbench.prepared.source import root_of
 from ecgbench.results.store import free
 from ecgbench.weights.released import fetching
 
@@ -30,27 +30,27 @@ def writable(out: Path) -> None:
 
 
 def demand(request: Request, folders: Folders, locate: Locate, data: bool = True) -> None:
-    """BadSetting or MissingData where a checked study lacks one thing, Lacking where it lacks more:
-    weights of its models, and (`data`) its datasets.
+    """BadSetting where a checked study lacks one thing, Lacking where it lacks more: weights of its
+    models, and (`data`) its datasets.
     """
-    lines, commands, fetched = [], [], []
+    lines, fetched = [], []
     for model, word in weights_of(request.weights, request.models).items():
         answer = {} if word in (RANDOM, EITHER) else locate(model, word)
         if answer.get("lacks"):
             lines.append(answer["lacks"])
             fetched += [(word, model)] if answer["fetch"] else []
-    for word, pairs in grouped(fetched, lambda pair: pair[0]).items():
-        commands.append(fetching(word, *(model for _, model in pairs)))
     tasks = all_tasks()
     for name in dict.fromkeys(tasks[t][0] for t in request.tasks) if data else ():
         try:
             root_of(name, datasets.get(name).CARD, folders.data)
         except MissingData as error:
             lines.append(str(error))
-            commands.append(command(name, folders.data))
     if len(lines) == 1:
         raise BadSetting(lines[0])
     if lines:
+        words = grouped(fetched, lambda pair: pair[0]).items()
+        commands = [fetching(word, *(model for _, model in pairs)) for word, pairs in words]
+        commands += [then for text in lines if (then := text.partition(", then: ")[2])]
         # the last line has the commands of all
         short = [text.partition("; run: ")[0].partition(", then: ")[0] for text in lines]
         get = [f"to get them: {' && '.join(commands)}"] if commands else []

@@ -98,7 +98,7 @@ def fetch(
     its shape, or nothing is stored. Then `--weights released` of the other
     commands loads the conversion, which lies in your cache folder (or in
     ECGBENCH_WEIGHTS) and never in a repository. What a licence forbids is
-    printed once.
+    printed until a fetch or a run has succeeded.
 
     A file that your browser has downloaded is given with --from, or put
     into the folder that the error names:

@@ -119,6 +119,7 @@ def pretrain(
 def _make(recipe: Any, folders: Folders, device: str, project: str | None) -> None:
     from ecgbench import models, reports
     from ecgbench.benchmark.device import choose
+    from ecgbench.benchmark.lacking import writable
     from ecgbench.benchmark.progress import Display, display
     from ecgbench.benchmark.reporter import Reporter
     from ecgbench.pretraining import curve, phase_times, pretrain
@@ -127,6 +128,7 @@ def _make(recipe: Any, folders: Folders, device: str, project: str | None) -> No
     from ecgbench.training import ranks
 
     device, first = choose(device), ranks.rank() == 0
+    writable(folders.out)
     ready(device)
     name = about(device)["device"] + (f", {ranks.world()} processes" if ranks.world() > 1 else "")
     progress: Display = display() if first else Reporter("", lambda event: None)
