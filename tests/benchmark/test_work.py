@@ -53,10 +53,10 @@ def alone(copies: Path, tmp_path: Path) -> Callable[..., Path]:
     def compute(plan: Plan, **job: object) -> Path:
         folders = Folders(data=None, prepared=copies, out=tmp_path / "run")
         Store(folders.out).write_plan(plan)
-        work(
-            Compute(model="tiny", plan=plan, dataset="demo", folders=folders, **job),
-            Reporter("", lambda event: None),
+        one = Compute(
+            model="tiny", plan=plan, dataset="demo", folders=folders, recompute=False, **job
         )  # type: ignore[arg-type]
+        work(one, Reporter("", lambda event: None))
         return folders.out
 
     return compute
