@@ -81,7 +81,7 @@ def count(dataset: str, folders: Folders, limit: int | None) -> tuple[str, dict[
     taken; records of each split).
     """
     with suppress(MissingData, BadRecord):
-        index = Selection(find(dataset, folders.data, folders.prepared), limit).index
+        index = Selection(find(dataset, folders.data, folders.prepared, limit), limit).index
         return "prepared", _sizes(index["split"])
     records = datasets.get(dataset).CARD.records
     source, sizes = "absent", {s: round(share * records) for s, share in PUBLISHED.items()}
@@ -151,8 +151,8 @@ class _Probe:
         """Reading and checking where there is no prepared copy, and the contract's filter and
         rate.
         """
-        unread = 0 if self.source == "prepared" else self.card.records
-        return sum(self.records.values()) * self.viewed + unread * READING * self.card.seconds / 10
+        read = 0 if self.source == "prepared" else READING * self.card.seconds / 10
+        return sum(self.records.values()) * (self.viewed + read)
 
     def _work(self, cells: Sequence[Cell]) -> dict[str, tuple[int, ...]]:
         """Policy -> distinct windows and leads of one record that cells ask for."""
@@ -290,10 +290,9 @@ class _Probe:
 
     def _prepared_bytes(self) -> int:
         """Views of the contract, and the prepared copy where there is none."""
-        card, views = self.card, self.view.nbytes * sum(self.records.values())
-        if self.source == "prepared":
-            return views
-        return views + 2 * len(LEADS) * round(card.records * card.fs * card.seconds)
+        stored = 2 * len(LEADS) * round(self.card.fs * self.card.seconds)
+        each = self.view.nbytes + (0 if self.source == "prepared" else stored)
+        return sum(self.records.values()) * each
 
 
 def _noise(samples: int, leads: int = len(LEADS)) -> np.ndarray:
