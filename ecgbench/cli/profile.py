@@ -151,15 +151,13 @@ def _complexity(setup: "Setup", to: Path) -> None:
 def _report(measured: "Costs | Complexity", to: Path) -> None:
     """Keep what was measured, write the report of the folder, and print its table."""
     from ecgbench import reports
-    from ecgbench.results.profile import Complexity, Profile, save
+    from ecgbench.results.profile import save
 
     file = save(measured, to)
-    typer.echo("\n".join(str(path) for path in [file, *reports.write(reports.read(to), to)]))
-    whole = isinstance(measured, Complexity)
-    profile = Profile(complexity=measured) if whole else Profile(costs=measured)
-    name = "complexity" if whole else "cost"
-    for part in reports.get(name).sections(profile)[0].parts:
-        if isinstance(part, reports.Table) and part.name == name:
+    profile = reports.read(to)
+    typer.echo("\n".join(str(path) for path in [file, *reports.write(profile, to)]))
+    for part in reports.get(file.stem).sections(profile)[0].parts:
+        if isinstance(part, reports.Table) and part.name == file.stem:
             typer.echo("\n".join(["", *reports.terminal_lines(part)]))
 
 

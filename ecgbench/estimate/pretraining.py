@@ -23,7 +23,7 @@ from ecgbench.doctor import machine
 from ecgbench.ecg import preprocess
 from ecgbench.ecg.leads import LEADS
 from ecgbench.errors import BadSetting, MissingData, UnknownName
-from ecgbench.estimate.probe import READING, _noise, _seconds, count
+from ecgbench.estimate.probe import READING, count, noise_of, seconds_of
 from ecgbench.prepared.source import root_of, where
 from ecgbench.pretraining import curve
 from ecgbench.pretraining.corpus import Corpus, Guard, Name
@@ -60,7 +60,7 @@ def rates(recipe: Recipe, device: str) -> Rates:
     """BadSetting where the recipe's model cannot be pre-trained."""
     records = SMALL if device == "cpu" else recipe.stages[0].batch
     contract = models.ROOM.card(recipe.model).contracts[0]
-    noise = np.clip(_noise(contract.samples), -1, 1)
+    noise = np.clip(noise_of(contract.samples), -1, 1)
     names = [Name("noise", str(i)) for i in range(records)]
     corpus = Corpus(
         Guard({"noise": [n.record for n in names]}, {}),
@@ -170,9 +170,11 @@ def _cost(
         split["train"] for source, split in here.values() if source == "prepared"
     )
     card = datasets.get(next(iter(here))).CARD
-    view = partial(preprocess.view, _noise(round(SECONDS * card.fs)), card.fs, contract.preparation)
+    view = partial(
+        preprocess.view, noise_of(round(SECONDS * card.fs)), card.fs, contract.preparation
+    )
     seconds = {
-        "preparing": unread * READING + records * _seconds(view),
+        "preparing": unread * READING + records * seconds_of(view),
         "codebooks": records * of.codebooks,
         "training": sum(
             rate * stage.steps * stage.records(records)
