@@ -52,12 +52,12 @@ def doctor(
     report = examine(
         tried, data, prepared, timeout, lambda text: typer.echo(f"{line(text)} ...", err=True)
     )
-    typer.echo(json.dumps(report, indent=1) if as_json else "\n".join(_page(report)))
+    typer.echo(json.dumps(report, indent=1) if as_json else "\n".join(page(report)))
     if not report["ok"]:
         raise typer.Exit(1)
 
 
-def _page(report: Report) -> Iterator[str]:
+def page(report: Report) -> Iterator[str]:
     yield from _verdict(report)
     v, t, m = report["versions"], report["threads"], report["memory"]
     here = f"ecgbench {v['ecgbench']}, Python {v['python']}, {v['platform']}"

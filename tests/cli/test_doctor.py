@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from ecgbench import models
-from ecgbench.cli.doctor import _page
+from ecgbench.cli.doctor import page
 from ecgbench.doctor import examine, machine
 from ecgbench.prepared.prepare import prepare
 from ecgbench.weights import released
@@ -165,7 +165,7 @@ def test_what_is_here_in_part_is_a_thing_to_do(fake_ptbxl, tmp_path, monkeypatch
     answer = {"ok": True, "error": "", "ms": 1.0, "parameters": 1, "weights": [published]}
     monkeypatch.setattr(examine, "_attempt", lambda words, seconds: answer)
     report = examine.examine(["stmem"], fake_ptbxl, tmp_path / "prepared", 1, lambda text: None)
-    text = " ".join(" ".join(_page(report)).split())
+    text = " ".join(" ".join(page(report)).split())
     assert report["ok"]
     assert text.startswith("2 things to do; then: ecgbench doctor PARTIAL: data of ptbxl: 6 of 30")
     assert f"ecgbench data prepare ptbxl --data {fake_ptbxl} PARTIAL: weights of stmem: of" in text
