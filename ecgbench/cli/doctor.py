@@ -58,6 +58,7 @@ def doctor(
 
 
 def page(report: Report) -> Iterator[str]:
+    """Lines for a person: the verdict, what to do, what was found."""
     yield from _verdict(report)
     v, t, m = report["versions"], report["threads"], report["memory"]
     here = f"ecgbench {v['ecgbench']}, Python {v['python']}, {v['platform']}"

@@ -97,7 +97,7 @@ def rates(recipe: Recipe, device: str) -> Rates:
     probes = [c["seconds"] for stage in told["stages"].values() for c in stage["checkpoints"]]
     described = sum(p["seconds"] for p in told["phases"] if p["phase"].endswith("extraction"))
     return Rates(
-        # clustering took as long as describing (models/laef/pretraining.json)
+        # clustering took about as long as describing (models/laef/pretraining.json)
         codebooks=2 * described / records,
         training=(steps[0] / records, steps[1] / records),
         probe=min(probes) / (2 * records + min(records, recipe.windows)),
