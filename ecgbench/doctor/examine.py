@@ -178,7 +178,7 @@ def partial(report: Report) -> Iterator[str]:
         for weights in [w for w in row.get("weights", ()) if w["partial"]][:1]:
             yield (
                 f"weights of {row['name']}: of {weights['file']} only a part is here; run: "
-                f"{fetching(row['name'], weights['name'])}"
+                f"{fetching(weights['name'], row['name'])}"
             )
 
 
