@@ -10,7 +10,8 @@ help:  ## print the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-7s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 demo: .venv/.package  ## run LAEF and ST-MEM on synthetic recordings with 1, 2 and 12 leads, and write the report
-	$(BIN)/ecgbench run --models laef,stmem --leads 1,2,12
+	@echo "The demo takes a few minutes on two cores, longer where they are busy: two models, 100 synthetic recordings"
+	$(BIN)/ecgbench run --models laef,stmem --leads 1,2,12 --limit 100
 	$(BIN)/ecgbench report runs/demo
 	@echo "The report: runs/demo/report/index.html (opens in any browser)"
 

@@ -4,7 +4,7 @@ here and nowhere else.
 
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 _UNITS = ((86400, "day"), (3600, "h"), (60, "min"), (1, "s"))
 _SIZES = (("kB", 1e3), ("MB", 1e6), ("GB", 1e9))
@@ -60,6 +60,23 @@ def enumerated(words: Sequence[str]) -> str:
     '1, 2 and 12'
     """
     return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
+
+
+def aligned(rows: Sequence[Sequence[str]], right: Collection[int] = ()) -> list[str]:
+    """Lines of a table: columns as wide as their longest word, those at the places `right` flush
+    right.
+
+    >>> aligned([["leads", "GFLOP"], ["1", "0.9"], ["12", "12.8"]], right=[1])
+    ['leads  GFLOP', '1        0.9', '12      12.8']
+    """
+    widths = [max(map(len, column)) for column in zip(*rows)]
+    return [
+        "  ".join(
+            word.rjust(width) if place in right else word.ljust(width)
+            for place, (word, width) in enumerate(zip(row, widths))
+        ).rstrip()
+        for row in rows
+    ]
 
 
 def counted(count: int | None, noun: str) -> str:

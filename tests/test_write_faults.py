@@ -27,7 +27,7 @@ from ecgbench.ecg.leads import LEADS
 from ecgbench.ecg.recording import Recording
 from ecgbench.errors import BadSetting, WriteError
 from ecgbench.files import put
-from ecgbench.prepared.prepare import find, prepare
+from ecgbench.prepared.prepare import find, held, prepare
 from ecgbench.prepared.verify import verify
 from ecgbench.prepared.views import View
 from ecgbench.results.folders import DONE, intact
@@ -185,7 +185,7 @@ def test_preparing_leaves_a_whole_copy_or_none(
         assert typed(*words) == 0
         assert contents(home) == whole, (at, kind)
         assert leftovers(fake_ptbxl) == []
-    assert verify("ptbxl", fake_ptbxl, None) == []
+    assert verify(held("ptbxl", fake_ptbxl, None), fake_ptbxl) == []
 
 
 def test_a_copy_of_other_files_is_not_harmed(fake_ptbxl: Path) -> None:

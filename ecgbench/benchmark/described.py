@@ -61,10 +61,10 @@ def dataset_facts(selection: Selection) -> dict[str, Any]:
             for k in ("title", "version", "doi", "licence", "synthetic", "patients_known")
         },
         "records": len(index),
-        "records_prepared": len(prepared.index),
+        "records_prepared": len(prepared.published) - len(prepared.quarantined),
         "records_release": prepared.card.records,
         "limit": selection.limit,
-        "digest": prepared.digest,
+        "digest": selection.digest,
         "flat": int((index["flat"] != "").sum()),
         "test_records": len(test),
         "test_patients": len(patients),

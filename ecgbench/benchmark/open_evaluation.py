@@ -23,6 +23,7 @@ def open_evaluation(job: Compute, reporter: Reporter) -> Evaluation:
             f"{built.card.title}: features in {precision} are off by more than 1 %; it "
             f"computes in {built.precision}"
         )
-    prepared = prepare(job.dataset, job.folders.data, job.folders.prepared)
-    selection = Selection(prepared, job.plan.limit)
+    folders, limit = job.folders, job.plan.limit
+    prepared = prepare(job.dataset, folders.data, folders.prepared, limit=limit)
+    selection = Selection(prepared, limit)
     return Evaluation(built, contract, selection, Store(job.folders.out), reporter)

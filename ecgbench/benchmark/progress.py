@@ -150,14 +150,22 @@ def display() -> Display:
     return Bars() if sys.stderr.isatty() else Lines()
 
 
-def counter(what: str, note: Callable[[str], None]) -> Callable[[int, int], None]:
-    """A (done, total) callback that notes at most a line every few seconds, and the end."""
-    last = time.monotonic()
+@contextmanager
+def counting(what: str, progress: Display) -> Iterator[Callable[[int, int], None]]:
+    """A (records done, in all) callback that is shown as a stage, which begins with its first call;
+    a count that begins again is another stage.
+    """
+    with ExitStack() as stack:
+        advance: Callable[[int], None] = lambda n: None  # noqa: E731
+        before = 0
 
-    def show(done: int, total: int) -> None:
-        nonlocal last
-        if done == total or time.monotonic() - last > EVERY / 3:
-            last = time.monotonic()
-            note(f"{what}: {done}/{total} records")
+        def show(done: int, total: int) -> None:
+            nonlocal advance, before
+            if done <= before or not before:
+                stack.close()
+                advance = stack.enter_context(progress.stage(what, total, "records"))
+                before = 0
+            advance(done - before)
+            before = done
 
-    return show
+        yield show

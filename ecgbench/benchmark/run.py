@@ -19,7 +19,7 @@ from ecgbench.benchmark.events import Died, Disqualified, Event, Over, Stopped
 from ecgbench.benchmark.job import Compute, plugins
 from ecgbench.benchmark.job_record import JobRecord, Outcome
 from ecgbench.benchmark.plan import all_tasks
-from ecgbench.benchmark.progress import Display, EventDisplay, counter
+from ecgbench.benchmark.progress import Display, EventDisplay, counting
 from ecgbench.cells import Cell, Folders, Plan, grouped
 from ecgbench.errors import BadSetting
 from ecgbench.files import sweep
@@ -210,7 +210,8 @@ class Run:
 
     def _prepare(self, name: str) -> None:
         if name not in self.ready:
-            note = counter(f"prepare {name}", self.progress.note)
-            prepared = prepare(name, self.folders.data, self.folders.prepared, note)
-            self.store.add_facts("datasets", dataset_facts(Selection(prepared, self.plan.limit)))
+            limit, folders = self.plan.limit, self.folders
+            with counting(f"prepare {name}", self.progress) as shown:
+                prepared = prepare(name, folders.data, folders.prepared, shown, limit)
+            self.store.add_facts("datasets", dataset_facts(Selection(prepared, limit)))
             self.ready.add(name)

@@ -24,11 +24,12 @@ def prepare(dataset: str = DATASET, data: Path = DATA, prepared: Path = PREPARED
     """Read and check every recording once and store it for fast reading. `ecgbench run` does this
     by itself when it must.
     """
-    from ecgbench.benchmark.progress import counter, display
+    from ecgbench.benchmark.progress import counting, display
     from ecgbench.prepared import prepare
 
     name = _name(dataset)
-    copy = prepare.prepare(name, data, prepared, counter(f"prepare {name}", display().note))
+    with counting(f"prepare {name}", display()) as shown:
+        copy = prepare.prepare(name, data, prepared, shown)
     typer.echo(
         f"{name}: {len(copy.index)} records of {copy.card.records:,} in the release, "
         f"{len(copy.quarantined)} quarantined: {copy.folder}"
@@ -41,14 +42,18 @@ def verify(dataset: str = DATASET, data: Path = DATA, prepared: Path = PREPARED)
     """Read the published files again and compare them with the prepared copy, sample for sample.
     Exit 1 on a difference.
     """
-    from ecgbench.benchmark.progress import counter, display
+    from ecgbench.benchmark.progress import counting, display
     from ecgbench.prepared import verify
+    from ecgbench.prepared.prepare import held
 
     name = _name(dataset)
-    problems = verify.verify(name, data, prepared, counter(f"verify {name}", display().note))
+    copy = held(name, data, prepared)
+    with counting(f"verify {name}", display()) as shown:
+        problems = verify.verify(copy, data, shown)
     for record, reason in problems:
         typer.echo(f"  {record}: {reason}")
-    typer.echo(f"{name}: {len(problems)} differences")
+    part = "" if copy.whole else f"; {len(copy.published):,} records are published"
+    typer.echo(f"{name}: {len(problems)} differences in {len(copy.index):,} prepared records{part}")
     if problems:
         raise typer.Exit(1)
 

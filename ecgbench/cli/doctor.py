@@ -38,8 +38,8 @@ def doctor(
     """Look at versions, device, threads, memory, disk, data and weights, and try one forward pass
     of every model.
 
-    Exit 0 when all that is needed works, 1 when something is broken; what to do about it stands in
-    the last lines.
+    The first line is the verdict, then comes what to do, then what was found. Exit 0 when all that
+    is needed works, 1 when something is broken.
     """
     from ecgbench import models as room
     from ecgbench.doctor.examine import examine
@@ -52,12 +52,14 @@ def doctor(
     report = examine(
         tried, data, prepared, timeout, lambda text: typer.echo(f"{line(text)} ...", err=True)
     )
-    typer.echo(json.dumps(report, indent=1) if as_json else "\n".join(_page(report)))
+    typer.echo(json.dumps(report, indent=1) if as_json else "\n".join(page(report)))
     if not report["ok"]:
         raise typer.Exit(1)
 
 
-def _page(report: Report) -> Iterator[str]:
+def page(report: Report) -> Iterator[str]:
+    """Lines for a person: the verdict, what to do, what was found."""
+    yield from _verdict(report)
     v, t, m = report["versions"], report["threads"], report["memory"]
     here = f"ecgbench {v['ecgbench']}, Python {v['python']}, {v['platform']}"
     yield from _lines("Versions", here)
@@ -74,11 +76,24 @@ def _page(report: Report) -> Iterator[str]:
         state = f"{size(d['free'])} free" if d["writable"] else "NOT WRITABLE"
         yield from _row("" if i else "Disk", f"{d['what']:10} {state:14}", d["path"])
     for i, d in enumerate(report["data"]):
-        records = f" ({d['records']:,} records)" if d["records"] else ""
+        of = f" of {d['published']:,}" if d["state"] == "partial" else ""
+        records = f" ({d['records']:,}{of} records)" if d["records"] else ""
         state = f"{d['name'][:16]:10} {d['state']}{records}"
         yield from _row("" if i else "Data", state, d["folder"] or "")
     yield from _models(report["models"])
-    yield from _end(report)
+    yield from _hints(report)
+
+
+def _verdict(report: Report) -> Iterator[str]:
+    todo = [("BROKEN", text) for text in report["problems"]]
+    todo += [("PARTIAL", text) for text in report["partial"]]
+    if todo:
+        yield f"{counted(len(todo), 'thing')} to do; then: ecgbench doctor"
+    else:
+        yield "All is well: every model runs. Next: ecgbench run"
+    for word, text in todo:
+        yield from _lines("", f"{word}: {text}", 0)
+    yield ""
 
 
 def _device(d: Report) -> str:
@@ -115,24 +130,19 @@ def _fetched(name: str, weights: Report) -> str:
     return f"ecgbench models fetch {name}{which} gets {weights['file']} from {weights['url']}"
 
 
-def _end(report: Report) -> Iterator[str]:
+def _hints(report: Report) -> Iterator[str]:
     yield ""
     for r in report["models"]:
         for w in r.get("weights", []):
-            if not w["here"]:
+            if not w["here"] and not w["partial"]:
                 yield from _lines("", f"Weights of {r['name']}: {_fetched(r['name'], w)}", 0)
     unprepared = "{name} is not prepared yet; `ecgbench run` does it, or: {next}"
     for d in report["data"]:
         what = {"absent": "{next}", "downloaded": unprepared}.get(d["state"])
         if what:
             yield from _lines("", f"Data: {what.format(**d)}", 0)
-    for word, texts in (("Remark", report["remarks"]), ("BROKEN", report["problems"])):
-        for text in texts:
-            yield from _lines("", f"{word}: {text}", 0)
-    if report["problems"]:
-        yield f"{counted(len(report['problems']), 'thing')} to repair; then: ecgbench doctor"
-    else:
-        yield "All that is needed works. Next: ecgbench run"
+    for text in report["remarks"]:
+        yield from _lines("", f"Remark: {text}", 0)
 
 
 def _lines(head: str, text: str, margin: int = MARGIN) -> Iterator[str]:

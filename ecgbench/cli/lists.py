@@ -13,7 +13,7 @@ import typer
 from ecgbench.cli.options import DATA, JSON, PREPARED
 from ecgbench.errors import EcgbenchError
 from ecgbench.room import Room
-from ecgbench.text import line
+from ecgbench.text import aligned, line
 
 
 def add(app: typer.Typer) -> None:
@@ -124,10 +124,7 @@ def show(rows: Sequence[dict[str, Any]], as_json: bool, columns: Sequence[str]) 
     if as_json:
         typer.echo(json.dumps(rows, indent=1, ensure_ascii=False))
         return
-    cells = [list(columns), *([_word(r[c]) for c in columns] for r in rows)]
-    widths = [max(map(len, column)) for column in zip(*cells)]
-    for row in cells:
-        typer.echo("  ".join(x.ljust(w) for x, w in zip(row, widths)).rstrip())
+    typer.echo("\n".join(aligned([columns, *([_word(r[c]) for c in columns] for r in rows)])))
 
 
 def _word(value: Any) -> str:

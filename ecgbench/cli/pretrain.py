@@ -4,6 +4,7 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -61,7 +62,9 @@ def pretrain(
     probe_every: int = option("Steps between two encoders that are kept and measured."),
     seed: int = option("Of weights, codebooks, masks and windows."),
     wandb: str = option("Log to Weights & Biases too (pip install wandb).", metavar="PROJECT"),
-    dry_run: bool = flag("Only say what the recipe is; nothing is read.", "--dry-run"),
+    dry_run: bool = flag(
+        "Only say what the recipe is, what it takes, and all that is missing for it.", "--dry-run"
+    ),
 ) -> None:
     """Pre-train LAEF: codebook of signal descriptors, masked node modelling, codebook of its own
     nodes, masked node modelling again.
@@ -109,14 +112,21 @@ def pretrain(
     if changes["steps"] is not None and len(changes["steps"]) != 2:
         raise BadSetting(f"--steps {steps}: one number for each stage, for example --steps 800,800")
     chosen = recipes.get(recipe).changed({k: v for k, v in changes.items() if v is not None})
-    if dry_run:
-        typer.echo("\n".join(chosen.lines()))
-        return
     out = out or Path("runs") / folder_name(f"pretrain-{recipe}")
-    _make(chosen, Folders(data=data, prepared=prepared, out=out), device, wandb)
+    folders = Folders(data=data, prepared=prepared, out=out)
+    (_foretell if dry_run else partial(_make, project=wandb))(chosen, folders, device)
 
 
-def _make(recipe: Any, folders: Folders, device: str, project: str | None) -> None:
+def _foretell(recipe: Any, folders: Folders, device: str) -> None:
+    from ecgbench.benchmark.device import choose
+    from ecgbench.estimate import pretraining
+
+    typer.echo("\n".join(recipe.lines()))
+    for text in pretraining.lines(recipe, folders, choose(device)):
+        typer.echo(text)
+
+
+def _make(recipe: Any, folders: Folders, device: str, *, project: str | None) -> None:
     from ecgbench import models, reports
     from ecgbench.benchmark.device import choose
     from ecgbench.benchmark.lacking import writable

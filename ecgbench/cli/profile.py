@@ -149,12 +149,16 @@ def _complexity(setup: "Setup", to: Path) -> None:
 
 
 def _report(measured: "Costs | Complexity", to: Path) -> None:
-    """Keep what was measured, and write the report of the folder."""
+    """Keep what was measured, write the report of the folder, and print its table."""
     from ecgbench import reports
     from ecgbench.results.profile import save
 
     file = save(measured, to)
-    typer.echo("\n".join(str(path) for path in [file, *reports.write(reports.read(to), to)]))
+    profile = reports.read(to)
+    typer.echo("\n".join(str(path) for path in [file, *reports.write(profile, to)]))
+    for part in reports.get(file.stem).sections(profile)[0].parts:
+        if isinstance(part, reports.Table) and part.name == file.stem:
+            typer.echo("\n".join(["", *reports.terminal_lines(part)]))
 
 
 def _names(models: str | None) -> list[str]:

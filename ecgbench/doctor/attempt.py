@@ -73,10 +73,11 @@ def forward(name: str, device: str) -> dict[str, Any]:
 
 def _weights(name: str) -> list[dict[str, Any]]:
     """Published files of weights: name, file, url, here (whether it can be loaded on this machine),
-    problem.
+    partial (whether only a part of it is), problem.
     """
     from ecgbench import models
     from ecgbench.errors import BadSetting, EcgbenchError
+    from ecgbench.weights import released
 
     module, rows = models.get(name), []
     for published in module.CARD.weights:
@@ -88,7 +89,8 @@ def _weights(name: str) -> list[dict[str, Any]]:
         except EcgbenchError as error:
             here, problem = False, str(error)
         known = {name: getattr(published, name) for name in ("name", "file", "url")}
-        rows.append({**known, "here": here, "problem": problem})
+        partial = released.is_partial(name, published)
+        rows.append({**known, "here": here, "partial": partial, "problem": problem})
     return rows
 
 

@@ -15,10 +15,11 @@ from ecgbench import datasets, errors, models
 from ecgbench.benchmark.device import gpus
 from ecgbench.doctor import machine
 from ecgbench.errors import EcgbenchError, MissingData
-from ecgbench.prepared.prepare import find
+from ecgbench.prepared.prepare import held
 from ecgbench.prepared.source import command, root_of, where
 from ecgbench.processes import DiedError, ask
 from ecgbench.text import shortened
+from ecgbench.weights.released import fetching
 
 Report = dict[str, Any]
 THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
@@ -33,8 +34,8 @@ def examine(
     seconds: float,
     note: Callable[[str], None],
 ) -> Report:
-    """versions, device, threads, memory, disk, data, models, and from them `problems`, `remarks`
-    (sentences) and `ok`.
+    """versions, device, threads, memory, disk, data, models, and from them `problems`, `partial`,
+    `remarks` (sentences) and `ok`: there is no problem.
 
     names: models to try, each in a process of its own that is killed after `seconds`; `note` gets a
     line about each attempt.
@@ -65,7 +66,8 @@ def examine(
         note(f"one forward pass of {name} ({i} of {len(names)})")
         outcome = _attempt([device, models.ROOM.argument(name)], seconds)
         report["models"].append({"name": name, "device": device, **outcome})
-    report |= {"problems": list(problems(report)), "remarks": list(remarks(report))}
+    for what in (problems, partial, remarks):
+        report[what.__name__] = list(what(report))
     return {"ok": not report["problems"], **report}
 
 
@@ -98,20 +100,20 @@ def disks(data: Path | None, prepared: Path | None) -> list[dict[str, Any]]:
 
 
 def dataset(name: str, data: Path | None, prepared: Path | None) -> dict[str, Any]:
-    """name, title, state (ready, downloaded, absent or broken), folder, records (ready ones only),
-    and what to do about it.
+    """name, title, state (ready, partial, downloaded, absent or broken), folder, records (prepared
+    ones), published (records of this copy), and what to do about it.
     """
     row: dict[str, Any] = {"name": name, "title": name, "state": "absent"}
-    row |= {"folder": None, "records": None, "next": ""}
+    row |= {"folder": None, "records": None, "published": None, "next": ""}
     try:
         card = datasets.get(name).CARD
         row["title"] = card.title
         root = root_of(name, card, data)
         folder = None if root is None else str(root)
         row |= {"state": "downloaded", "folder": folder, "next": command(name, data)}
-        ready = find(name, data, prepared)
-        row |= {"state": "ready", "folder": str(ready.folder), "next": ""}
-        row["records"] = len(ready.index)
+        copy = held(name, data, prepared)
+        row |= {"records": len(copy.index), "published": len(copy.published)}
+        row |= {"state": "ready" if copy.whole else "partial", "folder": str(copy.folder)}
     except MissingData as error:
         row["next"] = row["next"] or str(error)
     except EcgbenchError as error:
@@ -161,6 +163,23 @@ def problems(report: Report) -> Iterator[str]:
         for weights in row.get("weights", ()):
             if weights["problem"]:
                 yield f"weights of {row['name']}: {weights['problem']}"
+
+
+def partial(report: Report) -> Iterator[str]:
+    """What is here only in part, and what gets the rest."""
+    for row in report["data"]:
+        if row["state"] == "partial":
+            yield (
+                f"data of {row['name']}: {row['records']:,} of {row['published']:,} records are "
+                f"prepared, those that runs with --limit took; the rest: {row['next']}"
+            )
+    for row in report["models"]:
+        # several weights of a model share the folder of an interrupted download
+        for weights in [w for w in row.get("weights", ()) if w["partial"]][:1]:
+            yield (
+                f"weights of {row['name']}: of {weights['file']} only a part is here; run: "
+                f"{fetching(weights['name'], row['name'])}"
+            )
 
 
 def remarks(report: Report) -> Iterator[str]:

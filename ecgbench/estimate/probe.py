@@ -81,7 +81,7 @@ def count(dataset: str, folders: Folders, limit: int | None) -> tuple[str, dict[
     taken; records of each split).
     """
     with suppress(MissingData, BadRecord):
-        index = Selection(find(dataset, folders.data, folders.prepared), limit).index
+        index = Selection(find(dataset, folders.data, folders.prepared, limit), limit).index
         return "prepared", _sizes(index["split"])
     records = datasets.get(dataset).CARD.records
     source, sizes = "absent", {s: round(share * records) for s, share in PUBLISHED.items()}
@@ -108,9 +108,9 @@ class _Probe:
         built = network.build(job.model, job.weights, job.device)
         self.contract = built.card.contract(job.plan.fits[0].contract)
         self.net = built.in_precision(self.training.of_the_encoder, self.contract)
-        raw = _noise(round(self.card.fs * self.card.seconds))
+        raw = noise_of(round(self.card.fs * self.card.seconds))
         seen = partial(preprocess.view, raw, self.card.fs, self.contract.preparation)
-        self.view, self.viewed = seen(), _seconds(seen)
+        self.view, self.viewed = seen(), seconds_of(seen)
         self.windows = self.contract.windows(self.view.shape[1])
         self.cells = [c for c in self.plan.cells if not self._skipped(c)]
         self.fits = list(dict.fromkeys(c.fit for c in self.cells))
@@ -151,8 +151,8 @@ class _Probe:
         """Reading and checking where there is no prepared copy, and the contract's filter and
         rate.
         """
-        unread = 0 if self.source == "prepared" else self.card.records
-        return sum(self.records.values()) * self.viewed + unread * READING * self.card.seconds / 10
+        read = 0 if self.source == "prepared" else READING * self.card.seconds / 10
+        return sum(self.records.values()) * (self.viewed + read)
 
     def _work(self, cells: Sequence[Cell]) -> dict[str, tuple[int, ...]]:
         """Policy -> distinct windows and leads of one record that cells ask for."""
@@ -194,7 +194,7 @@ class _Probe:
         if not encoder.shares_embeddings:
             part = dict(itertools.islice(part.items(), TRIED))
         share = len(work) / sum(map(len, part.values()))
-        return _seconds(lambda: encoder(self.view, part)) * share
+        return seconds_of(lambda: encoder(self.view, part)) * share
 
     def _complete(self, policy: str) -> float:
         """Seconds of all windows of one record with all leads."""
@@ -248,7 +248,7 @@ class _Probe:
         """Seconds of one record forward and backward, and of the optimiser, on a copy."""
         module, device = copy.deepcopy(self.net.module), self.net.device
         size = BATCH if device == "cpu" else self.training.micro_batch or self.training.batch
-        window = torch.from_numpy(_noise(self.contract.received, len(self.contract.leads)))
+        window = torch.from_numpy(noise_of(self.contract.received, len(self.contract.leads)))
         x = window.expand(size, -1, -1).to(device)
         leads = torch.ones(x.shape[:2], dtype=torch.bool, device=device)
         for name, parameter in module.named_parameters():
@@ -260,8 +260,8 @@ class _Probe:
             if device != "cpu":
                 torch.cuda.synchronize()
 
-        record = _seconds(learn) / size
-        return record, _seconds(torch.optim.AdamW(module.parameters(), lr=0.0).step)
+        record = seconds_of(learn) / size
+        return record, seconds_of(torch.optim.AdamW(module.parameters(), lr=0.0).step)
 
     def _run_bytes(self) -> int:
         """Fits, cells and features of a frozen encoder; a fine-tuned network's are removed after
@@ -290,26 +290,25 @@ class _Probe:
 
     def _prepared_bytes(self) -> int:
         """Views of the contract, and the prepared copy where there is none."""
-        card, views = self.card, self.view.nbytes * sum(self.records.values())
-        if self.source == "prepared":
-            return views
-        return views + 2 * len(LEADS) * round(card.records * card.fs * card.seconds)
+        stored = 2 * len(LEADS) * round(self.card.fs * self.card.seconds)
+        each = self.view.nbytes + (0 if self.source == "prepared" else stored)
+        return sum(self.records.values()) * each
 
 
-def _noise(samples: int, leads: int = len(LEADS)) -> np.ndarray:
+def noise_of(samples: int, leads: int = len(LEADS)) -> np.ndarray:
     """(leads, samples) float32: noise of 0.3 mV."""
     return (0.3 * rng("estimate", samples).standard_normal((leads, samples))).astype(np.float32)
 
 
 def _pace() -> float:
     """How much longer than `PACE` a small path of penalties takes, here and now."""
-    x = _noise(32, 400)
+    x = noise_of(32, 400)
     target = (x[:, :4] > 0.3).astype(np.int8)
-    taken = _seconds(lambda: list(logistic.path(x, target, np.ones(len(x)), PENALTIES)))
+    taken = seconds_of(lambda: list(logistic.path(x, target, np.ones(len(x)), PENALTIES)))
     return taken / PACE
 
 
-def _seconds(work: Callable[[], object]) -> float:
+def seconds_of(work: Callable[[], object]) -> float:
     """Of a second call: the first one warms up."""
     work()
     started = time.perf_counter()

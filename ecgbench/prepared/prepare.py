@@ -1,6 +1,10 @@
 """From files as published to the prepared store: every recording is read once, checked, and kept or
 quarantined.
 
+A run with `--limit` prepares a part: the records that it takes. A later one that takes more, or
+all, makes a larger copy, into which what was read before is copied; the smaller one stays for those
+who use it.
+
 A copy is written in a folder of its own that is renamed at the end, under a lock that dies with its
 process: a killed attempt leaves nothing that counts, and of two processes the second waits and
 finds the work done.
@@ -22,51 +26,81 @@ from ecgbench.ecg.recording import Recording
 from ecgbench.errors import BadRecord, BadSetting, MissingData, WriteError
 from ecgbench.files import as_json, as_npy, as_parquet, locked, move, put, writing
 from ecgbench.prepared.source import LAYOUT, Source, command, read, root_of, rows, where
-from ecgbench.prepared.store import Prepared, digest, encode, opened, sha256
+from ecgbench.prepared.store import (
+    Prepared,
+    damaged,
+    digest,
+    empty,
+    encode,
+    opened,
+    sha256,
+)
+from ecgbench.prepared.subset import taken
 
-__all__ = ["Prepared", "Progress", "find", "prepare", "state", "where"]
+__all__ = ["Prepared", "Progress", "find", "held", "prepare", "state", "where"]
 
 LOST_SHARE, LOST_COUNT = 0.005, 5
 """Preparing stops once more than this share of the records and more than this many are lost."""
 
 Progress = Callable[[int, int], None]
-"""Called with (records done, records in all)."""
+"""Called with (records read, records to read)."""
 
 
 def prepare(
-    name: str, data: Path | None, prepared: Path | None, progress: Progress | None = None
+    name: str,
+    data: Path | None,
+    prepared: Path | None,
+    progress: Progress | None = None,
+    limit: int | None = None,
 ) -> Prepared:
-    """The prepared copy of what is under `data`; made now if there is none that matches.
+    """The prepared copy of what is under `data`, with all records or at least those that a run with
+    `limit` takes; what it lacks is read now.
 
     Records that cannot be trusted are quarantined with a reason. MissingData when the dataset is
-    not there, or when more than 0.5 % of its records (and more than 5) are lost.
+    not there, or when more than 0.5 % of the records that were read (and more than 5) are lost.
     """
     source = Source.of(name, data)
     folder = source.folder(where(prepared, data))
-    if not (folder / "meta.json").is_file():
+    copy = _largest(source, folder)
+    if _lacking(copy, limit):
         with _locked(folder.parent):
-            if not (folder / "meta.json").is_file():
-                _make(source, folder, progress)
-    return opened(source, folder)
+            # once more where a record was lost, for the one that takes its place
+            while lacking := _lacking(copy := _largest(source, folder), limit):
+                _make(source, folder, copy, lacking, progress)
+    return copy
 
 
-def find(name: str, data: Path | None, prepared: Path | None) -> Prepared:
-    """The prepared copy that matches the files under `data`; MissingData when there is none
-    (nothing is prepared).
+def find(name: str, data: Path | None, prepared: Path | None, limit: int | None = None) -> Prepared:
+    """The prepared copy that matches the files under `data` and holds all records, or at least
+    those that a run with `limit` takes; MissingData when there is none (nothing is prepared).
+    """
+    copy = held(name, data, prepared)
+    if _lacking(copy, limit):
+        raise MissingData(
+            f"{copy.name}: only {len(copy.index):,} of {len(copy.published):,} records are "
+            f"prepared, in {copy.folder}; for the rest run: {command(copy.name, data)}"
+        )
+    return copy
+
+
+def held(name: str, data: Path | None, prepared: Path | None) -> Prepared:
+    """The largest prepared copy that matches the files under `data`, perhaps a part; MissingData
+    when there is none.
     """
     source = Source.of(name, data)
     folder = source.folder(where(prepared, data))
-    if not (folder / "meta.json").is_file():
+    copy = _largest(source, folder)
+    if not copy.count:
         raise MissingData(
             f"{source.name}: no prepared copy of these files in {folder.parent}; run: "
             f"{command(source.name, data)}"
         )
-    return opened(source, folder)
+    return copy
 
 
 def state(
     name: str, data: Path | None, prepared: Path | None
-) -> Literal["ready", "downloaded", "absent"]:
+) -> Literal["ready", "partial", "downloaded", "absent"]:
     """Whether a dataset is prepared, only downloaded, or not there; no signal is read and nothing
     is written.
     """
@@ -75,34 +109,68 @@ def state(
     except MissingData:
         return "absent"
     try:
-        find(name, data, prepared)
+        return "ready" if held(name, data, prepared).whole else "partial"
     except (MissingData, BadRecord):
         return "downloaded"
-    return "ready"
 
 
-def _make(source: Source, folder: Path, progress: Progress | None) -> None:
-    """Writes a prepared copy beside `folder` and renames it; called inside the lock."""
+def _largest(source: Source, folder: Path) -> Prepared:
+    """The whole copy, or its largest part, which holds all of the smaller ones, or an empty one."""
+    there = {0: folder} | {
+        int(count): path
+        for path in folder.parent.glob(f"{folder.name}-*")
+        if (count := path.name.rpartition("-")[2]).isdigit()  # not one that is being written
+    }
+    there = {count: path for count, path in there.items() if (path / "meta.json").is_file()}
+    if not there:
+        return empty(source, folder)
+    return opened(source, there.get(0) or there[max(there)])
+
+
+def _lacking(copy: Prepared, limit: int | None) -> set[str]:
+    """Records that a run with `limit` takes and that nobody has read yet."""
+    return {*taken(copy, limit)} - {*copy.index["record"]}
+
+
+def _make(
+    source: Source,
+    folder: Path,
+    copy: Prepared,
+    lacking: set[str],
+    progress: Progress | None,
+) -> None:
+    """Writes a copy of `copy` and what is `lacking` in it beside `folder` and renames it; called
+    inside the lock.
+    """
     for left in folder.parent.glob("*.tmp"):  # of attempts that died: the living hold the lock
         shutil.rmtree(left, ignore_errors=True)
+    count = copy.count + len(lacking)
+    if count < len(source.index):
+        folder = folder.with_name(f"{folder.name}-{count}")
     if folder.exists():
         shutil.rmtree(folder)
     work = folder.with_name(folder.name + ".tmp")
     with writing(work):
         work.mkdir()
     try:
-        _fill(source, work, progress)
+        _fill(source, work, copy, lacking, progress)
         move(work, folder)
     finally:
         shutil.rmtree(work, ignore_errors=True)
 
 
-def _fill(source: Source, work: Path, progress: Progress | None) -> None:
+def _fill(
+    source: Source,
+    work: Path,
+    copy: Prepared,
+    lacking: set[str],
+    progress: Progress | None,
+) -> None:
     """Everything a prepared copy holds, durably in `work`; the signals pass through one at a
     time.
     """
-    kept = _Kept()
-    put(work / "signal.i16", lambda out: _signals(source, kept, out, progress))
+    kept = _Kept(lost=[(r, why) for r, why in copy.quarantined.itertuples(index=False)])
+    put(work / "signal.i16", lambda out: _signals(source, copy, lacking, kept, out, progress))
     if len(kept.units) != 1:
         raise BadRecord(
             f"{source.name}: signals in {' and '.join(sorted(kept.units)) or 'no unit'}; all "
@@ -120,16 +188,28 @@ def _fill(source: Source, work: Path, progress: Progress | None) -> None:
     put(work / "index.parquet", as_parquet(index))
     put(
         work / "quarantined.parquet",
-        as_parquet(pd.DataFrame(kept.lost, columns=["record", "reason"], dtype="str")),
+        as_parquet(pd.DataFrame(sorted(kept.lost), columns=["record", "reason"], dtype="str")),
     )
     put(work / "meta.json", as_json(meta))
 
 
-def _signals(source: Source, kept: "_Kept", out: BinaryIO, progress: Progress | None) -> None:
-    """Reads every record once, and writes what can be trusted of it."""
-    total = len(source.index)
-    for done, row in enumerate(rows(source.index), 1):
+def _signals(
+    source: Source,
+    copy: Prepared,
+    lacking: set[str],
+    kept: "_Kept",
+    out: BinaryIO,
+    progress: Progress | None,
+) -> None:
+    """Reads every record that is lacking once, and writes what can be trusted of it; what `copy`
+    holds is copied.
+    """
+    total, done = copy.count + len(lacking), 0
+    for row in rows(source.index[source.index["record"].isin({*copy.rows, *lacking})]):
         record = row["record"]
+        if record in copy.rows:
+            out.write(kept.add_copied(record, copy))
+            continue
         try:
             steps = kept.add(record, read(source.name, source.root, row))
         except (BadRecord, OSError) as error:
@@ -140,8 +220,9 @@ def _signals(source: Source, kept: "_Kept", out: BinaryIO, progress: Progress | 
             _stop_if_too_many(source, kept.lost, total)
         else:
             out.write(steps)
+        done += 1
         if progress is not None:
-            progress(done, total)
+            progress(done, len(lacking))
 
 
 @dataclass
@@ -158,17 +239,21 @@ class _Kept:
     def add(self, record: str, recording: Recording) -> bytes:
         """Notes one recording and returns what is to be stored of it."""
         steps, gain = encode(recording)
-        self.rows.append(
-            (
-                record,
-                steps.shape[1],
-                recording.fs,
-                "+".join(recording.flat()),
-                sha256(steps, gain, recording.fs),
-            )
-        )
+        flat, proof = "+".join(recording.flat()), sha256(steps, gain, recording.fs)
+        self.rows.append((record, steps.shape[1], recording.fs, flat, proof))
         self.gains.append(gain)
         self.units.add(recording.unit)
+        return steps.tobytes()
+
+    def add_copied(self, record: str, copy: Prepared) -> bytes:
+        """The same of a recording that another copy holds; MissingData where that is damaged."""
+        steps, gain = copy.stored(record)
+        facts = copy.index.iloc[copy.row(record)]
+        if sha256(steps, gain, facts["fs"]) != facts["sha256"]:
+            raise damaged(copy.name, copy.folder)
+        self.rows.append((record, *facts[["samples", "fs", "flat", "sha256"]]))
+        self.gains.append(gain)
+        self.units.add(copy.unit)
         return steps.tobytes()
 
     def table(self) -> pd.DataFrame:

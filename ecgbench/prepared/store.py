@@ -1,6 +1,7 @@
 """The prepared store: a dataset's recordings once checked, one flat file of integers.
 
-    <prepared>/<dataset>/<fingerprint>/
+    <prepared>/<dataset>/<fingerprint>/        every record
+    <prepared>/<dataset>/<fingerprint>-200/    a part: 200 records, where no run took more
         signal.i16           (lead, time) of each record, one after the other, little endian
         gain.npy             (record, 12) float32, steps per unit: signal = integer / gain
         index.parquet        the dataset's index + samples, fs (Hz), flat, sha256
@@ -41,7 +42,9 @@ class Prepared:
     card: DatasetCard
     folder: Path
     digest: str
-    """sha256 of the content: records, signals, patients, splits, labels."""
+    """sha256 of the content: records, signals, patients, splits, labels. Of a part: of its own
+    records.
+    """
     unit: str
     """Unit of the signals: "mV" or "standardised"."""
     index: pd.DataFrame
@@ -51,6 +54,18 @@ class Prepared:
     """
     quarantined: pd.DataFrame
     """record, reason."""
+    published: pd.DataFrame
+    """The dataset's index as published, of every record, whether it is prepared or not."""
+
+    @property
+    def count(self) -> int:
+        """Records that were read, quarantined ones too."""
+        return len(self.index) + len(self.quarantined)
+
+    @property
+    def whole(self) -> bool:
+        """Whether every record was read; a part holds those that runs with `--limit` took."""
+        return self.count == len(self.published)
 
     @cached_property
     def rows(self) -> dict[str, int]:
@@ -131,6 +146,21 @@ def opened(source: Source, folder: Path) -> Prepared:
         unit=meta["unit"],
         index=index,
         quarantined=quarantined,
+        published=source.index,
+    )
+
+
+def empty(source: Source, folder: Path) -> Prepared:
+    """Where nothing is prepared yet."""
+    return Prepared(
+        name=source.name,
+        card=source.module.CARD,
+        folder=folder,
+        digest="",
+        unit="",
+        index=source.index.iloc[:0],
+        quarantined=pd.DataFrame(columns=["record", "reason"]),
+        published=source.index,
     )
 
 

@@ -1,5 +1,11 @@
 """Which records of a dataset a run uses: all of them, or a seeded selection of `--limit N` in the
 proportion of the splits.
+
+The selection is drawn from the published index, so it is known before a signal is read. A record
+that turns out to be unreadable is skipped, and the next one in the drawn order of its split takes
+its place; the sizes of the splits and the order stay. Skipping a record that is not selected
+changes nothing. So the selection is the same whether all records were read before or only those
+that it takes. A split with too few readable records gives fewer.
 """
 
 import hashlib
@@ -10,7 +16,7 @@ from functools import cached_property
 import numpy as np
 import pandas as pd
 
-from ecgbench.prepared.prepare import Prepared
+from ecgbench.prepared.store import Prepared, digest
 from ecgbench.seeds import rng
 
 SPLITS = ("train", "val", "test")
@@ -29,17 +35,9 @@ class Selection:
         prepared copy.
         """
         index = self.prepared.index
-        if self.limit is None or self.limit >= len(index):
+        if self.limit is None:
             return index
-        tasks = sorted(self.prepared.card.tasks, key=lambda t: len(t.labels))
-        labels = [c for t in tasks for c in t.columns]
-        counts = {str(s): int(n) for s, n in index["split"].value_counts().items()}
-        quotas = quotas_of(counts, self.limit)
-        chosen = [
-            _choose(index[index["split"] == s], labels, q, rng("limit", self.prepared.name, s))
-            for s, q in quotas.items()
-        ]
-        return index.loc[sorted(np.concatenate(chosen))]
+        return index[index["record"].isin(taken(self.prepared, self.limit))]
 
     def of(self, split: str) -> pd.DataFrame:
         """The used records of one split."""
@@ -47,8 +45,10 @@ class Selection:
 
     @cached_property
     def digest(self) -> str:
-        """sha256 over everything of the used records: signals, patients, splits and labels."""
-        return self.labelled([c for c in self.index.columns if ":" in c])
+        """sha256 over everything of the used records: signals, patients, splits and labels; that of
+        the prepared copy where all are used.
+        """
+        return digest(self.index)
 
     @cached_property
     def signals(self) -> str:
@@ -65,6 +65,26 @@ def _digest(table: pd.DataFrame) -> str:
     for row in table.itertuples(index=False):
         total.update(json.dumps([str(v) for v in row]).encode())
     return total.hexdigest()
+
+
+def taken(prepared: Prepared, limit: int | None) -> list[str]:
+    """The published records that a run with `limit` takes, whether they are prepared or not;
+    without those that are quarantined.
+    """
+    published = prepared.published
+    usable = ~published["record"].isin(prepared.quarantined["record"])
+    if limit is None or limit >= len(published):
+        return list(published.loc[usable, "record"])
+    tasks = sorted(prepared.card.tasks, key=lambda t: len(t.labels))
+    labels = [c for t in tasks for c in t.columns]
+    counts = {str(s): int(n) for s, n in published["split"].value_counts().items()}
+    chosen: list[str] = []
+    for split, quota in quotas_of(counts, limit).items():
+        own = published[published["split"] == split]
+        order = own.iloc[rng("limit", prepared.name, split).permutation(len(own))]
+        order = order[usable[order.index]]
+        chosen += order["record"].iloc[_choose(order[labels].to_numpy(), quota)].tolist()
+    return chosen
 
 
 def quotas_of(sizes: dict[str, int], limit: int) -> dict[str, int]:
@@ -86,19 +106,15 @@ def quotas_of(sizes: dict[str, int], limit: int) -> dict[str, int]:
     return quotas
 
 
-def _choose(
-    split: pd.DataFrame, labels: list[str], quota: int, generator: np.random.Generator
-) -> np.ndarray:
-    """Row numbers of `quota` records: first a positive and a negative of every label (tasks with
-    few labels first), then at random.
+def _choose(values: np.ndarray, quota: int) -> list[int]:
+    """Rows of `quota` records of (record, label) in drawn order: first a positive and a negative of
+    every label (tasks with few labels first), then the first ones.
     """
-    order = split.index.to_numpy()[generator.permutation(len(split))]
-    values = split.loc[order, labels].to_numpy()
     chosen: list[int] = []
     for column in values.T:
         for value in (1, 0):
             having = np.flatnonzero(column == value)
             if len(having) and len(chosen) < quota and not np.isin(having, chosen).any():
                 chosen.append(int(having[0]))
-    rest = np.setdiff1d(np.arange(len(order)), chosen)
-    return np.asarray(order[[*chosen, *rest][:quota]])
+    rest = np.setdiff1d(np.arange(len(values)), chosen)
+    return [*chosen, *map(int, rest)][:quota]

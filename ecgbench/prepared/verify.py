@@ -6,21 +6,20 @@ from pathlib import Path
 from typing import Any
 
 from ecgbench.errors import BadRecord
-from ecgbench.prepared.prepare import Prepared, Progress, find
+from ecgbench.prepared.prepare import Prepared, Progress
 from ecgbench.prepared.source import read, root_of, rows
 from ecgbench.prepared.store import digest, encode, sha256
 
 
 def verify(
-    name: str, data: Path | None, prepared: Path | None, progress: Progress | None = None
+    copy: Prepared, data: Path | None, progress: Progress | None = None
 ) -> list[tuple[str, str]]:
-    """Problems as (record, reason), none when all is well; MissingData when no prepared copy
-    matches the files.
+    """Problems of a prepared copy, whole or in part, of what is under `data`, as (record, reason);
+    none when all is well.
 
     Quarantined records are no problem here: they are not in the copy, and `Prepared.quarantined`
     lists them.
     """
-    copy = find(name, data, prepared)
     root = root_of(copy.name, copy.card, data)
     problems, total = [], len(copy.index)
     if digest(copy.index) != copy.digest:

@@ -7,10 +7,10 @@ from contextlib import suppress
 
 from ecgbench import datasets, models
 from ecgbench.benchmark.plan import all_tasks
-from ecgbench.benchmark.progress import Display, counter
+from ecgbench.benchmark.progress import Display, counting
 from ecgbench.cells import Folders
 from ecgbench.errors import BadRecord, BadSetting, MissingData, UnknownName
-from ecgbench.prepared.prepare import Prepared, find, prepare
+from ecgbench.prepared.prepare import Prepared, held, prepare
 from ecgbench.pretraining.corpus import PTBXL, Guard, Name, gather
 from ecgbench.pretraining.exclusion import Exclusion
 from ecgbench.pretraining.kept_encoders import Development
@@ -48,10 +48,10 @@ def assemble(recipe: Recipe, folders: Folders, progress: Display) -> Data:
             f"the development task {task.name} is of {owner}, which recipe {recipe.name} does not "
             f"read; choose one of its own"
         )
-    prepared = [
-        prepare(n, folders.data, folders.prepared, counter(f"prepare {n}", progress.note))
-        for n in names
-    ]
+    prepared = []
+    for name in names:
+        with counting(f"prepare {name}", progress) as shown:
+            prepared.append(prepare(name, folders.data, folders.prepared, shown))
     beside = _beside(names, folders)
     exclusion = Exclusion([*prepared, *beside])
     chosen: dict[Name, bool] = {}
@@ -59,13 +59,12 @@ def assemble(recipe: Recipe, folders: Folders, progress: Display) -> Data:
     def choose(name: Name) -> bool:
         return chosen.setdefault(name, exclusion(name))
 
-    # PTB-XL may be prepared here without being a corpus
-    ptbxl = next((p.index for p in [*prepared, *beside] if p.name == PTBXL), None)
+    # PTB-XL may be prepared here, perhaps in part, without being a corpus
+    ptbxl = next((p.published for p in [*prepared, *beside] if p.name == PTBXL), None)
     guard = Guard.of(prepared, ptbxl)
     contract = models.ROOM.card(recipe.model).contracts[0]
-    corpus = gather(
-        prepared, guard, contract, recipe.kept, choose, counter("read the corpora", progress.note)
-    )
+    with counting("read the corpora", progress) as shown:
+        corpus = gather(prepared, guard, contract, recipe.kept, choose, shown)
     short = len(corpus.short)
     left_out = len(chosen) - len(corpus) - short
     progress.note(
@@ -89,5 +88,5 @@ def _beside(names: Sequence[str], folders: Folders) -> list[Prepared]:
     copies = []
     for name in sorted({*datasets.names()} - {*names}):
         with suppress(MissingData, BadRecord, BadSetting):
-            copies.append(find(name, folders.data, folders.prepared))
+            copies.append(held(name, folders.data, folders.prepared))
     return copies

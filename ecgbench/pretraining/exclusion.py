@@ -28,7 +28,9 @@ class Exclusion:
         out = {p.name: p.index[p.index["split"] != "train"] for p in prepared}
         self._patients = {name: set(rows["patient"]) for name, rows in out.items()}
         self._signals = {s for rows in out.values() for s in rows["sha256"]}
-        folds = {k: v for p in prepared if p.name == PTBXL for k, v in folds_of(p.index).items()}
+        folds = {
+            k: v for p in prepared if p.name == PTBXL for k, v in folds_of(p.published).items()
+        }
         self._held_out = {ecg_id for ecg_id, fold in folds.items() if fold not in TRAINING_FOLDS}
 
     def __call__(self, name: Name) -> bool:

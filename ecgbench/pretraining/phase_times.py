@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from ecgbench.text import duration
+from ecgbench.text import aligned, duration
 
 ECGS = 9_200_000
 """The paper's corpora; it clusters and describes each once."""
@@ -67,7 +67,4 @@ def lines(rows: Sequence[dict[str, Any]]) -> list[str]:
     for row in rows:
         spent = [duration(row[k]) for k in ("seconds", "projected_seconds", "paper_seconds")]
         shown.append([row["phase"], spent[0], f"{row['records']:,}", *spent[1:]])
-    widths = [max(map(len, column)) for column in zip(*shown)]
-    return [
-        "  ".join(word.ljust(width) for word, width in zip(row, widths)).rstrip() for row in shown
-    ]
+    return aligned(shown)

@@ -30,7 +30,7 @@ from ecgbench.reports._section import (
     Table,
     Text,
 )
-from ecgbench.reports._table import csv_text
+from ecgbench.reports._table import csv_text, terminal_lines
 from ecgbench.reports._text import bracket, p_value, points, signed
 from ecgbench.room import Room
 
@@ -68,6 +68,7 @@ __all__ = [
     "read",
     "resolve",
     "signed",
+    "terminal_lines",
     "write",
 ]
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from ecgbench.reports._section import Cell, Code, Column, Link, Numbers, Row, Score, Section, Table
 from ecgbench.reports._text import bracket, latex, markdown, points
-from ecgbench.text import enumerated, visible
+from ecgbench.text import aligned, enumerated, visible
 
 SPREAD = "Random leads: mean (standard deviation over lead draws)."
 NONE = "--"
@@ -164,6 +164,14 @@ def _lines(table: Table) -> Iterator[tuple[int, list[tuple[Column, Any]]]]:
                     for c in table.columns
                 ],
             )
+
+
+def terminal_lines(table: Table) -> list[str]:
+    """A table for a terminal, without the columns that hold nothing."""
+    columns = [c for c in table.columns if any(row.get(c.name) is not None for row in table.rows)]
+    words = [[spelled(c, row.get(c.name, "")) for c in columns] for row in table.rows]
+    numbers = [place for place, c in enumerate(columns) if c.kind == "number"]
+    return aligned([[c.title for c in columns], *words], numbers)
 
 
 def _interval_or(spell: Spell) -> Spell:

@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ecgbench.reports import (
+    Cell,
     Column,
     Figure,
     Numbers,
@@ -142,7 +143,7 @@ def _lines(group: Sequence[Row], costs: Costs) -> Iterator[Row]:
         yield same | {"leads": str(row["leads"])} | _figures(row)
     if len(group) == 12:
         medians = {key: _middle([row[key] for row in group], digits) for key, _, digits in FIGURES}
-        yield same | {"leads": "median (min–max)"} | medians
+        yield same | {"leads": Cell("median", small="(min–max)")} | medians
 
 
 def _columns(figures: _Figures) -> list[Column]:
@@ -157,14 +158,15 @@ def _number(value: float | str | None, digits: int) -> str | None:
     return f"{value:.{digits}f}" if isinstance(value, int | float) else value
 
 
-def _middle(values: Sequence[float | None], digits: int) -> str | None:
+def _middle(values: Sequence[float | None], digits: int) -> str | Cell | None:
     there = [v for v in values if v is not None]
     if len(there) < len(values):
         return None
     if min(there) == max(there):
         return _number(there[0], digits)
-    return (
-        f"{statistics.median(there):.{digits}f} ({min(there):.{digits}f}–{max(there):.{digits}f})"
+    return Cell(
+        f"{statistics.median(there):.{digits}f}",
+        small=f"({min(there):.{digits}f}–{max(there):.{digits}f})",
     )
 
 

@@ -28,7 +28,7 @@ def sections(study: Study) -> list[Section]:
 def _facts(data: DatasetFacts) -> dict[str, object]:
     limit = "" if data.limit is None else f"; limited to {data.limit}"
     used = (
-        f"{data.records:,} used, {data.records_prepared:,} prepared, {data.records_release:,} "
+        f"{data.records:,} used, {data.records_prepared:,} in this copy, {data.records_release:,} "
         f"in the release{limit}"
     )
     count = len(data.quarantined)

@@ -68,12 +68,14 @@ class DatasetFacts(_Facts):
     records: int
     """Used."""
     records_prepared: int
+    """In this copy of the release, without quarantined ones."""
     records_release: int
     test_records: int
     test_patients: int
     doi: str = ""
     limit: int | None = None
     digest: str = ""
+    """Of the used records."""
     flat: int = 0
     """Records with a lead that does not vary."""
     quarantined: tuple[Mapping[str, str], ...] = ()

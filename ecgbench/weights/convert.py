@@ -92,7 +92,7 @@ def _made(
     card: ModelCard, layout: Weights, model: str, given: Path | None, pins: Path, listener: Listener
 ) -> dict[str, Any]:
     place = released.model_folder(model)
-    passing = place / "download"
+    passing = place / released.DOWNLOAD
     source = given or next(
         (place / n for n in (layout.file, layout.member) if n and (place / n).is_file()), None
     )

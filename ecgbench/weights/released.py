@@ -32,6 +32,8 @@ from ecgbench.weights import shipped
 CACHE, LOCK = "ECGBENCH_WEIGHTS", "ECGBENCH_LOCK"
 """Environment variables that move the cache folder and the lock file."""
 RELEASED, RANDOM = "released", "random"
+DOWNLOAD = "download"
+"""Folder of a model's folder that holds its download until that is converted."""
 Json = dict[str, Any]
 _NOWHERE: Json = dict.fromkeys(("file", "sha256", "licence", "url"))
 """The origin of weights that come from no file."""
@@ -74,6 +76,15 @@ def is_here(model: str, layout: Weights) -> bool:
         return shipped.path(layout) is not None
     path = converted(model, layout.name)
     return path.is_file() and path.with_suffix(".json").is_file()
+
+
+def is_partial(model: str, layout: Weights) -> bool:
+    """Whether this machine has only a part of weights: an interrupted download, or a conversion
+    without its record.
+    """
+    path = converted(model, layout.name)
+    left = [path, path.with_suffix(".json"), *(model_folder(model) / DOWNLOAD).rglob("*")]
+    return not is_here(model, layout) and any(p.is_file() for p in left)
 
 
 def record(model: str, layout: Weights) -> Json | None:

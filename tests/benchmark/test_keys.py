@@ -8,10 +8,12 @@ from typing import Any
 import pytest
 
 from ecgbench.benchmark import evaluation, keys
+from ecgbench.benchmark.described import dataset_facts
 from ecgbench.benchmark.evaluation import Evaluation
 from ecgbench.cards import Task
 from ecgbench.cells import Cell, Fit, Scoring, Training, key
 from ecgbench.ecg.draw import Count
+from ecgbench.prepared.prepare import prepare
 from ecgbench.prepared.subset import Selection
 from ecgbench.training import probe
 
@@ -67,6 +69,24 @@ def moved(now: tuple[str, str, str]) -> list[str]:
     return [
         name for name, a, b in zip(("features", "fit", "cell"), USUAL, now, strict=True) if a != b
     ]
+
+
+def test_preparing_all_or_what_a_limit_takes_gives_one_key(
+    fake_ptbxl: Path, tmp_path: Path
+) -> None:
+    keyed, taken = [], prepare("ptbxl", fake_ptbxl, tmp_path / "sound", limit=9).index
+    (fake_ptbxl / "ptbxl" / f"{taken['path'][4]}.dat").write_bytes(b"")
+    for limit in (None, 9):
+        prepared = prepare("ptbxl", fake_ptbxl, tmp_path / f"{limit}", limit=limit)
+        one = Features(None, SimpleNamespace(policy="zero"), Selection(prepared, 9), Path(), None)  # type: ignore[arg-type]
+        for task in prepared.card.tasks:
+            facts = keys.fit_facts(one, FIT, task, LINEAR)
+            cell = keys.cell_facts(one, CELL, task, key(facts), Scoring())
+            keyed.append((limit, key(one.facts("zero")), key(facts), key(cell)))
+        keyed.append((limit, key(dataset_facts(one.selection) | {"quarantined": []})))
+        assert (prepared.count == 30) == (limit is None)
+    half = len(keyed) // 2
+    assert [k[1:] for k in keyed[:half]] == [k[1:] for k in keyed[half:]]
 
 
 @pytest.mark.parametrize(

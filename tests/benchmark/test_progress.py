@@ -6,7 +6,7 @@ import pytest
 from rich.console import Console
 
 from ecgbench.benchmark.events import Advance, Note, Stage, StageOver
-from ecgbench.benchmark.progress import Bars, EventDisplay, Lines
+from ecgbench.benchmark.progress import Bars, EventDisplay, Lines, counting
 
 MIXED = [
     Stage("1", 1, "left on demo: test windows", 3, "windows"),
@@ -38,6 +38,20 @@ def test_bars_of_two_jobs_share_one_display_and_leave_a_line_each() -> None:
     show(Stage("3", 1, "again", 1, "windows"))  # a display that ended begins anew
     show.end("3")
     assert "again: 0/1 windows" in out.getvalue()
+
+
+def test_preparing_is_a_bar_of_the_same_display() -> None:
+    bars, out = Bars(), io.StringIO()
+    bars.console = Console(file=out, force_terminal=True, width=100)
+    with bars.stage("left on demo", 2, "windows"), counting("prepare demo", bars) as shown:
+        shown(1, 3)
+        assert bars._live is not None
+        assert [(t.completed, t.total) for t in bars._live.tasks] == [(0, 2), (1, 3)]
+        shown(3, 3)
+        shown(1, 1)  # of a record in the place of a damaged one
+    assert "prepare demo: 3/3 records in " in out.getvalue()
+    assert "prepare demo: 1/1 records in " in out.getvalue()
+    assert bars._live is None
 
 
 def test_plain_lines_say_whose_stage_it_is(capsys: pytest.CaptureFixture[str]) -> None:

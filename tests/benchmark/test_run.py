@@ -22,6 +22,7 @@ from safetensors.torch import save_file
 from ecgbench import models
 from ecgbench.benchmark.device import choose, demand
 from ecgbench.errors import BadSetting
+from ecgbench.prepared.prepare import prepare
 from ecgbench.results.pooled import read_pooled
 from ecgbench.results.store import Store
 from ecgbench.results.study import Study, read
@@ -214,6 +215,7 @@ def test_the_key_changes_with_what_changes_the_number_and_with_nothing_else(
     assert key_of("bootstrap", "--bootstrap", "multinomial") == usual
     pair = both(grid.parent)
     assert key_of("grid", *pair, "--leads", "12,II", "--seeds", "3") == usual
+    prepare("demo", None, tmp_path / "prepared")  # all of it, where `copies` holds 60 or 61 records
     turned = ",".join(reversed(pair[1].split(",")))
     assert key_of("turned", "--models", turned, "--prepared", str(tmp_path / "prepared")) == usual
     edited = plug_in(tmp_path, "tiny", before="signal = 2 * signal")

@@ -10,7 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from ecgbench import models
+from ecgbench.cli.doctor import page
 from ecgbench.doctor import examine, machine
+from ecgbench.prepared.prepare import prepare
+from ecgbench.weights import released
 
 TINY = Path(__file__).parents[1] / "tiny.py"
 CODE = "import sys; sys.argv[0] = 'ecgbench'; from ecgbench.cli import main; main()"
@@ -117,13 +121,13 @@ def test_a_person_reads_a_table_and_what_to_do(fake_ptbxl, tmp_path):
     )
     assert done.returncode == 0, done.stdout + done.stderr
     table, rest = done.stdout.split("Weights of known", 1)
+    assert table.startswith("All is well: every model runs. Next: ecgbench run\n")
     assert all(len(line) <= 80 for line in table.splitlines())
     assert "downloaded" in table
     assert "not here" in table
     for said in (
         "ecgbench models fetch known gets w.pt from https://example.org/w",
         "ecgbench data prepare ptbxl --data",
-        "All that is needed works. Next: ecgbench run",
     ):
         assert said in " ".join(rest.split()), rest
 
@@ -133,7 +137,8 @@ def test_broken_things_are_all_told_with_what_mends_them(tmp_path):
     (tmp_path / "torch.py").write_text("raise ImportError('no torch here')\n")
     (tmp_path / "runs").write_text("in the way")
     (tmp_path / "afile").write_text("in the way")
-    done = doctor("--prepared", tmp_path / "afile/prepared", cwd=tmp_path, PYTHONPATH=str(tmp_path))
+    path = f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"
+    done = doctor("--prepared", tmp_path / "afile/prepared", cwd=tmp_path, PYTHONPATH=path)
     assert done.returncode == 1
     text = " ".join(done.stdout.split())
     for said in (
@@ -145,7 +150,26 @@ def test_broken_things_are_all_told_with_what_mends_them(tmp_path):
         "--prepared DIR",
     ):
         assert said in text
-    assert "3 things to repair; then: ecgbench doctor" in text
+    assert text.startswith("3 things to do; then: ecgbench doctor BROKEN: torch cannot be used")
+
+
+def test_what_is_here_in_part_is_a_thing_to_do(fake_ptbxl, tmp_path, monkeypatch):
+    prepare("ptbxl", fake_ptbxl, tmp_path / "prepared", limit=6)
+    layout = models.ROOM.card("stmem").weights[0]
+    assert not released.is_partial("stmem", layout)
+    left = released.model_folder("stmem") / "download" / "st_mem.part"
+    left.parent.mkdir(parents=True)
+    left.write_bytes(b"half of it")
+    published = {"name": layout.name, "file": layout.file, "url": "", "here": False, "problem": ""}
+    published["partial"] = released.is_partial("stmem", layout)
+    answer = {"ok": True, "error": "", "ms": 1.0, "parameters": 1, "weights": [published]}
+    monkeypatch.setattr(examine, "_attempt", lambda words, seconds: answer)
+    report = examine.examine(["stmem"], fake_ptbxl, tmp_path / "prepared", 1, lambda text: None)
+    text = " ".join(" ".join(page(report)).split())
+    assert report["ok"]
+    assert text.startswith("2 things to do; then: ecgbench doctor PARTIAL: data of ptbxl: 6 of 30")
+    assert f"ecgbench data prepare ptbxl --data {fake_ptbxl} PARTIAL: weights of stmem: of" in text
+    assert "run: ecgbench models fetch stmem Versions" in text
 
 
 def test_bad_words_are_one_line(tmp_path):

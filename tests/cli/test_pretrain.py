@@ -1,6 +1,8 @@
 """`ecgbench pretrain` as a person types it."""
 
 import json
+import re
+import shlex
 import sys
 from collections.abc import Callable
 from dataclasses import replace
@@ -11,6 +13,8 @@ from typing import Any
 import pytest
 
 from ecgbench.cli import main
+from ecgbench.errors import BadSetting
+from ecgbench.estimate import pretraining
 from ecgbench.models import laef
 from ecgbench.pretraining import assemble
 
@@ -115,11 +119,33 @@ def test_bad_words_give_one_line(
     assert not list(tmp_path.glob("out/*"))
 
 
-def test_a_recipe_can_be_read_before_it_is_run(pretrain: Typed) -> None:
-    code, told, _ = pretrain("--recipe", "paper", "--dry-run", "--masked", "0.3")
-    assert code == 0
-    for words in ("80000", "75000", "ratio=0.3", "cpsc-extra", "digest"):
-        assert words in told
+def test_a_dry_run_tells_the_recipe_what_it_takes_and_all_that_is_missing(
+    tmp_path: Path, pretrain: Typed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def none(device: str) -> None:
+        raise BadSetting(f"--device {device}: no GPU here")
+
+    monkeypatch.setattr(pretraining, "demand", none)
+    words = ("--recipe", "paper", "--masked", "0.3", "--model", NARROW, "--device", "cuda")
+    places = ("--data", tmp_path, "--out", tmp_path / "out")
+    code, told, said = pretrain(*words, *places, "--dry-run")
+    assert code == 0, said
+    for part in ("80000", "75000", "ratio=0.3", "cpsc-extra", "digest"):
+        assert part in told
+    assert "recordings  9,200,000 to train on; of them ptbxl 17,439 (absent)" in told
+    assert "days" in re.search("time        about (.*) on cpu: ", told)[1]  # type: ignore[index]
+    assert re.search(rf"GB in {tmp_path}/prepared\nmemory      221 GB for the recordings\n", told)
+    missing = told.partition(" things missing:\n")[2].splitlines()
+    assert [text.split()[0] for text in missing[:3]] == ["loaders", "ptbxl:", "--device"]
+    assert f"ecgbench data prepare ptbxl --data {tmp_path}" in missing[1]
+    again = shlex.join(map(str, ("ecgbench", "pretrain", *words, *places)))
+    assert missing[-1] == f"next: {again}"
+    assert not list(tmp_path.iterdir())
+    monkeypatch.setattr(pretraining, "demand", lambda device: None)
+    some = pretraining.Rates(codebooks=1, training=(1, 1), probe=1, network=1)
+    monkeypatch.setattr(pretraining, "rates", lambda *_: some)
+    code, told, _ = pretrain("--recipe", "smoke", "--device", "cpu", "--dry-run")
+    assert (code, "\nnothing is missing\n" in told) == (0, True)
 
 
 @pytest.mark.parametrize("fold", [9, 10])

@@ -71,6 +71,11 @@ def test_counts_without_timing(profile: Profile, tmp_path: Path) -> None:
     assert float(rows[3]["gflop_forward"]) > 1.9 * float(rows[2]["gflop_forward"])
     assert rows[0]["gflop_forward"] == rows[1]["gflop_forward"] != ""
     assert "1 thread" in rows[0]["device"]
+    head, *printed = done.stdout.split("\n\n")[1].splitlines()
+    assert head.split()[:3] == ["Model", "Leads", "Samples"]
+    assert "ms/sample" not in head, "a column without a number"
+    assert [line.split()[:2] for line in printed] == [["Tiny", "1–2"], ["LAEF", "1"], ["LAEF", "2"]]
+    assert f"{float(rows[3]['gflop_forward']):.3f}" in printed[2]
 
 
 @pytest.mark.parametrize(

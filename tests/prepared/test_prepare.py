@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -18,9 +19,10 @@ from ecgbench.ecg.leads import LEADS
 from ecgbench.ecg.recording import Recording
 from ecgbench.errors import BadRecord, BadSetting, EcgbenchError, MissingData
 from ecgbench.prepared import prepare as preparing
-from ecgbench.prepared.prepare import find, prepare, state, where
+from ecgbench.prepared.prepare import find, held, prepare, state, where
 from ecgbench.prepared.source import rows
 from ecgbench.prepared.store import encode
+from ecgbench.prepared.subset import Selection
 from ecgbench.prepared.verify import verify
 
 
@@ -113,6 +115,64 @@ def test_the_digest_depends_on_content_and_not_on_the_place(
     assert prepare("ptbxl", moved, None).digest not in digests
 
 
+# ---- a part, for a limit
+
+
+def test_a_limit_reads_what_it_takes_and_a_larger_one_what_is_missing(
+    fake_ptbxl: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain, read = ptbxl.read, []
+
+    def counted(root: Path | None, row: dict[str, Any]) -> Recording:
+        read.append(row["record"])
+        return plain(root, row)
+
+    monkeypatch.setattr(ptbxl, "read", counted)
+    part = prepare("ptbxl", fake_ptbxl, None, limit=6)
+    assert len(read) == len(part.index) == 6
+    assert (part.whole, state("ptbxl", fake_ptbxl, None)) == (False, "partial")
+    assert verify(part, fake_ptbxl) == []
+    with pytest.raises(MissingData, match=r"only 6 of 30 records .* data prepare ptbxl --data"):
+        find("ptbxl", fake_ptbxl, None)
+    read.clear()
+    assert find("ptbxl", fake_ptbxl, None, limit=6).folder == part.folder
+    larger = prepare("ptbxl", fake_ptbxl, None, limit=12)
+    assert {*read}.isdisjoint(part.index["record"])
+    assert {*read} == {*larger.index["record"]} - {*part.index["record"]}
+    whole = prepare("ptbxl", fake_ptbxl, None)
+    assert sorted(read) == sorted({*whole.index["record"]} - {*part.index["record"]})
+    assert (whole.whole, whole.folder.name) == (True, part.folder.name.partition("-")[0])
+    np.testing.assert_array_equal(  # the smaller copy stays for those who use it
+        part.recording(part.index["record"][0]).signal,
+        whole.recording(part.index["record"][0]).signal,
+    )
+    files = [(whole.folder / n).read_bytes() for n in ("signal.i16", "index.parquet", "meta.json")]
+    shutil.rmtree(fake_ptbxl / "prepared")
+    prepare("ptbxl", fake_ptbxl, None)
+    assert files == [
+        (whole.folder / n).read_bytes() for n in ("signal.i16", "index.parquet", "meta.json")
+    ]
+
+
+@pytest.mark.parametrize("limit", [3, 6, 11, 20])
+def test_a_limit_selects_the_same_records_whatever_was_read_before(
+    fake_ptbxl: Path, tmp_path: Path, limit: int
+) -> None:
+    """Records that cannot be read stand among those that it would take."""
+    sound = prepare("ptbxl", fake_ptbxl, tmp_path / "sound", limit=limit)
+    for record in sound.index["record"][::5]:
+        _file(fake_ptbxl, int(record)).write_bytes(b"")
+    whole = Selection(prepare("ptbxl", fake_ptbxl, tmp_path / "whole"), limit)
+    part = Selection(prepare("ptbxl", fake_ptbxl, tmp_path / "part", limit=limit), limit)
+    assert part.prepared.count < whole.prepared.count == 30
+    assert part.digest == whole.digest
+    assert len(part.index) == limit
+    assert not part.prepared.quarantined.empty
+    prepare("ptbxl", fake_ptbxl, tmp_path / "grown", limit=4)
+    grown = Selection(prepare("ptbxl", fake_ptbxl, tmp_path / "grown", limit=limit), limit)
+    assert grown.digest == whole.digest
+
+
 # ---- what is not trusted
 
 FAULTS: dict[str, tuple[int, Callable[[Path], None], str]] = {
@@ -146,7 +206,7 @@ def test_bad_records_are_quarantined_each_with_its_reason(fake_ptbxl: Path) -> N
     np.testing.assert_array_equal(
         copy.recording("00006").signal, ptbxl.read(fake_ptbxl / "ptbxl", sixth).signal
     )
-    assert verify("ptbxl", fake_ptbxl, None) == []
+    assert verify(held("ptbxl", fake_ptbxl, None), fake_ptbxl) == []
 
 
 def test_missing_samples_and_files_are_quarantined_and_flat_leads_kept(
@@ -357,9 +417,9 @@ def test_two_processes_at_once_agree(fake_ptbxl: Path, tmp_path: Path) -> None:
 
 def test_damage_is_found(fake_ptbxl: Path) -> None:
     with pytest.raises(MissingData, match="no prepared copy"):
-        verify("ptbxl", fake_ptbxl, None)
+        verify(held("ptbxl", fake_ptbxl, None), fake_ptbxl)
     copy = prepare("ptbxl", fake_ptbxl, None)
-    assert verify("ptbxl", fake_ptbxl, None) == []
+    assert verify(held("ptbxl", fake_ptbxl, None), fake_ptbxl) == []
     file = _file(fake_ptbxl, 12)
     times = file.stat()
     raw = bytearray(file.read_bytes())
@@ -370,7 +430,7 @@ def test_damage_is_found(fake_ptbxl: Path) -> None:
     with (copy.folder / "signal.i16").open("r+b") as out:
         out.seek(4 * 120_000 + 60)
         out.write(b"\x01\x7f")
-    problems = dict(verify("ptbxl", fake_ptbxl, None))
+    problems = dict(verify(held("ptbxl", fake_ptbxl, None), fake_ptbxl))
     assert list(problems) == ["00005", "00012"]
     assert "prepared signal differs" in problems["00005"]
     assert "checksum" in problems["00012"]

@@ -1,3 +1,4 @@
+from hashlib import sha256
 from types import SimpleNamespace
 from typing import Any
 
@@ -30,7 +31,12 @@ def prepared(seed: int = 0) -> Any:
         table[column] = (draw.random(1000) < 0.02 + 0.38 * i / 14).astype(np.int8)
     table.loc[table["split"] == "val", "super:S2"] = 0
     return SimpleNamespace(
-        index=table, card=SimpleNamespace(tasks=TASKS), name="toy", digest=f"digest{seed}"
+        index=table,
+        published=table,
+        quarantined=pd.DataFrame({"record": []}),
+        card=SimpleNamespace(tasks=TASKS),
+        name="toy",
+        digest=f"digest{seed}",
     )
 
 
@@ -48,8 +54,21 @@ def test_a_limit_is_kept_in_the_proportion_of_the_splits(
 
 @pytest.mark.parametrize("limit", [3, 5, 17, 60])
 def test_the_demo_keeps_its_limit(limit: int) -> None:
-    whole = SimpleNamespace(index=demo.index(None), card=demo.CARD, name="demo", digest="d")
-    assert len(Selection(whole, limit).index) == limit  # type: ignore[arg-type]
+    whole = prepared()
+    whole.index = whole.published = demo.index(None)
+    whole.card, whole.name = demo.CARD, "demo"
+    assert len(Selection(whole, limit).index) == limit
+
+
+def test_the_selection_of_a_limit_stays_what_it_was() -> None:
+    """That of published runs."""
+    whole = prepared()
+    whole.index = whole.published = demo.index(None)
+    whole.card, whole.name = demo.CARD, "demo"
+    assert (
+        sha256(" ".join(Selection(whole, 60).index["record"]).encode()).hexdigest()[:16]
+        == "1be52fdfa11eeba6"
+    )
 
 
 def test_every_label_has_both_values_where_the_data_have_them() -> None:

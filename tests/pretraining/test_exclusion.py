@@ -11,10 +11,8 @@ from ecgbench.pretraining.exclusion import Exclusion
 
 
 def prepared(name: str, rows: list[tuple[str, str, str, str, int]]) -> Any:
-    return SimpleNamespace(
-        name=name,
-        index=pd.DataFrame(rows, columns=["record", "patient", "split", "sha256", "fold"]),
-    )
+    index = pd.DataFrame(rows, columns=["record", "patient", "split", "sha256", "fold"])
+    return SimpleNamespace(name=name, index=index, published=index)
 
 
 PTBXL = prepared(

@@ -85,7 +85,7 @@ def test_the_page_shows_both_what_was_measured_in_one_folder(tmp_path: Path) -> 
     draw(costs(timed=False), tmp_path)
     draw(graph(), tmp_path)
     page = (tmp_path / "index.html").read_text()
-    assert "3.900 (0.600–7.200)" in page
+    assert "3.900 <small>(0.600–7.200)</small>" in page
     assert "it | broke" in page
     assert "57,600" in page
     assert 'href="cost.csv"' in page
