@@ -10,6 +10,7 @@ import multiprocessing
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -219,8 +220,9 @@ for words in json.loads(sys.argv[1]):
 
 @pytest.fixture
 def two_processes(tmp_path: Path) -> Callable[[str], None]:
-    """two_processes(__file__): runs `several(tmp_path)` of a test file under torchrun, in two gloo
-    processes of one thread each.
+    """two_processes(__file__): runs `several(tmp_path)` of a test file in two gloo processes of one
+    thread each, with the environment that torchrun gives (tests/benchmark/test_torchrun.py starts
+    torchrun itself).
     """
 
     def launch(file: str) -> None:
@@ -236,23 +238,26 @@ def two_processes(tmp_path: Path) -> Callable[[str], None]:
             # its threads must not outlive the interpreter
             "torch.distributed.destroy_process_group()\n"
         )
-        words = [
-            sys.executable,
-            "-m",
-            "torch.distributed.run",
-            "--standalone",
-            "--nproc-per-node",
-            "2",
-            str(script),
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = str(free.getsockname()[1])
+        env = {"OMP_NUM_THREADS": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+        env = {**os.environ, **env, "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2"}
+        both = [
+            subprocess.Popen(
+                [sys.executable, str(script)],
+                env={**env, "RANK": rank, "LOCAL_RANK": rank},
+                stdout=subprocess.DEVNULL,
+                stderr=(tmp_path / f"stderr{rank}").open("w"),
+            )
+            for rank in "01"
         ]
-        done = subprocess.run(
-            words,
-            capture_output=True,
-            text=True,
-            env=os.environ | {"OMP_NUM_THREADS": "1"},
-            timeout=300,
-        )
-        assert done.returncode == 0, done.stderr
+        try:
+            codes = [process.wait(timeout=150) for process in both]
+        finally:
+            for process in both:
+                process.kill()
+        assert codes == [0, 0], [(tmp_path / f"stderr{rank}").read_text() for rank in "01"]
 
     return launch
 

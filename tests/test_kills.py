@@ -15,6 +15,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,14 +27,15 @@ from ecgbench.results.store import Store
 from ecgbench.results.store import cells_of as cells_of_run
 from ecgbench.results.study import read
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.usefixtures("one_thread")]
 TINY = Path(__file__).parent / "tiny.py"
 SOAK = bool(os.environ.get("ECGBENCH_SOAK"))
-KILLS, ROUNDS, RACES = (50, 100, 100) if SOAK else (3, 2, 40)
+KILLS, ROUNDS, RACES = (50, 100, 100) if SOAK else (2, 2, 40)
 USUAL = ("--tasks", "demo", "--weights", "random", "--limit", "60")
 USUAL += ("--protocol", "linear", "--epochs", "3", "--models")
-SIXTY = (str(TINY), "--leads", "1-12,I,II,III,V1", "--seeds", "5")
-"""Eleven counts of leads at five seeds, all twelve, and four sets with names: 60 cells."""
+SEEDS, CELLS = (5, 60) if SOAK else (2, 27)
+GRID = (str(TINY), "--leads", "1-12,I,II,III,V1", "--seeds", str(SEEDS))
+"""Eleven counts of leads at `SEEDS` seeds, all twelve, and four sets with names: `CELLS` cells."""
 ENV = {**os.environ, "OMP_NUM_THREADS": "1"}
 
 
@@ -46,7 +48,7 @@ class Whole:
     seconds: float
 
 
-def start(out: Path, prepared: Path, words: tuple[str, ...] = SIXTY) -> "subprocess.Popen[str]":
+def start(out: Path, prepared: Path, words: tuple[str, ...] = GRID) -> "subprocess.Popen[str]":
     command = [
         sys.executable,
         "-m",
@@ -145,7 +147,7 @@ def running(pid: int) -> bool:
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Whole:
     folder = tmp_path_factory.mktemp("whole")
     began = time.monotonic()
-    assert finish(start(folder / "run", folder / "prepared")) == (60, 0)
+    assert finish(start(folder / "run", folder / "prepared")) == (CELLS, 0)
     return Whole(folder / "run", folder / "prepared", time.monotonic() - began)
 
 
@@ -158,7 +160,8 @@ def test_killed_at_any_moment_nothing_finished_is_lost(whole: Whole, tmp_path: P
     out, prepared, known = tmp_path / "0", tmp_path / "prepared", dict[str, tuple[int, str]]()
     for _ in range(KILLS):
         process = start(out, prepared)
-        time.sleep(moments.uniform(0, whole.seconds))
+        # a short version has no kills to spend on imports
+        time.sleep(moments.uniform(0 if SOAK else 0.4, 1) * whole.seconds)
         stop(process)
         now = intact(out)
         assert known.items() <= now.items(), seed
@@ -168,14 +171,14 @@ def test_killed_at_any_moment_nothing_finished_is_lost(whole: Whole, tmp_path: P
             rounds, known = rounds + 1, {}
             out, prepared = tmp_path / str(rounds), tmp_path / f"prepared{rounds}"
     computed, there = finish(start(out, prepared))
-    assert computed + there == 60, seed
+    assert computed + there == CELLS, seed
     assert known.items() <= intact(out).items(), seed
     assert not [*out.rglob("*.tmp"), *prepared.rglob("*.tmp")], seed
     _same(out, whole, seed)
 
 
 def _same(out: Path, whole: Whole, seed: int) -> None:
-    assert cells_of(out) == 60, seed
+    assert cells_of(out) == CELLS, seed
     assert numbers(out) == numbers(whole.folder), seed
     assert table(out) == table(whole.folder), seed
 
@@ -196,7 +199,9 @@ def test_a_worker_does_not_outlive_its_run(moment: str, whole: Whole, tmp_path: 
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="finds processes in /proc")
-def test_a_worker_that_is_killed_costs_one_cell_at_most(whole: Whole, tmp_path: Path) -> None:
+def test_a_worker_that_is_killed_costs_one_cell_at_most(
+    whole: Whole, here: Callable[..., "subprocess.CompletedProcess[str]"], tmp_path: Path
+) -> None:
     out = tmp_path / "run"
     process = start(out, whole.prepared)
     os.kill(_worker(process, out, cells=5), signal.SIGKILL)
@@ -204,14 +209,15 @@ def test_a_worker_that_is_killed_costs_one_cell_at_most(whole: Whole, tmp_path: 
     counts = re.search(r"(\d+) cells computed, 0 were there already, 0 skipped, (\d+) failed", told)
     assert counts, told
     computed, failed = int(counts[1]), int(counts[2])
-    assert computed + failed == 60
+    assert computed + failed == CELLS
     assert failed <= 1
     assert process.returncode == failed, told
     assert told.count("its process was killed by SIGKILL (memory may have run out)") == 2 * failed
     known = intact(out)
     assert cells_of(out) == computed
-    again = start(out, whole.prepared, (*SIXTY, "--in-process"))
-    assert finish(again) == (failed, computed)
+    words = (*USUAL, *GRID, "--prepared", whole.prepared, "--out", out, "--in-process")
+    again = here("run", *words, cwd=tmp_path)
+    assert f"{failed} cells computed, {computed} were there already, 0 skipped" in again.stdout
     assert known.items() <= intact(out).items()
     _same(out, whole, 0)
 

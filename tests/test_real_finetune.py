@@ -8,50 +8,44 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pandas as pd
 import pytest
 from safetensors.numpy import load_file
 
-pytestmark = [pytest.mark.real, pytest.mark.long]
+pytestmark = [pytest.mark.real, pytest.mark.long, pytest.mark.usefixtures("one_thread")]
 
 RUN = (
-    "run --protocol finetune --epochs 2 --limit 24 --models laef --tasks ptbxl_super --leads "
-    "12,I --weights random --batch 8"
+    "run --protocol finetune --limit 24 --tasks ptbxl_super --leads 12,I --weights random --batch 8"
 )
+NARROW = Path(__file__).with_name("narrow.py")
+LONG = ("--models", str(NARROW), "--epochs", "5")
+"""Some seconds are left after the first epoch."""
+Typed = Callable[..., None]
 
 
-def start(data: Path, place: Path, out: str) -> subprocess.Popen[str]:
-    words = [
-        sys.executable,
-        "-m",
-        "ecgbench",
-        *RUN.split(),
-        "--data",
-        str(data),
-        "--prepared",
-        str(data / "prepared"),
-        "--out",
-        out,
-    ]
-    env = {**os.environ, "OMP_NUM_THREADS": "1"}
-    return subprocess.Popen(
-        words,
-        cwd=place,
-        env=env,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
+def words(data: Path, out: str, *more: str) -> list[str]:
+    return [*RUN.split(), "--data", str(data), "--prepared", f"{data}/prepared", "--out", out, *more]
 
 
-def test_fine_tuning_learns_and_survives_a_kill(real_ptbxl: Path, tmp_path: Path) -> None:
-    whole = start(real_ptbxl, tmp_path, "whole")
-    told, complaints = whole.communicate()
-    assert whole.returncode == 0, complaints
-    assert "2 cells computed" in told
+@pytest.fixture
+def typed(
+    here: Callable[..., "subprocess.CompletedProcess[str]"], real_ptbxl: Path, tmp_path: Path
+) -> Typed:
+    """typed(out, *words): a run in this process, whose two cells are computed."""
+
+    def run(out: str, *more: str) -> None:
+        done = here(*words(real_ptbxl, out, *more), "--in-process", cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        assert "2 cells computed" in done.stdout
+
+    return run
+
+
+def test_fine_tuning_learns(typed: Typed, tmp_path: Path) -> None:
+    typed("whole", "--models", "laef", "--epochs", "2")
     (fit,) = (tmp_path / "whole" / "fits").rglob("DONE")
     log, note = (
         pd.read_csv(fit.parent / "log.csv"),
@@ -69,7 +63,19 @@ def test_fine_tuning_learns_and_survives_a_kill(real_ptbxl: Path, tmp_path: Path
     assert not list((tmp_path / "whole").rglob("checkpoint.safetensors"))
     assert not list((tmp_path / "whole" / "features").rglob("windows/*/*.safetensors"))
 
-    killed = start(real_ptbxl, tmp_path, "killed")
+
+def test_a_kill_costs_nothing(typed: Typed, real_ptbxl: Path, tmp_path: Path) -> None:
+    typed("whole", *LONG)
+    (fit,) = (tmp_path / "whole" / "fits").rglob("DONE")
+    killed = subprocess.Popen(
+        [sys.executable, "-m", "ecgbench", *words(real_ptbxl, "killed", *LONG)],
+        cwd=tmp_path,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
     deadline = time.monotonic() + 300
     # after the first epoch, some way into the second
     while not list((tmp_path / "killed").rglob("checkpoint.safetensors")):
@@ -79,9 +85,7 @@ def test_fine_tuning_learns_and_survives_a_kill(real_ptbxl: Path, tmp_path: Path
     os.killpg(killed.pid, signal.SIGKILL)
     killed.communicate()
     assert not list((tmp_path / "killed").rglob("DONE"))
-    resumed = start(real_ptbxl, tmp_path, "killed")
-    _, complaints = resumed.communicate()
-    assert resumed.returncode == 0, complaints
+    typed("killed", *LONG)
     again = next((tmp_path / "killed" / "fits").rglob("DONE")).parent
     assert (again / "log.csv").read_text() == (fit.parent / "log.csv").read_text()
     for name in ("encoder.safetensors", "head.safetensors"):

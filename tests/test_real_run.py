@@ -5,6 +5,7 @@ values.
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pandas as pd
@@ -16,27 +17,27 @@ pytestmark = [pytest.mark.real, pytest.mark.long]
 
 
 @pytest.fixture(scope="module")
-def report(real_ptbxl: Path, tmp_path_factory) -> tuple[Path, Path]:
+def report(
+    real_ptbxl: Path,
+    here: Callable[..., "subprocess.CompletedProcess[str]"],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> tuple[Path, Path]:
     place = tmp_path_factory.mktemp("real")
-    code = "import sys; sys.argv[0] = 'ecgbench'; from ecgbench.cli import main; main()"
     run = (
-        "run --models laef,stmem --tasks ptbxl_super --leads 1,12 --seeds 1 --weights random "
-        "--protocol linear --limit 24"
+        "-m ecgbench run --models laef,stmem --tasks ptbxl_super --leads 1,12 --seeds 1 --weights random "
+        "--protocol linear --limit 24 --out runs/ptbxl"
     )
-    for words in (
-        [*run.split(), "--data", str(real_ptbxl), "--out", "runs/ptbxl"],
-        ["report", "runs/ptbxl", "--to", "out/ptbxl"],
-    ):
-        env = {**os.environ, "ECGBENCH_PREPARED": str(real_ptbxl / "prepared")}
-        done = subprocess.run(
-            [sys.executable, "-c", code, *words],
-            cwd=place,
-            capture_output=True,
-            text=True,
-            env=env,
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr
+    done = subprocess.run(
+        [sys.executable, *run.split(), "--data", str(real_ptbxl)],
+        cwd=place,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "ECGBENCH_PREPARED": str(real_ptbxl / "prepared")},
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    done = here("report", "runs/ptbxl", "--to", "out/ptbxl", cwd=place)
+    assert done.returncode == 0, done.stderr
     return place / "runs/ptbxl", place / "out/ptbxl"
 
 

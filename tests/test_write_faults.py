@@ -315,7 +315,7 @@ def test_a_run_loses_nothing_and_goes_on(
     with failing(Faults(undisturbed.folder)) as counted:
         assert typed(*undisturbed.command()) == 0
     expected, before = numbers(undisturbed.run), contents(base.folder)
-    for at, kind in chosen(counted.steps, 14, "run"):
+    for at, kind in chosen(counted.steps, 7, "run"):
         place = fresh("faulty")
         capsys.readouterr()
         with failing(Faults(place.folder, at, kind)) as faults:
@@ -350,7 +350,7 @@ def test_a_report_is_the_old_one_or_the_new_one(
         assert typed("report", place.run, "--to", new) == 0
     old, drawn = contents(tmp_path / "old"), contents(new)
     to = tmp_path / "to"
-    for at, kind in chosen(counted.steps, 3, "report"):
+    for at, kind in chosen(counted.steps, 2, "report"):
         shutil.rmtree(to, ignore_errors=True)
         shutil.copytree(tmp_path / "old", to)
         put(to / ".index.html.1.tmp", "of a report that was killed")

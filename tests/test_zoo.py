@@ -224,7 +224,9 @@ def test_a_model_that_ends_or_hangs_its_process_costs_its_own_cells_only(
     assert "drowned" in log.read_text()[-2000:]
 
 
-def test_what_fails_at_one_set_of_leads_costs_that_cell(tmp_path: Path, copies: Path) -> None:
+def test_what_fails_at_one_set_of_leads_costs_that_cell(
+    here: Callable[..., "subprocess.CompletedProcess[str]"], tmp_path: Path, copies: Path
+) -> None:
     """Even where it takes the process with it while all sets of leads are computed together."""
     # lead II, blank at lead I alone
     picky = plug_in(tmp_path, "picky", before="signal[:, 1].any() or os.abort()")
@@ -241,7 +243,8 @@ def test_what_fails_at_one_set_of_leads_costs_that_cell(tmp_path: Path, copies: 
     assert "demo · picky · I" in line
     assert "its process was killed by SIGABRT" in line
     picky.write_text(picky.read_text().replace("os.abort()", "True"))  # its author mends it
-    assert run([picky], out, copies, "--leads", "I,II,I+II").returncode == 0
+    again = ("--models", picky, *USUAL, "--leads", "I,II,I+II", "--prepared", copies, "--out", out)
+    assert here("run", *again, "--in-process", cwd=tmp_path).returncode == 0
 
 
 @pytest.mark.parametrize(

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
+from ecgbench import models
 from ecgbench.cli import main
 from ecgbench.errors import BadSetting
 from ecgbench.estimate import pretraining
-from ecgbench.models import laef
 from ecgbench.pretraining import assemble
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -48,6 +48,8 @@ def test_smoke_ends_with_weights_a_table_and_a_report(
         "2,2",
         "--batch",
         "2",
+        "--model",
+        NARROW,
         "--device",
         "cpu",
         "--prepared",
@@ -67,7 +69,7 @@ def test_smoke_ends_with_weights_a_table_and_a_report(
         "stage 2: extraction",
     ]
     assert str(out / "encoder.safetensors") in lines
-    laef.build(out / "encoder.safetensors")
+    models.get(NARROW.stem).build(out / "encoder.safetensors")
     assert (out / "report" / "index.html").is_file()
     assert {
         p["device"].rsplit(", ")[-1]

@@ -17,7 +17,10 @@ from ecgbench.models import Features
 from ecgbench.results.study import read
 
 
-def test_a_network_in_bf16_gives_float32_features_near_its_own() -> None:
+def test_a_network_in_bf16_gives_float32_features_near_its_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("ecgbench.inference.network.TRIALS", 1)  # bf16 is slow on a CPU
     card = models.get("stmem").CARD
     rough = build("stmem", "random").in_precision("bf16", card.contract("paper"))
     assert rough.precision == "bf16"
