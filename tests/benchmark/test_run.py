@@ -436,7 +436,7 @@ def test_global_seeds_do_not_matter(grid: Path, typed: Typed, tmp_path: Path) ->
 
 
 def test_killed_at_any_moment_it_goes_on_to_the_same_table(
-    grid: Path, copies: Path, tmp_path: Path
+    grid: Path, typed: Typed, copies: Path, tmp_path: Path
 ) -> None:
     """A process of the command line is killed three times, each time after some more of its lines;
     then it is left to finish. All in one process; tests/test_kills.py kills a run and its worker.
@@ -474,14 +474,7 @@ def test_killed_at_any_moment_it_goes_on_to_the_same_table(
         os.killpg(process.pid, signal.SIGKILL)
         process.stderr.close()
         process.wait()
-    done = subprocess.run(
-        [sys.executable, "-c", code, "run", *words],
-        env=env,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, (moments, done.stderr)
+    assert typed(run, *words) == 0, moments
     assert table(run) == table(grid), moments
     assert read(run).provenance.commands[-1].ended
     assert not list(run.rglob("*.tmp"))

@@ -42,7 +42,7 @@ def ecgbench(*words: str, cwd: Path, **env: str) -> subprocess.CompletedProcess:
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory) -> Path:
+def run(here, tmp_path_factory) -> Path:
     """A finished run of the tiny plug-in on the demo, with a skipped policy."""
     place = tmp_path_factory.mktemp("cli")
     words = (
@@ -53,10 +53,11 @@ def run(tmp_path_factory) -> Path:
         "1,12,I+V2",
         "--policy",
         "zero,native",
+        "--in-process",
         "--out",
         "runs/a",
     )
-    done = ecgbench(*words, cwd=place)
+    done = here(*words, cwd=place)
     assert done.returncode == 0, done.stderr
     assert "4 cells computed" in done.stdout
     assert "4 skipped" in done.stdout
@@ -250,27 +251,22 @@ def test_lists_load_no_torch(tmp_path, room):
 
 def test_the_list_of_models_takes_little_longer_than_torch(tmp_path):
     """It imports them all, in at most 2.5 s of the processor; a busy machine is slower at both."""
-    import_torch = _processor_seconds([sys.executable, "-c", "import torch"], tmp_path)
     code = "import sys; sys.argv[0] = 'ecgbench'; from ecgbench.cli import main; main()"
-    assert _processor_seconds([sys.executable, "-c", code, "models"], tmp_path) <= max(
-        2.5, 1.6 * import_torch
-    )
+    for once_more in (True, False):
+        import_torch = _processor_seconds([sys.executable, "-c", "import torch"], tmp_path)
+        taken = _processor_seconds([sys.executable, "-c", code, "models"], tmp_path)
+        if taken <= max(2.5, 1.6 * import_torch):
+            break
+        assert once_more, (taken, import_torch)
 
 
 def _processor_seconds(command: list[str], cwd: Path) -> float:
-    """Of the faster of two."""
-    taken = []
-    for _ in range(2):
-        before = os.times()
-        subprocess.run(command, cwd=cwd, capture_output=True, check=True)
-        after = os.times()
-        taken.append(
-            after.children_user
-            + after.children_system
-            - before.children_user
-            - before.children_system
-        )
-    return min(taken)
+    before = os.times()
+    subprocess.run(command, cwd=cwd, capture_output=True, check=True)
+    after = os.times()
+    return (
+        after.children_user + after.children_system - before.children_user - before.children_system
+    )
 
 
 def test_names_are_checked_before_torch(tmp_path):

@@ -111,6 +111,14 @@ def draw(folder: Path) -> list[Path]:
     return reports.write(reports.read(folder), folder / "report")
 
 
+@pytest.fixture(scope="module")
+def drawn(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished pre-training with its report."""
+    folder = make(tmp_path_factory.mktemp("drawn"))
+    draw(folder)
+    return folder
+
+
 def figures(folder: Path) -> dict[str, reports.Figure]:
     """Figures of the report by name."""
     parts = (
@@ -137,29 +145,28 @@ class Page(HTMLParser):
         self.seen.append((tag, dict(attrs)))
 
 
-def test_the_checkpoint_marked_is_the_one_that_is_selected(tmp_path: Path) -> None:
+def test_the_checkpoint_marked_is_the_one_that_is_selected(drawn: Path) -> None:
     from ecgbench.pretraining.selection import Checkpoint, earliest
 
-    found = pretraining.read(make(tmp_path))
+    found = pretraining.read(drawn)
     for stage, scores in zip(found.stages, SCORES):
         checkpoints = [
             Checkpoint(100 * i, score, (), "", "", 0.0) for i, score in enumerate(scores, 1)
         ]
         assert stage.selected["step"] == earliest(checkpoints).step == 200
-    draw(tmp_path)
     marked = {
         (row["stage"], row["step"])
-        for row in rows(tmp_path / "report/dynamics.csv")
+        for row in rows(drawn / "report/dynamics.csv")
         if row["selected"] == "true"
     }
     assert marked == {("stage 1", "200"), ("stage 2", "200")}
 
 
-def test_figures_show_the_numbers_of_the_tables(tmp_path: Path) -> None:
-    drawn = figures(make(tmp_path))
-    with reports.drawing(drawn["dynamics"]) as figure:
+def test_figures_show_the_numbers_of_the_tables(drawn: Path) -> None:
+    shown = figures(drawn)
+    with reports.drawing(shown["dynamics"]) as figure:
         spread, cosine, probe, _, second, _ = figure.axes
-        mine = [row for row in drawn["dynamics"].numbers.rows if row["stage"] == "stage 1"]
+        mine = [row for row in shown["dynamics"].numbers.rows if row["stage"] == "stage 1"]
         for at, layer in enumerate(("embedder", "block 1", "block 2")):
             of = [row for row in mine if row["layer"] == layer]
             assert list(spread.lines[at].get_ydata()) == [row["entropy"] for row in of]
@@ -169,10 +176,10 @@ def test_figures_show_the_numbers_of_the_tables(tmp_path: Path) -> None:
         assert [text.get_text() for text in probe.texts] == ["t* = 200"]
         assert cosine.get_ylim() == second.get_ylim()
         assert cosine.get_ylim()[0] < 0.2
-    with reports.drawing(drawn["elbow"]) as figure:
+    with reports.drawing(shown["elbow"]) as figure:
         assert list(figure.axes[0].lines[1].get_xdata()) == [50]
         assert list(figure.axes[2].lines[1].get_xdata()) == [100, 500]
-    with reports.drawing(drawn["curve"]) as figure:
+    with reports.drawing(shown["curve"]) as figure:
         frequencies = figure.axes[1].lines[2].get_ydata()[0]
         # of both codebooks, whose losses are summed
         assert frequencies == pytest.approx(np.log(50) + np.log(250))
@@ -192,23 +199,21 @@ def test_a_long_curve_is_thinned_without_hiding_a_peak(tmp_path: Path) -> None:
     assert peaks.items() <= dict(zip(steps.tolist(), drawn.tolist())).items()
 
 
-def test_times_are_exact_in_the_csv_and_stand_beside_what_they_rest_on(tmp_path: Path) -> None:
-    draw(make(tmp_path))
-    assert rows(tmp_path / "report/phases.csv")[0]["seconds"] == "0.30000000000000004"
-    told = (tmp_path / "report/phases.md").read_text()
+def test_times_are_exact_in_the_csv_and_stand_beside_what_they_rest_on(drawn: Path) -> None:
+    assert rows(drawn / "report/phases.csv")[0]["seconds"] == "0.30000000000000004"
+    told = (drawn / "report/phases.md").read_text()
     assert "| stage 1: extraction | 0.3 s | 17,000 | 2 h | 9,200,000 | 30 days |" in told
     assert "GPU \\<b\\>\\&\\_1" in told
     assert "30, 100 and 500 codes" in told
-    tex = (tmp_path / "report/phases.tex").read_text()
+    tex = (drawn / "report/phases.tex").read_text()
     assert r"\&\_1" in tex
     assert tex.count("{") - tex.count(r"\{") == tex.count("}") - tex.count(r"\}")
 
 
 def test_the_page_asks_nothing_of_a_network_and_says_whose_weights_these_are(
-    tmp_path: Path,
+    drawn: Path, tmp_path: Path
 ) -> None:
-    draw(make(tmp_path / "a"))
-    text = (tmp_path / "a/report/index.html").read_text()
+    text = (drawn / "report/index.html").read_text()
     page = Page(text)
     assert not {tag for tag, _ in page.seen} & {"script", "link", "img", "iframe", "b"}
     assert [a["content"] for tag, a in page.seen if a.get("http-equiv")] == [
@@ -221,7 +226,7 @@ def test_the_page_asks_nothing_of_a_network_and_says_whose_weights_these_are(
     beside = [
         a["href"] for tag, a in page.seen if tag == "a" and not (a["href"] or "").startswith("#")
     ]
-    assert all((tmp_path / "a/report" / str(name)).is_file() for name in beside)
+    assert all((drawn / "report" / str(name)).is_file() for name in beside)
     assert pretraining.OWN.replace("'", "&#39;") in text
     assert "Synthetic" not in text
     assert "Not finished" not in text

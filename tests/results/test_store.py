@@ -299,7 +299,7 @@ def test_lines_and_plans_of_many_processes_are_all_there(tmp_path: Path) -> None
     assert {c.fit.model for c in joined.cells} == {"m0", "m1", "m2"}
 
 
-@pytest.mark.parametrize("count", [1000])
+@pytest.mark.parametrize("count", [400])
 def test_opening_a_run_grows_with_its_cells_and_not_faster(count: int, tmp_path: Path) -> None:
     def opened(cells: int) -> float:
         fits = [

@@ -25,6 +25,17 @@ from ecgbench.weights import convert, load, released, shipped
 
 ROOT = Path(__file__).parents[2]
 URL = "models/laef/laef.safetensors"
+BOTH = """
+import sys
+from ecgbench.cli import main
+for words in (["models", "--json"], ["models", "fetch", "laef"]):
+    sys.argv = ["ecgbench", *words]
+    try:
+        main()
+    except SystemExit as end:
+        if end.code:
+            raise
+"""
 
 
 class Ear:
@@ -153,31 +164,18 @@ def test_found_where_the_package_lies(kind: str, tmp_path: Path) -> None:
         subprocess.run(words, cwd=copy, check=True, capture_output=True)
         shutil.rmtree(copy)
 
-    def ecgbench(*words: str) -> str:
-        env = {
-            **os.environ,
-            "PYTHONPATH": str(lib if kind == "wheel" else copy),
-            "HF_HUB_OFFLINE": "1",
-        }
-        code = "import sys; sys.argv[0] = 'ecgbench'; from ecgbench.cli import main; main()"
-        done = subprocess.run(
-            [sys.executable, "-c", code, *words],
-            cwd=tmp_path,
-            env=env,
-            capture_output=True,
-            text=True,
-        )
-        assert done.returncode == 0, done.stderr
-        return done.stdout + done.stderr
-
-    rows = {row["name"]: row for row in json.loads(ecgbench("models", "--json"))}
+    place = str(lib if kind == "wheel" else copy)
+    env = {**os.environ, "PYTHONPATH": place, "HF_HUB_OFFLINE": "1"}
+    line = [sys.executable, "-c", BOTH]
+    done = subprocess.run(line, cwd=tmp_path, env=env, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    rows = {row["name"]: row for row in json.loads(done.stdout.split("\n]\n")[0] + "\n]")}
     assert rows["laef"]["weights"] == "here"
     expected = (
         lib / "ecgbench" / "shipped" / "laef" if kind == "wheel" else copy / "models" / "laef"
     )
-    assert f"there is nothing to fetch: {expected / 'laef.safetensors'}" in ecgbench(
-        "models", "fetch", "laef"
-    )
+    said = done.stdout + done.stderr
+    assert f"there is nothing to fetch: {expected / 'laef.safetensors'}" in said
 
 
 def test_what_is_shipped_is_whole() -> None:
