@@ -10,7 +10,6 @@ import torch
 from torch import nn
 
 from ecgbench import models
-from ecgbench.conformance._properties import Broken
 from ecgbench.conformance.models import check, properties
 from ecgbench.inference.network import Network
 from ecgbench.layers.features import Features
@@ -61,10 +60,15 @@ class Leaky(nn.Module):
 def test_a_fault_is_caught_by_its_property(fault, caught_by):
     card = models.get("laef").CARD
     network = Network("leaky", card, Leaky(fault).eval().requires_grad_(False), "random", "0" * 64)
-    attempts = [attempt for name, attempt in properties(network) if name.startswith(caught_by)]
-    with pytest.raises(Broken):
-        for attempt in attempts:
-            attempt()
+    outcome = []
+    for name, attempt in properties(network):
+        if name.startswith(caught_by):
+            try:
+                attempt()
+                outcome.append(True)
+            except AssertionError:
+                outcome.append(False)
+    assert not all(outcome)
 
 
 def test_a_view_that_mixes_leads_is_caught(monkeypatch):
