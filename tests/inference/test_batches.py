@@ -10,7 +10,7 @@ from ecgbench.seeds import seed_of
 from ecgbench.training import heads
 
 
-@pytest.mark.parametrize(("name", "windows"), [("laef", 64), ("stmem", 16)])
+@pytest.mark.parametrize(("name", "windows"), [("laef", 32), ("stmem", 8)])
 def test_one_window_at_a_time_gives_the_logits_of_many_at_once(name: str, windows: int) -> None:
     net = network.build(name, "random")
     contract, generator = (

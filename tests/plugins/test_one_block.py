@@ -36,7 +36,7 @@ def test_it_keeps_every_promise_of_a_model() -> None:
 def test_it_stands_on_the_page_beside_laef(
     tmp_path: Path, typed: Callable[..., int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert typed(tmp_path, "--models", f"laef,{VARIANT}", "--limit", "30") == 0
+    assert typed(tmp_path, "--models", f"laef,{VARIANT}", "--limit", "12") == 0
     page = shown(tmp_path, monkeypatch)
     assert "LAEF" in page
     assert "One block" in page
@@ -75,9 +75,8 @@ def test_it_is_pretrained_by_a_recipe_and_measured_with_its_weights(
 
     network = models.get(str(VARIANT)).build(weights)
     assert all(torch.equal(t, network.state_dict()[name]) for name, t in read.read(weights).items())
-    assert (
-        typed(tmp_path / "run", "--models", str(VARIANT), "--weights", f"one_block={weights}") == 0
-    )
+    words = ("--models", str(VARIANT), "--weights", f"one_block={weights}", "--limit", "12")
+    assert typed(tmp_path / "run", *words) == 0
     assert "encoder.safetensors" in shown(tmp_path / "run", monkeypatch)
 
 
