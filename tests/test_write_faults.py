@@ -37,6 +37,7 @@ from ecgbench.seeds import rng
 
 FAULTS = runpy.run_path(str(Path(__file__).with_name("faults.py")))
 Faults, failing, KINDS, TOLD = (FAULTS[name] for name in ("Faults", "failing", "KINDS", "TOLD"))
+pytestmark = pytest.mark.long
 TINY = Path(__file__).parent / "tiny.py"
 SOAK = bool(os.environ.get("ECGBENCH_SOAK"))
 

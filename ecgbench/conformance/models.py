@@ -50,7 +50,8 @@ def properties(network: Network) -> Iterator[tuple[str, Callable[[], str]]]:
         for policy in [*adapters.names(), *([NATIVE] if card.native else [])]:
             encoder = _encoder(network, contract, policy)
             if not encoder.shares_embeddings:
-                encoder = replace(encoder, network=once)
+                asked = contract == card.contracts[0] or policy in (NATIVE, contract.policy)
+                encoder = replace(encoder, network=once if asked else Given())
             where = f"contract {contract.name}, policy {policy}"
             what = "hidden leads do not matter"
             yield f"{what} ({where})", partial(hidden_leads, encoder, views)
@@ -121,14 +122,14 @@ def card_is_true(network: Network, once: Once) -> str:
 def hidden_leads(encoder: Encoder, views: Callable[[int], Disturbed]) -> str:
     """Other millivolts in the leads that are not measured leave the features bit-identical.
 
-    Under a policy that is not the model's own the network is asked at one set of leads; at the
-    others its input must stay as it was. views: number of windows -> `_disturbed`.
+    Under a policy that is not the model's own the network is asked at one set of leads of the first
+    contract; elsewhere its input must stay as it was. views: number of windows -> `_disturbed`.
     """
     own = encoder.policy.name in (NATIVE, encoder.contract.policy)
     given = replace(encoder, network=Given())
     for subset, signals in views(WINDOWS if encoder.shares_embeddings else 1).items():
-        asked = own or subset == SUBSETS[1]
-        tried, what = (encoder, "a feature") if asked else (given, "the network's input")
+        tried = encoder if own or subset == SUBSETS[1] else given
+        what = "the network's input" if isinstance(tried.network, Given) else "a feature"
         before = _encoded(tried, signals[""], subset)
         for kind, signal in [*signals.items()][1:]:
             after = _encoded(tried, signal, subset)

@@ -16,6 +16,7 @@ from ecgbench.doctor import examine, machine
 from ecgbench.prepared.prepare import prepare
 from ecgbench.weights import released
 
+pytestmark = pytest.mark.long
 TINY = Path(__file__).parents[1] / "tiny.py"
 CODE = "import sys; sys.argv[0] = 'ecgbench'; from ecgbench.cli import main; main()"
 

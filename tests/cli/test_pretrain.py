@@ -18,7 +18,7 @@ from ecgbench.errors import BadSetting
 from ecgbench.estimate import pretraining
 from ecgbench.pretraining import assemble
 
-pytestmark = pytest.mark.usefixtures("one_thread")
+pytestmark = [pytest.mark.usefixtures("one_thread"), pytest.mark.long]
 NARROW = Path(__file__).parents[1] / "narrow.py"
 Typed = Callable[..., tuple[int, str, str]]
 

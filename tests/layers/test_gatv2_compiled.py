@@ -31,10 +31,12 @@ def example(batch: int, leads: int) -> tuple[Tensor, Tensor]:
 
 
 @pytest.fixture(scope="module")
-def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[laef.Laef, laef.Laef]]:
-    """Eager and compiled, with the same weights; compiled once for the whole file."""
+def both(request: pytest.FixtureRequest) -> Iterator[tuple[laef.Laef, laef.Laef]]:
+    """Eager and compiled, with the same weights; compiled once for the whole file. The compiler's
+    output stays in pytest's cache: it is found again by a hash of the code and of torch.
+    """
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path_factory.mktemp("inductor")))
+        patch.setenv("TORCHINDUCTOR_CACHE_DIR", str(request.config.cache.mkdir("inductor")))
         eager, compiled = network(), network()
         assert laef.choose_path(eager, laef.REPAID - 1) == "eager"
         assert laef.choose_path(compiled, laef.REPAID) == "compiled"

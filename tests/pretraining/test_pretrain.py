@@ -26,7 +26,7 @@ from ecgbench.pretraining.recipe import Recipe, get
 from ecgbench.training import ranks
 from ecgbench.weights.load import digest
 
-pytestmark = pytest.mark.usefixtures("one_thread")
+pytestmark = [pytest.mark.usefixtures("one_thread"), pytest.mark.long]
 NARROW = Path(__file__).parents[1] / "narrow.py"
 RECIPE = get("smoke").changed(
     {
