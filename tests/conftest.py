@@ -206,7 +206,8 @@ for words in json.loads(sys.argv[1]):
     def run(site: Path, folder: Path, *commands: tuple[object, ...]) -> str:
         kept = {k: v for k, v in os.environ.items() if not k.startswith("ECGBENCH_")}
         searched = os.pathsep.join([str(site), kept.get("PYTHONPATH", "")])
-        env = {**kept, "PYTHONPATH": searched, "NO_COLOR": "1", "OMP_NUM_THREADS": "1"}
+        usual = {"NO_COLOR": "1", "OMP_NUM_THREADS": "1", "ECGBENCH_RECOMPUTE": "no"}
+        env = {**kept, **usual, "PYTHONPATH": searched}
         words = json.dumps([[str(w) for w in command] for command in commands])
         line = [sys.executable, "-c", code, words]
         done = subprocess.run(
