@@ -24,7 +24,7 @@ from ecgbench.inference.encode import Encoder
 from ecgbench.inference.network import Network, build
 from ecgbench.seeds import rng
 
-WINDOWS = 2
+WINDOWS = 3
 """Of a recording whose leads are embedded once for all lead settings: an embedding that mixes
 windows and leads is right where there is one window.
 """
@@ -177,10 +177,10 @@ def batch_of_one(encoder: Encoder) -> str:
     """A window's features do not depend on its neighbours in the batch, mixed sets of leads
     included.
     """
-    x = 0.3 * _input(encoder.contract, "batch", 2)
+    x = 0.3 * _input(encoder.contract, "batch", 3)
     measured = torch.ones(x.shape[:2], dtype=torch.bool)
     if encoder.policy.name == NATIVE:
-        measured[1, ::2] = False
+        measured[1, 1:], measured[2, ::2] = False, False
     together = encoder.network(x, measured).pooled
     pairs = zip(x.split(1), measured.split(1))
     alone = torch.cat([encoder.network(*one).pooled for one in pairs])
