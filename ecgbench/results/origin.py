@@ -46,7 +46,11 @@ def published(study: "Study") -> "Study":
     """The study with the note that its report may be published; BadSetting where it may not."""
     for reason in _against(study):
         raise BadSetting(f"--publish: {reason}")
-    return replace(study, notes=[*study.notes, PUBLISHED])
+    outside = dict.fromkeys(
+        r.cell.fit.model for r in study.results if r.document.get("key_facts", {}).get("source")
+    )
+    named = f" Plug-ins, known by the hashes of their files: {', '.join(outside)}."
+    return replace(study, notes=[*study.notes, PUBLISHED + (named if outside else "")])
 
 
 def _against(study: "Study") -> Iterator[str]:

@@ -854,10 +854,14 @@ def test_all_commands_are_listed_those_that_were_killed_too(
 def test_what_is_published_says_so_and_is_clean(
     clean: Store, here: Callable[..., Any], tmp_path: Path
 ) -> None:
+    for folder in folders(clean, "fair", "12"):
+        coded(folder, "cell.json", key_facts={"source": "sha256 of a plug-in"})
     done = here("report", clean.path, "--publish", "--to", "out", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     for name in ("main_table.md", "main_table.tex", "index.html"):
-        assert (tmp_path / "out" / name).read_text().count(PUBLISHED) == 1, name
+        text = (tmp_path / "out" / name).read_text()
+        assert text.count(PUBLISHED) == 1, name
+        assert "known by the hashes of their files: fair" in text, name
 
 
 def _nothing(run: Store) -> None:
