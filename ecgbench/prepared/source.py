@@ -141,7 +141,8 @@ class Source:
         card = self.module.CARD
         total = hashlib.sha256(canonical([LAYOUT, facts(card)]))
         # LAYOUT knows nothing of a plug-in from outside, nor of data that are made by code
-        code = _sources(self.module) if self.root is None or not ROOM.built_in(self.name) else []
+        total.update((ROOM.source_hash(self.name) or "").encode())
+        code = _sources(self.module) if self.root is None else []
         for file in [*code, *(self.root / f for f in card.index_files if self.root)]:
             total.update(hashlib.sha256(file.read_bytes()).digest())
         if self.root is None:
@@ -152,7 +153,7 @@ class Source:
 
 
 def _sources(module: ModuleType) -> list[Path]:
-    """The plug-in's file, and those beside it or in its own package that it imports from."""
+    """The file of generated data, and those in its own package that it imports from."""
     own = Path(str(module.__file__))
     package = module.__name__.partition(".")[0]
     files = {own}

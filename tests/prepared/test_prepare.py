@@ -20,7 +20,7 @@ from ecgbench.ecg.recording import Recording
 from ecgbench.errors import BadRecord, BadSetting, EcgbenchError, MissingData
 from ecgbench.prepared import prepare as preparing
 from ecgbench.prepared.prepare import find, held, prepare, state, where
-from ecgbench.prepared.source import rows
+from ecgbench.prepared.source import Source, rows
 from ecgbench.prepared.store import encode
 from ecgbench.prepared.subset import Selection
 from ecgbench.prepared.verify import verify
@@ -307,6 +307,19 @@ def test_a_dataset_plug_in_that_fails_is_one_line(
             prepare(str(tmp_path / "mine.py"), None, tmp_path / "prepared")
     finally:
         datasets.ROOM.forget()
+
+
+def test_a_module_that_a_plug_in_imports_late_makes_its_copy_new(tmp_path: Path) -> None:
+    read = "from own_reader import read as own; return own(root, row)"
+    (tmp_path / "mine.py").write_text(
+        DATASET.format(card="demo.CARD", index="return demo.index(root)", read=read)
+    )
+    places = []
+    for text in ("read = 1", "read = 2"):
+        (tmp_path / "own_reader.py").write_text(text)
+        places.append(Source.of(str(tmp_path / "mine.py"), None).folder(tmp_path))
+        datasets.ROOM.forget()
+    assert places[0] != places[1]
 
 
 def test_a_patient_on_both_sides_of_a_split_stops(fake_ptbxl: Path) -> None:
