@@ -175,7 +175,7 @@ def test_embedded_once_or_read_each_time_it_is_the_same(
     }
     assert encoder.shares_embeddings
     for leads, features in encoder._shared(signal, wanted).items():
-        np.testing.assert_array_equal(features, encoder._each(signal, wanted)[leads])
+        np.testing.assert_array_equal(features, encoder.each(signal, wanted)[leads])
 
 
 @pytest.mark.parametrize("weights", ["released_or_random", "random", "released"])

@@ -393,7 +393,6 @@ def test_the_version_is_told_alike_everywhere() -> None:
     assert ecgbench.__version__ in (ROOT / "CHANGELOG.md").read_text()
 
 
-@pytest.mark.xfail(strict=True, reason="written before there was --publish, by a changed checkout")
 @pytest.mark.parametrize(
     "page", sorted(ROOT.glob("reports/*/index.html")), ids=lambda p: p.parent.name
 )

@@ -51,7 +51,7 @@ def test_every_fact_is_told_and_bad_models_cost_their_own_line_only(tmp_path):
         plug_in(tmp_path, "quits", "os._exit(0)"),
     ]
     names = ",".join([*map(str, bad), str(TINY), "laef"])
-    done = doctor("--json", "--models", names, "--timeout", "12", cwd=tmp_path)
+    done = doctor("--json", "--models", names, "--timeout", "20", cwd=tmp_path)
     assert done.returncode == 1, done.stderr
     found = json.loads(done.stdout)
     assert set(found) >= {
@@ -69,7 +69,7 @@ def test_every_fact_is_told_and_bad_models_cost_their_own_line_only(tmp_path):
     assert found["ok"] is False
     told = {m["name"]: m for m in found["models"]}
     assert told["aborts"]["error"] == "its process was killed by SIGABRT"
-    assert told["hangs"]["error"] == "no answer within 12 s, so it was killed"
+    assert told["hangs"]["error"] == "no answer within 20 s, so it was killed"
     assert told["shouts"]["error"] == "ValueError: a b"
     assert told["quits"]["error"] == "its process ended with exit code 0"
     for name, parameters in (("tiny", 8_616), ("laef", 7_104_000)):
@@ -78,7 +78,7 @@ def test_every_fact_is_told_and_bad_models_cost_their_own_line_only(tmp_path):
             parameters,
             12,
         )
-        assert 0 < told[name]["ms"] < 12_000
+        assert 0 < told[name]["ms"] < 20_000
     assert len(found["problems"]) == 4
     assert all(
         any(name in p for p in found["problems"]) for name in ("aborts", "hangs", "shouts", "quits")
