@@ -81,7 +81,14 @@ def read(root: Path, row: Mapping[str, Any]) -> Recording:
         held = np.load(root / FILE, allow_pickle=False)
         _SIGNALS[root] = dict(zip(held["record"].tolist(), held["signal"]))
     signal = _SIGNALS[root][row["record"]] / np.float32(1000)
-    return Recording(signal, "mV", LEADS, FS, row["record"], row["patient"])
+    return Recording(
+        signal=signal,
+        unit="mV",
+        leads=LEADS,
+        fs=FS,
+        record=row["record"],
+        patient=row["patient"],
+    )
 
 
 _SIGNALS: dict[Path, dict[str, np.ndarray]] = {}

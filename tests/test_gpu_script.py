@@ -8,7 +8,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+
+from ecgbench import datasets
+from ecgbench.prepared.prepare import prepare
 
 SCRIPT = Path(__file__).parents[1] / "benchmarks" / "gpu.py"
 PARTS = "machine,laef,steps,run,baselines,determinism,finetune,torchrun,pretrain"
@@ -37,6 +41,29 @@ def test_every_part_gives_rows(tmp_path: Path) -> None:
     assert {(r["leads"], r["way"]) for r in rows} >= {(1, "float32"), (12, "float32")}
     assert all(r["difference from CPU"] == 0 for r in rows if r["way"] == "float32")
     assert "| leads | way |" in (tmp_path / "out" / "gpu.md").read_text()
+
+
+def test_packed_recordings_are_a_dataset(tmp_path: Path) -> None:
+    steps = np.arange(30 * 12 * 1000).reshape(30, 12, 1000) % 997
+    records = np.array([f"R{i:02d}" for i in range(30)])
+    (tmp_path / "packed").mkdir()
+    np.savez_compressed(
+        tmp_path / "packed" / "recordings.npz",
+        signal=steps.astype(np.int16),
+        target=steps[:, :5, 0].astype(np.int8) % 2,
+        record=records,
+        patient=records,
+        split=np.repeat(["train", "val", "test"], 10),
+    )
+    try:
+        prepared = prepare(
+            str(SCRIPT.with_name("packed.py")), tmp_path, tmp_path / "prepared", lambda *_: None
+        )
+    finally:
+        datasets.ROOM.forget()
+    assert list(prepared.index["record"]) == list(records)
+    assert not len(prepared.quarantined)
+    assert prepared.index.filter(like="packed:").to_numpy().sum() == (steps[:, :5, 0] % 2).sum()
 
 
 def test_a_part_that_fails_or_hangs_costs_itself_only(
