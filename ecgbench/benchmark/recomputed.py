@@ -21,7 +21,7 @@ from ecgbench.benchmark.job import Compute, Job, register
 from ecgbench.benchmark.open_evaluation import open_evaluation
 from ecgbench.benchmark.plan import all_tasks
 from ecgbench.benchmark.reporter import Reporter
-from ecgbench.ecg.leads import rows_of
+from ecgbench.ecg.leads import LeadSubset
 from ecgbench.errors import LeakError, PolicyError
 from ecgbench.files import as_json
 from ecgbench.inference import rows
@@ -89,8 +89,7 @@ def _of_few_leads(evaluation: Evaluation, there: np.ndarray) -> np.ndarray:
     """Rows of the records and leads to compute again, those of fewest leads first; none with all
     leads of the contract.
     """
-    own = rows_of(evaluation.contract.leads)
-    every = int(sum(1 << i for i in own))
+    every = LeadSubset.of(*evaluation.contract.leads).bits
     there = np.unique(there)
     position, _, masks = rows.decode(there)
     few = masks & every != every
@@ -128,17 +127,16 @@ def _again(arguments: list[str]) -> dict[str, Any]:
     chosen = np.load(folder / "rows.npy", allow_pickle=False)
     encoder = _encoder(evaluation, policy, job.plan.scoring.draw == "window")
     position, window, masks = rows.decode(chosen)
-    features = np.zeros((len(chosen), 0), np.float32)
+    parts = []
     for record in reversed(np.unique(position).tolist()):
         signal = evaluation.view.get(str(evaluation.table["record"][record]))
         for mask in reversed(np.unique(masks[position == record]).tolist()):
             mine = (position == record) & (masks == mask)
             # each set of leads by itself: what all leads would share could be recognised
             given = encoder.each(signal, {mask: window[mine]})[mask]
-            if not features.shape[1]:
-                features = np.zeros((len(chosen), given.shape[1]), np.float32)
-            features[mine] = given
-    np.save(folder / "features.npy", features)
+            parts.append((np.flatnonzero(mine), given))
+    places, features = (np.concatenate(part) for part in zip(*parts))
+    np.save(folder / "features.npy", features[np.argsort(places)])
     return {}
 
 
