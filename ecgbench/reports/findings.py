@@ -165,7 +165,8 @@ def _gap(table: _Table, row: tuple[str, str], trained: Standing, best_of: str) -
     )
     if test is None or (beyond := _beyond(test)) is None:
         return f"{sentence}; not tested."
-    p = f" (p = {p_value(test.p_holm)} after Holm)" if test.p_holm is not None else ""
+    stated = f"p = {p_value(test.p_holm)}".replace("= <", "< ")
+    p = f" ({stated} after Holm)" if test.p_holm is not None else ""
     verdict = "is larger than chance explains" if beyond else "could be chance"
     return f"{sentence}, a difference that {verdict}{p}."
 
