@@ -401,6 +401,7 @@ def test_published_reports_are_of_clean_commits(page: Path) -> None:
     assert PUBLISHED in page.read_text()
     assert PUBLISHED in page.with_name("main_table.md").read_text()
     assert "with uncommitted changes" not in page.read_text()
+    assert "= &lt;" not in page.read_text()
 
 
 def test_generated_lists_are_fresh() -> None:
