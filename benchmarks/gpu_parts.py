@@ -8,7 +8,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -21,8 +21,12 @@ from laef import PAPER, PEAK, example, gflop
 from torch import Tensor, nn
 
 from ecgbench import models
+from ecgbench.adapt import Policy
+from ecgbench.inference import batched, rows
+from ecgbench.inference.encode import Encoder
 from ecgbench.inference.network import build
 from ecgbench.models import laef
+from ecgbench.prefetch import prefetched
 from ecgbench.pretraining import masking
 from ecgbench.pretraining.objective import MaskedNodes
 from ecgbench.profiling import clock
@@ -224,20 +228,84 @@ def best_batch(network: nn.Module, leads: int, where: Where) -> Iterator[Row]:
         best, batch = row["samples/s"], 2 * batch
 
 
+def evaluation(where: Where) -> Iterator[Row]:
+    """Features of synthetic recordings as a run computes them: in batches of many records, and
+    record by record. How fast batches are made ready, in how many threads.
+    """
+    names = ["laef"] if where.small else ["laef", "stmem", "ecgfounder", "merl"]
+    batched.PLACES = 8 if where.small else batched.PLACES
+    for name in names:
+        net = build(name, "random", where.device)
+        contract = net.card.contract("paper")
+        encoder = Encoder(net.encoder, contract, Policy.of(contract.policy, dict))
+        draw = np.random.default_rng(0)
+        view = draw.normal(0, 0.3, (12, round(10 * contract.fs))).astype(np.float32)
+        each, records = contract.windows(view.shape[1]), 8 if where.small else 2048
+        places = batched.first_places([each] * records)
+        yield {"model": name, "same beside other windows": batched.steady(encoder)}
+        for leads in (1, 12):
+            masks = [4095 if leads == 12 else 1 << p % 12 for p in range(records)]
+            wanted = [
+                rows.encode(p, np.arange(each), np.full(each, m)) for p, m in enumerate(masks)
+            ]
+            row = {"model": name, "leads": leads, "windows": each * records}
+            measure = partial(encoding, encoder, view, wanted, places)
+            yield guarded(row, measure)
+    for threads in (1, 4):
+        started = time.perf_counter()
+        made = list(
+            prefetched(lambda i: masking.draw(0, i, range(FULL), 0.4, 0.2), range(8), threads)
+        )
+        rate = len(made) * FULL / (time.perf_counter() - started)
+        yield {"threads": threads, "masks of stage 2, records/s": rate}
+
+
+def encoding(
+    encoder: Encoder, view: np.ndarray, wanted: list[np.ndarray], places: np.ndarray
+) -> Row:
+    """Windows per second in both ways, and how far they are apart."""
+    asked = np.concatenate(wanted)
+    list(batched.encoded(encoder, lambda p: view, asked[: batched.PLACES], places))
+    started = time.perf_counter()
+    parts = list(batched.encoded(encoder, lambda p: view, asked, places))
+    spent = time.perf_counter() - started
+    done, features = (np.concatenate(part) for part in zip(*parts))
+    few = wanted[:8]
+    started = time.perf_counter()
+    alone = []
+    for part in few:
+        _, window, mask = rows.decode(part)
+        alone.append(encoder(view, {int(mask[0]): window})[int(mask[0])])
+    single = time.perf_counter() - started
+    first = np.concatenate(few)
+    order = done.argsort()
+    near = features[order[np.searchsorted(done, first, sorter=order)]]
+    exact = np.concatenate(alone)
+    apart = float(np.abs(near - exact).max() / np.abs(exact).max())
+    return {
+        "windows/s": len(asked) / spent,
+        "record by record": len(first) / single,
+        "difference": apart,
+    }
+
+
 def pretraining_steps(where: Where) -> Iterator[Row]:
-    """One step of each stage with its parts."""
+    """One step of each stage with its parts, block attention eager and compiled."""
     batch = 4 if where.small else FULL
     for stage, drop, codes in (("1", 0.0, 50), ("2", masking.EDGE_DROP, 500)):
-        row = {"stage": stage, "records": batch}
-        yield guarded(row, partial(pretraining_step, where, batch, drop, codes))
+        for way in ("eager", "compiled")[: 1 if where.small else 2]:
+            row = {"stage": stage, "attention": way, "records": batch}
+            yield guarded(row, partial(pretraining_step, where, batch, drop, codes, way))
 
 
-def pretraining_step(where: Where, batch: int, drop: float, codes: int) -> Row:
+def pretraining_step(where: Where, batch: int, drop: float, codes: int, way: str) -> Row:
     """Milliseconds of forward, backward and optimiser, and of drawing what is masked."""
     started = time.perf_counter()
     drawn = masking.draw(0, 1, range(batch), masking.MASKED, drop)
     spent: Row = {"masks on the CPU ms": 1000 * (time.perf_counter() - started)}
     model = MaskedNodes(laef.build(), [codes]).train().to(where.device)
+    if way == "compiled" and not model.encoder.compile_training():
+        raise RuntimeError("nothing can be compiled here")
     optimiser = torch.optim.Adam(model.parameters(), lr=1e-4)
     measured, masked, dropped = (
         None if a is None else torch.from_numpy(a).to(where.device)
@@ -314,7 +382,7 @@ def _scores(out: Path) -> dict[str, float]:
     return dict(zip(named, cells["value"].astype(float)))
 
 
-def ecgbench(*words: str, processes: int = 0) -> str:
+def ecgbench(*words: str, processes: int = 0, fine: Sequence[int] = (0,)) -> str:
     """A command, as a person types it; what it printed."""
     start = [sys.executable, "-m"]
     if processes:
@@ -326,7 +394,7 @@ def ecgbench(*words: str, processes: int = 0) -> str:
         check=False,
         env={**os.environ, "PYTHONPATH": str(HERE.parent), "ECGBENCH_RECOMPUTE": "no"},
     )
-    if done.returncode:
+    if done.returncode not in fine:
         raise RuntimeError(f"ecgbench {' '.join(words)}: {done.stderr.strip()[-2000:]}")
     return done.stdout
 
@@ -400,17 +468,31 @@ def torchrun(where: Where) -> Iterator[Row]:
 
 
 def pretraining(where: Where) -> Iterator[Row]:
-    """The recipe `smoke` from beginning to end."""
-    started = time.perf_counter()
-    out = where.folder / "runs" / "smoke"
-    ecgbench("pretrain", "--recipe", "smoke", "--device", where.device, "--out", str(out))
-    yield {"recipe": "smoke", "seconds": time.perf_counter() - started}
+    """The recipe `smoke`: stopped, carried to another folder, and ended there."""
+    bag = where.folder / "runs" / "bag"
+    words = ["pretrain", "--recipe", "smoke", "--device", where.device, "--carry", str(bag)]
+    if where.small:
+        words += ["--model", str(HERE.parent / "tests/narrow.py"), "--steps", "8,8"]
+    for turn in ("there", "here"):
+        started = time.perf_counter()
+        out = ["--out", str(where.folder / "runs" / f"smoke_{turn}")]
+        over = ["--minutes", "0.1"] if turn == "there" else []
+        said = ecgbench(*words, *out, *over, fine=(0, 75))
+        sizes = [p.stat().st_size / 1e6 for p in bag.iterdir()]
+        yield {
+            "recipe": "smoke",
+            "seconds": time.perf_counter() - started,
+            "said": next((line for line in said.splitlines() if "stopped" in line), "ended"),
+            "carried MB": sum(sizes),
+            "largest file MB": max(sizes),
+        }
 
 
 PARTS = {
     "machine": Part("The machine", 1, machine),
     "laef": Part("LAEF: every way to compute it", 8, laef_rates),
     "steps": Part("A step of pre-training", 3, pretraining_steps),
+    "evaluation": Part("Features in batches of many records", 3, evaluation),
     "run": Part("A study on the device and on the CPU", 6, small_run),
     "baselines": Part("The other models", 6, baselines),
     "determinism": Part("The same twice", 3, determinism),

@@ -15,7 +15,7 @@ from ecgbench import datasets
 from ecgbench.prepared.prepare import prepare
 
 SCRIPT = Path(__file__).parents[1] / "benchmarks" / "gpu.py"
-PARTS = "machine,laef,steps,run,baselines,determinism,finetune,torchrun,pretrain"
+PARTS = "machine,laef,steps,evaluation,run,baselines,determinism,finetune,torchrun,pretrain"
 SHORT = "machine,laef"
 pytestmark = pytest.mark.long
 

@@ -36,6 +36,7 @@ FLOORS = (
         "plugin_files",
         "text",
         "processes",
+        "prefetch",
         "stats",
     },
     {"ecg"},

@@ -20,7 +20,7 @@ from ecgbench.ecg.draw import Draw, Fixed, LeadSetting
 from ecgbench.ecg.leads import bits_to_mask, rows_of
 from ecgbench.errors import BadSetting
 from ecgbench.files import as_parquet
-from ecgbench.inference import rows
+from ecgbench.inference import batched, rows
 from ecgbench.inference.encode import Encoder
 from ecgbench.inference.features import FeatureCache
 from ecgbench.inference.network import Network, choose_path
@@ -174,6 +174,26 @@ class Evaluation:
             self._path = choose_path(self.network.name, self.network.module, windows)
         return self._path
 
+    @cached_property
+    def places(self) -> np.ndarray | None:
+        """The place in its batch of each record's first window, by position; None where batches
+        hold windows of one record.
+        """
+        if not batched.serves(self.network.device):
+            return None
+        policy = self.policy(self.contract.policy)
+        if not batched.steady(Encoder(self.network.encoder, self.contract, policy)):
+            self.progress.note(
+                f"{self.name}: here the last bits of a feature depend on the windows beside it, so "
+                f"each record is computed by itself (slower)"
+            )
+            return None
+        places = np.zeros(len(self.table), np.int64)
+        for records in self.records.values():
+            positions, _, windows = zip(*records)
+            places[list(positions)] = batched.first_places(windows)
+        return places
+
     def facts(self, policy: str) -> dict[str, Any]:
         """Everything that can change a feature, for keys."""
         state = self.policy(policy).state or {}
@@ -191,6 +211,7 @@ class Evaluation:
             "contract": contract,
             "precision": self.network.precision,
             "path": self.choose_path(),
+            **({} if self.places is None else {"batch": batched.PLACES}),
             "policy": policy,
             "policy_state": {
                 k: hashlib.sha256(np.ascontiguousarray(v).tobytes()).hexdigest()
@@ -222,7 +243,7 @@ class Evaluation:
         if encoder.shares_embeddings:
             self._check_shared(encoder, missing)
         with self.progress.stage(f"{self.name}: {what}", len(missing), "windows") as advance:
-            cache.compute(encoder, self.view, missing, advance)
+            cache.compute(encoder, self.view, missing, advance, self.places)
 
     def _check_shared(self, encoder: Encoder, missing: np.ndarray) -> None:
         """Try a few records of the study before the others are computed."""

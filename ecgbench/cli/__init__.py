@@ -34,8 +34,8 @@ def _version(
 
 
 def main() -> None:
-    """The program: exit codes 0 done, 1 some cells or a check failed, 2 bad input, 130
-    interrupted.
+    """The program: exit codes 0 done, 1 some cells or a check failed, 2 bad input, 75 a
+    pre-training whose minutes were over, 130 interrupted.
     """
     try:
         code = app(standalone_mode=False) or 0

@@ -6,7 +6,7 @@ from typing import Any
 
 import typer
 
-from ecgbench.cli.options import DATA, JSON, PREPARED, argument, option
+from ecgbench.cli.options import DATA, JSON, PREPARED, add_commands, argument, option
 
 NAME = argument("A name, or the path of your own: ./mine.py")
 
@@ -18,7 +18,7 @@ def add(app: typer.Typer) -> None:
         no_args_is_help=True,
     )
     for command in (model, adapter, dataset, metric, parity):
-        group.command()(command)
+        add_commands(group, command)
     app.add_typer(group, name="check")
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import typer
 
-from ecgbench.cli.options import DATA, PREPARED, argument
+from ecgbench.cli.options import DATA, PREPARED, add_commands, argument
 from ecgbench.errors import UnknownName
 
 DATASET = argument("Dataset: ptbxl, demo, or the path of your own: ./mine.py")
@@ -15,8 +15,8 @@ def add(app: typer.Typer) -> None:
     group = typer.Typer(
         help="Prepare downloaded datasets and verify prepared copies.", no_args_is_help=True
     )
-    group.command()(prepare)
-    group.command()(verify)
+    add_commands(group, prepare)
+    add_commands(group, verify)
     app.add_typer(group, name="data")
 
 

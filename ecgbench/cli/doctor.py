@@ -9,7 +9,7 @@ from typing import Any
 
 import typer
 
-from ecgbench.cli.options import DATA, PREPARED, flag, option, words
+from ecgbench.cli.options import DATA, PREPARED, add_commands, flag, option, words
 from ecgbench.errors import BadSetting
 from ecgbench.text import counted, line, shortened, size
 
@@ -19,7 +19,7 @@ Report = dict[str, Any]
 
 def add(app: typer.Typer) -> None:
     """Add the command to the program."""
-    app.command()(doctor)
+    add_commands(app, doctor)
 
 
 def doctor(

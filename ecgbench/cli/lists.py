@@ -10,7 +10,7 @@ from typing import Any
 
 import typer
 
-from ecgbench.cli.options import DATA, JSON, PREPARED
+from ecgbench.cli.options import DATA, JSON, PREPARED, add_commands
 from ecgbench.errors import EcgbenchError
 from ecgbench.room import Room
 from ecgbench.text import aligned, line
@@ -19,7 +19,7 @@ from ecgbench.text import aligned, line
 def add(app: typer.Typer) -> None:
     """Add the commands to the program."""
     for command in (tasks, adapters, metrics, reports, engines):
-        app.command()(command)
+        add_commands(app, command)
 
 
 def tasks(as_json: bool = JSON, data: Path = DATA, prepared: Path = PREPARED) -> None:

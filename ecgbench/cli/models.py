@@ -10,7 +10,7 @@ from pathlib import Path
 import typer
 
 from ecgbench.cli.lists import cards, show
-from ecgbench.cli.options import JSON, argument, flag, option
+from ecgbench.cli.options import JSON, add_commands, argument, flag, option
 from ecgbench.errors import BadSetting, EcgbenchError
 from ecgbench.text import size
 
@@ -21,8 +21,8 @@ def add(app: typer.Typer) -> None:
     """Add the group to the program."""
     group = typer.Typer(invoke_without_command=True)
     group.callback()(models)
-    group.command()(fetch)
-    group.command()(pack)
+    add_commands(group, fetch)
+    add_commands(group, pack)
     app.add_typer(group, name="models")
 
 

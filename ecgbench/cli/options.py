@@ -2,6 +2,8 @@
 text.
 """
 
+import inspect
+from collections.abc import Callable
 from typing import Any
 
 import typer
@@ -10,6 +12,23 @@ from ecgbench.errors import BadSetting
 
 MACHINE = "Machine"
 """Panel of `--help` for what changes no number."""
+
+
+def add_commands(group: typer.Typer, *commands: Callable[..., Any]) -> None:
+    """Add commands to a program; the paragraphs of their docstrings are as wide as the terminal."""
+    for command in commands:
+        group.command(help=unwrapped(command.__doc__ or ""))(command)
+
+
+def unwrapped(text: str) -> str:
+    """Paragraphs of one line each; a paragraph that begins further right, an example, stays there.
+
+    >>> unwrapped("What it\n    does.\n\n    Examples:\n\n      ecgbench run\n        --leads 1")
+    'What it does.\n\nExamples:\n\n  ecgbench run --leads 1'
+    """
+    paragraphs = [p.rstrip() for p in inspect.cleandoc(text).split("\n\n")]
+    lines = [" " * (len(p) - len(p.lstrip())) + " ".join(p.split()) for p in paragraphs]
+    return "\n\n".join(lines)
 
 
 def option(help: str, *names: str, default: Any = None, **more: Any) -> Any:

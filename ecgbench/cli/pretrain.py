@@ -4,14 +4,13 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
 from ecgbench.cells import Folders, key
-from ecgbench.cli.options import DATA, DEVICE, PREPARED, flag, integers, option
+from ecgbench.cli.options import DATA, DEVICE, PREPARED, add_commands, flag, integers, option
 from ecgbench.errors import BadSetting
 from ecgbench.room import folder_name
 
@@ -19,9 +18,13 @@ if TYPE_CHECKING:
     from ecgbench.pretraining.curve import Listener
 
 
+LATER = 75
+"""Exit code of a pre-training that stopped when its minutes were over (EX_TEMPFAIL)."""
+
+
 def add(app: typer.Typer) -> None:
     """Add the command to the program."""
-    app.command()(pretrain)
+    add_commands(app, pretrain)
 
 
 def pretrain(
@@ -61,6 +64,15 @@ def pretrain(
     checkpoint_every: int = option("Steps between two checkpoints: at most these are lost."),
     probe_every: int = option("Steps between two encoders that are kept and measured."),
     seed: int = option("Of weights, codebooks, masks and windows."),
+    minutes: float = option(
+        "Stop cleanly after so long, with exit code 75; the same command goes on. A codebook is "
+        "fitted in one go."
+    ),
+    carried: Path = option(
+        "Folder of files of at most 15 MB, to go on from on another machine: read where it is "
+        "further than --out, written at the end.",
+        "--carry",
+    ),
     wandb: str = option("Log to Weights & Biases too (pip install wandb).", metavar="PROJECT"),
     dry_run: bool = flag(
         "Only say what the recipe is, what it takes, and all that is missing for it.", "--dry-run"
@@ -83,6 +95,8 @@ def pretrain(
       its weights mean nothing)
 
       ecgbench pretrain --recipe small --data DIR --out runs/laef    (DIR/ptbxl as published)
+
+      until ecgbench pretrain --recipe small --data DIR --minutes 9; do [ $? = 75 ] || break; done
 
       ecgbench run --models laef --weights laef=runs/laef/encoder.safetensors --tasks ptbxl_super
       --data DIR
@@ -114,7 +128,12 @@ def pretrain(
     chosen = recipes.get(recipe).changed({k: v for k, v in changes.items() if v is not None})
     out = out or Path("runs") / folder_name(f"pretrain-{recipe}")
     folders = Folders(data=data, prepared=prepared, out=out)
-    (_foretell if dry_run else partial(_make, project=wandb))(chosen, folders, device)
+    if dry_run:
+        _foretell(chosen, folders, device)
+        return
+    if minutes is not None and not minutes > 0:
+        raise BadSetting(f"--minutes {minutes:g}: a time above 0, for example 9")
+    _make(chosen, folders, device, project=wandb, minutes=minutes, carried=carried)
 
 
 def _foretell(recipe: Any, folders: Folders, device: str) -> None:
@@ -126,14 +145,23 @@ def _foretell(recipe: Any, folders: Folders, device: str) -> None:
         typer.echo(text)
 
 
-def _make(recipe: Any, folders: Folders, device: str, *, project: str | None) -> None:
-    from ecgbench import models, reports
+def _make(
+    recipe: Any,
+    folders: Folders,
+    device: str,
+    *,
+    project: str | None,
+    minutes: float | None,
+    carried: Path | None,
+) -> None:
+    began = time.monotonic()
     from ecgbench.benchmark.device import choose
     from ecgbench.benchmark.lacking import writable
     from ecgbench.benchmark.progress import Display, display
     from ecgbench.benchmark.reporter import Reporter
-    from ecgbench.pretraining import curve, phase_times, pretrain
+    from ecgbench.pretraining import carry, curve, pretrain
     from ecgbench.pretraining.assemble import assemble
+    from ecgbench.pretraining.stage import Stopped
     from ecgbench.profiling.clock import about, ready
     from ecgbench.training import ranks
 
@@ -142,9 +170,11 @@ def _make(recipe: Any, folders: Folders, device: str, *, project: str | None) ->
     ready(device)
     name = about(device)["device"] + (f", {ranks.world()} processes" if ranks.world() > 1 else "")
     progress: Display = display() if first else Reporter("", lambda event: None)
+    finished, stopped = None, ""
     with ExitStack() as stack:
         data = assemble(recipe, folders, progress)
-        of_all = key({**pretrain.facts(recipe, data), "out": str(folders.out)})
+        identity = pretrain.facts(recipe, data)
+        of_all = key({**identity, "out": str(folders.out)})
         board = None
         if project and first:
             board = stack.enter_context(curve.wandb(project, recipe.name, of_all))
@@ -154,18 +184,45 @@ def _make(recipe: Any, folders: Folders, device: str, *, project: str | None) ->
             return curve.both(shown, board(stage)) if board else shown
 
         session = pretrain.Session(
-            out=folders.out, device=device, name=name, progress=progress, listener=listener
+            out=folders.out,
+            device=device,
+            name=name,
+            progress=progress,
+            listener=listener,
+            over=(lambda: time.monotonic() - began > 60 * minutes) if minutes else None,
         )
         stack.callback(ranks.leave)
-        finished = pretrain.run(recipe, data, session)
-    if not first:
-        return
+        if carried and first and (place := carry.unpack(carried, folders.out, identity)):
+            progress.note(f"goes on from {carried}: stage {place[0]}, step {place[1]}")
+        try:
+            finished = pretrain.run(recipe, data, session)
+        except Stopped as stop:
+            stopped = f"stopped after {minutes:g} min at {stop}; the same command goes on"
+    # torchrun ends the other processes when one fails, so only the first tells that time is over
+    if first:
+        _tell(recipe, folders.out, carried, finished, stopped)
+
+
+def _tell(
+    recipe: Any, out: Path, carried: Path | None, finished: dict[str, Any] | None, stopped: str
+) -> None:
+    """Pack what is to be carried, and say what there is now."""
+    from ecgbench import models, reports
+    from ecgbench.pretraining import carry, phase_times, pretrain
+
+    if carried and carry.standing(out):
+        parts = carry.pack(recipe, out, carried)
+        size = sum(path.stat().st_size for path in parts)
+        typer.echo(f"{carried}: {len(parts)} files, {size / 1e6:.1f} MB")
+    if finished is None:
+        typer.echo(stopped)
+        raise typer.Exit(LATER)
     typer.echo("\n".join(phase_times.lines(finished["phases"])))
-    drawn = reports.write(reports.read(folders.out), folders.out / "report")
-    typer.echo("\n".join(str(path) for path in [folders.out / pretrain.ENCODER, *drawn]))
+    drawn = reports.write(reports.read(out), out / "report")
+    typer.echo("\n".join(str(path) for path in [out / pretrain.ENCODER, *drawn]))
     typer.echo(
         f"next: ecgbench run --models {models.ROOM.argument(recipe.model)} --weights "
-        f"{recipe.model}={folders.out / pretrain.ENCODER} ..."
+        f"{recipe.model}={out / pretrain.ENCODER} ..."
     )
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from ecgbench.cli.options import DEVICE, flag, option, words
+from ecgbench.cli.options import DEVICE, add_commands, flag, option, words
 from ecgbench.ecg.draw import parse_leads
 from ecgbench.errors import BadSetting
 
@@ -22,7 +22,7 @@ LEADS = "1-12"
 
 def add(app: typer.Typer) -> None:
     """Add the command to the program."""
-    app.command()(profile)
+    add_commands(app, profile)
 
 
 def profile(

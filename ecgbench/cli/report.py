@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from ecgbench.cli.options import argument, flag, option
+from ecgbench.cli.options import add_commands, argument, flag, option
 from ecgbench.errors import BadSetting, MissingData
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ SHOWN = ("cells", "provenance")
 
 def add(app: typer.Typer) -> None:
     """Add the command to the program."""
-    app.command()(report)
+    add_commands(app, report)
 
 
 def report(

@@ -17,7 +17,16 @@ from ecgbench.cells import (
     TrainLeads,
 )
 from ecgbench.cli.execution import Execution, compute
-from ecgbench.cli.options import DATA, DEVICE, MACHINE, PREPARED, integers, option, words
+from ecgbench.cli.options import (
+    DATA,
+    DEVICE,
+    MACHINE,
+    PREPARED,
+    add_commands,
+    integers,
+    option,
+    words,
+)
 from ecgbench.ecg.draw import Draw, parse_leads
 from ecgbench.errors import BadSetting
 from ecgbench.room import folder_name
@@ -35,7 +44,7 @@ _what, _leads, _training, _machine = (
 
 def add(app: typer.Typer) -> None:
     """Add the command to the program."""
-    app.command()(run)
+    add_commands(app, run)
 
 
 def run(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import typer
 
-from ecgbench.cli.options import argument, flag, option
+from ecgbench.cli.options import add_commands, argument, flag, option
 from ecgbench.errors import BadSetting
 from ecgbench.text import counted, line, size
 
@@ -15,13 +15,13 @@ RUN = argument("Folder of a run, for example runs/demo.")
 
 def add(app: typer.Typer) -> None:
     """Add the commands to the program."""
-    app.command()(why)
-    app.command()(merge)
+    add_commands(app, why)
+    add_commands(app, merge)
     group = typer.Typer(
         help="Run folders: what they hold and what they take on disk.", no_args_is_help=True
     )
-    group.command()(ls)
-    group.command()(prune)
+    add_commands(group, ls)
+    add_commands(group, prune)
     app.add_typer(group, name="runs")
 
 

@@ -65,12 +65,17 @@ class Encoder:
         run = self._shared if self.shares_embeddings else self.each
         features = run(view, wanted)
         for mask, values in features.items():
-            if not np.isfinite(values).all():
-                raise LeakError(
-                    f"features of {_named(mask)} are not finite: a hidden lead was read, or the "
-                    f"network gives NaN"
-                )
+            demand_finite(values, mask)
         return features
+
+    def inputs(
+        self, view: np.ndarray, mask: int, chosen: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """What the network receives of some windows of a record under a bit mask of leads:
+        (window, lead, sample) float32, and which leads count as measured (lead,).
+        """
+        signal, measured = adapt(view, bits_to_mask(np.array(mask)), self.contract, self.policy)
+        return cut(signal, measured, self.contract, chosen * self.contract.step), measured
 
     @torch.inference_mode()
     def check_shared(self, view: np.ndarray, wanted: Mapping[int, np.ndarray]) -> float:
@@ -94,7 +99,7 @@ class Encoder:
             worst = max(worst, apart)
         return worst
 
-    def _pooled(self, output: Any, windows: int) -> torch.Tensor:
+    def pooled(self, output: Any, windows: int) -> torch.Tensor:
         """What a network gave as (window, dim) float32; EcgbenchError says what came instead."""
         pooled = getattr(output, "pooled", output)
         if not isinstance(pooled, torch.Tensor):
@@ -120,12 +125,11 @@ class Encoder:
         """
         features = {}
         for mask, chosen in wanted.items():
-            signal, measured = adapt(view, bits_to_mask(np.array(mask)), self.contract, self.policy)
-            windows = cut(signal, measured, self.contract, chosen * self.contract.step)
+            windows, measured = self.inputs(view, mask, chosen)
             batch, rows = torch.from_numpy(windows), torch.from_numpy(measured)
             parts = batch.split(1 if self.singly else len(batch))
             features[mask] = torch.cat(
-                [self._pooled(self.network(p, rows.expand(len(p), -1)), len(p)) for p in parts]
+                [self.pooled(self.network(p, rows.expand(len(p), -1)), len(p)) for p in parts]
             ).numpy()
         return features
 
@@ -167,7 +171,7 @@ class Encoder:
         measured = torch.zeros(picked.shape[:2], dtype=torch.bool, device=tokens.device)
         picked[:, leads], measured[:, leads] = tokens, True
         parts = zip(*(x.split(1 if self.singly else len(x)) for x in (picked, measured)))
-        pooled = torch.cat([self._pooled(network.encode(p, m), len(p)) for p, m in parts])
+        pooled = torch.cat([self.pooled(network.encode(p, m), len(p)) for p, m in parts])
         picked[:, leads] = torch.nan
         return pooled.numpy()
 
@@ -188,8 +192,17 @@ class Encoder:
         features = {}
         for window in chosen:
             stage.diagonal().copy_(tokens[window].movedim(0, -1))
-            features[window] = self._pooled(network.encode(stage, each), leads)
+            features[window] = self.pooled(network.encode(stage, each), leads)
         return features
+
+
+def demand_finite(features: np.ndarray, mask: int) -> None:
+    """LeakError where a feature of these leads is not finite."""
+    if not np.isfinite(features).all():
+        raise LeakError(
+            f"features of {_named(mask)} are not finite: a hidden lead was read, or the network "
+            f"gives NaN"
+        )
 
 
 def _named(mask: int) -> str:

@@ -15,6 +15,7 @@ from safetensors.numpy import load, save
 
 from ecgbench import gates, provenance
 from ecgbench.files import metadata, put
+from ecgbench.inference import batched
 from ecgbench.inference.encode import Encoder
 from ecgbench.inference.rows import decode
 from ecgbench.prepared.views import View
@@ -54,10 +55,16 @@ class FeatureCache:
         return np.asarray(self._features[np.searchsorted(self._rows, rows)])
 
     def compute(
-        self, encoder: Encoder, view: View, rows: np.ndarray, advance: Callable[[int], None]
+        self,
+        encoder: Encoder,
+        view: View,
+        rows: np.ndarray,
+        advance: Callable[[int], None],
+        places: np.ndarray | None = None,
     ) -> None:
         """Compute what is missing of `rows`; `advance` is called with the number of rows done.
 
+        places: see `batched.first_places`; None: a batch holds windows of one record.
         GateError when encoding changed the network: what it computed since the last shard is
         dropped, or the next run would find it and see nothing wrong.
         """
@@ -65,11 +72,11 @@ class FeatureCache:
             return
         before, self._flushed = digest(encoder.network), time.monotonic()
         try:
-            for record_rows in _by_record(missing):
-                self._new.append(self._encode(encoder, view, record_rows))
+            for part, features in self._encoded(encoder, view, missing, places):
+                self._new.append((part, features))
                 if time.monotonic() - self._flushed > FLUSH_SECONDS:
                     self._flush(encoder, before)
-                advance(len(record_rows))
+                advance(len(part))
         finally:
             self._flush(encoder, before)
 
@@ -100,6 +107,14 @@ class FeatureCache:
             self.environments.add(environment)
         if (code := made.get("code", {})) not in self.code:
             self.code.append(code)
+
+    def _encoded(
+        self, encoder: Encoder, view: View, rows: np.ndarray, places: np.ndarray | None
+    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Rows and their features, part by part."""
+        if places is None:
+            return (self._encode(encoder, view, part) for part in _by_record(rows))
+        return batched.encoded(encoder, lambda p: view.get(self.records[p]), rows, places)
 
     def _encode(
         self, encoder: Encoder, view: View, rows: np.ndarray

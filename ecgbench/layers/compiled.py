@@ -25,6 +25,34 @@ def _pairs(column: Tensor, row: Tensor, vector: Tensor) -> Tensor:
 
 
 @functools.cache
+def training_kernel(heads: int, channels: int, device: str) -> Kernel | None:
+    """As `kernel`, with gradients: neither pass stores a (pair, channel) value.
+
+    Of two equal values each gets half of the gradient, where the eager passes give it to the row.
+    None, with a warning that says why, where nothing can be compiled.
+    """
+    try:
+        compiled: Kernel = torch.compile(_pairs, fullgraph=True)
+        column, row = (
+            torch.zeros(24, 20, heads * channels, device=device, requires_grad=True)
+            for _ in range(2)
+        )
+        for x in (column, row):
+            torch._dynamo.mark_dynamic(x, (0, 1))
+        vector = torch.zeros(heads, channels, device=device, requires_grad=True)
+        compiled(column, row, vector).sum().backward()
+    except Exception as error:  # as in `kernel`
+        warnings.warn(f"LAEF trains uncompiled: {_reason(error)}", stacklevel=2)
+        return None
+    return compiled
+
+
+def _reason(error: Exception) -> str:
+    lines = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {lines[0] if lines else ''}"
+
+
+@functools.cache
 def kernel(heads: int, channels: int, device: str) -> Kernel | None:
     """column, row (group, n, heads * channels), vector (heads, channels) -> (group, heads, n, n) as
     `_gatv2` defines them.
@@ -42,10 +70,6 @@ def kernel(heads: int, channels: int, device: str) -> Kernel | None:
                 torch._dynamo.mark_dynamic(x, (0, 1))
             compiled(column, row, torch.zeros(heads, channels, device=device))
     except Exception as error:  # a compiler fails in many ways, none of which should end a run
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else ""
-        warnings.warn(
-            f"LAEF runs uncompiled, about a tenth slower: {type(error).__name__}: {reason}",
-            stacklevel=2,
-        )
+        warnings.warn(f"LAEF runs uncompiled, about a tenth slower: {_reason(error)}", stacklevel=2)
         return None
     return compiled

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from ecgbench.layers.cached import CachedTensors
-from ecgbench.layers.compiled import kernel
+from ecgbench.layers.compiled import kernel, training_kernel
 
 SLOPE = 0.2
 """Negative slope of the LeakyReLU inside the score."""
@@ -36,7 +36,8 @@ class GATv2(nn.Module):
 
     def __init__(self, dim: int, heads: int, dropout: float) -> None:
         super().__init__()
-        self.heads, self.dropout, self.compiled = heads, dropout, False
+        self.heads, self.dropout = heads, dropout
+        self.compiled = self.compiled_training = False
         self._cached = CachedTensors()
         self.source = nn.Linear(dim, dim)
         self.target = nn.Linear(dim, dim)
@@ -113,18 +114,17 @@ class GATv2(nn.Module):
         """
         a, b, n, dim = column.shape
         vector = (1 - SLOPE) * vector
-        if (
-            self.compiled
-            and column.is_inference()
-            and column.dtype == torch.float32
-            and a * b > 1
-            and n > 1
-        ):
-            compiled_pairs = kernel(vector.shape[0], vector.shape[1], column.device.type)
-            if compiled_pairs is not None:
-                return compiled_pairs(
-                    column.contiguous().view(-1, n, dim), row.contiguous().view(-1, n, dim), vector
-                ).unflatten(0, (a, b))
+        make = None
+        if column.dtype == torch.float32 and a * b > 1 and n > 1:
+            if self.compiled and column.is_inference():
+                make = kernel
+            elif self.compiled_training and torch.is_grad_enabled():
+                make = training_kernel
+        pairs = make and make(vector.shape[0], vector.shape[1], column.device.type)
+        if pairs is not None:
+            return pairs(
+                column.contiguous().view(-1, n, dim), row.contiguous().view(-1, n, dim), vector
+            ).unflatten(0, (a, b))
         return _PairMaximum.apply(column, row, vector)
 
 

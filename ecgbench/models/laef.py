@@ -352,6 +352,17 @@ class Laef(NodeEncoder):
             torch.cat([group[block] for group in groups]).index_select(0, back) for block in blocks
         ]
 
+    def compile_training(self) -> bool:
+        """The pairwise scores of its GATv2 layers: see `NodeEncoder.compile_training`."""
+        layers = [m for m in self.modules() if isinstance(m, GATv2)]
+        able = bool(layers) and all(
+            compiled.training_kernel(m.heads, m.vector.shape[2], m.vector.device.type)
+            for m in layers
+        )
+        for layer in layers:
+            layer.compiled_training = able
+        return able
+
     def _outputs(self, x: Tensor, size: int, last: int, dropped: Tensor | None) -> list[Tensor]:
         """Tokens and block outputs up to block `last`, (leads, node, width) each, of windows with
         `size` leads.

@@ -15,10 +15,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ecgbench.prefetch import prefetched
 from ecgbench.pretraining import masking
 from ecgbench.pretraining.corpus import Corpus
 from ecgbench.seeds import rng
-from ecgbench.training.feed import ahead
 
 
 class Piece(NamedTuple):
@@ -54,12 +54,14 @@ class Batches:
     world: int = 1
     pinned: bool = False
     """Whether tensors lie in memory from which a GPU copies by itself."""
+    threads: int = 1
+    """That make steps."""
 
     def between(self, first: int, end: int) -> Generator[list[Piece], None, None]:
         """This process's pieces of the steps from `first` to before `end`, each step made while the
         one before it is computed.
         """
-        return ahead(map(self, range(first, end)))  # type: ignore[return-value, arg-type]
+        return prefetched(self, range(first, end), self.threads)
 
     def __call__(self, step: int) -> list[Piece]:
         """This process's pieces of one step; LeakError at a record that must not enter training."""

@@ -166,11 +166,11 @@ class KeptEncoders:
         """
         if ranks.rank():  # the first process measures, the others wait for it in their next step
             return
-        encoder, before = model.encoder, self._read(step)
-        digests = _digests(encoder, model.mask)
-        if before is not None and (before.encoder, before.mask) == digests:
+        encoder, path = model.encoder, self._path(step)
+        digests, before = _digests(encoder, model.mask), _read(path.with_suffix(".json"))
+        if before and self.holds(before) and (before.encoder, before.mask) == digests:
             return
-        path, began = self._path(step), time.perf_counter()
+        began = time.perf_counter()
         tensors = {**encoder.state_dict(), MASK: model.mask}
         put(path, save({k: v.detach().cpu().contiguous() for k, v in tensors.items()}))
         score = probe(encoder, self.development)
@@ -185,9 +185,14 @@ class KeptEncoders:
         )
 
     def checkpoints(self) -> list[Checkpoint]:
-        """All that are kept, by step."""
-        every = [self._read(int(p.stem)) for p in sorted(self.folder.glob("*.json"))]
-        return [c for c in every if c is not None]
+        """All that were measured, by step."""
+        return read_checkpoints(self.folder)
+
+    def holds(self, checkpoint: Checkpoint) -> bool:
+        """Whether the encoder is here too; one that was not selected stays behind on a journey
+        (`carry`).
+        """
+        return self._path(checkpoint.step).is_file()
 
     def load(self, checkpoint: Checkpoint) -> tuple[NodeEncoder, Tensor]:
         """A kept encoder in evaluation mode and its mask vector; BadWeights where the file is not
@@ -212,22 +217,28 @@ class KeptEncoders:
     def _path(self, step: int) -> Path:
         return self.folder / f"{step:06d}.safetensors"
 
-    def _read(self, step: int) -> Checkpoint | None:
-        path = self._path(step).with_suffix(".json")
-        if not path.is_file():
-            return None
-        try:
-            content = json.loads(path.read_text(encoding="utf-8"))
-            return Checkpoint(
-                **content | {"layers": tuple(Layer(**layer) for layer in content["layers"])}
-            )
-        except (ValueError, TypeError, KeyError) as error:
-            raise BadWeights(
-                f"{path} cannot be read as what was measured of an encoder; {_AGAIN}"
-            ) from error
-
 
 _AGAIN = "remove its stage's folder and run the same command again, or choose another folder"
+
+
+def read_checkpoints(folder: Path) -> list[Checkpoint]:
+    """What was measured of the encoders of a folder, by step; BadWeights where that is damaged."""
+    every = [_read(path) for path in sorted(folder.glob("*.json"))]
+    return [c for c in every if c is not None]
+
+
+def _read(path: Path) -> Checkpoint | None:
+    if not path.is_file():
+        return None
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        return Checkpoint(
+            **content | {"layers": tuple(Layer(**layer) for layer in content["layers"])}
+        )
+    except (ValueError, TypeError, KeyError) as error:
+        raise BadWeights(
+            f"{path} cannot be read as what was measured of an encoder; {_AGAIN}"
+        ) from error
 
 
 def _digests(encoder: NodeEncoder, mask: Tensor) -> tuple[str, str]:

@@ -17,7 +17,13 @@ def demand(out: Path, identity: dict[str, Any]) -> None:
     number of steps.
     """
     path = out / RECIPE
-    if path.is_file() and (differing := _differing(read(path), identity)):
+    if path.is_file():
+        demand_same(path, read(path), identity)
+
+
+def demand_same(path: Path, kept: dict[str, Any], identity: dict[str, Any]) -> None:
+    """BadSetting where what was kept in `path` is of another pre-training."""
+    if differing := _differing(kept, identity):
         raise BadSetting(
             f"{path} is of another pre-training: it differs in {', '.join(differing)}; choose "
             f"another --out"

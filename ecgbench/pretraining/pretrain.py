@@ -34,7 +34,7 @@ from ecgbench.ecg.leads import LEADS
 from ecgbench.errors import BadSetting, BadWeights
 from ecgbench.files import as_json, put
 from ecgbench.layers.node_encoder import NodeEncoder
-from ecgbench.pretraining import codebook, descriptors, output, phase_times
+from ecgbench.pretraining import carry, codebook, descriptors, output, phase_times
 from ecgbench.pretraining.corpus import Corpus
 from ecgbench.pretraining.curve import Listener, Point, Report
 from ecgbench.pretraining.kept_encoders import Development, KeptEncoders
@@ -44,7 +44,7 @@ from ecgbench.pretraining.objective import MaskedNodes
 from ecgbench.pretraining.phase_times import Phase
 from ecgbench.pretraining.recipe import Recipe
 from ecgbench.pretraining.selection import Checkpoint, earliest
-from ecgbench.pretraining.stage import Execution
+from ecgbench.pretraining.stage import Execution, Stopped
 from ecgbench.pretraining.stage import run as train
 from ecgbench.seeds import seed_of
 from ecgbench.training import ranks
@@ -65,6 +65,8 @@ class Session:
     progress: Display
     listener: Callable[[str], Listener]
     """Name of a stage -> who hears of its steps."""
+    over: Callable[[], bool] | None = None
+    """Whether to stop now: asked between steps and after a codebook, which is fitted in one go."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,7 +87,7 @@ def run(recipe: Recipe, data: Data, session: Session) -> dict[str, Any]:
     The same recipe and data give the same codebooks and the same curves, however often it was
     interrupted, on one machine with one number of threads. LeakError: a recording that must not
     enter training. BadSetting: the folder is of another recipe or other data. BadWeights: a damaged
-    file in it. WriteError.
+    file in it. WriteError. Stopped: `session.over` said so; the same call goes on.
     """
     return _Pretraining(recipe, data, session)()
 
@@ -203,16 +205,28 @@ class _Pretraining:
         note, development = session.progress.note, self.data.development
         kept = KeptEncoders(folder, development, self._network, windows=recipe.windows, note=note)
         listener = self._listener(name, folder / DEVICES)
-        execution = Execution(folder=folder, device=session.device, listener=listener, probe=kept)
+        if self._over():
+            raise Stopped(f"{name}, before its next step")
+        execution = Execution(
+            folder=folder, device=session.device, listener=listener, probe=kept, over=session.over
+        )
         records = settings.records(len(self.data.corpus))
         note(f"{name}: {settings.steps} steps of {records} recordings")
-        points = train(settings, model, self.data.corpus, Codes(describe, books), execution)
+        try:
+            points = train(settings, model, self.data.corpus, Codes(describe, books), execution)
+        except Stopped as stop:
+            raise Stopped(f"{name}, {stop}") from None
         ranks.wait()
         # not those of a schedule that was given up
         measured = [c for c in kept.checkpoints() if settings.probed(c.step)]
-        selected, devices = earliest(measured), " + ".join(output.read(folder / DEVICES))
+        selected = earliest([c for c in measured if kept.holds(c)])
+        devices = " + ".join(output.read(folder / DEVICES))
         note(f"{name}: checkpoint of step {selected.step} selected ({selected.score:.4f})")
-        return _Stage(name, kept, selected, measured, points, fitted, devices)
+        journeys = carry.carried(folder)
+        return _Stage(name, kept, selected, measured, points, fitted, devices, journeys)
+
+    def _over(self) -> bool:
+        return self.session.over is not None and ranks.agreed(self.session.over)
 
     def _listener(self, stage: str, path: Path) -> Listener:
         """The session's, which also keeps in `path` the names of the devices that made steps."""
@@ -310,6 +324,8 @@ class _Stage:
     points: Sequence[Point]
     books: dict[str, Any]
     devices: str
+    carried: Sequence[int]
+    """Steps at which it went to another machine, its moments rounded."""
 
     def phases(self, recipe: Recipe, records: int) -> list[Phase]:
         """Extraction, clustering, training; probes and checkpoints aside."""
@@ -328,6 +344,7 @@ class _Stage:
         return {
             **{k: self.books[k] for k in ("codebooks", "description")},
             "steps": last.step,
+            **({"carried": list(self.carried)} if self.carried else {}),
             "loss": last.loss,
             "accuracy": last.accuracy,
             "selected": asdict(self.selected),

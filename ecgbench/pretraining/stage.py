@@ -24,7 +24,8 @@ from ecgbench.cells import Precision
 from ecgbench.errors import BadSetting
 from ecgbench.files import sweep
 from ecgbench.gates import GateError
-from ecgbench.pretraining import _checkpoint, curve, masking
+from ecgbench.prefetch import threads_for
+from ecgbench.pretraining import checkpoint, curve, masking
 from ecgbench.pretraining.batches import Batches, Piece
 from ecgbench.pretraining.corpus import Corpus
 from ecgbench.pretraining.curve import Listener, Point
@@ -119,6 +120,10 @@ class Labeller(Protocol):
         """
 
 
+class Stopped(Exception):
+    """A pre-training has stopped where it was told to; its message says where."""
+
+
 def _nothing(*_: object) -> None:
     pass
 
@@ -138,6 +143,8 @@ class Execution:
     evaluation mode, in every process. It must leave weights alone, and meets a step again that was
     made after the last checkpoint before an interruption.
     """
+    over: Callable[[], bool] | None = None
+    """Whether to stop now; asked after each step, in the first process."""
 
 
 def run(
@@ -151,7 +158,7 @@ def run(
     by more `steps`. Under torchrun every process calls this alike and returns the same. LeakError:
     a record that must not enter training. BadSetting: the folder holds another stage, or memory
     does not suffice. BadWeights: a damaged checkpoint. GateError: a loss that is not finite.
-    WriteError.
+    WriteError. Stopped: `execution.over` said so, after a checkpoint.
     """
     ranks.join()
     fabric = open_fabric(execution.device, stage.precision)
@@ -168,6 +175,7 @@ def run(
         rank=fabric.global_rank,
         world=fabric.world_size,
         pinned=fabric.device.type == "cuda",
+        threads=threads_for(fabric.device.type),
     )
     with repeatable(fabric.device):
         return _StageTraining(stage, model, batches, labeller, fabric)(execution)
@@ -186,10 +194,13 @@ class _StageTraining:
     ) -> None:
         self.stage, self.batches, self.labeller, self.fabric = stage, batches, labeller, fabric
         self.model = model.to(fabric.device)
+        if fabric.device.type == "cuda":
+            # a plug-in may not inherit from NodeEncoder
+            getattr(model.encoder, "compile_training", bool)()
         if fabric.world_size > 1:
             for tensor in model.state_dict().values():
                 torch.distributed.broadcast(tensor, 0)
-        self.facts: _checkpoint.Facts = {
+        self.facts: checkpoint.Facts = {
             **stage.facts(),
             "batch": batches.batch,
             "micro": batches.micro,
@@ -228,24 +239,33 @@ class _StageTraining:
             self.model.eval()
             execution.probe(step, self.model)
             self.model.train()
-        if self.fabric.is_global_zero and (last or step % self.stage.checkpoint_every == 0):
-            _checkpoint.write(
-                execution.folder / _checkpoint.FILE, self.facts, points, self.model, self.optimiser
+        over = not last and execution.over is not None and ranks.agreed(execution.over)
+        due = last or over or step % self.stage.checkpoint_every == 0
+        if due and self.fabric.is_global_zero:
+            checkpoint.write(
+                execution.folder / checkpoint.FILE, self.facts, points, self.model, self.optimiser
             )
+        if over:
+            raise Stopped(f"step {step} of {self.stage.steps}")
 
     def _resume(self, folder: Path) -> list[Point]:
-        path, content = folder / _checkpoint.FILE, None
+        path, content = folder / checkpoint.FILE, None
         if self.fabric.is_global_zero:
             sweep(folder, below=False)
             content = path.read_bytes() if path.exists() else None
         content = self.fabric.broadcast(content) if self.fabric.world_size > 1 else content
         if content is None:
             return []
-        points = _checkpoint.read(content, path, self.facts, self.model, self.optimiser)
+        points, whole = checkpoint.read(content, path, self.facts, self.model, self.optimiser)
         if len(points) > self.stage.steps:
             raise BadSetting(
                 f"{path} has made {len(points)} steps, more than the {self.stage.steps} asked "
                 f"for; choose another folder"
+            )
+        if not whole and len(points) < self.stage.steps:
+            raise BadSetting(
+                f"{path} came from another machine without its weights, so the stage cannot be "
+                f"prolonged to {self.stage.steps} steps; ask for {len(points)}, or go on there"
             )
         return points
 

@@ -3,8 +3,8 @@ drawn for it, a batch ahead.
 """
 
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -17,6 +17,7 @@ from ecgbench.cells import Training
 from ecgbench.ecg.draw import training_leads
 from ecgbench.ecg.leads import ALL, bits_to_mask
 from ecgbench.errors import BadSetting
+from ecgbench.prefetch import prefetched
 from ecgbench.seeds import rng
 from ecgbench.training.loop import steps
 
@@ -66,13 +67,13 @@ class Feed:
     learn: Examples
     rank: int = 0
     world: int = 1
+    threads: int = 1
+    """That make batches; one keeps up with a CPU, a GPU needs more."""
 
     def __call__(self, epoch: int) -> Iterator[Batch]:
         """The batches of an epoch, each made while the one before it is computed."""
-        return ahead(
-            self._batch(rows, epoch)
-            for rows in steps(len(self.learn.records), self.training.batch, self.seed, epoch)
-        )
+        rows = steps(len(self.learn.records), self.training.batch, self.seed, epoch)
+        return prefetched(partial(self._batch, epoch=epoch), rows, self.threads)
 
     @property
     def per_epoch(self) -> int:
@@ -123,12 +124,3 @@ class Feed:
 def shown(contract: InputContract, training: Training, *words: str | int) -> int:
     """Bit mask of the leads that training shows of the record that `words` name."""
     return ALL.bits if training.leads == "all" else training_leads(contract.leads, *words)
-
-
-def ahead(batches: Iterator[Batch]) -> Iterator[Batch]:
-    """The same batches, each made in a thread while the one before it is used."""
-    with ThreadPoolExecutor(1) as thread:
-        coming = thread.submit(next, batches, None)
-        while (batch := coming.result()) is not None:
-            coming = thread.submit(next, batches, None)
-            yield batch

@@ -12,7 +12,9 @@ passes or several processes its statistics are of fewer records, everything else
 
 import hashlib
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -23,9 +25,11 @@ from ecgbench import gates
 from ecgbench.cards import facts
 from ecgbench.cells import FEATURES, FITS, Training, key
 from ecgbench.errors import BadSetting
+from ecgbench.inference import batched, rows
 from ecgbench.inference.encode import Encoder
 from ecgbench.inference.network import Placed
 from ecgbench.inference.predict import probabilities
+from ecgbench.prefetch import threads_for
 from ecgbench.stats.auroc import macro_auroc
 from ecgbench.training import _network, checkpoint, device
 from ecgbench.training.checkpoint import Progress
@@ -127,6 +131,8 @@ class _Work:
         self.module = _network.Tuning(network, task.fed.card, learn.target.shape[1], task.seed).to(
             fabric.device
         )
+        if fabric.device.type == "cuda":
+            getattr(network, "compile_training", bool)()
         self.identity = task.identity(self.module.state_dict())
         self.feed = Feed(
             fed=task.fed,
@@ -135,6 +141,7 @@ class _Work:
             learn=learn,
             rank=fabric.global_rank,
             world=fabric.world_size,
+            threads=threads_for(fabric.device.type),
         )
         self.frozen = _network.freeze_unused(self.module, self.feed.probe())
         self.groups = _network.groups(self.module, task.fed.card)
@@ -211,21 +218,15 @@ class _Work:
         """Record-level macro AUROC, as the evaluation computes it; each process takes its share of
         the records.
         """
-        check, fed, advance = self.task.data[1], self.task.fed, self.task.place.advance
-        encoder = Encoder(Placed(self.module.encoder, self.fabric.device), fed.contract, fed.policy)
+        check, advance = self.task.data[1], self.task.place.advance
         weight, bias = (
             p.detach().cpu().numpy() for p in (self.module.head.weight, self.module.head.bias)
         )
         probability = np.zeros(check.target.shape, np.float64)
         mine = range(self.fabric.global_rank, len(check.records), self.fabric.world_size)
-        for i in mine:
-            features = encoder(
-                check.view(check.records[i]), {self.masks[i]: np.arange(check.windows[i])}
-            )[self.masks[i]]
-            probability[i] = probabilities(
-                features, np.zeros(len(features), np.int64), weight, bias
-            )[0]
-            advance(1)
+        for records, features, owner in self._validation_features(mine):
+            probability[records] = probabilities(features, owner, weight, bias)
+            advance(len(records))
         if self.fabric.world_size > 1:
             probability = (
                 self.fabric.all_reduce(
@@ -236,6 +237,42 @@ class _Work:
             )
             advance(len(check.records) - len(mine))
         return macro_auroc(check.target, probability)
+
+    def _validation_features(
+        self, mine: range
+    ) -> Iterator[tuple[list[int], np.ndarray, np.ndarray]]:
+        """Some validation records, the features of all their windows, and which of these records
+        each window belongs to.
+        """
+        check, encoder, places = self.task.data[1], self._encoder(), self._places
+        if places is None:
+            for i in mine:
+                chosen = np.arange(check.windows[i])
+                mask = self.masks[i]
+                of_record = encoder(check.view(check.records[i]), {mask: chosen})[mask]
+                yield [i], of_record, np.zeros(len(chosen), np.int64)
+            return
+        wanted = [
+            rows.encode(i, np.arange(n), np.full(n, self.masks[i]))
+            for i, n in ((i, check.windows[i]) for i in mine)
+        ]
+        parts = batched.encoded(
+            encoder, lambda i: check.view(check.records[i]), np.concatenate(wanted), places
+        )
+        done, features = (np.concatenate(part) for part in zip(*parts))
+        owner = np.repeat(np.arange(len(mine)), [len(part) for part in wanted])
+        yield list(mine), features[np.argsort(done)], owner
+
+    def _encoder(self) -> Encoder:
+        placed = Placed(self.module.encoder, self.fabric.device)
+        return Encoder(placed, self.task.fed.contract, self.task.fed.policy)
+
+    @cached_property
+    def _places(self) -> np.ndarray | None:
+        """See `inference.batched`; None where validation goes record by record."""
+        if batched.serves(self.fabric.device.type) and batched.steady(self._encoder()):
+            return batched.first_places(self.task.data[1].windows)
+        return None
 
     def _result(self, progress: Progress) -> Tuned:
         self.module.load_state_dict(progress.best)

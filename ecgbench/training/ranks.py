@@ -8,7 +8,7 @@ first one's.
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any
@@ -53,6 +53,13 @@ def wait() -> None:
     if world() > 1:
         join()
         group.all_reduce(torch.zeros(1))
+
+
+def agreed(first: Callable[[], bool]) -> bool:
+    """What the first process says, in every process."""
+    if world() == 1:
+        return first()
+    return _exchange(b"yes" if rank() == 0 and first() else b"no") == b"yes"
 
 
 def call(message: dict[str, Any] | None) -> None:

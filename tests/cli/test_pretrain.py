@@ -212,3 +212,26 @@ def test_weights_and_biases_follows_each_step(
     assert [log["stage 1/step"] for log in logged[:2]] == [1, 2]
     assert {"stage 2/loss", "stage 2/masked accuracy/1"} <= set(logged[2])
     assert logged[-1] == {"finished": 1}
+
+
+def test_minutes_end_it_cleanly_and_a_carried_one_ends_elsewhere(
+    tmp_path: Path, pretrain: Typed, copies: Path
+) -> None:
+    bag = tmp_path / "bag"
+    words = ["--recipe", "smoke", "--steps", "2,2", "--batch", "2", "--model", NARROW]
+    words += ["--device", "cpu", "--prepared", copies, "--carry", bag, "--out"]
+    code, told, said = pretrain(*words, tmp_path / "a", "--minutes", "0.0001")
+    assert code == 75, said
+    assert "stopped after 0.0001 min at stage 1, before its next step; the same command" in told
+    assert not bag.exists()
+    code, told, said = pretrain(*words, tmp_path / "a")
+    assert code == 0, said
+    assert f"{bag}: " in told
+    assert {p.name for p in bag.iterdir()} >= {"carry.json", "state.00"}
+    code, told, said = pretrain(*words, tmp_path / "b")
+    assert code == 0, said
+    assert f"goes on from {bag}: stage 2, step 2" in said
+    weights = [(tmp_path / name / "encoder.safetensors").read_bytes() for name in "ab"]
+    assert weights[0] == weights[1]
+    code, _, said = pretrain(*words, tmp_path / "c", "--minutes", "0")
+    assert (code, "--minutes 0: a time above 0, for example 9" in said) == (2, True)

@@ -119,3 +119,31 @@ def test_parameters_in_training_are_read_anew() -> None:
     first, second = (cached([layer.weight], lambda: [layer.weight * 2])[0] for _ in range(2))
     assert first is not second
     assert first.requires_grad
+
+
+@compiler
+@pytest.mark.skipif(not os.environ.get("ECGBENCH_SOAK"), reason="make soak: half a minute")
+def test_compiled_training_has_the_gradients_of_the_eager_one() -> None:
+    """And compiles once more at most for all batches and numbers of leads, with edges dropped."""
+    eager, ours = network().requires_grad_(), network().requires_grad_()
+    assert ours.compile_training()
+    graphs = torch._dynamo.utils.counters["stats"]["unique_graphs"]
+    moved = []
+    for batch, leads in SHAPES[2:]:
+        signal, measured = example(batch, leads)
+        dropped = (
+            torch.rand(batch * leads, 20, 20, generator=torch.Generator().manual_seed(1)) < 0.2
+        )
+        dropped.diagonal(dim1=1, dim2=2).fill_(False)
+        gradients = []
+        for net in (eager, ours):
+            net.zero_grad()
+            nodes = net.outputs(net.embed_leads(signal[measured]), measured, [2], dropped)[0]
+            nodes.square().sum().backward()
+            gradients.append([p.grad.clone() for p in net.parameters()])
+        for theirs, mine in zip(*gradients):
+            # a pair that is equal but for the last bits may pass its gradient to the other node
+            assert float((theirs - mine).norm()) <= 1e-3 * float(theirs.norm()) + 1e-6
+            moved.append(not torch.equal(theirs, mine))
+    assert any(moved), "nothing ran compiled"
+    assert torch._dynamo.utils.counters["stats"]["unique_graphs"] <= graphs + 1

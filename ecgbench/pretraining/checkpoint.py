@@ -3,7 +3,7 @@ trusted only as a whole.
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from ecgbench.weights.load import fingerprint
 FILE = "checkpoint.safetensors"
 FORMAT = 1
 """Raised by hand whenever the file, or what a step does, changes."""
+REMEDY = "delete it to start anew, or choose another folder"
 _MOMENTS = ("step", "exp_avg", "exp_avg_sq")
 Facts = dict[str, Any]
 """Everything that the curve rests on, as plain JSON."""
@@ -41,22 +42,36 @@ def write(
             for k in _MOMENTS
         }
     tensors["curve"] = torch.tensor([p.row() for p in curve], dtype=torch.float64)
-    header = {"format": FORMAT, "facts": facts, "step": len(curve), "tensors": fingerprint(tensors)}
-    put(path, save(tensors, {"stage": json.dumps(header, allow_nan=False)}))
+    header = {"format": FORMAT, "facts": facts, "step": len(curve)}
+    put(path, signed(tensors, header))
+
+
+def signed(tensors: Mapping[str, Tensor], header: Mapping[str, Any]) -> bytes:
+    """The file of a checkpoint: tensors, and a header with their hash."""
+    whole = {**header, "tensors": fingerprint(tensors)}
+    return save(dict(tensors), {"stage": json.dumps(whole, allow_nan=False)})
+
+
+def header_of(content: bytes, path: Path) -> dict[str, Any]:
+    """What a checkpoint says of itself: format, facts, step; BadWeights where it is damaged."""
+    try:
+        return dict(json.loads(metadata(content)["stage"]))
+    except (ValueError, KeyError) as error:
+        raise BadWeights(f"{path} cannot be read as a checkpoint ({error}); {REMEDY}") from error
 
 
 def read(
     content: bytes, path: Path, facts: Facts, module: nn.Module, optimiser: torch.optim.Optimizer
-) -> list[Point]:
-    """Put a checkpoint's state into `module` and `optimiser`; the curve until there.
+) -> tuple[list[Point], bool]:
+    """Put a checkpoint's state into `module` and `optimiser`; the curve until there, and whether
+    there was a state: a finished stage is carried to another machine without (`carry`).
 
     BadSetting where it is of a stage with other facts, BadWeights where it is damaged; a checkpoint
     may be days of work, so that neither is ever overwritten.
     """
-    remedy = "delete it to start anew, or choose another folder"
+    header, remedy = header_of(content, path), REMEDY
     try:
         tensors = load(content)
-        header = json.loads(metadata(content)["stage"])
         if header["format"] != FORMAT:
             raise BadSetting(
                 f"{path} is of another version of ecgbench (format {header['format']}, not "
@@ -71,6 +86,8 @@ def read(
         if header["tensors"] != fingerprint(tensors):
             raise BadWeights(f"{path} has changed since it was written; {remedy}")
         curve = [Point.of(row) for row in tensors["curve"].tolist()]
+        if set(tensors) == {"curve"}:
+            return curve, False
         moments: dict[str, dict[str, Tensor]] = {
             name: {k: tensors[f"{k}/{name}"] for k in _MOMENTS}
             for name, _ in module.named_parameters()
@@ -84,4 +101,4 @@ def read(
         optimiser.state[p] = {
             k: v if k == "step" else v.to(p.device) for k, v in moments[name].items()
         }
-    return curve
+    return curve, True
