@@ -272,6 +272,14 @@ class Task(Declared):
     """Evaluation only: the task of the same dataset whose predictions hold these labels as
     columns.
     """
+    rule: Literal["published", "reference code", "ours"] = "ours"
+    """Who decided which labels it has: those who published the data, the code of the reference
+    benchmark, or this project.
+    """
+    paper: int | None = None
+    """Number of its labels in the paper; None where the paper has no such task."""
+    absent: str = ""
+    """What 0 means of a record, in words: "not among its statements"."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -318,6 +326,25 @@ class DatasetCard(Declared):
     tasks: tuple[Task, ...]
     splits: str
     """In words: how records are split."""
+    unit: Literal["mV", "standardised"] = "mV"
+    """Of the signals; standardised where what is published cannot be turned back into mV."""
+    verified: Literal["generated", "genuine release", "genuine sample", "specification only"] = (
+        "specification only"
+    )
+    """What its reader was tried on: all of the published files, some of them, or none."""
+    min_seconds: float = 0.0
+    """Shorter records are left out, as the reference benchmark leaves them out; they are counted
+    apart from those that cannot be read.
+    """
+    losses: float = 0.005
+    """Share of the records that may be unreadable; preparing stops beyond it."""
+    folds: int = 10
+    """Of the split: the last is the test split, the one before it the validation split."""
+    country: str = ""
+    access: str = "open"
+    """"open", or what a person must do before the files can be had."""
+    cautions: tuple[str, ...] = ()
+    """What a reader of its numbers must know, one sentence each."""
     patients_known: bool = True
     """False where the files name no patients: each record then counts as a patient, and every row
     says that its interval may be too narrow.

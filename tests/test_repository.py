@@ -48,6 +48,7 @@ FLOORS = (
         "metrics",
         "suites",
         "vocabulary",
+        "indexing",
         "layers",
         "transport",
         "weights",

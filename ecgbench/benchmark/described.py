@@ -61,7 +61,7 @@ def dataset_facts(selection: Selection) -> dict[str, Any]:
             for k in ("title", "version", "doi", "licence", "synthetic", "patients_known")
         },
         "records": len(index),
-        "records_prepared": len(prepared.published) - len(prepared.quarantined),
+        "records_prepared": len(prepared.published) - len(prepared.left_out),
         "records_release": prepared.card.records,
         "limit": selection.limit,
         "digest": selection.digest,
@@ -69,6 +69,9 @@ def dataset_facts(selection: Selection) -> dict[str, Any]:
         "test_records": len(test),
         "test_patients": len(patients),
         "tasks": tasks,
+        "excluded": prepared.excluded["reason"].value_counts().sort_index().to_dict(),
+        "cautions": list(prepared.card.cautions),
+        "unit": prepared.unit,
         "quarantined": prepared.quarantined[["record", "reason"]].to_dict("records"),
         "patients": patients,
     }

@@ -32,8 +32,10 @@ def prepare(dataset: str = DATASET, data: Path = DATA, prepared: Path = PREPARED
         copy = prepare.prepare(name, data, prepared, shown)
     typer.echo(
         f"{name}: {len(copy.index)} records of {copy.card.records:,} in the release, "
-        f"{len(copy.quarantined)} quarantined: {copy.folder}"
+        f"{len(copy.excluded)} left out by rule, {len(copy.quarantined)} quarantined: {copy.folder}"
     )
+    for reason, count in copy.excluded["reason"].value_counts().sort_index().items():
+        typer.echo(f"  left out: {count:,} {reason}")
     for record, reason in copy.quarantined[["record", "reason"]].itertuples(index=False):
         typer.echo(f"  quarantined {record}: {reason}")
 

@@ -67,6 +67,7 @@ CARD = DatasetCard(
     seconds=SECONDS,
     leads=LEADS,
     index_files=(),
+    verified="generated",
     tasks=(Task(name="demo", title="Demo (synthetic)", labels=LABELS),),
     splits="by patient, fixed: 120 train, 20 val, 40 test records",
 )

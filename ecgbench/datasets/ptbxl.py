@@ -23,11 +23,25 @@ from ecgbench.ecg.leads import LEADS
 from ecgbench.ecg.readers import wfdb
 from ecgbench.ecg.recording import Recording
 from ecgbench.errors import BadRecord, MissingData
+from ecgbench.indexing import tables
 from ecgbench.vocabulary import codes, multi_hot, table
 
 TABLE = "ptbxl_database.csv"
 GAIN = 1000.0
 """Digital steps per mV in every published header."""
+
+
+def _task(name: str, title: str, paper: int, parent: str | None = None) -> Task:
+    return Task(
+        name=name,
+        title=title,
+        labels=codes(name),
+        parent=parent,
+        rule="published",
+        paper=paper,
+        absent="not a key of scp_codes",
+    )
+
 
 CARD = DatasetCard(
     title="PTB-XL",
@@ -44,22 +58,15 @@ CARD = DatasetCard(
     leads=LEADS,
     index_files=(TABLE,),
     tasks=(
-        Task(name="ptbxl_all", title="PTB-XL All", labels=codes("ptbxl_all")),
-        Task(
-            name="ptbxl_diag", title="PTB-XL Diag", labels=codes("ptbxl_diag"), parent="ptbxl_all"
-        ),
-        Task(
-            name="ptbxl_form", title="PTB-XL Form", labels=codes("ptbxl_form"), parent="ptbxl_all"
-        ),
-        Task(
-            name="ptbxl_rhythm",
-            title="PTB-XL Rhythm",
-            labels=codes("ptbxl_rhythm"),
-            parent="ptbxl_all",
-        ),
-        Task(name="ptbxl_sub", title="PTB-XL Sub", labels=codes("ptbxl_sub")),
-        Task(name="ptbxl_super", title="PTB-XL Super", labels=codes("ptbxl_super")),
+        _task("ptbxl_all", "PTB-XL All", 71),
+        _task("ptbxl_diag", "PTB-XL Diag", 44, parent="ptbxl_all"),
+        _task("ptbxl_form", "PTB-XL Form", 19, parent="ptbxl_all"),
+        _task("ptbxl_rhythm", "PTB-XL Rhythm", 12, parent="ptbxl_all"),
+        _task("ptbxl_sub", "PTB-XL Sub", 23),
+        _task("ptbxl_super", "PTB-XL Super", 5),
     ),
+    verified="genuine sample",
+    country="Germany",
     splits="official strat_fold, by patient: folds 1-8 train, 9 val, 10 test",
 )
 
@@ -110,17 +117,7 @@ def _rows(root: Path | None) -> pd.DataFrame:
             f"folder with --data"
         )
     file = root / TABLE
-    try:
-        raw = pd.read_csv(file, dtype=str, keep_default_na=False, encoding="utf-8")
-    except (ValueError, UnicodeError) as error:  # pandas' parser errors are ValueErrors
-        raise MissingData(
-            f"{file} is not a table of comma-separated values ({error}); download it again from "
-            f"{CARD.url}"
-        ) from error
-    lacking = [c for c in COLUMNS if c not in raw.columns]
-    if lacking or raw.empty:
-        what = f"lacks the column {', '.join(lacking)}" if lacking else "has no rows"
-        raise MissingData(f"{file} {what}; download it again from {CARD.url}")
+    raw = tables.read(file, COLUMNS, CARD.url)
     rows = pd.DataFrame(
         [_row(file, *values) for values in raw[list(COLUMNS)].itertuples(index=False)]
     )

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ecgbench.ecg.leads import LEADS, canonical
+from ecgbench.ecg.leads import LEADS, LIMB, LIMB_FROM_I_II, canonical
 from ecgbench.errors import BadRecord, UnknownName
 
 UNITS = ("mV", "standardised")
@@ -68,6 +68,17 @@ class Recording:
             raise BadRecord(f"{self.record}: lead {', '.join(lacking)} is missing")
         rows = [self.leads.index(n) for n in LEADS]
         return replace(self, signal=self.signal[rows], leads=LEADS)
+
+    def completed(self) -> "Recording":
+        """The same recording with III, aVR, aVL and aVF, which I and II determine exactly; for
+        sources that store eight leads.
+        """
+        lacking = [n for n in LIMB if n not in self.leads]
+        rows = [self.leads.index(n) for n in ("I", "II")]
+        every = LIMB_FROM_I_II @ self.signal[rows].astype(np.float64)
+        made = every[[LIMB.index(n) for n in lacking]].astype(np.float32)
+        signal = np.concatenate([self.signal, made])
+        return replace(self, signal=signal, leads=(*self.leads, *lacking))
 
     def flat(self) -> tuple[str, ...]:
         """Leads without any variation (a detached electrode); kept and flagged, never

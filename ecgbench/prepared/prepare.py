@@ -21,12 +21,14 @@ import numpy as np
 import pandas as pd
 
 from ecgbench import __version__
+from ecgbench.cards import DatasetCard
 from ecgbench.datasets import get, resolve
 from ecgbench.ecg.recording import Recording
 from ecgbench.errors import BadRecord, BadSetting, MissingData, WriteError
 from ecgbench.files import as_json, as_npy, as_parquet, locked, move, put, writing
 from ecgbench.prepared.source import LAYOUT, Source, command, read, root_of, rows, where
 from ecgbench.prepared.store import (
+    LEFT_OUT,
     Prepared,
     damaged,
     digest,
@@ -39,8 +41,8 @@ from ecgbench.prepared.subset import taken
 
 __all__ = ["Prepared", "Progress", "find", "held", "prepare", "state", "where"]
 
-LOST_SHARE, LOST_COUNT = 0.005, 5
-"""Preparing stops once more than this share of the records and more than this many are lost."""
+LOST_COUNT = 5
+"""Preparing stops once more than this many and more than the card's share are lost."""
 
 Progress = Callable[[int, int], None]
 """Called with (records read, records to read)."""
@@ -56,8 +58,9 @@ def prepare(
     """The prepared copy of what is under `data`, with all records or at least those that a run with
     `limit` takes; what it lacks is read now.
 
-    Records that cannot be trusted are quarantined with a reason. MissingData when the dataset is
-    not there, or when more than 0.5 % of the records that were read (and more than 5) are lost.
+    Records that cannot be trusted are quarantined with a reason; those that a rule of the card
+    excludes are counted apart. MissingData when the dataset is not there, or when more than 0.5 %
+    (or what its card says) of the records that were read, and more than 5, are lost.
     """
     source = Source.of(name, data)
     folder = source.folder(where(prepared, data))
@@ -169,7 +172,7 @@ def _fill(
     """Everything a prepared copy holds, durably in `work`; the signals pass through one at a
     time.
     """
-    kept = _Kept(lost=[(r, why) for r, why in copy.quarantined.itertuples(index=False)])
+    kept = _Kept(lost=list(copy.left_out[LEFT_OUT].itertuples(index=False, name=None)))
     put(work / "signal.i16", lambda out: _signals(source, copy, lacking, kept, out, progress))
     if len(kept.units) != 1:
         raise BadRecord(
@@ -187,8 +190,8 @@ def _fill(
     put(work / "gain.npy", as_npy(np.array(kept.gains, "<f4")))
     put(work / "index.parquet", as_parquet(index))
     put(
-        work / "quarantined.parquet",
-        as_parquet(pd.DataFrame(sorted(kept.lost), columns=["record", "reason"], dtype="str")),
+        work / "left_out.parquet",
+        as_parquet(pd.DataFrame(sorted(kept.lost), columns=LEFT_OUT, dtype="str")),
     )
     put(work / "meta.json", as_json(meta))
 
@@ -211,15 +214,17 @@ def _signals(
             out.write(kept.add_copied(record, copy))
             continue
         try:
-            steps = kept.add(record, read(source.name, source.root, row))
+            recording = read(source.name, source.root, row)
+            if why := _excluded(recording, source.module.CARD):
+                kept.lost.append((record, why, "excluded"))
+            else:
+                out.write(kept.add(record, recording))
         except (BadRecord, OSError) as error:
             reason = str(error).removeprefix(f"{record}: ")
             if isinstance(error, OSError):
                 reason = f"cannot be read ({error.strerror})"
-            kept.lost.append((record, reason))
-            _stop_if_too_many(source, kept.lost, total)
-        else:
-            out.write(steps)
+            kept.lost.append((record, reason, "damaged"))
+            _stop_if_too_many(source, kept.damaged, total)
         done += 1
         if progress is not None:
             progress(done, len(lacking))
@@ -234,7 +239,13 @@ class _Kept:
     rows: list[tuple[str, int, float, str, str]] = field(default_factory=list)
     gains: list[np.ndarray] = field(default_factory=list)
     units: set[str] = field(default_factory=set)
-    lost: list[tuple[str, str]] = field(default_factory=list)
+    lost: list[tuple[str, str, str]] = field(default_factory=list)
+    """record, reason, kind."""
+
+    @property
+    def damaged(self) -> list[tuple[str, str]]:
+        """record, reason."""
+        return [(record, reason) for record, reason, kind in self.lost if kind == "damaged"]
 
     def add(self, record: str, recording: Recording) -> bytes:
         """Notes one recording and returns what is to be stored of it."""
@@ -260,14 +271,23 @@ class _Kept:
         return pd.DataFrame(self.rows, columns=["record", "samples", "fs", "flat", "sha256"])
 
 
+def _excluded(recording: Recording, card: DatasetCard) -> str:
+    """Why a rule of the card leaves a sound recording out; "" where none does."""
+    # half a sample: a duration is a quotient
+    if recording.seconds < card.min_seconds - 0.5 / recording.fs:
+        return f"shorter than {card.min_seconds:g} s"
+    return ""
+
+
 def _stop_if_too_many(source: Source, lost: list[tuple[str, str]], total: int) -> None:
-    if len(lost) <= max(LOST_COUNT, LOST_SHARE * total):
+    share = source.module.CARD.losses
+    if len(lost) <= max(LOST_COUNT, share * total):
         return
     reasons = "; ".join(f"{record}: {reason}" for record, reason in lost[:3])
     raise MissingData(
         f"{source.name}: {len(lost)} of {total} records in {source.root} cannot be used, more "
         f"than {LOST_COUNT} and more than "
-        f"{LOST_SHARE:.1%}, so nothing was prepared; {reasons}; ... Correct the files, then: "
+        f"{share:.1%}, so nothing was prepared; {reasons}; ... Correct the files, then: "
         f"{command(source.name, None)}"
     )
 

@@ -19,7 +19,7 @@ from ecgbench.datasets import ROOM, get, resolve
 from ecgbench.ecg.recording import Recording
 from ecgbench.errors import BadRecord, BadSetting, MissingData
 
-LAYOUT = 2
+LAYOUT = 3
 """Raised by hand when reading, checking or storing changes: every prepared copy is then made
 anew.
 """

@@ -5,7 +5,7 @@
         signal.i16           (lead, time) of each record, one after the other, little endian
         gain.npy             (record, 12) float32, steps per unit: signal = integer / gain
         index.parquet        the dataset's index + samples, fs (Hz), flat, sha256
-        quarantined.parquet  record, reason
+        left_out.parquet     record, reason, kind: "damaged", or "excluded" by a rule of the card
         meta.json            digest, unit, versions
 
 The *fingerprint* shows whether the files on disk are those that were prepared (sizes and times,
@@ -29,6 +29,7 @@ from ecgbench.errors import BadSetting, MissingData
 from ecgbench.files import from_npy
 from ecgbench.prepared.source import Source, canonical, command
 
+LEFT_OUT = ["record", "reason", "kind"]
 STEPS = 1000.0
 """Steps per mV in which most sources are stored; used whenever it restores the signal exactly."""
 
@@ -50,17 +51,31 @@ class Prepared:
     index: pd.DataFrame
     """The dataset's index (record, patient, split, label columns ...) plus `samples` (per lead),
     `fs` (Hz), `flat` (leads without variation: "V2+V4" or "") and `sha256` (of what is stored),
-    without the quarantined records.
+    without the records that are left out.
     """
-    quarantined: pd.DataFrame
-    """record, reason."""
+    left_out: pd.DataFrame
+    """record, reason, kind: "damaged" or "excluded"."""
     published: pd.DataFrame
     """The dataset's index as published, of every record, whether it is prepared or not."""
 
     @property
+    def quarantined(self) -> pd.DataFrame:
+        """record, reason: those that cannot be trusted."""
+        return self._left_out("damaged")
+
+    @property
+    def excluded(self) -> pd.DataFrame:
+        """record, reason: sound ones that a rule of the card leaves out."""
+        return self._left_out("excluded")
+
+    def _left_out(self, kind: str) -> pd.DataFrame:
+        own = self.left_out[self.left_out["kind"] == kind]
+        return own[["record", "reason"]].reset_index(drop=True)
+
+    @property
     def count(self) -> int:
-        """Records that were read, quarantined ones too."""
-        return len(self.index) + len(self.quarantined)
+        """Records that were read, those that are left out too."""
+        return len(self.index) + len(self.left_out)
 
     @property
     def whole(self) -> bool:
@@ -132,7 +147,7 @@ def opened(source: Source, folder: Path) -> Prepared:
     try:
         meta = json.loads((folder / "meta.json").read_text(encoding="utf-8"))
         index = pd.read_parquet(folder / "index.parquet")
-        quarantined = pd.read_parquet(folder / "quarantined.parquet")
+        left_out = pd.read_parquet(folder / "left_out.parquet")
         size = (folder / "signal.i16").stat().st_size
     except (OSError, ValueError) as error:
         raise damaged(source.name, folder) from error
@@ -145,7 +160,7 @@ def opened(source: Source, folder: Path) -> Prepared:
         digest=meta["digest"],
         unit=meta["unit"],
         index=index,
-        quarantined=quarantined,
+        left_out=left_out,
         published=source.index,
     )
 
@@ -159,7 +174,7 @@ def empty(source: Source, folder: Path) -> Prepared:
         digest="",
         unit="",
         index=source.index.iloc[:0],
-        quarantined=pd.DataFrame(columns=["record", "reason"]),
+        left_out=pd.DataFrame(columns=LEFT_OUT),
         published=source.index,
     )
 

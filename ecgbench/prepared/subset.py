@@ -69,10 +69,10 @@ def _digest(table: pd.DataFrame) -> str:
 
 def taken(prepared: Prepared, limit: int | None) -> list[str]:
     """The published records that a run with `limit` takes, whether they are prepared or not;
-    without those that are quarantined.
+    without those that are left out.
     """
     published = prepared.published
-    usable = ~published["record"].isin(prepared.quarantined["record"])
+    usable = ~published["record"].isin(prepared.left_out["record"])
     if limit is None or limit >= len(published):
         return list(published.loc[usable, "record"])
     tasks = sorted(prepared.card.tasks, key=lambda t: len(t.labels))

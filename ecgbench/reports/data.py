@@ -42,6 +42,7 @@ def _facts(data: DatasetFacts) -> dict[str, object]:
         "Quarantined": Group(counted(count, "record"), [lost], folded=True, unfolded=count <= _MANY)
         if count
         else "none",
+        "Left out by rule": "; ".join(f"{n:,} {why}" for why, n in data.excluded.items()) or "none",
         "Licence": data.licence,
     }
     facts |= {"DOI": Link(data.doi, doi(data.doi))} if data.doi else {}

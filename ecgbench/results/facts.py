@@ -68,7 +68,7 @@ class DatasetFacts(_Facts):
     records: int
     """Used."""
     records_prepared: int
-    """In this copy of the release, without quarantined ones."""
+    """In this copy of the release, without those that are left out."""
     records_release: int
     test_records: int
     test_patients: int
@@ -80,6 +80,12 @@ class DatasetFacts(_Facts):
     """Records with a lead that does not vary."""
     quarantined: tuple[Mapping[str, str], ...] = ()
     """record and reason of each unreadable one."""
+    excluded: Mapping[str, int] = field(default_factory=dict)
+    """Reason by which the card leaves sound records out -> how many."""
+    cautions: tuple[str, ...] = ()
+    """What a reader of its numbers must know."""
+    unit: str = "mV"
+    """Of the signals."""
     patients: tuple[str, ...] = field(default=(), repr=False)
     """Of the test records, in alphabetical order: who is drawn for intervals."""
 

@@ -155,6 +155,15 @@ def _data(datasets: Sequence[DatasetFacts]) -> Iterator[str]:
         )
         if lost := len(d.quarantined):
             yield f"{d.title}: {lost} unreadable records are quarantined and left out."
+        for reason, count in d.excluded.items():
+            yield f"{d.title}: {count:,} records are left out by its rule: {reason}."
+        if d.unit != "mV":
+            yield (
+                f"NOT IN MILLIVOLTS: the signals of {d.title} are {d.unit}, and every model here "
+                f"was made for mV; what it would do with mV cannot be told from these numbers."
+            )
+        for caution in d.cautions:
+            yield f"{d.title}: {caution}"
         if d.flat:
             yield f"{d.title}: {d.flat} records have a lead without variation; they are kept."
 

@@ -33,7 +33,7 @@ def prepared(seed: int = 0) -> Any:
     return SimpleNamespace(
         index=table,
         published=table,
-        quarantined=pd.DataFrame({"record": []}),
+        left_out=pd.DataFrame({"record": [], "kind": []}),
         card=SimpleNamespace(tasks=TASKS),
         name="toy",
         digest=f"digest{seed}",

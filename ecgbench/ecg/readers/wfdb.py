@@ -58,6 +58,15 @@ def read(
     )
 
 
+def comments(header: Path) -> dict[str, str]:
+    """What the comment lines of a header say: `# Dx: 1,2` as Dx -> "1,2"; of a name that is there
+    twice the last. Nothing but the text is read.
+    """
+    lines = header.read_text(encoding="utf-8", errors="replace").splitlines()
+    said = (line.lstrip("#").partition(":") for line in lines if line.startswith("#"))
+    return {name.strip(): value.strip() for name, _, value in said}
+
+
 def _header(wfdb: Any, path: Path, record: str) -> Any:
     """The parsed header (wfdb.Record) of a single-segment record whose fields are complete."""
     file = there(path.with_name(path.name + ".hea"), record)

@@ -1,0 +1,1 @@
+"""From the tables and headers of a dataset as published to its index."""

@@ -1,0 +1,30 @@
+"""Tables of a dataset as published, read as text: nothing is taken for a number or a missing value
+before someone says what it is.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pandas as pd
+
+from ecgbench.errors import MissingData
+
+
+def read(file: Path, columns: Sequence[str], url: str, separator: str = ",") -> pd.DataFrame:
+    """The table in `file`, every value a str; columns that are not asked for come too.
+
+    MissingData where it is no table, lacks a column or has no rows; `url` is where it is published.
+    """
+    try:
+        table = pd.read_csv(
+            file, sep=separator, dtype=str, keep_default_na=False, encoding="utf-8-sig"
+        )
+    except (OSError, ValueError, UnicodeError) as error:  # pandas' parser errors are ValueErrors
+        raise MissingData(
+            f"{file} is not a table of values ({error}); download it again from {url}"
+        ) from error
+    lacking = [c for c in columns if c not in table.columns]
+    if lacking or table.empty:
+        what = f"lacks the column {', '.join(lacking)}" if lacking else "has no rows"
+        raise MissingData(f"{file} {what}; download it again from {url}")
+    return table
