@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
 
-from ecgbench import adapters, datasets, metrics, models, reports, suites
+from ecgbench import adapters, corpora, datasets, metrics, models, reports, suites
 from ecgbench.cards import InputContract, ModelCard
 from ecgbench.ecg.leads import LEADS
 from ecgbench.room import Room
@@ -29,7 +29,7 @@ def model_table() -> str:
         card = module.CARD
         page = PAGE.parent / "models" / f"{name}.md"
         title = f"[{card.title}](models/{name}.md)" if page.exists() else card.title
-        corpora = ", ".join(card.corpora) or "none"
+        trained_on = ", ".join(card.corpora) or "none"
         files = (
             ", ".join(
                 f"`{w.name}`: [{w.file}]({w.url if '://' in w.url else '../' + w.url})"
@@ -45,7 +45,7 @@ def model_table() -> str:
                 card.summary,
                 card.objective,
                 size,
-                corpora,
+                trained_on,
                 ", ".join(met(card)) or "none",
                 files,
                 card.licence,
@@ -65,11 +65,11 @@ def model_table() -> str:
 
 def met(card: ModelCard) -> list[str]:
     """Tasks of the datasets that a model was pre-trained on."""
-    own = [module.CARD for _, module in plug_ins(datasets.ROOM)]
+    own = [(name, module.CARD) for name, module in plug_ins(datasets.ROOM)]
     return [
-        f"`{task.name}`"
-        for data in own
-        if any(c.partition(" (")[0] == data.title for c in card.corpora)
+        f"`{task.name}`" + ("" if how in ("equal", "contains") else " (in part)")
+        for name, data in own
+        if (how := corpora.met(card.corpora, name, data.title)[0]) not in ("none", "unknown")
         for task in data.tasks
     ]
 

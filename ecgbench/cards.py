@@ -322,7 +322,7 @@ class DatasetCard(Declared):
     leads: tuple[str, ...]
     """In the order of the files."""
     index_files: tuple[str, ...]
-    """Files that must be there, relative to the folder."""
+    """Files that must be there, relative to the folder; `A|B`: either of them."""
     tasks: tuple[Task, ...]
     splits: str
     """In words: how records are split."""
@@ -340,6 +340,8 @@ class DatasetCard(Declared):
     """Share of the records that may be unreadable; preparing stops beyond it."""
     folds: int = 10
     """Of the split: the last is the test split, the one before it the validation split."""
+    pretraining: bool = False
+    """Whether the paper pre-trains on it."""
     country: str = ""
     access: str = "open"
     """"open", or what a person must do before the files can be had."""
@@ -353,6 +355,43 @@ class DatasetCard(Declared):
     def task(self, name: str) -> Task:
         """The task called `name` of this dataset."""
         return next(t for t in self.tasks if t.name == name)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Download(Declared):
+    """One published file of a dataset; `FILES` of its plug-in is a tuple of them."""
+
+    url: str
+    path: str
+    """Where it belongs, from the dataset's folder; an archive is unpacked beside it."""
+    sha256: str | None = None
+    md5: str | None = None
+    size: int | None = None
+    """Bytes, as published."""
+    unpack: bool = False
+    """A zip or tar archive, of which the contents stay and not the archive."""
+    unpacked: int | None = None
+    """Bytes of what an archive holds at most; None: 20 times its own."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Manifest(Declared):
+    """A release of PhysioNet, `MANIFEST` of a plug-in: its list SHA256SUMS.txt names the files, or,
+    where there is none, the lists RECORDS of its folders do.
+    """
+
+    base: str
+    """Address of the release, with a slash at its end."""
+    below: str = ""
+    """Its folder that is the dataset's, "training/georgia/"; "" where that is the whole release."""
+    folders: tuple[str, ...] = ("",)
+    """Those below that which hold its records: "records500/"."""
+    suffixes: tuple[str, ...]
+    """Of the files of a record."""
+    tables: tuple[str, ...] = ()
+    """Files that are fetched besides."""
+    size: int
+    """Bytes of all that is fetched, about."""
 
 
 @dataclass(frozen=True, kw_only=True)

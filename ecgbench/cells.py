@@ -171,6 +171,11 @@ class Cell:
         return "|".join(parts if fit.fold == OFFICIAL else [*parts, f"fold {fit.fold}"])
 
 
+FLAT_LEADS = "flat_leads"
+EXCLUDABLE = {FLAT_LEADS: "a lead without variation"}
+"""Kinds of records that a study may leave out, and what they have."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Plan:
     """What was asked for."""
@@ -181,6 +186,8 @@ class Plan:
     scoring: Scoring = field(default_factory=Scoring)
     limit: int | None = None
     """Records per dataset in all, or None for every record."""
+    exclude: tuple[str, ...] = ()
+    """Of EXCLUDABLE: kinds of records that are left out."""
     suite: str | None = None
 
     @property
@@ -194,6 +201,7 @@ class Plan:
             "training": asdict(self.training),
             "scoring": self.scoring.of_predictions,
             "limit": self.limit,
+            "exclude": list(self.exclude),
             "contract": self.cells[0].fit.contract if self.cells else None,
         }
 
@@ -254,6 +262,8 @@ class Plan:
             name=data["name"],
             suite=data["suite"],
             limit=data["limit"],
+            # plans before there was a choice left nothing out
+            exclude=tuple(data.get("exclude", ())),
             cells=tuple(cells),
             training=Training(**data["training"]),
             scoring=Scoring(**{**data["scoring"], "metrics": tuple(data["scoring"]["metrics"])}),
@@ -275,6 +285,7 @@ class Request:
     policies: tuple[str, ...] = (PAPER,)
     contract: str = "paper"
     limit: int | None = None
+    exclude: tuple[str, ...] = ()
     training: Training = field(default_factory=Training)
     scoring: Scoring = field(default_factory=Scoring)
     name: str = ""

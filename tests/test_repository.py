@@ -14,6 +14,7 @@ from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import ecgbench
@@ -40,7 +41,7 @@ FLOORS = (
         "stats",
     },
     {"ecg"},
-    {"cards", "cells"},
+    {"cards", "cells", "corpora"},
     {
         "datasets",
         "models",
@@ -423,6 +424,32 @@ def test_the_model_that_the_docs_show_keeps_every_promise(page: str, tmp_path: P
     code = "from ecgbench.cli import main; main()"
     done = subprocess.run(
         [sys.executable, "-c", code, "check", "model", "./foo.py"],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_dataset_that_the_docs_show_keeps_every_promise(tmp_path: Path) -> None:
+    """As a reader would do it: the page's code in a file, tables as the page says, its command."""
+    page = (ROOT / "docs" / "adding_a_dataset.md").read_text()
+    (block,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    (tmp_path / "mine.py").write_text(block)
+    (tmp_path / "mine" / "signals").mkdir(parents=True)
+    leads = "I,II,III,aVR,aVL,aVF,V1,V2,V3,V4,V5,V6"
+    draw = np.random.default_rng(0)
+    rows = [f"A{i},P{i // 2},{int(i % 5 == 0)},{int(i % 7 == 0)}" for i in range(60)]
+    (tmp_path / "mine" / "records.csv").write_text("\n".join(["record,patient,af,lbbb", *rows]))
+    for i in range(60):
+        steps = draw.integers(-900, 900, (5000, 12))
+        path = tmp_path / "mine" / "signals" / f"A{i}.csv"
+        np.savetxt(path, steps, fmt="%d", delimiter=",", header=leads, comments="")
+    command = "check dataset ./mine.py --data"
+    assert f"ecgbench {command} DIR" in page
+    code = "from ecgbench.cli import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", code, *command.split(), ".", "--prepared", "prepared"],
         capture_output=True,
         text=True,
         cwd=tmp_path,

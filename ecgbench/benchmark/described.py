@@ -3,7 +3,8 @@
 from typing import TYPE_CHECKING, Any
 
 from ecgbench.cards import facts
-from ecgbench.cells import RELEASED
+from ecgbench.cells import EXCLUDABLE, RELEASED
+from ecgbench.corpora import NOT_STATED
 from ecgbench.prepared.subset import Selection
 
 if TYPE_CHECKING:  # it needs torch, a second that a run itself need not spend
@@ -28,7 +29,7 @@ def network_facts(evaluation: "Evaluation") -> dict[str, Any]:
     network = evaluation.network
     card = facts(network.card)
     if network.source.get("name") not in {RELEASED, *(w.name for w in network.card.weights)}:
-        card["corpora"] = []  # a file of the user: what it was trained on is not known
+        card["corpora"] = [NOT_STATED]  # a file of the user
     return {
         "name": network.name,
         **{k: card[k] for k in _CARD},
@@ -50,6 +51,9 @@ def dataset_facts(selection: Selection) -> dict[str, Any]:
             "dataset": prepared.name,
             "evaluation_only": task.parent is not None,
             "n_labels": len(task.labels),
+            "rule": task.rule,
+            "paper": task.paper,
+            "absent": task.absent,
         }
         for task in prepared.card.tasks
     }
@@ -70,6 +74,7 @@ def dataset_facts(selection: Selection) -> dict[str, Any]:
         "test_patients": len(patients),
         "tasks": tasks,
         "excluded": prepared.excluded["reason"].value_counts().sort_index().to_dict(),
+        "left_out": {EXCLUDABLE[kind]: n for kind, n in selection.left_out.items()},
         "cautions": list(prepared.card.cautions),
         "unit": prepared.unit,
         "quarantined": prepared.quarantined[["record", "reason"]].to_dict("records"),

@@ -25,5 +25,5 @@ def open_evaluation(job: Compute, reporter: Reporter) -> Evaluation:
         )
     folders, limit = job.folders, job.plan.limit
     prepared = prepare(job.dataset, folders.data, folders.prepared, limit=limit)
-    selection = Selection(prepared, limit)
+    selection = Selection(prepared, limit, job.plan.exclude)
     return Evaluation(built, contract, selection, Store(job.folders.out), reporter)

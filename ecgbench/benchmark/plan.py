@@ -4,13 +4,27 @@ imported.
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from ecgbench import adapters, datasets, metrics, models
 from ecgbench.adapt import NATIVE
 from ecgbench.cards import DatasetCard, Task
-from ecgbench.cells import EITHER, PAPER, RANDOM, Cell, Fit, Plan, Request, Training, grid, grouped
+from ecgbench.cells import (
+    EITHER,
+    EXCLUDABLE,
+    PAPER,
+    RANDOM,
+    Cell,
+    Fit,
+    Plan,
+    Request,
+    Training,
+    grid,
+    grouped,
+)
 from ecgbench.ecg.draw import settings
-from ecgbench.errors import BadSetting
+from ecgbench.errors import BadSetting, MissingData
+from ecgbench.prepared.source import root_of
 from ecgbench.room import plain, unknown
 
 ALL = "all"
@@ -50,6 +64,22 @@ def covered(suite: Request) -> tuple[Request, list[str]]:
     return replace(suite, tasks=tuple(n for n in suite.tasks if n not in missing)), missing
 
 
+def with_data(tasks: Sequence[str], data: Path | None) -> tuple[list[str], list[str]]:
+    """Of checked tasks those whose dataset is under `data`, and the others."""
+    owners = all_tasks()
+
+    def here(task: str) -> bool:
+        dataset, card, _ = owners[task]
+        try:
+            root_of(dataset, card, data)
+        except MissingData:
+            return False
+        return True
+
+    present = [task for task in tasks if here(task)]
+    return present, [task for task in tasks if task not in present]
+
+
 def resolve_tasks(names: Sequence[str]) -> list[str]:
     """Proper spellings of task names, and all tasks of a dataset given by path; UnknownName with
     the nearest ones.
@@ -87,6 +117,10 @@ def check(request: Request) -> Request:
             f"--lr {request.training.lr}: a learning rate is above 0; the default is --lr 0.001"
         )
     _of_the_protocol(request.training)
+    if other := [word for word in request.exclude if word not in EXCLUDABLE]:
+        raise BadSetting(
+            f"--exclude {','.join(other)}: there is {', '.join(EXCLUDABLE)} to leave out"
+        )
     lists = {
         "--models": request.models,
         "--tasks": request.tasks,
@@ -189,7 +223,9 @@ def plan(request: Request, look: Look) -> Plan:
                 )
                 fits = [replace(one, seed=seed) for seed in request.fit_seeds]
                 cells += grid(fits, settings(request.leads, request.seeds), served, scored)
-    same = {n: getattr(request, n) for n in ("name", "training", "scoring", "limit", "suite")}
+    same = {
+        n: getattr(request, n) for n in ("name", "training", "scoring", "limit", "exclude", "suite")
+    }
     return Plan(cells=tuple(dict.fromkeys(cells)), **same).powered()
 
 

@@ -213,5 +213,7 @@ class Run:
             limit, folders = self.plan.limit, self.folders
             with counting(f"prepare {name}", self.progress) as shown:
                 prepared = prepare(name, folders.data, folders.prepared, shown, limit)
-            self.store.add_facts("datasets", dataset_facts(Selection(prepared, limit)))
+            self.store.add_facts(
+                "datasets", dataset_facts(Selection(prepared, limit, self.plan.exclude))
+            )
             self.ready.add(name)

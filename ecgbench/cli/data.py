@@ -1,11 +1,13 @@
-"""`ecgbench data prepare | verify`: from files as published to the prepared store."""
+"""`ecgbench data fetch | prepare | verify | facts`: from published files to the prepared store."""
 
+import json
 from pathlib import Path
 
 import typer
 
-from ecgbench.cli.options import DATA, PREPARED, add_commands, argument
-from ecgbench.errors import UnknownName
+from ecgbench.cli.options import DATA, JSON, PREPARED, add_commands, argument, flag, option
+from ecgbench.errors import BadSetting, UnknownName
+from ecgbench.text import aligned, line, size
 
 DATASET = argument("Dataset: ptbxl, demo, or the path of your own: ./mine.py")
 
@@ -13,11 +15,78 @@ DATASET = argument("Dataset: ptbxl, demo, or the path of your own: ./mine.py")
 def add(app: typer.Typer) -> None:
     """Add the group to the program."""
     group = typer.Typer(
-        help="Prepare downloaded datasets and verify prepared copies.", no_args_is_help=True
+        help="Fetch datasets, prepare them, and look at prepared copies.", no_args_is_help=True
     )
+    add_commands(group, fetch)
     add_commands(group, prepare)
     add_commands(group, verify)
+    add_commands(group, facts)
     app.add_typer(group, name="data")
+
+
+def fetch(
+    dataset: str = argument("Dataset: ptbxl, georgia, or the path of your own: ./mine.py"),
+    data: Path = option(
+        "Folder that receives the dataset, in a folder of its own: DIR/ptbxl/...",
+        metavar="DIR",
+        envvar="ECGBENCH_DATA",
+    ),
+    dry_run: bool = flag(
+        "Print how many files and bytes are lacking and whether they have room; fetch nothing.",
+        "--dry-run",
+    ),
+) -> None:
+    """Download a dataset that is free to all, from where it is published.
+
+    Several files are fetched at a time and each is compared with the checksum that is published,
+    where there is one. Only what is lacking is fetched: after an error, or Ctrl-C, the same command
+    goes on in the middle of the file it was at. A file that is not the published one (a web page, a
+    changed or damaged file) is kept as NAME.refused and never read. Archives are unpacked and then
+    removed.
+
+      ecgbench data fetch georgia --data ~/ecg --dry-run
+
+      ecgbench data fetch georgia --data ~/ecg
+
+    Data that you must sign or ask for are not tried; the command says what to do and where to put
+    the files. Look at the licence before you use the data: it is printed first.
+
+    Exit 0: all files are here; 2: they are not, and why.
+    """
+    from ecgbench import datasets
+    from ecgbench.benchmark.progress import display
+    from ecgbench.prepared.source import command, data_folder
+    from ecgbench.transport import datasets as transport
+
+    name = _name(dataset)
+    module = datasets.get(name)
+    card, home = module.CARD, data_folder(data)
+    files, manifest = getattr(module, "FILES", ()), getattr(module, "MANIFEST", None)
+    if not card.folder:
+        raise BadSetting(f"{name} is made by code; there is nothing to fetch")
+    if card.access != "open" or not (files or manifest):
+        why = "" if card.access == "open" else f"{card.title} is not free to all: {card.access}; "
+        raise BadSetting(
+            f"{name}: {why}get its files from {card.url}, put them into "
+            f"{(home or Path('DIR')) / card.folder}, then: {command(name, home)}"
+        )
+    if home is None:
+        raise BadSetting(f"{name}: no data folder is set; add --data DIR or set ECGBENCH_DATA=DIR")
+    typer.echo(f"{card.title} {card.version}: licence {card.licence}, {card.url}")
+    plan = transport.planned(home / card.folder, files, manifest)
+    about = "" if plan.exact or plan.size is None else "about "
+    typer.echo(
+        f"{name}: {len(plan.lacking):,} of {len(plan.every):,} files are to be fetched, "
+        f"{about}{size(plan.size)}, into {plan.root}"
+    )
+    plan.demand_room(name)
+    if dry_run:
+        return
+    if plan.lacking:
+        total, unit = plan.unit
+        with display().stage(f"fetch {name}", total, unit) as advance:
+            transport.fetch(plan, advance)
+    typer.echo(f"{name}: all files are here; now: {command(name, home)}")
 
 
 def prepare(dataset: str = DATASET, data: Path = DATA, prepared: Path = PREPARED) -> None:
@@ -58,6 +127,35 @@ def verify(dataset: str = DATASET, data: Path = DATA, prepared: Path = PREPARED)
     typer.echo(f"{name}: {len(problems)} differences in {len(copy.index):,} prepared records{part}")
     if problems:
         raise typer.Exit(1)
+
+
+def facts(
+    dataset: str = DATASET, data: Path = DATA, prepared: Path = PREPARED, as_json: bool = JSON
+) -> None:
+    """What a prepared copy holds: records and patients by split, labels without both values, what
+    was left out and why, flat leads, and how well the limb leads agree.
+
+    With --json also the number of positives of every label in every split. For PTB also how many
+    labels each rule of counting would give.
+    """
+    from ecgbench import datasets
+    from ecgbench.prepared import facts as told
+    from ecgbench.prepared.prepare import held
+    from ecgbench.prepared.source import root_of
+
+    name = _name(dataset)
+    module, copy = datasets.get(name), held(name, data, prepared)
+    found = told.facts(copy)
+    if counts := getattr(module, "counts", None):
+        found["counts"] = counts(root_of(name, module.CARD, data)).to_dict("records")
+    if as_json:
+        typer.echo(json.dumps(found, indent=1, ensure_ascii=False))
+        return
+    typer.echo("\n".join(map(line, told.lines(found))))
+    if rows := found.get("counts"):
+        typer.echo(
+            "\n".join(aligned([list(rows[0]), *([str(v) for v in r.values()] for r in rows)]))
+        )
 
 
 def _name(dataset: str) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 
 import typer
 
-from ecgbench.cli.options import DATA, JSON, PREPARED, add_commands
+from ecgbench.cli.options import DATA, JSON, PREPARED, add_commands, flag
 from ecgbench.errors import EcgbenchError
 from ecgbench.room import Room
 from ecgbench.text import aligned, line
@@ -22,32 +22,89 @@ def add(app: typer.Typer) -> None:
         add_commands(app, command)
 
 
-def tasks(as_json: bool = JSON, data: Path = DATA, prepared: Path = PREPARED) -> None:
-    """Tasks of every dataset, the number of targets, and whether the data are prepared."""
-    from ecgbench import datasets as room
-    from ecgbench.prepared.prepare import state
+def tasks(
+    as_json: bool = JSON,
+    data: Path = DATA,
+    prepared: Path = PREPARED,
+    wide: bool = flag("Also leads, patients, rate, country, licence, and who chose the labels."),
+    contamination: bool = flag("Which models have met the data of each task in pre-training."),
+) -> None:
+    """Tasks of every dataset, the number of targets beside the paper's, what its reader was tried
+    on, and whether the data are prepared.
 
+    A task marked as evaluation only is scored by the fit of another task of the same dataset.
+    """
+    from ecgbench import datasets as room
+
+    if contamination:
+        show(_met(), as_json, ("name", "dataset", "met", "in part", "not known"))
+        return
     rows: list[dict[str, Any]] = []
     for dataset, card in cards(room.ROOM):
-        where = "broken"
-        try:
-            where = state(dataset, data, prepared)
-        except Exception as error:  # a plug-in's index may fail in any way
-            _complain(f"dataset {dataset!r}: {type(error).__name__}: {error}")
+        where = _state(dataset, data, prepared)
         rows += [
             {
                 "name": task.name,
                 "title": task.title,
                 "dataset": dataset,
+                "leads": len(card.leads),
                 "targets": len(task.labels),
+                "paper": task.paper,
+                "records": card.records,
+                "patients": card.patients if card.patients_known else None,
+                "Hz": card.fs,
+                "country": card.country,
+                "pretraining": card.pretraining,
                 "evaluation_only": task.parent is not None,
+                "rule": task.rule,
+                "verified": card.verified,
+                "licence": card.licence,
+                "access": card.access,
                 "prepared": where == "ready",
                 "data": where,
                 "synthetic": card.synthetic,
             }
             for task in card.tasks
         ]
-    show(rows, as_json, ("name", "title", "dataset", "targets", "evaluation_only", "data"))
+    few = ("name", "title", "dataset", "targets", "paper", "records", "verified", "data")
+    hidden = ("prepared", "access", "synthetic")
+    every = tuple(k for k in rows[0] if k not in hidden)
+    show(rows, as_json, every if wide else few)
+
+
+def _state(dataset: str, data: Path, prepared: Path) -> str:
+    from ecgbench.prepared.prepare import state
+
+    try:
+        return state(dataset, data, prepared)
+    except Exception as error:  # a plug-in's index may fail in any way
+        _complain(f"dataset {dataset!r}: {type(error).__name__}: {error}")
+        return "broken"
+
+
+def _met() -> list[dict[str, Any]]:
+    """For each task the models that have met its data, by how much of it."""
+    from ecgbench import corpora, models
+    from ecgbench import datasets as room
+
+    networks = [(n, c) for n, c in cards(models.ROOM) if c.parameters]
+    rows = []
+    for dataset, card in cards(room.ROOM):
+        met: dict[str, list[str]] = {}
+        for name, model in networks:
+            how, _ = corpora.met(model.corpora, dataset, card.title)
+            met.setdefault(how, []).append(name)
+        rows += [
+            {
+                "name": task.name,
+                "dataset": dataset,
+                "met": " ".join(met.get("equal", []) + met.get("contains", [])) or "-",
+                "in part": " ".join(met.get("part", []) + met.get("overlaps", [])) or "-",
+                "not known": " ".join(met.get("unknown", [])) or "-",
+            }
+            for task in card.tasks
+        ]
+    return rows
 
 
 def adapters(as_json: bool = JSON) -> None:
@@ -128,6 +185,8 @@ def show(rows: Sequence[dict[str, Any]], as_json: bool, columns: Sequence[str]) 
 
 
 def _word(value: Any) -> str:
+    if value is None:
+        return "-"
     if isinstance(value, bool):
         return "yes" if value else "no"
     return f"{value:,}" if isinstance(value, int) else line(str(value))

@@ -86,6 +86,9 @@ def run(
     limit: int | None = _what(
         "Use N records of each dataset in all, seeded, in the proportion of its splits."
     ),
+    exclude: str | None = _what(
+        "Leave out records of a kind: flat_leads (a lead without variation)."
+    ),
     leads: str | None = _leads(
         "Counts drawn at random, ranges and named sets: 1,2,12,I,II,I+V2 or 1-12.", "--leads", "-l"
     ),
@@ -194,6 +197,7 @@ def run(
         policies=words(policy),
         contract=contract,
         limit=limit,
+        exclude=words(exclude),
         training=_changed(
             base.training,
             protocol=protocol,
@@ -219,6 +223,8 @@ def run(
             f"--cell-timeout {cell_timeout:g}: seconds, more than 0; the default is 900"
         )
     checked = planning.check(request)
+    if planning.ALL in (words(tasks) or (planning.ALL,)):
+        checked = _with_data(checked, data)
     execution = Execution(
         device=device,
         engine=_engine_name(engine, in_process),
@@ -251,6 +257,23 @@ def _engine_name(named: str | None, in_process: bool) -> str:
             f"--engine {named}: {why} runs models in its own processes; leave one of the two out"
         )
     return engines.resolve(named or (INLINE if inline else DEFAULT))
+
+
+def _with_data(request: Request, data: Path | None) -> Request:
+    """A request for all tasks, or those of a suite, without the ones whose data are not here, which
+    are named; as it is where that leaves none.
+    """
+    from ecgbench.benchmark import plan as planning
+
+    here, absent = planning.with_data(request.tasks, data)
+    if not here or not absent:
+        return request
+    typer.echo(
+        f"{len(here)} tasks are run; the data of {len(absent)} others are not here: "
+        f"{', '.join(absent)} (ecgbench tasks; ecgbench data fetch NAME)",
+        err=True,
+    )
+    return replace(request, tasks=tuple(here))
 
 
 def _base(suite: str | None, tasks: str | None) -> Request:

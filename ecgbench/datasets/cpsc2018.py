@@ -16,7 +16,7 @@ from typing import Any
 
 import pandas as pd
 
-from ecgbench.cards import DatasetCard, Task
+from ecgbench.cards import DatasetCard, Manifest, Task
 from ecgbench.ecg.leads import LEADS
 from ecgbench.ecg.readers import wfdb
 from ecgbench.ecg.recording import Recording
@@ -49,12 +49,19 @@ CARD = DatasetCard(
     splits="ours: 10 folds by record, stratified on all mapped codes (8 train, 1 val, 1 test)",
     verified="genuine sample",
     min_seconds=10.0,
+    pretraining=True,
     country="China",
     cautions=(
         "no patients are named, so records of one patient may stand in two splits",
         "the length of a record depends on its diagnosis",
     ),
     patients_known=False,
+)
+MANIFEST = Manifest(
+    base="https://physionet.org/files/challenge-2021/1.0.3/",
+    below="training/cpsc_2018/",
+    suffixes=(".hea", ".mat"),
+    size=1_330_000_000,
 )
 
 

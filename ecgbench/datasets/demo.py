@@ -68,7 +68,11 @@ CARD = DatasetCard(
     leads=LEADS,
     index_files=(),
     verified="generated",
-    tasks=(Task(name="demo", title="Demo (synthetic)", labels=LABELS),),
+    tasks=(
+        Task(
+            name="demo", title="Demo (synthetic)", labels=LABELS, absent="not drawn for the record"
+        ),
+    ),
     splits="by patient, fixed: 120 train, 20 val, 40 test records",
 )
 

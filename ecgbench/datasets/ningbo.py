@@ -15,7 +15,7 @@ from typing import Any
 
 import pandas as pd
 
-from ecgbench.cards import DatasetCard, Task
+from ecgbench.cards import DatasetCard, Manifest, Task
 from ecgbench.ecg.leads import LEADS
 from ecgbench.ecg.readers import wfdb
 from ecgbench.ecg.recording import Recording
@@ -48,6 +48,7 @@ CARD = DatasetCard(
     splits="ours: 10 folds by record, stratified on all mapped codes (8 train, 1 val, 1 test)",
     verified="genuine sample",
     min_seconds=0.0,
+    pretraining=True,
     country="China",
     cautions=(
         "no patients are named, so records of one patient may stand in two splits",
@@ -55,6 +56,12 @@ CARD = DatasetCard(
         "about 1,480 records have leads of zeros, most of them V1 to V6",
     ),
     patients_known=False,
+)
+MANIFEST = Manifest(
+    base="https://physionet.org/files/challenge-2021/1.0.3/",
+    below="training/ningbo/",
+    suffixes=(".hea", ".mat"),
+    size=4_210_000_000,
 )
 
 

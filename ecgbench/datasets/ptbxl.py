@@ -18,7 +18,7 @@ from typing import Any
 
 import pandas as pd
 
-from ecgbench.cards import DatasetCard, Task
+from ecgbench.cards import DatasetCard, Manifest, Task
 from ecgbench.ecg.leads import LEADS
 from ecgbench.ecg.readers import wfdb
 from ecgbench.ecg.recording import Recording
@@ -66,8 +66,16 @@ CARD = DatasetCard(
         _task("ptbxl_super", "PTB-XL Super", 5),
     ),
     verified="genuine sample",
+    pretraining=True,
     country="Germany",
     splits="official strat_fold, by patient: folds 1-8 train, 9 val, 10 test",
+)
+MANIFEST = Manifest(
+    base="https://physionet.org/files/ptb-xl/1.0.3/",
+    folders=("records500/",),
+    suffixes=(".hea", ".dat"),
+    tables=(TABLE, "scp_statements.csv", "LICENSE.txt"),
+    size=2_640_000_000,
 )
 
 COLUMNS = ("ecg_id", "patient_id", "scp_codes", "strat_fold", "filename_hr")

@@ -83,10 +83,15 @@ def count(dataset: str, folders: Folders, limit: int | None) -> tuple[str, dict[
     with suppress(MissingData, BadRecord):
         index = Selection(find(dataset, folders.data, folders.prepared, limit), limit).index
         return "prepared", _sizes(index["split"])
-    records = datasets.get(dataset).CARD.records
-    source, sizes = "absent", {s: round(share * records) for s, share in PUBLISHED.items()}
+    card = datasets.get(dataset).CARD
+    # what no task is tested on is all for training
+    shares = PUBLISHED if card.tasks else {"train": 1.0}
+    source, sizes = "absent", {s: round(share * card.records) for s, share in shares.items()}
     with suppress(MissingData, BadRecord):
-        source, sizes = "downloaded", _sizes(Source.of(dataset, folders.data).index["split"])
+        source, sizes = (
+            "downloaded",
+            _sizes(Source.of(dataset, folders.data, folders.prepared).index["split"]),
+        )
     if limit is not None and limit < sum(sizes.values()):
         sizes = quotas_of(sizes, limit)
     return source, sizes

@@ -29,10 +29,8 @@ def stratified(
         held[patient].update(own)
     draw = rng("folds", name)
     wants = np.full(folds, len(patients) / folds)
-    desire = {
-        label: np.full(folds, total / folds)
-        for label, total in sorted(sum(held.values(), Counter()).items())
-    }
+    remaining = Counter(label for own in held.values() for label in own.elements())
+    desire = {label: np.full(folds, n / folds) for label, n in sorted(remaining.items())}
     left = {label: {p for p in sorted(held) if held[p][label]} for label in desire}
     fold: dict[str, int] = {}
 
@@ -42,17 +40,13 @@ def stratified(
         for label, times in held[patient].items():
             desire[label][chosen] -= times
             left[label].discard(patient)
+            remaining[label] -= times
 
-    def total(label: str) -> int:
-        return sum(held[p][label] for p in left[label])
-
-    remaining = {label: total(label) for label in left}
-    while remaining:
-        rarest = min(remaining, key=lambda label: (remaining[label], label))
+    while any(left.values()):
+        rarest = min((n, label) for label, n in remaining.items() if left[label])[1]
         members = sorted(left[rarest], reverse=True)
         for patient in sorted(members, key=lambda p: -held[p][rarest]):
             assign(patient, _wanting(desire[rarest], wants, draw))
-        remaining = {label: total(label) for label in remaining if left[label]}
     rest = sorted(set(records) - set(fold))
     for place in draw.permutation(len(rest)):
         assign(rest[place], _wanting(wants, wants, draw))
@@ -89,6 +83,6 @@ def _wanting(first: np.ndarray, second: np.ndarray, draw: np.random.Generator) -
     """The fold with the most of `first`, of equal ones that with the most of `second`, else by
     chance.
     """
-    best = np.flatnonzero(np.isclose(first, first.max(), rtol=0, atol=1e-9))
-    best = best[np.isclose(second[best], second[best].max(), rtol=0, atol=1e-9)]
+    best = np.flatnonzero(first >= first.max() - 1e-9)
+    best = best[second[best] >= second[best].max() - 1e-9]
     return int(best[0] if len(best) == 1 else draw.choice(best))

@@ -2,12 +2,13 @@
 before someone says what it is.
 """
 
+import os
 from collections.abc import Sequence
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import pandas as pd
 
-from ecgbench.errors import MissingData
+from ecgbench.errors import BadRecord, MissingData
 
 
 def read(file: Path, columns: Sequence[str], url: str, separator: str = ",") -> pd.DataFrame:
@@ -28,3 +29,18 @@ def read(file: Path, columns: Sequence[str], url: str, separator: str = ",") -> 
         what = f"lacks the column {', '.join(lacking)}" if lacking else "has no rows"
         raise MissingData(f"{file} {what}; download it again from {url}")
     return table
+
+
+def within(root: Path, path: str, record: str) -> Path:
+    """The file that a table names, below `root`; BadRecord where the name leads out of it."""
+    named = PurePosixPath(path)
+    if not named.parts or named.is_absolute() or ".." in named.parts:
+        raise BadRecord(f"{record}: its table names the file {path!r}, which is not below {root}")
+    return root / named
+
+
+def either(root: Path, index_file: str) -> list[Path]:
+    """What there is of `A|B` of a card's index files; B may be a folder where a release has no
+    table.
+    """
+    return [root / name for name in index_file.split("|") if os.path.exists(root / name)]

@@ -62,7 +62,7 @@ def prepare(
     excludes are counted apart. MissingData when the dataset is not there, or when more than 0.5 %
     (or what its card says) of the records that were read, and more than 5, are lost.
     """
-    source = Source.of(name, data)
+    source = Source.of(name, data, prepared)
     folder = source.folder(where(prepared, data))
     copy = _largest(source, folder)
     if _lacking(copy, limit):
@@ -90,7 +90,7 @@ def held(name: str, data: Path | None, prepared: Path | None) -> Prepared:
     """The largest prepared copy that matches the files under `data`, perhaps a part; MissingData
     when there is none.
     """
-    source = Source.of(name, data)
+    source = Source.of(name, data, prepared)
     folder = source.folder(where(prepared, data))
     copy = _largest(source, folder)
     if not copy.count:

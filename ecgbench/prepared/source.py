@@ -18,6 +18,8 @@ from ecgbench.cards import DatasetCard, facts
 from ecgbench.datasets import ROOM, get, resolve
 from ecgbench.ecg.recording import Recording
 from ecgbench.errors import BadRecord, BadSetting, MissingData
+from ecgbench.indexing.tables import either
+from ecgbench.prepared.kept_index import kept
 
 LAYOUT = 3
 """Raised by hand when reading, checking or storing changes: every prepared copy is then made
@@ -53,7 +55,10 @@ def root_of(name: str, card: DatasetCard, data: Path | None) -> Path | None:
     if not card.folder:
         return None
     downloads = data_folder(data)
+    module = get(name)
+    itself = hasattr(module, "FILES") or hasattr(module, "MANIFEST")
     fetch = f"download {card.title} {card.version} from {card.url}"
+    fetch += f" (ecgbench data fetch {name} does it)" if itself else ""
     if downloads is None:
         raise MissingData(
             f"{name}: no data folder is set; {fetch} into DIR/{card.folder}, set --data DIR or "
@@ -61,12 +66,12 @@ def root_of(name: str, card: DatasetCard, data: Path | None) -> Path | None:
             f"then: {command(name, None)}"
         )
     root = downloads / card.folder
-    lacking = [f for f in card.index_files if not (root / f).is_file()]
-    if not lacking:
+    lacking = [f.replace("|", " or ") for f in card.index_files if not either(root, f)]
+    if not lacking and root.is_dir():
         return root
     if known := _nearby(downloads, card):
         raise MissingData(f"{name}: {known}")
-    what = f"{', '.join(lacking)} not found in {root}"
+    what = f"{', '.join(lacking)} not found in {root}" if lacking else f"there is no folder {root}"
     raise MissingData(
         f"{name}: {what if downloads.is_dir() else f'there is no folder {downloads}'} (set by "
         f"--data or ECGBENCH_DATA); {fetch} into {root}, then: {command(name, downloads)}"
@@ -81,7 +86,8 @@ def _nearby(downloads: Path, card: DatasetCard) -> str:
     below = sorted(here.glob("*/"))
 
     def whole(folder: Path) -> bool:
-        return all(os.path.isfile(folder / f) for f in card.index_files)
+        # a folder of headers without a table is known by its name alone
+        return bool(card.index_files) and all(either(folder, f) for f in card.index_files)
 
     for home in filter(lambda home: whole(home / card.folder), (*here.parents, *below)):
         own = home / card.folder
@@ -117,14 +123,15 @@ class Source:
     """What `index(root)` of the module gave, checked, in the order of the record ids."""
 
     @classmethod
-    def of(cls, name: str, data: Path | None) -> "Source":
+    def of(cls, name: str, data: Path | None, prepared: Path | None = None) -> "Source":
         """The dataset called `name` under `data`; MissingData or BadRecord when no result may rest
-        on it.
+        on it. prepared: where copies are, and an index that takes long to make.
         """
         name, module = resolve(name), get(name)
         root = root_of(name, module.CARD, data)
         with ROOM.calling(name):
-            index = module.index(root)
+            home = where(prepared, data)
+            index = kept(name, module, root, home, lambda: module.index(root))
         check(name, module.CARD, index)
         # by record: features are addressed by position, and the order of lines in a CSV must not
         # move a number
@@ -143,7 +150,8 @@ class Source:
         # LAYOUT knows nothing of a plug-in from outside, nor of data that are made by code
         total.update((ROOM.source_hash(self.name) or "").encode())
         code = _sources(self.module) if self.root is None else []
-        for file in [*code, *(self.root / f for f in card.index_files if self.root)]:
+        tables = [t for f in card.index_files if self.root for t in either(self.root, f)]
+        for file in [*code, *filter(Path.is_file, tables)]:
             total.update(hashlib.sha256(file.read_bytes()).digest())
         if self.root is None:
             return total.hexdigest()

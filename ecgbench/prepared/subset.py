@@ -16,6 +16,7 @@ from functools import cached_property
 import numpy as np
 import pandas as pd
 
+from ecgbench.cells import FLAT_LEADS
 from ecgbench.prepared.store import Prepared, digest
 from ecgbench.seeds import rng
 
@@ -28,16 +29,28 @@ class Selection:
 
     prepared: Prepared
     limit: int | None
+    exclude: tuple[str, ...] = ()
+    """Of `cells.EXCLUDABLE`: kinds of records that are left out of what `limit` takes."""
 
     @cached_property
     def index(self) -> pd.DataFrame:
         """Rows of the prepared index that are used; its own row numbers are the positions in the
         prepared copy.
         """
+        index = self._taken
+        return index[index["flat"] == ""] if FLAT_LEADS in self.exclude else index
+
+    @cached_property
+    def _taken(self) -> pd.DataFrame:
         index = self.prepared.index
         if self.limit is None:
             return index
         return index[index["record"].isin(taken(self.prepared, self.limit))]
+
+    @property
+    def left_out(self) -> dict[str, int]:
+        """Kind of record -> how many of those that were taken are left out for it."""
+        return {kind: len(self._taken) - len(self.index) for kind in self.exclude}
 
     def of(self, split: str) -> pd.DataFrame:
         """The used records of one split."""

@@ -9,8 +9,9 @@ from ecgbench import datasets, models
 from ecgbench.benchmark.plan import all_tasks
 from ecgbench.benchmark.progress import Display, counting
 from ecgbench.cells import Folders
-from ecgbench.errors import BadRecord, BadSetting, MissingData, UnknownName
+from ecgbench.errors import BadRecord, BadSetting, Lacking, MissingData, UnknownName
 from ecgbench.prepared.prepare import Prepared, held, prepare
+from ecgbench.prepared.source import root_of
 from ecgbench.pretraining.corpus import PTBXL, Guard, Name, gather
 from ecgbench.pretraining.exclusion import Exclusion
 from ecgbench.pretraining.kept_encoders import Development
@@ -48,6 +49,7 @@ def assemble(recipe: Recipe, folders: Folders, progress: Display) -> Data:
             f"the development task {task.name} is of {owner}, which recipe {recipe.name} does not "
             f"read; choose one of its own"
         )
+    _demand_data(names, folders)
     prepared = []
     for name in names:
         with counting(f"prepare {name}", progress) as shown:
@@ -79,6 +81,20 @@ def assemble(recipe: Recipe, folders: Folders, progress: Display) -> Data:
         prepared={p.name: p.digest for p in prepared},
         left_out=dict(exclusion.reasons),
     )
+
+
+def _demand_data(names: Sequence[str], folders: Folders) -> None:
+    """MissingData where a corpus is not here, Lacking where several are not."""
+    missing = []
+    for name in names:
+        try:
+            root_of(name, datasets.get(name).CARD, folders.data)
+        except MissingData as error:
+            missing.append(str(error))
+    if len(missing) == 1:
+        raise MissingData(missing[0])
+    if missing:
+        raise Lacking(f"{len(missing)} corpora of this recipe are not here:", *missing)
 
 
 def _beside(names: Sequence[str], folders: Folders) -> list[Prepared]:

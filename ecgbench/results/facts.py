@@ -26,6 +26,12 @@ class TaskFacts(_Facts):
     dataset: str
     evaluation_only: bool
     n_labels: int
+    rule: str = ""
+    """Who chose the labels."""
+    paper: int | None = None
+    """Number of labels in the paper."""
+    absent: str = ""
+    """What 0 means, in words."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,6 +88,8 @@ class DatasetFacts(_Facts):
     """record and reason of each unreadable one."""
     excluded: Mapping[str, int] = field(default_factory=dict)
     """Reason by which the card leaves sound records out -> how many."""
+    left_out: Mapping[str, int] = field(default_factory=dict)
+    """What the study leaves records out for -> how many."""
     cautions: tuple[str, ...] = ()
     """What a reader of its numbers must know."""
     unit: str = "mV"

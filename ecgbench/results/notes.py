@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from ecgbench import metrics
+from ecgbench import corpora, metrics
 from ecgbench.cells import Plan
 from ecgbench.ecg.draw import Count
 from ecgbench.ecg.leads import LEADS
@@ -25,6 +25,9 @@ GRAVE = (
     "RANDOM START",
     "OWN WEIGHTS",
     "SEEN BEFORE",
+    "SEEN IN PART",
+    "NOT KNOWN WHETHER SEEN",
+    "NOT IN MILLIVOLTS",
     "LIMITED",
     "NOT FINISHED",
     "INCOMPLETE",
@@ -107,21 +110,39 @@ def _grave(
             )
     trained = [m for m in models if m.weights != "random"]
     for d in datasets:
-        if seen := [m.title for m in trained if d.title in m.corpora]:
-            yield (
-                f"SEEN BEFORE: {', '.join(seen)} was pre-trained on {d.title}, perhaps on the "
-                f"very records it is tested on here."
-            )
-        for m in trained:
-            for part in (c for c in m.corpora if c.startswith(f"{d.title} (")):
-                yield (
-                    f"SEEN IN PART: {m.title} was pre-trained on {part}, the source of the "
-                    f"records it is tested on here."
-                )
+        yield from _met(d, trained)
         if d.limit is not None and d.records < d.records_prepared:
             yield (
                 f"LIMITED: {d.title}, --limit {d.limit}: {d.records:,} of {d.records_prepared:,} "
                 f"records were used; intervals are wide and labels may be undefined."
+            )
+
+
+def _met(data: DatasetFacts, trained: Sequence[ModelFacts]) -> Iterator[str]:
+    """What models that were pre-trained have seen of a dataset, or may have."""
+    every = {m.title: corpora.met(m.corpora, data.name, data.title) for m in trained}
+    seen = [title for title, (how, _) in every.items() if how in ("equal", "contains")]
+    if seen:
+        yield (
+            f"SEEN BEFORE: {', '.join(seen)} was pre-trained on {data.title}, perhaps on the very "
+            f"records it is tested on here."
+        )
+    for title, (how, from_) in every.items():
+        named = ", ".join(from_)
+        if how == "part":
+            yield (
+                f"SEEN IN PART: {title} was pre-trained on {named}, the source of the records it "
+                f"is tested on here."
+            )
+        elif how == "overlaps":
+            yield (
+                f"SEEN IN PART: {title} was pre-trained on {named}, which shares recordings with "
+                f"{data.title}."
+            )
+        elif how == "unknown":
+            yield (
+                f"NOT KNOWN WHETHER SEEN: {title} was pre-trained on {named or 'data'} of which "
+                f"nothing says whether records of {data.title} are among them."
             )
 
 
@@ -157,6 +178,8 @@ def _data(datasets: Sequence[DatasetFacts]) -> Iterator[str]:
             yield f"{d.title}: {lost} unreadable records are quarantined and left out."
         for reason, count in d.excluded.items():
             yield f"{d.title}: {count:,} records are left out by its rule: {reason}."
+        for what, count in d.left_out.items():
+            yield f"{d.title}: {count:,} records with {what} are left out (--exclude)."
         if d.unit != "mV":
             yield (
                 f"NOT IN MILLIVOLTS: the signals of {d.title} are {d.unit}, and every model here "
@@ -249,6 +272,14 @@ def _labels(rows: Sequence[Row], study: "Study") -> Iterator[str]:
         if first is None:
             continue
         title, table = _title(study.tasks, task), first.cells[0].table.iloc[1:]
+        facts = next(t for t in study.tasks if t.name == task)
+        if facts.paper not in (None, facts.n_labels):
+            yield (
+                f"{title}: {facts.n_labels} labels where the paper has {facts.paper}; do not "
+                f"compare its mean with the paper's."
+            )
+        if facts.absent:
+            yield f"{title}: 0 means {facts.absent}; labels chosen by: {facts.rule}."
         if undefined := list(table.loc[table["value"].isna(), "label"]):
             yield (
                 f"{title}: {len(undefined)} labels without both values in the test set are left "

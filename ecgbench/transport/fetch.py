@@ -19,7 +19,7 @@ Progress = Callable[[int, int | None], None]
 
 _HUB = re.compile(r"https://huggingface\.co/([^/]+/[^/]+)/resolve/([^/]+)/([^?#]+)")
 _DRIVE_FOLDER = re.compile(r"https://drive\.google\.com/drive/(?:u/\d+/)?folders/([\w-]+)")
-_WEB = re.compile(r"https://|http://(?:127\.0\.0\.1|localhost)[:/]")
+WEB = re.compile(r"https://|http://(?:127\.0\.0\.1|localhost)[:/]")
 TIMEOUT = (20.0, 60.0)
 """Seconds to wait for a connection, and between two bytes."""
 RETRIES = 3
@@ -47,7 +47,7 @@ def download(url: str, file: str, folder: Path, proved: bool, progress: Progress
     try:
         if match := _HUB.match(url):
             path = _from_hub(*match.groups(), folder=folder, progress=progress)
-        elif _WEB.match(url):
+        elif WEB.match(url):
             _from_web(_in_folder(url, file), path, progress)
         else:
             raise DownloadError(f"{url} is no address to download from")

@@ -164,7 +164,7 @@ BAD = [
     (("report", "nowhere"), "no run in nowhere"),
     (("report",), "no run under runs/"),
     (("data", "prepare", "ptbxl"), "ECGBENCH_DATA"),
-    (("data", "verify", "ptb"), "unknown dataset 'ptb'; did you mean ptbxl?"),
+    (("data", "verify", "ptbx"), "unknown dataset 'ptbx'; did you mean ptbxl?"),
     (("data", "prepare", "ptbxl_super"), "ptbxl_super is a task of ptbxl"),
     (("check", "model", "lae"), "unknown model 'lae'; did you mean laef?"),
     (
@@ -365,6 +365,7 @@ def test_lists_as_json(here, tmp_path, room):
             "ptbxl_super": 5,
         }
         assert {r["name"] for r in rows if r["evaluation_only"]} == {
+            "chapman_rhythm",
             "ptbxl_diag",
             "ptbxl_form",
             "ptbxl_rhythm",

@@ -16,7 +16,7 @@ from ecgbench import models
 from ecgbench.cli import main
 from ecgbench.errors import BadSetting
 from ecgbench.estimate import pretraining
-from ecgbench.pretraining import assemble
+from ecgbench.pretraining import assemble, recipe
 
 pytestmark = [pytest.mark.usefixtures("one_thread"), pytest.mark.long]
 NARROW = Path(__file__).parents[1] / "narrow.py"
@@ -98,7 +98,7 @@ def test_smoke_ends_with_weights_a_table_and_a_report(
             ("--recipe", "smoke", "--wandb", "mine"),
             "--wandb mine: Weights & Biases is not installed",
         ),
-        (("--recipe", "paper", "--data", "/nowhere"), "code, ikem, cpsc2018, cpsc-extra"),
+        (("--recipe", "paper", "--data", "/nowhere"), "sph: there is no folder /nowhere"),
         (("--recipe", "small", "--data", "/nowhere"), "/nowhere"),
         (("--recipe", "smoke", "--device", "gpu"), "--device gpu: auto, cpu, cuda"),
         (("--recipe", "smoke", "--device", "cuda:99"), "--device cuda:99: torch finds"),
@@ -132,14 +132,18 @@ def test_a_dry_run_tells_the_recipe_what_it_takes_and_all_that_is_missing(
     places = ("--data", tmp_path, "--out", tmp_path / "out")
     code, told, said = pretrain(*words, *places, "--dry-run")
     assert code == 0, said
-    for part in ("80000", "75000", "ratio=0.3", "cpsc-extra", "digest"):
+    for part in ("80000", "75000", "ratio=0.3", "cpsc_extra", "digest"):
         assert part in told
-    assert "recordings  9,200,000 to train on; of them ptbxl 17,439 (absent)" in told
+    assert re.search(
+        r"\nrecordings  3,\d+,\d+ to train on; of them code 2,\d+,\d+ \(absent\)", told
+    )
+    assert "ptbxl 17,439 (absent)" in told
     assert "days" in re.search("time        about (.*) on cpu: ", told)[1]  # type: ignore[index]
-    assert re.search(rf"GB in {tmp_path}/prepared\nmemory      221 GB for the recordings\n", told)
+    assert re.search(rf"GB in {tmp_path}/prepared\nmemory      \d\d GB for the recordings\n", told)
     missing = told.partition(" things missing:\n")[2].splitlines()
-    assert [text.split()[0] for text in missing[:3]] == ["loaders", "ptbxl:", "--device"]
-    assert f"ecgbench data prepare ptbxl --data {tmp_path}" in missing[1]
+    first = [text.split()[0].rstrip(":") for text in missing]
+    assert first[:12] == [*recipe.get("paper").datasets, "--device"]
+    assert f"ecgbench data prepare ptbxl --data {tmp_path}" in missing[2]
     again = shlex.join(map(str, ("ecgbench", "pretrain", *words, *places)))
     assert missing[-1] == f"next: {again}"
     assert not list(tmp_path.iterdir())

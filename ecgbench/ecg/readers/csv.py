@@ -8,6 +8,7 @@ import pandas as pd
 
 from ecgbench.ecg.readers.layout import Layout, recording, refused, there
 from ecgbench.ecg.recording import Recording
+from ecgbench.errors import BadRecord
 
 
 def read(path: Path, record: str, patient: str, layout: Layout, separator: str = ",") -> Recording:
@@ -27,6 +28,8 @@ def read(path: Path, record: str, patient: str, layout: Layout, separator: str =
         )
     except (ValueError, UnicodeError) as error:  # pandas' parser errors are ValueErrors
         raise refused(path, record, "a table of numbers", error) from error
+    if not isinstance(table.index, pd.RangeIndex):  # pandas takes what is too much for an index
+        raise BadRecord(f"{record}: {path.name} has lines with more values than there are names")
     leads = tuple(map(str, table.columns)) if named else layout.leads
     return recording(
         table.to_numpy(), replace(layout, leads=leads, leads_first=False), record, patient

@@ -7,7 +7,9 @@ test is tested here: the size of the signal file, and the checksum in each signa
 (without it, a web page saved under the name of a .dat of the right size reads as an ECG).
 """
 
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -32,12 +34,14 @@ def read(
     patient: str,
     expected_fs: float | None = None,
     expected_gain: float | None = None,
+    names: Mapping[str, str] = MappingProxyType({}),
 ) -> Recording:
     """The standard leads of the recording whose header is `path` + ".hea", in mV, in the order of
     the file.
 
     expected_fs in Hz and expected_gain in digital steps per mV: what the dataset publishes; another
-    value is refused. BadRecord for a missing, empty or truncated file, a header that wfdb refuses
+    value is refused. names: of leads that the header spells in a way of its own (in capitals) ->
+    standard ones. BadRecord for a missing, empty or truncated file, a header that wfdb refuses
     or that disagrees with its signal in length or checksum, samples marked missing (NaN), unknown
     units, no lead, a lead that is there twice, a wrong rate or gain. Other signals, and files that
     hold no lead, are not looked at.
@@ -45,6 +49,7 @@ def read(
     import wfdb
 
     header = _header(wfdb, path, record)
+    header.sig_name = [names.get(name.upper(), name) for name in header.sig_name]
     if expected_fs is not None and header.fs != expected_fs:
         raise BadRecord(f"{record}: sampling rate {header.fs:g} Hz, expected {expected_fs:g} Hz")
     rows = standard(header.sig_name, record)

@@ -1,0 +1,164 @@
+"""Chapman: 10,646 recordings of 10 s from as many patients of Shaoxing People's Hospital, 33 beats
+and conditions and nine rhythms.
+
+J. Zheng et al., Sci Data 7:48 (2020), doi 10.1038/s41597-020-0386-x. Read from either release:
+
+    chapman/Diagnostics.xlsx                     FileName, Rhythm, Beat (codes, or NONE), PatientAge
+    chapman/ECGData/MUSE_20180113_171327_27000.csv    a line of names, then 5,000 lines in uV
+
+    chapman/WFDBRecords/01/010/JS00001.{hea,mat}      PhysioNet ecg-arrhythmia 1.0.0, SNOMED CT
+
+The first is that of the paper and is read where both lie there; ECGDataDenoised is never read. AF
+is atrial flutter, AFIB fibrillation. The second is poorer: see the cautions.
+"""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from ecgbench.cards import DatasetCard, Task
+from ecgbench.ecg.leads import LEADS
+from ecgbench.ecg.readers import csv, wfdb
+from ecgbench.ecg.readers.layout import Layout
+from ecgbench.ecg.recording import Recording
+from ecgbench.indexing import challenge, tables, xlsx
+from ecgbench.indexing.folds import splits, stratified
+from ecgbench.vocabulary import codes, multi_hot
+
+TABLE, SIGNALS, WFDB = "Diagnostics.xlsx", "ECGData", "WFDBRecords"
+COLUMNS = ("FileName", "Rhythm", "Beat", "PatientAge", "Gender")
+LAYOUT = Layout(leads=None, fs=500.0, per_mv=1000.0)
+LAST = 10_646
+"""Number of the last record of Chapman in the WFDB release; later ones are Ningbo."""
+SNOMED = {
+    "270492004": "1AVB",
+    "164890007": "AF",
+    "164889003": "AFIB",
+    "39732003": "ALS",
+    "284470004": "APB",
+    "164917005": "AQW",
+    "47665007": "ARS",
+    "713422000": "AT",
+    "233917008": "AVB",
+    "233896004": "AVNRT",
+    "251166008": "AVNRT",
+    "251199005": "CCR",
+    "251198002": "CR",
+    "428417006": "ERV",
+    "426995002": "JEB",
+    "164873001": "LVH",
+    "55827005": "LVHV",
+    "251148003": "LVQRSCL",
+    "251147008": "LVQRSLL",
+    "164947007": "PRIE",
+    "164912004": "PWC",
+    "111975006": "QTIE",
+    "59118001": "RBBB",
+    "427393009": "SA",
+    "426177001": "SB",
+    "426783006": "SR",
+    "427084000": "ST",
+    "429622005": "STDD",
+    "428750005": "STTC",
+    "164931005": "STTU",
+    "426761007": "SVT",
+    "164934002": "TWC",
+    "59931005": "TWO",
+    "164937009": "UW",
+    "17338001": "VPB",
+    "195060002": "VPE",
+}
+"""Codes of the WFDB release that stand for one label alone. 164909002 stands for LBBB and LFBBB,
+698252002 for IDC and IVB, 164865005 for every infarction, and LRRI has none.
+"""
+
+TASK = Task(
+    name="chapman",
+    title="Chapman",
+    labels=codes("chapman"),
+    rule="reference code",
+    paper=42,
+    absent="not among its beats and rhythm",
+)
+CARD = DatasetCard(
+    title="Chapman",
+    version="figshare 4560497 v2",
+    doi="10.6084/m9.figshare.c.4560497.v2",
+    licence="CC0 or CC BY 4.0 (its pages differ)",
+    url="https://doi.org/10.6084/m9.figshare.c.4560497.v2",
+    folder="chapman",
+    synthetic=False,
+    records=10_646,
+    patients=10_646,
+    fs=500.0,
+    seconds=10.0,
+    leads=LEADS,
+    index_files=(f"{TABLE}|{WFDB}",),
+    tasks=(
+        TASK,
+        Task(
+            name="chapman_rhythm",
+            title="Chapman Rhythm",
+            labels=codes("chapman_rhythm"),
+            parent="chapman",
+            rule="reference code",
+            paper=9,
+            absent="another rhythm",
+        ),
+    ),
+    splits="ours: 10 folds by record, one a patient, stratified on all codes (8 train, 1 val, 1 "
+    "test)",
+    verified="genuine sample",
+    pretraining=True,
+    country="China",
+    cautions=(
+        "the WFDB release lacks 399 records, all of sinus irregularity, so SA has no positives",
+        "in the WFDB release LBBB and LFBBB share a code, as do IDC and IVB, the infarctions MIFW "
+        "and MILW, and most low voltages; these labels and LRRI have no positives there",
+        "39 records have leads of zeros or amplitudes beyond any heart",
+    ),
+)
+
+
+def index(root: Path) -> pd.DataFrame:
+    """One row per record of the figshare release, or of the WFDB release where that is not there:
+    record, patient, split, fold, path, age, sex and a column per label of the task of 42.
+    """
+    if not (root / TABLE).exists():
+        return challenge.index(root, CARD, {TASK.name: SNOMED}, _ours)
+    rows = xlsx.read(root / TABLE, COLUMNS, CARD.url)
+    names = [name.strip().removesuffix(".csv") for name in rows["FileName"]]
+    said = [
+        [code for code in f"{rhythm} {beat}".split() if code != "NONE"]
+        for rhythm, beat in zip(rows["Rhythm"], rows["Beat"])
+    ]
+    fold = stratified(CARD.folder, names, said, CARD.folds)
+    frame = pd.DataFrame(
+        {
+            "record": names,
+            "patient": names,
+            "split": splits(fold),
+            "fold": fold,
+            "path": [f"{SIGNALS}/{name}.csv" for name in names],
+            "age": rows["PatientAge"],
+            "sex": rows["Gender"],
+        }
+    )
+    return pd.concat([frame, multi_hot([{*TASK.labels} & {*s} for s in said], TASK.name)], axis=1)
+
+
+def read(root: Path, row: Mapping[str, Any]) -> Recording:
+    """One record in mV; BadRecord where its file cannot be trusted or does not name its leads."""
+    record, patient = row["record"], row["patient"]
+    path = tables.within(root, row["path"], record)
+    if path.suffix == ".csv":
+        return csv.read(path, record, patient, LAYOUT)
+    return wfdb.read(path, record, patient, CARD.fs, challenge.GAIN)
+
+
+def _ours(record: str) -> bool:
+    named = re.fullmatch(r"JS(\d{5})", record)
+    return named is not None and int(named[1]) <= LAST

@@ -1,0 +1,87 @@
+"""CODE: 2.3 million ECGs of 1.7 million patients of the Telehealth Network of Minas Gerais, Brazil:
+a corpus for pre-training, given on request.
+
+A. H. Ribeiro et al., Nat Commun 11:1760 (2020), doi 10.1038/s41467-020-15432-4; data doi
+10.17044/scilifelab.15169716. Layout as the reference benchmark reads it:
+
+    code/annotations.csv       id_exam, id_patient, date_exam, sex, age, six diagnoses
+    code/wfdb/RECORDS.txt      a record a line, below wfdb/: S0010/TNMG1_N1
+    code/wfdb/S0010/TNMG1_N1.{hea,dat}
+
+An exam (the number behind TNMG) has one record or several. Leads carry a D: DI, DII, DIII. The
+diagnoses are not read: nothing is tested on these records, of which CODE-15% is a part.
+"""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from ecgbench.cards import DatasetCard
+from ecgbench.ecg.leads import LEADS
+from ecgbench.ecg.readers import wfdb
+from ecgbench.ecg.recording import Recording
+from ecgbench.errors import MissingData
+from ecgbench.indexing import tables
+
+TABLE, LIST = "annotations.csv", "wfdb/RECORDS.txt"
+NAMES = {f"D{lead.upper()}": lead for lead in LEADS}
+"""As the headers spell leads, in capitals -> standard names."""
+CARD = DatasetCard(
+    title="CODE",
+    version="1",
+    doi="10.17044/scilifelab.15169716",
+    licence="on request",
+    url="https://doi.org/10.17044/scilifelab.15169716",
+    folder="code",
+    synthetic=False,
+    records=2_322_513,
+    patients=1_676_384,
+    fs=400.0,
+    seconds=10.0,
+    leads=LEADS,
+    index_files=(TABLE, LIST),
+    tasks=(),
+    splits="none: every record is for pre-training",
+    pretraining=True,
+    country="Brazil",
+    access="ask the CODE group for the files at the address and sign their data use agreement",
+    cautions=(
+        "CODE-15% is a sample of its patients, so a model that was trained on CODE has seen it",
+        "an exam that the annotations do not name counts as a patient of its own",
+    ),
+)
+
+
+def index(root: Path) -> pd.DataFrame:
+    """One row per line of the list: record, patient, split, path, exam."""
+    notes = tables.read(root / TABLE, ("id_exam", "id_patient"), CARD.url)
+    patients = dict(zip(notes["id_exam"], notes["id_patient"], strict=True))
+    text = (root / LIST).read_text(encoding="utf-8-sig", errors="replace")
+    paths = [line.strip().removesuffix(".hea") for line in text.splitlines() if line.strip()]
+    stems = [path.rpartition("/")[2] for path in paths]
+    named = [re.fullmatch(r"TNMG(\d+)_N\d+", stem) for stem in stems]
+    if not paths or None in named:
+        odd = stems[named.index(None)] if paths else "nothing"
+        raise MissingData(
+            f"{root / LIST} lists {odd[:60]!r}, where records are called TNMG<exam>_N<number>; "
+            f"ask for it again: {CARD.url}"
+        )
+    exams = [match[1] for match in named if match]
+    return pd.DataFrame(
+        {
+            "record": stems,
+            "patient": [patients.get(exam) or f"exam {exam}" for exam in exams],
+            "split": "train",
+            "path": [f"wfdb/{path}" for path in paths],
+            "exam": exams,
+        }
+    )
+
+
+def read(root: Path, row: Mapping[str, Any]) -> Recording:
+    """One record in mV at its own rate; BadRecord where its header or samples cannot be trusted."""
+    path = tables.within(root, row["path"], row["record"])
+    return wfdb.read(path, row["record"], row["patient"], names=NAMES)

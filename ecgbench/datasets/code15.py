@@ -1,0 +1,164 @@
+"""CODE-15%: 345,779 exams of 233,770 patients of a telehealth network in Brazil, 7 or 10 s at
+400 Hz, with six flags.
+
+A. H. Ribeiro et al., Nat Commun 11:1760 (2020), doi 10.1038/s41467-020-15432-4. Layout as published
+on Zenodo, its archives unpacked:
+
+    code15/exams.csv                exam_id, age, is_male, 1dAVb, ..., patient_id, ..., trace_file
+    code15/exams_part0.hdf5         exam_id (N,) int64, tracings (N, 4096, 12) float32
+    ...
+    code15/exams_part17.hdf5
+
+The rows of a part are in an order of their own, and one of them, of exam 0, holds zeros alone: an
+exam is found by its exam_id. Tracings are centred between zeros: as in the reference benchmark,
+half as many samples as are zero in all leads go at either end, and what is shorter than 10 s is
+left out. The samples are taken for millivolts: in ten genuine tracings, lead II spans 1.4 to 4.1
+within a second (median), which the unit of the page, 1e-4 V, would make 0.14 to 0.41 mV.
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from ecgbench.cards import DatasetCard, Task
+from ecgbench.ecg.leads import LEADS
+from ecgbench.ecg.readers import hdf5
+from ecgbench.ecg.readers.layout import Layout
+from ecgbench.ecg.recording import Recording
+from ecgbench.errors import BadRecord, MissingData
+from ecgbench.indexing import tables
+from ecgbench.indexing.folds import batched, splits
+from ecgbench.vocabulary import codes, table
+
+TABLE = "exams.csv"
+LAYOUT = Layout(leads=LEADS, fs=400.0, per_mv=1.0, leads_first=False, variable="tracings")
+FLAGS = {"True": 1, "1": 1, "1.0": 1, "False": 0, "0": 0, "0.0": 0}
+AGES = (20, 40, 60, 80)
+"""Bounds of the ages that folds are to hold alike; an unknown age is among the highest."""
+TURN = 10_000
+"""Patients that are dealt to the folds at a time."""
+TASK = Task(
+    name="code15",
+    title="CODE-15%",
+    labels=codes("code15"),
+    rule="published",
+    paper=6,
+    absent="not flagged",
+)
+CARD = DatasetCard(
+    title="CODE-15%",
+    version="1.0.0",
+    doi="10.5281/zenodo.4916206",
+    licence="CC BY 4.0",
+    url="https://zenodo.org/records/4916206",
+    folder="code15",
+    synthetic=False,
+    records=345_779,
+    patients=233_770,
+    fs=400.0,
+    seconds=10.24,
+    leads=LEADS,
+    index_files=(TABLE,),
+    tasks=(TASK,),
+    splits=(
+        "ours: 100 folds by patient, stratified on the labels, sex and age, 10,000 patients at a "
+        "time (98 train, 1 val, 1 test)"
+    ),
+    verified="genuine sample",
+    min_seconds=10.0,
+    folds=100,
+    pretraining=True,
+    country="Brazil",
+    cautions=(
+        "its reader was tried on ten genuine tracings in a file that was made after the published "
+        "layout, not on a published file",
+        "samples are read as mV, by the amplitude of the signals, where the page says 1e-4 V",
+        "173,347 exams have neither a flag nor the mark of a normal ECG, so what they show is "
+        "unknown",
+        "part 0 holds 47 tracings twice, some of them under two patients",
+        "that 233,480 exams of 10 s remain, as in the paper, has not been counted on the release",
+    ),
+)
+
+
+def index(root: Path) -> pd.DataFrame:
+    """One row per line of the table: record, patient, split, fold, path, position in that file
+    (-1: not there, or not once), age, sex and a column per label.
+
+    MissingData where a flag is none, or a part is not there or cannot be read.
+    """
+    flags = {row["csv_column"]: f"{TASK.name}:{row['code']}" for row in table(TASK.name)}
+    columns = ("exam_id", "patient_id", "age", "is_male", "trace_file", *flags)
+    exams = tables.read(root / TABLE, columns, CARD.url)
+    hot = exams[list(flags)].apply(lambda column: column.map(FLAGS)).rename(columns=flags)
+    if (odd := hot.isna().any(axis=1)).any():
+        raise MissingData(
+            f"{root / TABLE}: exam {exams.loc[odd, 'exam_id'].iloc[0]} has a flag that is neither "
+            f"True nor False; download it again from {CARD.url}"
+        )
+    ages = np.searchsorted(AGES, pd.to_numeric(exams["age"], errors="coerce"), side="right")
+    held = [
+        ["any", f"male {male}", f"age {age}", *np.array(TASK.labels)[row == 1].tolist()]
+        for male, age, row in zip(exams["is_male"], ages, hot.to_numpy())
+    ]
+    fold = batched(CARD.folder, exams["patient_id"].tolist(), held, CARD.folds, TURN)
+    places = _places(root, sorted(set(exams["trace_file"])))
+    frame = pd.DataFrame(
+        {
+            "record": exams["exam_id"],
+            "patient": exams["patient_id"],
+            "split": splits(fold),
+            "fold": fold,
+            "path": exams["trace_file"],
+            "position": [places.get(p, -1) for p in zip(exams["trace_file"], exams["exam_id"])],
+            "age": exams["age"],
+            "sex": exams["is_male"].map(FLAGS).map({1: "male", 0: "female"}).fillna(""),
+        }
+    )
+    return pd.concat([frame, hot.astype(np.int8)], axis=1)
+
+
+def read(root: Path, row: Mapping[str, Any]) -> Recording:
+    """One exam in mV without its padding; BadRecord where it cannot be trusted."""
+    record, position = row["record"], int(row["position"])
+    file = tables.within(root, row["path"], record)
+    if position < 0:
+        raise BadRecord(f"{record}: {file.name} does not hold this exam once")
+    recording = hdf5.read(file, record, row["patient"], LAYOUT, position)
+    zeros = int((recording.signal == 0).all(axis=0).sum())
+    end = recording.signal.shape[1] - zeros // 2
+    if end <= zeros // 2:
+        raise BadRecord(f"{record}: all samples are zero")
+    return replace(recording, signal=recording.signal[:, zeros // 2 : end])
+
+
+def _places(root: Path, names: list[str]) -> dict[tuple[str, str], int]:
+    """(file, exam) -> row of the exams that their file holds once."""
+    import h5py
+
+    # a name with a folder is no part of the release; `read` refuses it record by record
+    parts = [name for name in names if PurePosixPath(name).name == name]
+    lacking = [name for name in parts if not (root / name).is_file()]
+    if lacking:
+        raise MissingData(
+            f"{root} lacks {', '.join(lacking[:3])}{', ...' if lacking[3:] else ''}, which "
+            f"{TABLE} names; download and unpack all parts from {CARD.url}"
+        )
+    places: dict[tuple[str, str], int] = {}
+    for name in parts:
+        try:
+            with h5py.File(root / name, "r") as part:
+                exams = part["exam_id"][()].ravel().astype(str).tolist()
+        except (OSError, KeyError, ValueError, TypeError, AttributeError) as error:
+            raise MissingData(
+                f"{root / name} does not hold exam_id ({type(error).__name__}); download it again "
+                f"from {CARD.url}"
+            ) from error
+        times = Counter(exams)
+        places.update({(name, exam): i for i, exam in enumerate(exams) if times[exam] == 1})
+    return places

@@ -1,0 +1,129 @@
+"""EchoNext: 82,543 recordings of 10 s and the eleven findings of structural heart disease in their
+echocardiograms.
+
+T. J. Poterucha et al., Nature 644 (2025), doi 10.1038/s41586-025-09227-0. PhysioNet echonext 1.1.0:
+
+    echonext/echonext_metadata_100k.csv           also published as EchoNext_metadata_100k.csv
+    echonext/EchoNext_train_waveforms.npy         (72,475, 1, 2500, 12) float64; val, test likewise
+
+Row i of a split's array is the i-th line of the table that has this split, in its order. The
+recordings are filtered, clipped and standardised with constants that are not published, lead by
+lead: they have no millivolts, and the limb leads follow from one another only roughly. They are
+taken as they are.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from ecgbench.cards import DatasetCard, Task
+from ecgbench.ecg.leads import LEADS
+from ecgbench.ecg.readers import numpy as arrays
+from ecgbench.ecg.readers.layout import Layout
+from ecgbench.ecg.recording import Recording
+from ecgbench.errors import MissingData
+from ecgbench.indexing import tables
+from ecgbench.vocabulary import codes, table
+
+TABLE = "echonext_metadata_100k.csv|EchoNext_metadata_100k.csv"
+FLAGS = {row["csv_column"]: row["code"] for row in table("echonext")}
+LAYOUT = Layout(leads=LEADS, fs=250.0, per_mv=None, leads_first=False)
+YES_OR_NO = {"0": 0, "1": 1, "0.0": 0, "1.0": 1, "False": 0, "True": 1}
+
+TASK = Task(
+    name="echonext",
+    title="EchoNext",
+    labels=codes("echonext"),
+    rule="reference code",
+    paper=11,
+    absent="not found by the echocardiogram, or not measured",
+)
+CARD = DatasetCard(
+    title="EchoNext",
+    version="1.1.0",
+    doi="10.13026/r9pp-3y42",
+    licence="PhysioNet Restricted Health Data License 1.5.0",
+    url="https://physionet.org/content/echonext/1.1.0/",
+    folder="echonext",
+    synthetic=False,
+    records=82_543,
+    patients=36_286,
+    fs=250.0,
+    seconds=10.0,
+    leads=LEADS,
+    index_files=(TABLE,),
+    tasks=(TASK,),
+    splits="official, by patient: 72,475 train, 4,626 val, 5,442 test",
+    unit="standardised",
+    country="USA",
+    access=(
+        "sign the data use agreement on PhysioNet; neither ids nor predictions by id may be "
+        "passed on"
+    ),
+    cautions=(
+        "the signals are standardised, not in mV; models that were trained on mV see another scale",
+        "flag 0 also means not measured: of 100,000 records 54,996 have no velocity of the "
+        "tricuspid jet and 43,424 no pulmonary pressure",
+        "17,457 records without a split (further ones of validation and test patients) are left "
+        "out, as in the reference benchmark",
+        "the order of the leads in the arrays is not stated; it was inferred from Einthoven's law",
+    ),
+)
+
+
+def index(root: Path) -> pd.DataFrame:
+    """One row per record that has a split: record, patient, split, path, position in its array, and
+    a column per label. MissingData where table and arrays do not belong together.
+    """
+    (file, *_) = tables.either(root, TABLE) or [root / TABLE.split("|")[0]]
+    raw = tables.read(file, ["ecg_key", "patient_key", "split", *FLAGS], CARD.url)
+    raw["position"] = raw.groupby("split").cumcount()  # before any row is dropped
+    rows = raw[raw["split"].isin(["train", "val", "test"])].reset_index(drop=True)
+    paths = {s: _array(root, str(s), n) for s, n in rows["split"].value_counts().items()}
+    flags = rows[list(FLAGS)].apply(lambda column: column.map(YES_OR_NO))
+    if flags.isna().any(axis=None):
+        record = rows.loc[flags.isna().any(axis=1), "ecg_key"].iloc[0]
+        raise MissingData(
+            f"{file}: a flag of record {record} is neither 0 nor 1; download it again from "
+            f"{CARD.url}"
+        )
+    frame = pd.DataFrame(
+        {
+            "record": rows["ecg_key"],
+            "patient": rows["patient_key"],
+            "split": rows["split"],
+            "path": rows["split"].map(paths),
+            "position": rows["position"],
+        }
+    )
+    hot = flags.astype(np.int8).rename(columns={c: f"{TASK.name}:{k}" for c, k in FLAGS.items()})
+    return pd.concat([frame, hot], axis=1)
+
+
+def read(root: Path, row: Mapping[str, Any]) -> Recording:
+    """One record in the standardised values that are published; only its row is read."""
+    path = root / row["path"]
+    return arrays.read(path, row["record"], row["patient"], LAYOUT, int(row["position"]))
+
+
+def _array(root: Path, split: str, rows: int) -> str:
+    """The name of a split's array, which must hold as many recordings as the table has lines: else
+    every label would stand beside another record.
+    """
+    names = f"EchoNext_{split}_waveforms.npy|echonext_{split}_waveforms.npy"
+    (file, *_) = tables.either(root, names) or [root / names.split("|")[0]]
+    try:
+        held = len(np.load(file, mmap_mode="r", allow_pickle=False))
+    except (OSError, ValueError, EOFError, TypeError) as error:
+        raise MissingData(
+            f"{file} is missing or no array ({type(error).__name__}); download it from {CARD.url}"
+        ) from error
+    if held != rows:
+        raise MissingData(
+            f"{file} holds {held:,} recordings, and the table has {rows:,} of split {split}; "
+            f"download both again from {CARD.url}"
+        )
+    return file.name

@@ -1,0 +1,127 @@
+"""Hefei: 20,036 recordings of 10 s from the Hefei Hi-tech Cup of 2019 (Tianchi competition 231754),
+the training set of its second round. Its first round is another set; the two are not to be mixed.
+
+    hefei/hf_round2_train.txt               100001.txt<TAB>age<TAB>sex<TAB>label<TAB>label ...
+    hefei/hf_round2_train/100001.txt        a line of names, then 5,000 lines of 8 whole numbers
+
+The files hold I, II and V1 to V6 in steps of 4.88 uV; the other four leads follow from I and II.
+The competition has 34 labels. The 29 with at least 20 records are the task, which is the simplest
+way to the 29 of the paper; it does not say which they are.
+"""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from ecgbench.cards import DatasetCard, Task
+from ecgbench.ecg.leads import CHEST
+from ecgbench.ecg.readers import csv
+from ecgbench.ecg.readers.layout import Layout
+from ecgbench.ecg.recording import Recording
+from ecgbench.errors import BadRecord, MissingData
+from ecgbench.indexing import tables
+from ecgbench.indexing.folds import splits, stratified
+from ecgbench.vocabulary import codes, multi_hot
+
+TABLE, SIGNALS = "hf_round2_train.txt", "hf_round2_train"
+STORED = ("I", "II", *CHEST)
+LAYOUT = Layout(leads=None, fs=500.0, per_mv=1000 / 4.88)
+RARE = ("QRS低电压", "起搏心律", "前间壁R波递增不良", "融合波", "非特异性ST段与T波异常")
+"""Labels of the competition with fewer than 20 records; no columns of the task."""
+
+TASK = Task(
+    name="hefei",
+    title="Hefei",
+    labels=codes("hefei"),
+    rule="ours",
+    paper=29,
+    absent="not among the labels of its line",
+)
+CARD = DatasetCard(
+    title="Hefei",
+    version="round 2 (2019)",
+    doi="",
+    licence="terms of the competition",
+    url="https://tianchi.aliyun.com/competition/entrance/231754/introduction",
+    folder="hefei",
+    synthetic=False,
+    records=20_036,
+    patients=20_036,
+    fs=500.0,
+    seconds=10.0,
+    leads=(*STORED, "III", "aVR", "aVL", "aVF"),
+    index_files=(TABLE,),
+    tasks=(TASK,),
+    splits="ours: 10 folds by record, stratified on all 34 labels (8 train, 1 val, 1 test)",
+    country="China",
+    access="register with Tianchi and accept the terms of the competition",
+    cautions=(
+        "no patients are named, so records of one patient may stand in two splits",
+        "the paper does not say which 29 labels it has; ours are those with 20 records or more",
+        "左束支传导阻滞 and 完全性左束支传导阻滞 mark the same 25 records: one block counts twice",
+        "快心室率 is a rapid ventricular rate in atrial fibrillation, no ventricular tachycardia",
+        "III, aVR, aVL and aVF are computed from I and II, which determine them exactly here",
+    ),
+    patients_known=False,
+)
+
+
+def index(root: Path) -> pd.DataFrame:
+    """One row per line of the label file: record, patient, split, fold, path, age, sex and a column
+    per label. MissingData where it is another file.
+    """
+    lines = _lines(root / TABLE)
+    names = [name.removesuffix(".txt") for name, *_ in lines]
+    present = [[label for label in labels if label] for *_, labels in lines]
+    fold = stratified(CARD.folder, names, present, CARD.folds)
+    table = pd.DataFrame(
+        {
+            "record": names,
+            "patient": names,
+            "split": splits(fold),
+            "fold": fold,
+            "path": [f"{SIGNALS}/{name}.txt" for name in names],
+            "age": [age for _, age, _, _ in lines],
+            "sex": [sex for _, _, sex, _ in lines],
+        }
+    )
+    kept = [set(labels) - {*RARE} for labels in present]
+    return pd.concat([table, multi_hot(kept, TASK.name)], axis=1)
+
+
+def read(root: Path, row: Mapping[str, Any]) -> Recording:
+    """One record in mV, completed to twelve leads; BadRecord where its file cannot be trusted."""
+    record = row["record"]
+    path = tables.within(root, row["path"], record)
+    recording = csv.read(path, record, row["patient"], LAYOUT, separator=" ")
+    if sorted(recording.leads) != sorted(STORED):
+        raise BadRecord(
+            f"{record}: the leads {', '.join(recording.leads)} instead of {', '.join(STORED)}"
+        )
+    return recording.completed()
+
+
+def _lines(file: Path) -> list[tuple[str, str, str, list[str]]]:
+    """File name, age, sex (both perhaps "") and labels of each line, which differ in length."""
+    again = f"take {TABLE} of round 2 from {CARD.url}"
+    try:
+        lines = file.read_text(encoding="utf-8-sig").splitlines()
+    except (OSError, UnicodeError) as error:
+        raise MissingData(
+            f"{file} is no text in UTF-8 ({type(error).__name__}); {again}"
+        ) from error
+    known, found = {*TASK.labels, *RARE}, []
+    for line in filter(str.strip, lines):
+        fields = [*map(str.strip, line.split("\t"))]
+        name, age, sex, *labels = fields + [""] * (3 - len(fields))
+        unknown = sorted({*labels} - known - {""})
+        if not re.fullmatch(r"\w+\.txt", name) or unknown:
+            what = f"carries {', '.join(unknown)}" if unknown else "begins with no file name"
+            raise MissingData(f"{file}: a line of {name[:40]!r} {what}; {again}")
+        found.append((name, age, sex, labels))
+    if not found:
+        raise MissingData(f"{file} has no lines; {again}")
+    return found

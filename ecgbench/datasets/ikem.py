@@ -1,0 +1,122 @@
+"""IKEM: 98,130 ECGs of 30,290 patients of a hospital in Prague, without diagnoses: a corpus for
+pre-training.
+
+IKEM dataset v1.0.0, University of West Bohemia (2023), doi 10.5281/zenodo.8393007. Layout as
+published on Zenodo:
+
+    ikem/exams.csv             exam_id, patient_id, ...; -1 stands for a value that is missing
+    ikem/*.hdf5                three parts: exam_id, hashes, real_lengths, tracings (N, 4096, 8)
+
+Samples are 16-bit counts of V1 to V6, II and I at 500 Hz, of 1 uV each by their amplitude (the page
+says 4.88 uV). A record of 10 s was cut to 4,096 samples; a shorter one is padded.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from ecgbench.cards import DatasetCard
+from ecgbench.ecg.leads import CHEST
+from ecgbench.ecg.readers import hdf5
+from ecgbench.ecg.readers.layout import Layout
+from ecgbench.ecg.recording import Recording
+from ecgbench.errors import BadRecord, MissingData
+from ecgbench.indexing import tables
+
+TABLE = "exams.csv"
+LAYOUT = Layout(
+    leads=(*CHEST, "II", "I"), fs=500.0, per_mv=1000.0, leads_first=False, variable="tracings"
+)
+STORED = 4096
+"""Samples of a lead in the files."""
+PADDING = (0, -1)
+"""Counts that may fill up a record shorter than that."""
+CARD = DatasetCard(
+    title="IKEM",
+    version="1.0.0",
+    doi="10.5281/zenodo.8393007",
+    licence="CC BY-NC-ND 4.0",
+    url="https://zenodo.org/records/8393007",
+    folder="ikem",
+    synthetic=False,
+    records=98_130,
+    patients=30_290,
+    fs=500.0,
+    seconds=STORED / 500,
+    leads=(*CHEST, "II", "I", "III", "aVR", "aVL", "aVF"),
+    index_files=(TABLE,),
+    tasks=(),
+    splits="none: every record is for pre-training",
+    pretraining=True,
+    country="Czechia",
+    cautions=(
+        "eight leads are stored; III, aVR, aVL and aVF are computed from I and II",
+        "a count is read as 1 uV, by the amplitude of the signals, where the page says 4.88 uV",
+        "records last 8.192 s, not the 10 s of the page, and 48 of them 5 s",
+    ),
+)
+
+
+def index(root: Path) -> pd.DataFrame:
+    """One row per exam of the table: record, patient, split, path, position in that file, real
+    length.
+
+    MissingData where a part cannot be read or holds none of the arrays.
+    """
+    exams = tables.read(root / TABLE, ("exam_id", "patient_id"), CARD.url)
+    there = {exam: (path, i, samples) for exam, path, i, samples in _rows(root)}
+    places = [there.get(exam, ("", -1, 0)) for exam in exams["exam_id"]]
+    patients = exams["patient_id"].where(exams["patient_id"] != "-1", "exam " + exams["exam_id"])
+    return pd.DataFrame(
+        {
+            "record": exams["exam_id"],
+            "patient": patients,
+            "split": "train",
+            "path": [path for path, _, _ in places],
+            "position": [position for _, position, _ in places],
+            "real_length": [samples for _, _, samples in places],
+        }
+    )
+
+
+def read(root: Path, row: Mapping[str, Any]) -> Recording:
+    """One record in mV, with all twelve leads; BadRecord where it cannot be trusted."""
+    record = row["record"]
+    if not row["path"]:
+        raise BadRecord(f"{record}: the exam is in none of the HDF5 files")
+    recording = hdf5.read(root / row["path"], record, row["patient"], LAYOUT, int(row["position"]))
+    length = min(int(row["real_length"]), STORED)
+    signal = recording.signal
+    if length < STORED:
+        counts = np.rint(signal * 1000)
+        filled = ~np.any([(counts == pad).all(axis=0) for pad in PADDING], axis=0)
+        own = np.flatnonzero(filled)
+        signal = signal[:, own[0] : own[-1] + 1] if len(own) else signal[:, :0]
+    if not 0 < signal.shape[1] <= length:
+        raise BadRecord(
+            f"{record}: {signal.shape[1]} samples without the padding, where its real length is "
+            f"{row['real_length']}"
+        )
+    return replace(recording, signal=signal).completed()
+
+
+def _rows(root: Path) -> Iterator[tuple[str, str, int, int]]:
+    """Exam, file, row of the file and real length of everything that the HDF5 files hold."""
+    import h5py
+
+    for file in sorted([*root.glob("*.hdf5"), *root.glob("*.h5")]):
+        try:
+            with h5py.File(file, "r") as part:
+                exams, lengths = part["exam_id"][()].ravel(), part["real_lengths"][()].ravel()
+        except (OSError, KeyError, ValueError, TypeError, AttributeError) as error:
+            raise MissingData(
+                f"{file} does not hold exam_id and real_lengths ({type(error).__name__}); "
+                f"download it again from {CARD.url}"
+            ) from error
+        for i, (exam, length) in enumerate(zip(exams.tolist(), lengths.tolist(), strict=False)):
+            name = exam.decode("utf-8", "replace") if isinstance(exam, bytes) else str(exam)
+            yield name, file.name, i, int(length)

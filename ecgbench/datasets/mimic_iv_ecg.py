@@ -1,0 +1,71 @@
+"""MIMIC-IV-ECG: 800,035 ECGs of 161,352 patients of a hospital in Boston, 10 s at 500 Hz: a corpus
+for pre-training, without labels.
+
+B. Gow et al., MIMIC-IV-ECG, PhysioNet (2023), doi 10.13026/4nqg-sb35. Layout as published:
+
+    mimic-iv-ecg/record_list.csv       subject_id, study_id, file_name, ecg_time, path
+    mimic-iv-ecg/files/p1000/p10000032/s40689238/40689238.{hea,dat}
+
+WFDB of format 16 with 200 steps per mV; aVF stands before aVL. Records in which samples are marked
+as missing (10,554) are quarantined.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from ecgbench.cards import DatasetCard
+from ecgbench.ecg.leads import MIMIC_LEADS
+from ecgbench.ecg.readers import wfdb
+from ecgbench.ecg.recording import Recording
+from ecgbench.indexing import tables
+
+TABLE = "record_list.csv"
+GAIN = 200.0
+"""Digital steps per mV."""
+CARD = DatasetCard(
+    title="MIMIC-IV-ECG",
+    version="1.0",
+    doi="10.13026/4nqg-sb35",
+    licence="ODbL 1.0",
+    url="https://physionet.org/content/mimic-iv-ecg/1.0/",
+    folder="mimic-iv-ecg",
+    synthetic=False,
+    records=800_035,
+    patients=161_352,
+    fs=500.0,
+    seconds=10.0,
+    leads=MIMIC_LEADS,
+    index_files=(TABLE,),
+    tasks=(),
+    splits="none: every record is for pre-training",
+    losses=0.02,
+    pretraining=True,
+    country="USA",
+    cautions=(
+        "10,554 records hold samples that are marked as missing and are left out, where the "
+        "reference benchmark interpolates them and limits all samples to 3 mV",
+        "1,950 records have leads of zeros",
+    ),
+)
+
+
+def index(root: Path) -> pd.DataFrame:
+    """One row per line of the list: record (the study), patient, split, path."""
+    listed = tables.read(root / TABLE, ("subject_id", "study_id", "path"), CARD.url)
+    return pd.DataFrame(
+        {
+            "record": listed["study_id"],
+            "patient": listed["subject_id"],
+            "split": "train",
+            "path": listed["path"],
+        }
+    )
+
+
+def read(root: Path, row: Mapping[str, Any]) -> Recording:
+    """One record in mV; BadRecord where its header or samples cannot be trusted."""
+    path = tables.within(root, row["path"], row["record"])
+    return wfdb.read(path, row["record"], row["patient"], CARD.fs, GAIN)

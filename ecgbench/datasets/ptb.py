@@ -1,0 +1,202 @@
+"""PTB: 549 recordings of 290 people, 32 to 120 s at 1000 Hz, with the diagnoses of their hospital.
+
+R. Bousseljot et al., Biomed Tech 40 (suppl 1):317 (1995), doi 10.13026/C28C71. Layout as published
+on PhysioNet:
+
+    ptbdb/patient001/s0010_re.hea    15 signals, 2000 steps per mV, comments, lines that end in CRLF
+    ptbdb/patient001/s0010_re.dat    the twelve leads, WFDB format 16
+    ptbdb/patient001/s0010_re.xyz    the leads of Frank, which are not read
+
+Labels are the comments "Reason for admission" and "Additional diagnoses" (separated by commas). As
+in the reference benchmark, variants of a spelling are one diagnosis, and an infarction is acute
+where the recording follows its date by 0 to 3 days, else old; an acute one is catheterized where
+the (second) date of a catheterization is not before that of the infarction, even if it is after the
+recording. Whatever says nothing leaves a row of zeros.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Mapping
+from datetime import date
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from ecgbench.cards import DatasetCard, Task
+from ecgbench.ecg.leads import LEADS
+from ecgbench.ecg.readers import wfdb
+from ecgbench.ecg.recording import Recording
+from ecgbench.errors import MissingData
+from ecgbench.indexing.folds import splits, stratified
+from ecgbench.vocabulary import codes, multi_hot
+
+GAIN = 2000.0
+"""Digital steps per mV in every published header."""
+TASK = Task(
+    name="ptb",
+    title="PTB",
+    labels=codes("ptb"),
+    rule="ours",
+    paper=22,
+    absent="not among the diagnoses of the header",
+)
+CARD = DatasetCard(
+    title="PTB",
+    version="1.0.0",
+    doi="10.13026/C28C71",
+    licence="ODC-By 1.0",
+    url="https://physionet.org/content/ptbdb/1.0.0/",
+    folder="ptbdb",
+    synthetic=False,
+    records=549,
+    patients=290,
+    fs=1000.0,
+    seconds=115.2,
+    leads=LEADS,
+    index_files=(),
+    tasks=(TASK,),
+    splits=(
+        "ours: 5 folds by patient, stratified on the labels (3 train, 1 val, 1 test); the "
+        "reference benchmark's 5 folds by patient are not stratified"
+    ),
+    verified="genuine sample",
+    folds=5,
+    pretraining=True,
+    country="Germany",
+    cautions=(
+        "its 18 labels are reconstructed and not counted on the release; the reference code has "
+        "18 classes of at least 10 records, the paper says 22",
+        "the test split has about 58 patients",
+        "an infarction without a date is labelled old",
+    ),
+)
+
+NONE = ("", "no", "n/a", "unknown", "M. Bechterew", "M. Basedow")
+"""What stands for no diagnosis; the last two the reference benchmark leaves out by name."""
+_HOCM = "Hypertrophic obstructive cardiomyopathy"
+_VARIANTS = {
+    "Arterial hypertension": ["Arterial Hypertension"],
+    "Hyperlipoproteinemia": [
+        "Hyperlipemia",
+        "Hyperlipidemia",
+        "Hyperlipoproteinemia Typ IIa",
+        *(f"Hyperlipoproteinemia Type {kind}" for kind in ("IIa", "IIb", "IV", "IV b")),
+    ],
+    _HOCM: [f"{_HOCM} (intraventricular gradient {mmhg}mmHg)" for mmhg in ("100-160", "70-90")],
+    "Mitral regurgitation": ["Mitral regurgitation (grade 2)"],
+    "Peripheral atherosclerosis": ["peripheral atherosclerosis"],
+    "Postop. Thyroidectomy": ["Postop. Thyriodectomy"],
+    "Ventricular tachycardia": [
+        "Ventricular tachycardias",
+        "Recurrent ventricular tachycardia",
+        "Recurrent ventricular tachycardias",
+        "Recurrent sustained ventricular tachycardia",
+    ],
+}
+# "Coronary artery disease (PTCA+Stent)" stays apart: the reference's entry for it never matches
+SPELLINGS = {variant: name for name, variants in _VARIANTS.items() for variant in variants}
+INFARCTION = "Myocardial infarction"
+MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+
+
+def index(root: Path) -> pd.DataFrame:
+    """One row per header: record, patient, split, fold, path, age, sex and a column per label.
+
+    MissingData where there is no header, or one whose comments cannot be understood.
+    """
+    notes = _notes(root)
+    said = [diagnoses(file, note) for file, note in notes.items()]
+    known = [[d for d in own if d in TASK.labels] for own in said]
+    patients = [file.parent.name for file in notes]
+    fold = stratified(CARD.folder, patients, known, CARD.folds)
+    table = pd.DataFrame(
+        {
+            "record": [file.stem for file in notes],
+            "patient": patients,
+            "split": splits(fold),
+            "fold": fold,
+            "path": [f.relative_to(root).with_suffix("").as_posix() for f in notes],
+            "age": [note.get("age", "") for note in notes.values()],
+            "sex": [note.get("sex", "") for note in notes.values()],
+        }
+    )
+    return pd.concat([table, multi_hot(known, TASK.name)], axis=1)
+
+
+def read(root: Path, row: Mapping[str, Any]) -> Recording:
+    """One record in mV; BadRecord where its header or samples cannot be trusted."""
+    return wfdb.read(root / row["path"], row["record"], row["patient"], CARD.fs, GAIN)
+
+
+def counts(root: Path) -> pd.DataFrame:
+    """How many classes the headers below `root` make: a row per threshold from 5 to 20, with and
+    without SPELLINGS and the stages of infarctions.
+
+    threshold, spellings, stages, classes, labels (each with its number of mentions, frequent ones
+    first) and records, the number of headers: the release has 549. To be read before its
+    vocabulary is called final.
+    """
+    notes = _notes(root)
+    rows = []
+    for spellings, stages in product((True, False), repeat=2):
+        total = Counter(
+            d for file, note in notes.items() for d in diagnoses(file, note, spellings, stages)
+        )
+        ranked = sorted(total.items(), key=lambda item: (-item[1], item[0]))
+        for threshold in range(5, 21):
+            kept = [f"{name} {number}" for name, number in ranked if number >= threshold]
+            rows.append((threshold, spellings, stages, len(kept), "; ".join(kept), len(notes)))
+    columns = ["threshold", "spellings", "stages", "classes", "labels", "records"]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def diagnoses(
+    file: Path, note: Mapping[str, str], spellings: bool = True, stages: bool = True
+) -> tuple[str, ...]:
+    """The diagnoses in the comments of a header, as often as they are mentioned."""
+    try:
+        mentioned = [note["Reason for admission"], *note["Additional diagnoses"].split(",")]
+        stage = _stage(note) if stages else ""
+    except (KeyError, ValueError) as error:
+        raise MissingData(
+            f"{file} has no comment that can be understood ({error}); download it again from "
+            f"{CARD.url}"
+        ) from error
+    said = [d.strip() for d in mentioned if d.strip() not in NONE]
+    names = [SPELLINGS.get(d, d) if spellings else d for d in said]
+    return tuple(d + stage if d == INFARCTION else d for d in names)
+
+
+def _stage(note: Mapping[str, str]) -> str:
+    recorded = _date(note["ECG date"], r"(\d+)/(\d+)/(\d{4})")
+    infarction = _date(note["Infarction date (acute)"], r"(\d+)-(\w{3})-(\d\d)")
+    catheter = _date(note["Catheterization date"], r"(\d+)-(\w{3})-(\d\d)")
+    if not recorded or not infarction or not 0 <= (recorded - infarction).days <= 3:
+        return " old"
+    return " acute catheterized" if catheter and catheter >= infarction else " acute"
+
+
+def _date(text: str, form: str) -> date | None:
+    """A date, years without a century as POSIX reads them; None where there is none."""
+    if text in (*NONE, "-"):
+        return None
+    found = re.fullmatch(form, text)
+    if found is None:
+        raise ValueError(f"{text!r} is no date")
+    day, month, year = found.groups()
+    number = int(month) if month.isdigit() else 1 + MONTHS.index(month)
+    century = 0 if len(year) == 4 else 1900 if int(year) > 68 else 2000
+    return date(century + int(year), number, int(day))
+
+
+def _notes(root: Path) -> dict[Path, dict[str, str]]:
+    """The comments of every header in the folder of a patient."""
+    there = sorted(root.rglob("*.hea"))
+    files = [f for f in there if re.fullmatch(r"patient\d{3}", f.parent.name)]
+    if not files:
+        raise MissingData(
+            f"no patient000/*.hea below {root}; download {CARD.title} from {CARD.url}"
+        )
+    return {f: wfdb.comments(f) for f in files}

@@ -1,0 +1,119 @@
+"""SPH: 25,770 recordings of 10 to 56 s of 24,666 patients of Shandong Provincial Hospital, with 35
+of the AHA's diagnostic statements.
+
+H. Liu et al., Sci Data 9:272 (2022), doi 10.1038/s41597-022-01403-5. Layout as published on
+figshare (records.tar.gz is a plain tar: `tar -xf`):
+
+    sph/metadata.csv         ECG_ID, AHA_Code, Patient_ID, Age, Sex, N, Date
+    sph/records/A00001.h5    `ecg`: (12, N) float16, mV, 500 Hz
+
+A label is the primary code of a statement: `60+310;147` are the statements 60, modified by 310, and
+147. As in the reference benchmark, codes of fewer than 10 records are no labels.
+"""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from ecgbench.cards import DatasetCard, Task
+from ecgbench.ecg.leads import LEADS
+from ecgbench.ecg.readers import hdf5
+from ecgbench.ecg.readers.layout import Layout
+from ecgbench.ecg.recording import Recording
+from ecgbench.errors import MissingData
+from ecgbench.indexing import tables
+from ecgbench.indexing.folds import splits, stratified
+from ecgbench.vocabulary import codes, multi_hot
+
+TABLE = "metadata.csv"
+COLUMNS = ("ECG_ID", "AHA_Code", "Patient_ID", "Age", "Sex")
+LAYOUT = Layout(leads=LEADS, fs=500.0, per_mv=1.0, variable="ecg")
+RARE = ("31", "81", "83", "84", "87", "102", "143", "152", "166")
+"""Primary codes of 3 to 9 records."""
+AGES = (20, 40, 60, 80)
+"""Bounds of the ages that folds are to hold alike; an unknown age is among the highest."""
+STATEMENTS = re.compile(r"\d+(\+\d+)*(;\d+(\+\d+)*)*")
+TASK = Task(
+    name="sph",
+    title="SPH",
+    labels=codes("sph"),
+    rule="reference code",
+    paper=35,
+    absent="not the primary code of any of its statements",
+)
+CARD = DatasetCard(
+    title="SPH",
+    version="1",
+    doi="10.6084/m9.figshare.c.5779802.v1",
+    licence="CC BY 4.0",
+    url="https://doi.org/10.6084/m9.figshare.c.5779802.v1",
+    folder="sph",
+    synthetic=False,
+    records=25_770,
+    patients=24_666,
+    fs=500.0,
+    seconds=10.0,
+    leads=LEADS,
+    index_files=(TABLE,),
+    tasks=(TASK,),
+    splits=(
+        "ours: 10 folds by patient, stratified on statements with their modifiers, sex and age "
+        "(8 train, 1 val, 1 test)"
+    ),
+    pretraining=True,
+    country="China",
+    cautions=(
+        "88 recordings exceed 32 mV and one reaches 1590 mV; they are kept as they are",
+        "modifiers of a statement are no labels",
+    ),
+)
+
+
+def index(root: Path) -> pd.DataFrame:
+    """One row per line of the table: record, patient, split, fold, path, age, sex and a column per
+    label.
+
+    MissingData where a line cannot be understood.
+    """
+    rows = tables.read(root / TABLE, COLUMNS, CARD.url)
+    for record, said in zip(rows["ECG_ID"], rows["AHA_Code"]):
+        unknown = _primary(said) - {*TASK.labels, *RARE}
+        if unknown or not STATEMENTS.fullmatch(said):
+            raise MissingData(
+                f"{root / TABLE}: ECG_ID {record} has AHA_Code {said[:60]!r}, which is no list of "
+                f"the 44 known statements; download it again from {CARD.url}"
+            )
+    ages = np.searchsorted(AGES, pd.to_numeric(rows["Age"], errors="coerce"), side="right")
+    held = [
+        ["any", f"sex {sex}", f"age {age}", *said.split(";")]
+        for said, sex, age in zip(rows["AHA_Code"], rows["Sex"], ages)
+    ]
+    fold = stratified(CARD.folder, rows["Patient_ID"].tolist(), held, CARD.folds)
+    table = pd.DataFrame(
+        {
+            "record": rows["ECG_ID"],
+            "patient": rows["Patient_ID"],
+            "split": splits(fold),
+            "fold": fold,
+            "path": "records/" + rows["ECG_ID"] + ".h5",
+            "age": rows["Age"],
+            "sex": rows["Sex"],
+        }
+    )
+    present = [_primary(said) - {*RARE} for said in rows["AHA_Code"]]
+    return pd.concat([table, multi_hot(present, TASK.name)], axis=1)
+
+
+def read(root: Path, row: Mapping[str, Any]) -> Recording:
+    """One record in mV; BadRecord where it cannot be trusted."""
+    file = tables.within(root, row["path"], row["record"])
+    return hdf5.read(file, row["record"], row["patient"], LAYOUT)
+
+
+def _primary(said: str) -> set[str]:
+    """The codes before the first `+` of each statement."""
+    return {statement.partition("+")[0] for statement in said.split(";")}

@@ -1,0 +1,133 @@
+"""Unpacking of downloaded archives: nothing is written outside their folder, nothing but plain
+files, and no more than a limit.
+"""
+
+import lzma
+import os
+import re
+import shutil
+import stat
+import tarfile
+import zipfile
+import zlib
+from collections.abc import Callable, Generator
+from contextlib import closing
+from pathlib import Path, PurePosixPath
+from typing import IO
+
+from ecgbench.files import writing
+from ecgbench.text import shortened, size
+from ecgbench.transport.resumed import demand_room
+
+RATIO = 20
+"""An archive may hold so many times its own bytes, where nothing else is declared."""
+DAMAGED = (
+    zipfile.BadZipFile,
+    tarfile.TarError,
+    lzma.LZMAError,
+    zlib.error,
+    EOFError,
+    NotImplementedError,  # a compression that zipfile does not know
+)
+Member = tuple[str, bool, int, Callable[[], IO[bytes] | None]]
+"""Name, whether it is a plain file, its bytes, and what opens it."""
+
+
+class BadArchive(Exception):
+    """An archive that is damaged, or would do what no archive may; says why in half a sentence."""
+
+
+def inside(name: str) -> PurePosixPath:
+    """The path that a name from elsewhere means, below the folder of whoever asks; ValueError where
+    it leads out of it.
+    """
+    path = PurePosixPath(name)
+    odd = not path.parts or path.is_absolute() or ".." in path.parts or "\\" in name
+    if odd or not name.isprintable() or re.match(r"[A-Za-z]:", name):
+        raise ValueError(f"the name {shortened(repr(name), 80)} leads out of its folder")
+    return path
+
+
+def unpack(archive: Path, most: int | None = None) -> None:
+    """All that a zip or tar archive holds, beside it, once all of it is sound; BadArchive: nothing.
+
+    most: bytes that it may hold.
+    """
+    work = archive.with_name(f".{archive.name}.tmp")
+    with writing(work):
+        shutil.rmtree(work, ignore_errors=True)
+        work.mkdir()
+    try:
+        _extract(archive, work, most or RATIO * archive.stat().st_size)
+        _move(work, archive.parent)
+    except DAMAGED as error:
+        raise BadArchive(f"it is damaged ({type(error).__name__})") from None
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+
+
+def _extract(archive: Path, work: Path, most: int) -> None:
+    names, folders, total = set[str](), set[str](), 0
+    with closing(_members(archive)) as members:
+        for name, plain, count, opened in members:
+            try:
+                path = inside(name)
+            except ValueError as error:
+                raise BadArchive(str(error)) from None
+            above = {str(folder).casefold() for folder in path.parents}
+            own = str(path).casefold()  # some disks tell no capitals apart
+            if own in names or own in folders or above & names:
+                raise BadArchive(f"{shortened(name, 80)} is in it twice")
+            names.add(own)
+            folders |= above
+            total += count
+            if not plain:
+                raise BadArchive(f"{shortened(name, 80)} is a link, a device or locked, not a file")
+            if total > most:
+                raise BadArchive(f"it holds more than {size(most)}")
+            demand_room(work, count, name)
+            with writing(work / path):
+                (work / path).parent.mkdir(parents=True, exist_ok=True)
+                with (work / path).open("xb") as out:
+                    source = opened()
+                    while source is not None and (block := _read(source)):
+                        out.write(block)
+            if (work / path).stat().st_size != count:
+                raise BadArchive(f"{shortened(name, 80)} is cut off")
+    if not names:
+        raise BadArchive("it holds no file")
+
+
+def _read(source: IO[bytes]) -> bytes:
+    try:
+        return source.read(2**20)
+    except OSError as error:  # of the archive, not of what is written
+        raise BadArchive(f"it is damaged ({type(error).__name__})") from None
+
+
+def _members(archive: Path) -> Generator[Member, None, None]:
+    """What an archive holds, without folders, in its order: a tar.xz can only be read onwards."""
+    if zipfile.is_zipfile(archive):
+        with zipfile.ZipFile(archive) as packed:
+            for item in packed.infolist():
+                mode = stat.S_IFMT(item.external_attr >> 16)
+                plain = mode in (0, stat.S_IFREG) and not item.flag_bits & 1
+                if not (item.is_dir() and mode in (0, stat.S_IFDIR)):
+                    yield item.filename, plain, item.file_size, lambda i=item: packed.open(i)  # type: ignore[misc]
+        return
+    with tarfile.open(archive) as taped:
+        for part in taped:
+            if not part.isdir():
+                plain = part.isreg() and not part.issparse()
+                yield part.name, plain, part.size, lambda p=part: taped.extractfile(p)  # type: ignore[misc]
+
+
+def _move(work: Path, folder: Path) -> None:
+    """Gives the files their places, perhaps over those of an earlier attempt."""
+    for file in sorted(f for f in work.rglob("*") if f.is_file()):
+        place = folder / file.relative_to(work)
+        if not place.parent.resolve().is_relative_to(folder.resolve()):
+            raise BadArchive(f"{place.parent} is a link that leads out of {folder}")
+        with writing(place):
+            place.parent.mkdir(parents=True, exist_ok=True)
+            os.replace(file, place)

@@ -1,0 +1,193 @@
+"""Chapman in both releases: a workbook with CSV files in uV, and WFDB with SNOMED CT codes."""
+
+import os
+import zipfile
+from pathlib import Path
+from xml.sax.saxutils import escape
+
+import numpy as np
+import pytest
+
+from ecgbench.datasets import chapman
+from ecgbench.ecg.leads import LEADS
+from ecgbench.errors import BadRecord, MissingData
+from ecgbench.prepared.prepare import prepare, state
+from ecgbench.vocabulary import table
+
+REAL = os.environ.get("ECGBENCH_REAL_DATA")
+SAMPLES = Path(REAL or ".") / "samples"
+genuine = pytest.mark.skipif(REAL is None, reason="no genuine recordings (ECGBENCH_REAL_DATA)")
+MAIN = 'xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main"'
+OFFICE = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
+HEAD = ["FileName", "Rhythm", "Beat", "PatientAge", "Gender", "VentricularRate"]
+RHYTHMS = ["AF", "AFIB", "AT", "AVNRT", "SA", "SB", "SR", "ST", "SVT", "AVRT", "SAAWR"]
+BEATS = ["NONE", "RBBB TWC", "LBBB", "LFBBB", "IDC  IVB", "VEB", "MIFW MILW LRRI"]
+
+
+def name(i: int) -> str:
+    return f"MUSE_20180113_{171_000 + i}_{i}000"
+
+
+def write(root: Path, numbers: list[int]) -> Path:
+    """Diagnostics.xlsx with a line for each number, strings shared; sample t of lead k of number i
+    is 10 k + 100 i + t uV. The columns of odd numbers stand in turned order, as do their names.
+    """
+    folder = root / "chapman"
+    (folder / "ECGData").mkdir(parents=True)
+    lines = [HEAD] + [
+        [name(i), RHYTHMS[i % 11], BEATS[i % 7], str(20 + i), "MALE", "88"] for i in numbers
+    ]
+    texts = sorted({v for line in lines for v in line if not v.isdigit()})
+    rows = "".join(
+        f'<row r="{y}">'
+        + "".join(
+            f'<c r="{c}{y}"><v>{v}</v></c>'
+            if v.isdigit()
+            else f'<c r="{c}{y}" t="s"><v>{texts.index(v)}</v></c>'
+            for c, v in zip("ABCDEF", line)
+        )
+        + "</row>"
+        for y, line in enumerate(lines, 1)
+    )
+    with zipfile.ZipFile(folder / "Diagnostics.xlsx", "w") as book:
+        book.writestr("xl/worksheets/sheet1.xml", f"<worksheet {MAIN}><sheetData>{rows}</sheetData>"
+                      "</worksheet>")  # fmt: skip
+        strings = "".join(f"<si><t>{escape(t)}</t></si>" for t in texts)
+        book.writestr("xl/sharedStrings.xml", f"<sst {MAIN}>{strings}</sst>")
+        book.writestr("xl/workbook.xml", f'<workbook {MAIN} xmlns:r="{OFFICE}"><sheets><sheet '
+                      'name="s" sheetId="1" r:id="rId1"/></sheets></workbook>')  # fmt: skip
+        book.writestr("xl/_rels/workbook.xml.rels", '<Relationships xmlns="http://schemas.'
+                      'openxmlformats.org/package/2006/relationships"><Relationship Id="rId1" '
+                      'Target="worksheets/sheet1.xml"/></Relationships>')  # fmt: skip
+    for i in numbers if len(numbers) <= 12 else []:
+        steps = np.arange(5000)[:, None] + 10 * np.arange(12) + 100 * i
+        turn = -1 if i % 2 else 1
+        text = "\n".join(",".join(map(str, row)) for row in steps[:, ::turn].tolist())
+        (folder / "ECGData" / f"{name(i)}.csv").write_text(f"{','.join(LEADS[::turn])}\n{text}\n")
+    return root
+
+
+def wfdb(folder: Path, record: str, dx: str) -> None:
+    steps = (np.arange(5000)[:, None] % 7 + 10 * np.arange(12)).astype("<i2")
+    folder.mkdir(parents=True, exist_ok=True)
+    lines = [f"{record} 12 500 5000"]
+    for lead, row in zip(LEADS, steps.T):
+        lines.append(f"{record}.mat 16+24 1000/mV 16 0 {row[0]} {int(row.sum())} 0 {lead}")
+    lines += ["#Age: 85", "#Sex: Male", f"#Dx: {dx}", "#Rx: Unknown"]
+    (folder / f"{record}.hea").write_text("\n".join(lines) + "\n")
+    (folder / f"{record}.mat").write_bytes(bytes(24) + steps.tobytes())
+
+
+def test_labels_are_as_many_as_the_papers() -> None:
+    whole, rhythm = chapman.CARD.tasks
+    assert (len(whole.labels), len(rhythm.labels)) == (whole.paper, rhythm.paper) == (42, 9)
+    kinds = [row["kind"] for row in table("chapman")]
+    assert (kinds.count("rhythm"), kinds.count("beat/condition")) == (9, 33)
+    assert rhythm.columns == [f"chapman:{label}" for label in rhythm.labels]
+    lacking = {*whole.labels} - {*chapman.SNOMED.values()}
+    assert lacking == {"LBBB", "LFBBB", "IDC", "IVB", "MIFW", "MILW", "LRRI"}
+    assert {*chapman.SNOMED.values()} <= {*whole.labels}
+
+
+def test_figshare_microvolts_by_name_and_codes_as_they_stand(tmp_path: Path) -> None:
+    root = write(tmp_path / "a", list(range(12)))
+    copy = prepare("chapman", root, tmp_path / "prepared")
+    assert not len(copy.left_out)
+    for i, row in enumerate(copy.index.sort_values("age").to_dict("records")):
+        said = {RHYTHMS[i % 11], *BEATS[i % 7].split()}
+        found = {c.partition(":")[2] for c in row if ":" in c and row[c]}
+        assert found == said - {"NONE", "VEB", "AVRT", "SAAWR"}
+        assert (row["record"], row["age"], row["sex"]) == (name(i), str(20 + i), "MALE")
+        start = copy.recording(name(i)).signal[:, 0] * 1000
+        assert np.allclose(start, 100 * i + 10 * np.arange(12), atol=0.01)
+
+
+def test_folds_rest_on_no_order(tmp_path: Path) -> None:
+    first = chapman.index(write(tmp_path / "a", list(range(110))) / "chapman")
+    second = chapman.index(write(tmp_path / "b", list(range(109, -1, -1))) / "chapman")
+    folds = first.set_index("record")["fold"]
+    assert second.set_index("record")["fold"].to_dict() == folds.to_dict()
+    assert first.groupby("fold").size().between(10, 12).all()
+    # ten records of each rhythm on ten folds
+    assert first.groupby("fold")["chapman:AF"].sum().eq(1).all()
+
+
+def test_a_file_without_names_or_with_a_gap_or_outside_is_no_record(tmp_path: Path) -> None:
+    folder = write(tmp_path, list(range(8))) / "chapman" / "ECGData"
+    lines = (folder / f"{name(0)}.csv").read_text().splitlines()
+    (folder / f"{name(0)}.csv").write_text("\n".join(lines[1:]))
+    (folder / f"{name(2)}.csv").write_text("\n".join([*lines[:9], lines[9] + ",", *lines[10:]]))
+    (folder / f"{name(4)}.csv").write_text("\n".join([*lines[:9], "," * 11, *lines[10:]]))
+    (folder / f"{name(6)}.csv").unlink()
+    copy = prepare("chapman", tmp_path, tmp_path / "prepared")
+    reasons = copy.quarantined.set_index("record")["reason"].to_dict()
+    assert set(reasons) == {name(i) for i in (0, 2, 4, 6)}
+    assert "none of its signals is a standard lead" in reasons[name(0)]
+    assert "12 samples are not finite" in reasons[name(4)]
+    with pytest.raises(BadRecord, match=r"^x: its table names the file '../x.csv'"):
+        chapman.read(tmp_path, {"record": "x", "patient": "x", "path": "../x.csv"})
+
+
+def test_the_wfdb_release(tmp_path: Path) -> None:
+    assert state("chapman", tmp_path, tmp_path / "prepared") == "absent"
+    folder = tmp_path / "chapman" / "WFDBRecords" / "01" / "010"
+    codes = list(chapman.SNOMED)
+    for i in range(len(codes)):
+        wfdb(folder, f"JS{i + 1:05d}", f"{codes[i]}, ,164909002,698252002,164865005,")
+    wfdb(folder, "JS10646", "164890007")
+    wfdb(folder, "JS10647", "164890007")
+    # two lines of its header have become one
+    head = (folder / "JS00002.hea").read_text()
+    (folder / "JS00002.hea").write_text(head.replace(" V1\n", " V1"))
+    copy = prepare("chapman", tmp_path, tmp_path / "prepared")
+    assert [r for r in copy.index["record"] if r > "JS10000"] == ["JS10646"]
+    assert copy.quarantined["record"].tolist() == ["JS00002"]
+    assert len(copy.index) == len(codes)
+    for row in copy.index[copy.index["record"] < "JS10000"].to_dict("records"):
+        found = {c.partition(":")[2] for c in row if ":" in c and row[c]}
+        assert found == {chapman.SNOMED[codes[int(row["record"][2:]) - 1]]}
+    assert np.allclose(copy.recording("JS00001").signal[:, 0] * 1000, 10 * np.arange(12), atol=1e-3)
+    # where both lie there the figshare release is read
+    write(tmp_path, [0, 1])
+    assert set(chapman.index(tmp_path / "chapman")["record"]) == {name(0), name(1)}
+
+
+def test_nothing_there(tmp_path: Path) -> None:
+    with pytest.raises(MissingData, match=r"Diagnostics.xlsx or WFDBRecords not found"):
+        prepare("chapman", tmp_path, tmp_path / "prepared")
+
+
+@genuine
+def test_genuine_wfdb_files(tmp_path: Path) -> None:
+    (tmp_path / "chapman").symlink_to(SAMPLES / "chapman-wfdb")
+    copy = prepare("chapman", tmp_path, tmp_path / "prepared")
+    index = copy.index.set_index("record")
+    found = {r: {c[8:] for c in row.index if ":" in c and row[c]} for r, row in index.iterrows()}
+    assert found == {
+        "JS00001": {"AFIB", "RBBB", "TWC"},
+        "JS00002": {"SB", "TWC"},
+        "JS00004": {"SB"},
+        "JS00005": {"AF", "STDD", "STTC"},
+    }
+    for record in found:
+        signal = copy.recording(record).signal
+        assert np.abs(signal[0] + signal[2] - signal[1]).max() <= 0.0115
+
+
+@genuine
+def test_a_genuine_csv_file(tmp_path: Path) -> None:
+    """A denoised one, which is published without names, so it is refused until it has some."""
+    (file,) = (SAMPLES / "chapman" / "ECGDataDenoised").glob("*.csv")
+    row = {"record": file.stem, "patient": file.stem, "path": f"ECGData/{file.name}"}
+    (tmp_path / "ECGData").mkdir()
+    copy = tmp_path / "ECGData" / file.name
+    copy.write_text(file.read_text())
+    with pytest.raises(BadRecord, match="none of its signals is a standard lead"):
+        chapman.read(tmp_path, row)
+    copy.write_text(",".join(LEADS) + "\n" + file.read_text())
+    signal = chapman.read(tmp_path, row).signal
+    assert signal.shape == (12, 5000)
+    assert signal[0, 0] == pytest.approx(-0.16533)
+    # each lead was denoised by itself
+    assert np.abs(signal[0] + signal[2] - signal[1]).max() < 0.2
+    assert 0.5 < np.ptp(signal, axis=1).max() < 8
