@@ -62,7 +62,15 @@ def dataset_facts(selection: Selection) -> dict[str, Any]:
         "name": prepared.name,
         **{
             k: card[k]
-            for k in ("title", "version", "doi", "licence", "synthetic", "patients_known")
+            for k in (
+                "title",
+                "version",
+                "doi",
+                "licence",
+                "synthetic",
+                "patients_known",
+                "verified",
+            )
         },
         "records": len(index),
         "records_prepared": len(prepared.published) - len(prepared.left_out),

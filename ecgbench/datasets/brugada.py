@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ecgbench.cards import DatasetCard, Task
+from ecgbench.cards import DatasetCard, Manifest, Task
 from ecgbench.ecg.leads import LEADS
 from ecgbench.ecg.readers import wfdb
 from ecgbench.ecg.recording import Recording
@@ -65,6 +65,13 @@ CARD = DatasetCard(
         "the limb leads follow from I and II only to 5 % (median; at most 16 %)",
         "the test split holds about 14 confirmed cases",
     ),
+)
+MANIFEST = Manifest(
+    base="https://physionet.org/files/brugada-huca/1.0.0/",
+    folders=("files/",),
+    suffixes=(".hea", ".dat"),
+    tables=("metadata.csv",),
+    size=10_800_000,
 )
 
 

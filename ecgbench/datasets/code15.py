@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ecgbench.cards import DatasetCard, Task
+from ecgbench.cards import DatasetCard, Download, Task
 from ecgbench.ecg.leads import LEADS
 from ecgbench.ecg.readers import hdf5
 from ecgbench.ecg.readers.layout import Layout
@@ -82,6 +82,19 @@ CARD = DatasetCard(
         "unknown",
         "part 0 holds 47 tracings twice, some of them under two patients",
         "that 233,480 exams of 10 s remain, as in the paper, has not been counted on the release",
+    ),
+)
+_ZENODO = "https://zenodo.org/records/4916206/files/"
+FILES = (
+    Download(url=f"{_ZENODO}exams.csv?download=1", path="exams.csv"),
+    *(
+        Download(
+            url=f"{_ZENODO}exams_part{part}.zip?download=1",
+            path=f"exams_part{part}.zip",
+            unpack=True,
+            unpacked=4_500_000_000,
+        )
+        for part in range(18)
     ),
 )
 

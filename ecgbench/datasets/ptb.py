@@ -24,7 +24,7 @@ from typing import Any
 
 import pandas as pd
 
-from ecgbench.cards import DatasetCard, Task
+from ecgbench.cards import DatasetCard, Manifest, Task
 from ecgbench.ecg.leads import LEADS
 from ecgbench.ecg.readers import wfdb
 from ecgbench.ecg.recording import Recording
@@ -99,6 +99,11 @@ _VARIANTS = {
 SPELLINGS = {variant: name for name, variants in _VARIANTS.items() for variant in variants}
 INFARCTION = "Myocardial infarction"
 MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+MANIFEST = Manifest(
+    base="https://physionet.org/files/ptbdb/1.0.0/",
+    suffixes=(".hea", ".dat"),
+    size=1_450_000_000,
+)
 
 
 def index(root: Path) -> pd.DataFrame:

@@ -43,6 +43,7 @@ def _facts(data: DatasetFacts) -> dict[str, object]:
         if count
         else "none",
         "Left out by rule": "; ".join(f"{n:,} {why}" for why, n in data.excluded.items()) or "none",
+        **({"Reader tried on": data.verified} if data.verified else {}),
         "Licence": data.licence,
     }
     facts |= {"DOI": Link(data.doi, doi(data.doi))} if data.doi else {}

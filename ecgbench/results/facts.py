@@ -94,6 +94,8 @@ class DatasetFacts(_Facts):
     """What a reader of its numbers must know."""
     unit: str = "mV"
     """Of the signals."""
+    verified: str = ""
+    """What the reader was tried on."""
     patients: tuple[str, ...] = field(default=(), repr=False)
     """Of the test records, in alphabetical order: who is drawn for intervals."""
 
