@@ -1,4 +1,6 @@
-"""`ecgbench data fetch | prepare | verify | facts`: from published files to the prepared store."""
+"""`ecgbench data fetch | prepare | verify | facts | ls | prune`: from published files to the
+prepared store.
+"""
 
 import json
 from pathlib import Path
@@ -21,6 +23,8 @@ def add(app: typer.Typer) -> None:
     add_commands(group, prepare)
     add_commands(group, verify)
     add_commands(group, facts)
+    add_commands(group, ls)
+    add_commands(group, prune)
     app.add_typer(group, name="data")
 
 
@@ -156,6 +160,63 @@ def facts(
         typer.echo(
             "\n".join(aligned([list(rows[0]), *([str(v) for v in r.values()] for r in rows)]))
         )
+
+
+def ls(data: Path = DATA, prepared: Path = PREPARED, as_json: bool = JSON) -> None:
+    """List prepared copies: records, and the disk that recordings and views of them take.
+
+    A view is what a model's filter and rate make of the recordings; it is made anew when it is
+    missed. A copy that is not current was made by another version and is not read.
+    """
+    from ecgbench.cli.lists import show
+    from ecgbench.prepared import disk
+    from ecgbench.prepared.source import where
+
+    home = where(prepared, data)
+    found = disk.copies(home)
+    if not found and not as_json:
+        typer.echo(f"no prepared copy in {home}")
+        return
+    rows = [
+        {
+            "dataset": c.dataset,
+            "records": c.records,
+            "recordings": c.signals if as_json else size(c.signals),
+            "views": c.views if as_json else size(c.views),
+            "current": c.current,
+            "folder": str(c.folder),
+        }
+        for c in found
+    ]
+    show(rows, as_json, ("dataset", "records", "recordings", "views", "current", "folder"))
+
+
+def prune(
+    dataset: str = argument("Dataset; all of them where none is named.", default=""),
+    data: Path = DATA,
+    prepared: Path = PREPARED,
+    yes: bool = flag("Remove it; without this, only list what would be removed.", "--yes", "-y"),
+) -> None:
+    """Free disk: views, and prepared copies of other versions. The files as published stay, and no
+    result is lost.
+    """
+    from ecgbench.prepared import disk
+    from ecgbench.prepared.source import where
+
+    home, names = where(prepared, data), (_name(dataset),) if dataset else ()
+    if yes:
+        typer.echo(f"{size(disk.prune(home, names))} freed in {home}")
+        return
+    spare = list(disk.spare(home, names))
+    for folder, freed in spare:
+        typer.echo(f"{size(freed):>10}  {folder}")
+    total = size(sum(freed for _, freed in spare))
+    again = f"ecgbench data prune{f' {dataset}' if dataset else ''} --prepared {home} --yes"
+    typer.echo(
+        f"{total} would be freed; to remove them: {again}"
+        if spare
+        else f"nothing to free in {home}"
+    )
 
 
 def _name(dataset: str) -> str:

@@ -1,4 +1,4 @@
-"""Cardio-Learning: the union of eleven collections on which HuBERT-ECG was trained, with 164 labels.
+"""Cardio-Learning: the union of eleven collections that HuBERT-ECG learned from, with 164 labels.
 
 E. Coppola et al., medRxiv 2024.11.14.24317328. It cannot be had as one data set: its largest part,
 CODE, is given on request only. What is here is its list of labels (labels/cardio_learning.csv, with
