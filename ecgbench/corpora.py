@@ -69,14 +69,18 @@ def relation(title: str, dataset: str, called: str = "") -> Relation:
     collection = NAMES.get(whole)
     if (collection or whole) in (dataset, called):
         return "part" if part else "equal"
-    if collection is None or (dataset not in NAMES.values()):
-        # of a plug-in's dataset nobody says where its recordings come from
-        return "unknown" if collection is None else "none"
-    return RELATIONS.get((collection, dataset), "none")
+    if collection is None:
+        return "unknown"
+    # the recordings of a plug-in's dataset are taken for its own, unless its title says otherwise
+    known = RELATIONS.get((collection, dataset), "none")
+    # which part of a larger collection was used is not said by its name
+    return "overlaps" if part and known == "contains" else known
 
 
 def met(titles: Sequence[str], dataset: str, called: str = "") -> tuple[Relation, list[str]]:
-    """The gravest relation of a model's collections to a dataset, and those that have it."""
+    """The gravest relation of a model's collections to a dataset, and those that have it; unknown
+    where it names none.
+    """
     every = {title: relation(title, dataset, called) for title in titles}
-    worst: Relation = min(every.values(), key=ORDER.index, default="none")
+    worst: Relation = min(every.values(), key=ORDER.index, default="unknown")
     return worst, [title for title, own in every.items() if own == worst]

@@ -45,5 +45,6 @@ def test_the_gravest_counts_and_what_is_not_stated_is_not_none() -> None:
     assert corpora.met(["HEEDB", "CODE", "CODE-15"], "code15") == ("equal", ["CODE-15"])
     assert corpora.met(["Chapman", "HEEDB"], "ningbo") == ("overlaps", ["Chapman"])
     assert corpora.met([corpora.NOT_STATED, "HEEDB"], "ptb") == ("unknown", [corpora.NOT_STATED])
-    assert corpora.met([], "ptb") == ("none", [])
+    assert corpora.met([], "ptb") == ("unknown", [])
+    assert corpora.relation("Challenge 2021 (without PTB-XL)", "ptbxl") == "overlaps"
     assert corpora.relation("My archive", "mine", "My archive") == "equal"

@@ -75,7 +75,7 @@ def page(report: Report) -> Iterator[str]:
     for i, d in enumerate(report["disk"]):
         state = f"{size(d['free'])} free" if d["writable"] else "NOT WRITABLE"
         yield from _row("" if i else "Disk", f"{d['what']:10} {state:14}", d["path"])
-    for i, d in enumerate(report["data"]):
+    for i, d in enumerate(d for d in report["data"] if d["state"] != "absent"):
         of = f" of {d['published']:,}" if d["state"] == "partial" else ""
         records = f" ({d['records']:,}{of} records)" if d["records"] else ""
         state = f"{d['name'][:16]:10} {d['state']}{records}"
@@ -138,9 +138,13 @@ def _hints(report: Report) -> Iterator[str]:
                 yield from _lines("", f"Weights of {r['name']}: {_fetched(r['name'], w)}", 0)
     unprepared = "{name} is not prepared yet; `ecgbench run` does it, or: {next}"
     for d in report["data"]:
-        what = {"absent": "{next}", "downloaded": unprepared}.get(d["state"])
-        if what:
-            yield from _lines("", f"Data: {what.format(**d)}", 0)
+        if d["state"] == "downloaded":
+            yield from _lines("", f"Data: {unprepared.format(**d)}", 0)
+    if absent := [d for d in report["data"] if d["state"] == "absent"]:
+        named = ", ".join(d["name"] for d in absent)
+        how = "ecgbench data fetch NAME --data DIR gets the open ones"
+        first = f"; {absent[0]['next']}" if len(absent) == 1 else ""
+        yield from _lines("", f"Data: not here: {named}; {how}, or says what to do{first}", 0)
     for text in report["remarks"]:
         yield from _lines("", f"Remark: {text}", 0)
 

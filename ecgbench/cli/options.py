@@ -23,8 +23,9 @@ def add_commands(group: typer.Typer, *commands: Callable[..., Any]) -> None:
 def unwrapped(text: str) -> str:
     """Paragraphs of one line each; a paragraph that begins further right, an example, stays there.
 
-    >>> unwrapped("What it\n    does.\n\n    Examples:\n\n      ecgbench run\n        --leads 1")
-    'What it does.\n\nExamples:\n\n  ecgbench run --leads 1'
+    >>> lines = ["What it", "    does.", "", "      ecgbench run", "        --leads 1"]
+    >>> unwrapped(chr(10).join(lines)).splitlines()
+    ['What it does.', '', '  ecgbench run --leads 1']
     """
     paragraphs = [p.rstrip() for p in inspect.cleandoc(text).split("\n\n")]
     lines = [" " * (len(p) - len(p.lstrip())) + " ".join(p.split()) for p in paragraphs]

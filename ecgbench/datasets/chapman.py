@@ -115,7 +115,8 @@ CARD = DatasetCard(
     pretraining=True,
     country="China",
     cautions=(
-        "the WFDB release lacks 399 records, all of sinus irregularity, so SA has no positives",
+        "by the counts of the Challenge 2021 the WFDB release lacks 399 records, all of sinus "
+        "irregularity, so SA has no positives there",
         "in the WFDB release LBBB and LFBBB share a code, as do IDC and IVB, the infarctions MIFW "
         "and MILW, and most low voltages; these labels and LRRI have no positives there",
         "39 records have leads of zeros or amplitudes beyond any heart",

@@ -142,12 +142,26 @@ def read(root: Path, row: Mapping[str, Any]) -> Recording:
     file = tables.within(root, row["path"], record)
     if position < 0:
         raise BadRecord(f"{record}: {file.name} does not hold this exam once")
+    held = _exam_at(file, position)
+    if held and held != record:
+        raise BadRecord(f"{record}: row {position} of {file.name} holds exam {held} now")
     recording = hdf5.read(file, record, row["patient"], LAYOUT, position)
     zeros = int((recording.signal == 0).all(axis=0).sum())
     end = recording.signal.shape[1] - zeros // 2
     if end <= zeros // 2:
         raise BadRecord(f"{record}: all samples are zero")
     return replace(recording, signal=recording.signal[:, zeros // 2 : end])
+
+
+def _exam_at(file: Path, position: int) -> str:
+    """The exam in a row of a part; "" where that cannot be read, which the reader will tell."""
+    import h5py
+
+    try:
+        with h5py.File(file, "r") as part:
+            return str(part["exam_id"][position])
+    except (OSError, KeyError, ValueError, TypeError, IndexError):
+        return ""
 
 
 def _places(root: Path, names: list[str]) -> dict[tuple[str, str], int]:

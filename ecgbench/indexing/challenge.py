@@ -6,6 +6,7 @@ record, diagnoses as SNOMED CT codes in a comment of the header.
 """
 
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -36,15 +37,19 @@ def index(
     published: each record counts as one. Folds are stratified on every code that any task maps.
     MissingData: no header.
     """
-    files = {f.stem: f for f in sorted(root.rglob("*.hea")) if wanted(f.stem)}
+    listed = [f for f in sorted(root.rglob("*.hea")) if f.is_file() and wanted(f.stem)]
+    files = {f.stem: f for f in listed}
+    if len(files) < len(listed):
+        seen = Counter(f.stem for f in listed)
+        twice = next(name for name, count in seen.items() if count > 1)
+        raise MissingData(f"{twice}.hea lies {seen[twice]} times below {root}; remove all but one")
     if not files:
         raise MissingData(
             f"no header (.hea) of {card.title} below {root}; download it from {card.url}"
         )
     notes = {record: wfdb.comments(file) for record, file in files.items()}
-    codes = {
-        record: tuple(re.findall(r"\d+", note.get("Dx", ""))) for record, note in notes.items()
-    }
+    notes = {r: {word.casefold(): text for word, text in note.items()} for r, note in notes.items()}
+    codes = {r: tuple(re.findall(r"\d+", note.get("dx", ""))) for r, note in notes.items()}
     mapped = {code for task in words.values() for code in task}
     fold = stratified(
         card.folder,
@@ -59,8 +64,10 @@ def index(
             "split": splits(fold),
             "fold": fold,
             "path": [f.relative_to(root).with_suffix("").as_posix() for f in files.values()],
-            "age": [note.get("Age", "") for note in notes.values()],
-            "sex": [note.get("Sex", "") for note in notes.values()],
+            "age": [note.get("age", "") for note in notes.values()],
+            # what lists no diagnosis is no record without one
+            "damaged": ["" if "dx" in note else "its header has no Dx" for note in notes.values()],
+            "sex": [note.get("sex", "") for note in notes.values()],
         }
     )
     hot = [

@@ -118,12 +118,15 @@ def steady(encoder: Encoder) -> bool:
     contract = encoder.contract
     shape = PLACES, len(contract.leads), contract.received
     signal = torch.from_numpy(rng("places of a batch").normal(size=shape).astype(np.float32))
-    kept = torch.arange(PLACES) % 2 == 0
-    alone = torch.where(kept[:, None, None], signal, torch.zeros(()))
-    for leads in {len(contract.leads), 1 if encoder.policy.name == NATIVE else shape[1]}:
+    even = torch.arange(PLACES) % 2 == 0
+    native = encoder.policy.name == NATIVE
+    for leads in sorted({1, 2, shape[1] // 2, shape[1]}) if native else [shape[1]]:
         measured = torch.zeros(shape[:2], dtype=torch.bool)
         measured[:, :leads] = True
-        full, half = (encoder.pooled(encoder.network(x, measured), PLACES) for x in (signal, alone))
-        if not torch.equal(full[kept], half[kept]):
-            return False
+        full = encoder.pooled(encoder.network(signal, measured), PLACES)
+        for kept in (even, ~even):
+            alone = torch.where(kept[:, None, None], signal, torch.zeros(()))
+            half = encoder.pooled(encoder.network(alone, measured), PLACES)
+            if not torch.equal(full[kept], half[kept]):
+                return False
     return True

@@ -3,8 +3,8 @@ headers, and their stratification.
 
     <prepared>/<dataset>/index-<what it rests on>-<sha256 of the file>.parquet
 
-It rests on the dataset's card and code, on its tables' content, and, where it has none, on name,
-size and time of every file below its folder.
+It rests on the dataset's card and code, on the content of its tables, and on name, size and time of
+every file below its folder.
 """
 
 import hashlib
@@ -19,6 +19,7 @@ from types import ModuleType
 import pandas as pd
 
 from ecgbench.cards import facts
+from ecgbench.datasets import ROOM
 from ecgbench.errors import WriteError
 from ecgbench.files import as_parquet, put
 from ecgbench.indexing.tables import either
@@ -38,7 +39,7 @@ def kept(
     if root is None:
         return make()
     folder = home / name
-    key = _rests_on(module, root)[:16]
+    key = _rests_on(name, module, root)[:16]
     for path in folder.glob(f"index-{key}-*.parquet"):
         with suppress(OSError, ValueError):
             content = path.read_bytes()
@@ -60,19 +61,20 @@ def _sha(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()[:16]
 
 
-def _rests_on(module: ModuleType, root: Path) -> str:
+def _rests_on(name: str, module: ModuleType, root: Path) -> str:
     """sha256 of the card, the code that makes the index, and the files that it reads."""
     card, total = module.CARD, hashlib.sha256(repr(facts(module.CARD)).encode())
     package = Path(str(files("ecgbench")))
-    code = [Path(str(module.__file__)), package / "vocabulary.py"]
-    code += sorted([*package.glob("indexing/*.py"), *package.glob("datasets/labels/*.csv")])
+    total.update((ROOM.source_hash(name) or "").encode())
+    code = [Path(str(module.__file__)), package / "vocabulary.py", package / "seeds.py"]
+    for own in ("indexing/*.py", "ecg/readers/*.py", "datasets/labels/*.csv"):
+        code += sorted(package.glob(own))
     tables = [t for f in card.index_files for t in either(root, f) if t.is_file()]
     for file in [*code, *tables]:
         total.update(hashlib.sha256(file.read_bytes()).digest())
-    if not tables:
-        for folder, _, names in sorted(os.walk(root)):
-            states = [(n, *_state(os.path.join(folder, n))) for n in sorted(names)]
-            total.update(repr((os.path.relpath(folder, root), states)).encode())
+    for folder, _, names in sorted(os.walk(root)):
+        states = [(n, *_state(os.path.join(folder, n))) for n in sorted(names)]
+        total.update(repr((os.path.relpath(folder, root), states)).encode())
     return total.hexdigest()
 
 

@@ -214,17 +214,22 @@ def _signals(
             out.write(kept.add_copied(record, copy))
             continue
         try:
+            if row.get("damaged"):
+                raise BadRecord(str(row["damaged"]))
             recording = read(source.name, source.root, row)
-            if why := _excluded(recording, source.module.CARD):
-                kept.lost.append((record, why, "excluded"))
-            else:
-                out.write(kept.add(record, recording))
+            why = _excluded(recording, source.module.CARD)
+            steps = b"" if why else kept.add(record, recording)
         except (BadRecord, OSError) as error:
             reason = str(error).removeprefix(f"{record}: ")
             if isinstance(error, OSError):
                 reason = f"cannot be read ({error.strerror})"
             kept.lost.append((record, reason, "damaged"))
             _stop_if_too_many(source, kept.damaged, total)
+        else:
+            if why:
+                kept.lost.append((record, why, "excluded"))
+            # not above: what cannot be written is no fault of the record
+            out.write(steps)
         done += 1
         if progress is not None:
             progress(done, len(lacking))

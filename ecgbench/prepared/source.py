@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import re
 import shlex
 import sys
 from collections.abc import Iterable, Iterator
@@ -249,9 +250,16 @@ def check(name: str, card: DatasetCard, index: pd.DataFrame) -> None:
     labels = [c for c in index.columns if ":" in c]
     if not index[labels].isin([0, 1]).all(axis=None):
         raise BadRecord(f"{name}: a label column of its index holds something else than 0 and 1")
-    spread = index.groupby("patient")["split"].nunique()
+    alike = index["patient"].map(_alike)
+    spread = index.groupby(alike)["split"].nunique()
     if (spread > 1).any():
         raise BadRecord(f"{name}: patient {spread.index[spread > 1][0]} is in more than one split")
+
+
+def _alike(patient: object) -> str:
+    """An identity without what writers of tables do differently: blanks, quotes, capitals, 7.0."""
+    text = str(patient).strip(" \t'\"").casefold()
+    return re.sub(r"^(\d+)\.0+$", r"\1", text)
 
 
 def canonical(value: Any) -> bytes:

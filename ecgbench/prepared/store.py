@@ -149,8 +149,13 @@ def opened(source: Source, folder: Path) -> Prepared:
         index = pd.read_parquet(folder / "index.parquet")
         left_out = pd.read_parquet(folder / "left_out.parquet")
         size = (folder / "signal.i16").stat().st_size
-    except (OSError, ValueError) as error:
+    except (FileNotFoundError, ValueError) as error:
         raise damaged(source.name, folder) from error
+    except OSError as error:
+        raise MissingData(
+            f"{source.name}: the prepared copy in {folder} cannot be read ({error.strerror}); "
+            f"repair the disk, or delete that folder, then: {command(source.name, None)}"
+        ) from error
     if size != 2 * len(LEADS) * int(index["samples"].sum()):
         raise damaged(source.name, folder)
     return Prepared(

@@ -1,8 +1,8 @@
 """A pre-training on its way from one machine to the next, in files that a short loan lets through.
 
-    DIR/carry.json                 where it stands, and the parts with their hashes
-        state.00 ...               all but encoders: up to 40 MB for LAEF
-        stage1-000600.00 ...       the encoder that is selected so far, of each stage
+    DIR/carry.json                 whose it is, where it stands, and the parts with their hashes
+        state-<hash>.00 ...        all but encoders: up to 40 MB for LAEF
+        stage1-<hash>.00 ...       the encoder that is selected so far, of each stage
 
 Weights travel exactly (float32, their bytes sorted by significance and deflated). The moments of
 Adam travel in 8 bits: what goes on from them is not bit for bit what would have gone on without the
@@ -32,9 +32,11 @@ from ecgbench.pretraining.kept_encoders import ENCODERS, read_checkpoints
 from ecgbench.pretraining.moments import as_codes, as_moments
 from ecgbench.pretraining.recipe import Recipe
 from ecgbench.pretraining.selection import earliest
+from ecgbench.text import shortened
 
-MANIFEST, CARRIED = "carry.json", "carried.json"
+MANIFEST, CARRIED, BOOKS = "carry.json", "carried.json", "codebook.json"
 FORMAT = 1
+_PART_NAME = re.compile(r"(state|stage[12])(-\w+)?\.\d\d")
 PART = 15_000_000
 """Bytes of a file at most."""
 _LARGEST = 1 << 30
@@ -51,11 +53,23 @@ Place = tuple[int, int]
 def pack(recipe: Recipe, out: Path, to: Path) -> list[Path]:
     """Write what stands in `out` into `to`, in place of what is there; the files. WriteError.
 
-    BadSetting: nothing has been trained yet.
+    The manifest is replaced when all parts are there, and old parts go last, so that a kill leaves
+    the old state or the new one. BadSetting: nothing has been made yet, or `to` holds another
+    pre-training, or this one further on.
     """
     place = standing(out)
     if place is None:
-        raise BadSetting(f"{out} holds no checkpoint of a pre-training, so nothing can be carried")
+        raise BadSetting(f"{out} holds nothing of a pre-training yet, so nothing can be carried")
+    identity = output.read(out / output.RECIPE)
+    if (to / MANIFEST).is_file():
+        before = _manifest(to)
+        output.demand_same(to / MANIFEST, before["identity"], identity)
+        if _place(before) > place:
+            raise BadSetting(
+                f"{to} holds this pre-training at stage {before['stage']}, step {before['step']}, "
+                f"which is further than {out} (stage {place[0]}, step {place[1]}); give another "
+                f"--carry"
+            )
     state, groups = {}, {}
     for path in sorted(p for p in out.rglob("*") if p.is_file()):
         name = path.relative_to(out).as_posix()
@@ -69,7 +83,7 @@ def pack(recipe: Recipe, out: Path, to: Path) -> list[Path]:
         if kept:
             path = _encoder(stage, earliest(kept).step)
             name = path.relative_to(out).as_posix()
-            groups[f"stage{number}-{path.stem}"] = _zipped({name: _folded(path.read_bytes())})
+            groups[f"stage{number}"] = _zipped({name: _folded(path.read_bytes())})
         path = stage / checkpoint.FILE
         if path.is_file():
             whole = place[0] == number and not (kept and place[1] >= settings.steps)
@@ -78,13 +92,20 @@ def pack(recipe: Recipe, out: Path, to: Path) -> list[Path]:
     written, parts = [], {}
     for group, content in groups.items():
         pieces = [content[i : i + PART] for i in range(0, len(content), PART)]
-        named = {f"{group}.{i:02d}": piece for i, piece in enumerate(pieces)}
-        written += [put(to / name, piece) for name, piece in named.items()]
-        parts[group] = {n: hashlib.sha256(piece).hexdigest() for n, piece in named.items()}
-    manifest = {"format": FORMAT, "stage": place[0], "step": place[1], "parts": parts}
+        digests = [hashlib.sha256(piece).hexdigest() for piece in pieces]
+        named = [f"{group}-{digest[:12]}.{i:02d}" for i, digest in enumerate(digests)]
+        written += [put(to / name, piece) for name, piece in zip(named, pieces)]
+        parts[group] = dict(zip(named, digests))
+    manifest = {
+        "format": FORMAT,
+        "stage": place[0],
+        "step": place[1],
+        "identity": identity,
+        "parts": parts,
+    }
     written.append(put(to / MANIFEST, as_json(manifest)))
     for old in to.iterdir():
-        if re.fullmatch(r"(state|stage[12]-\d+)\.\d\d", old.name) and old not in written:
+        if _PART_NAME.fullmatch(old.name) and old not in written:
             old.unlink()
     return written
 
@@ -93,42 +114,95 @@ def unpack(source: Path, out: Path, identity: dict[str, Any]) -> Place | None:
     """Put what `pack` wrote into `out`, unless that is as far already; where it stands then.
 
     identity: what `out` holds or will hold (`pretrain.facts`). None: nothing was done. BadSetting:
-    what is carried, or what is in `out`, is another pre-training. BadWeights: a part is missing or
-    has changed.
+    what is carried, or what is in `out`, is another pre-training, or another pre-training is at
+    work in `out`. BadWeights: a part is missing, has changed, or says what cannot be.
     """
     if not (source / MANIFEST).is_file():
         return None
-    manifest, here = output.read(source / MANIFEST), standing(out)
-    if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
-        raise BadSetting(f"{source / MANIFEST} is of another version of ecgbench; remove {source}")
-    place: Place = (int(manifest["stage"]), int(manifest["step"]))
+    manifest = _manifest(source)
+    output.demand_same(source / MANIFEST, manifest["identity"], identity)
     output.demand(out, identity)
+    place, here = _place(manifest), standing(out)
     if here is not None and here >= place:
         return None
+    try:
+        whole = _opened(source, manifest, place)
+    except (BadSetting, BadWeights):
+        raise
+    except Exception as error:  # what is read back may be wrong in any way
+        reason = shortened(f"{type(error).__name__}: {error}", 200)
+        raise BadWeights(f"{source} cannot be read ({reason}); carry it again") from error
+    with output.alone(out):
+        # checkpoints last, that of the last stage behind the other: where they stand all else does
+        for name in sorted(whole, key=lambda n: (n.endswith(checkpoint.FILE), n)):
+            if not (name.endswith(checkpoint.FILE) and _as_far(out / name, whole[name])):
+                put(out / name, whole[name])
+    return place
+
+
+def _opened(source: Path, manifest: dict[str, Any], place: Place) -> dict[str, bytes]:
+    """Every file that the bag holds, by its name in the folder of the pre-training."""
     files: dict[str, bytes] = {}
     for group, parts in manifest["parts"].items():
         files |= _unzipped(source / group, b"".join(_parts(source, parts)))
-    if output.RECIPE not in files:
-        raise BadWeights(f"{source} holds no {output.RECIPE}; carry the pre-training again")
-    output.demand_same(source / MANIFEST, json.loads(files[output.RECIPE]), identity)
     for name in files:
         if not _PLAIN.fullmatch(name) and not _TENSORS.fullmatch(name):
             raise BadWeights(f"{source} holds {name!r}, which is no part of a pre-training")
     whole = {n: _unfolded(c) if _TENSORS.fullmatch(n) else c for n, c in files.items()}
-    journeys = f"stage{place[0]}/{CARRIED}"
-    whole[journeys] = as_json([*json.loads(whole.get(journeys, b"[]")), place[1]]).encode()
-    # checkpoints last, that of the last stage behind the other: where they stand all else does
-    for name in sorted(whole, key=lambda n: (n.endswith(checkpoint.FILE), n)):
-        put(out / name, whole[name])
-    return place
+    stage, step = place
+    file = f"stage{stage}/{checkpoint.FILE}"
+    if step and (file not in whole or checkpoint.header_of(whole[file], source)["step"] != step):
+        raise BadWeights(f"{source} does not hold the state of stage {stage}, step {step}")
+    if step:
+        journeys = f"stage{stage}/{CARRIED}"
+        before = [int(n) for n in list(json.loads(whole.get(journeys, b"[]")))]
+        whole[journeys] = as_json([*before, step]).encode()
+    return whole
+
+
+def _manifest(source: Path) -> dict[str, Any]:
+    """carry.json, if it is one of this version; BadSetting, BadWeights."""
+    manifest = output.read(source / MANIFEST)
+    if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
+        raise BadSetting(f"{source / MANIFEST} is of another version of ecgbench; remove {source}")
+    parts, where = manifest.get("parts"), (manifest.get("stage"), manifest.get("step"))
+    sound = (
+        isinstance(manifest.get("identity"), dict)
+        and isinstance(parts, dict)
+        and all(isinstance(part, dict) for part in parts.values())
+        and all(type(number) is int and number >= 0 for number in where)
+    )
+    if not sound or where[0] not in (1, 2):
+        raise BadWeights(f"{source / MANIFEST} is not as it was written; carry it again")
+    return manifest
+
+
+def _place(manifest: dict[str, Any]) -> Place:
+    return manifest["stage"], manifest["step"]
+
+
+def _as_far(path: Path, content: bytes) -> bool:
+    """Whether a checkpoint that is there has made as many steps as one that arrives."""
+    if not path.is_file():
+        return False
+    steps = (checkpoint.header_of(c, path)["step"] for c in (path.read_bytes(), content))
+    return next(steps) >= next(steps)
+
+
+def standing_of(stage: Path) -> int:
+    """Steps of a stage's checkpoint, 0 where it has none."""
+    path = stage / checkpoint.FILE
+    return int(checkpoint.header_of(path.read_bytes(), path)["step"]) if path.is_file() else 0
 
 
 def standing(out: Path) -> Place | None:
-    """How far the pre-training in a folder is; None before the first checkpoint."""
+    """How far the pre-training in a folder is: step 0 where a stage has its codebook alone; None
+    before the first.
+    """
     for number in (2, 1):
-        path = out / f"stage{number}" / checkpoint.FILE
-        if path.is_file():
-            return number, int(checkpoint.header_of(path.read_bytes(), path)["step"])
+        stage = out / f"stage{number}"
+        if (stage / checkpoint.FILE).is_file() or (stage / BOOKS).is_file():
+            return number, standing_of(stage)
     return None
 
 

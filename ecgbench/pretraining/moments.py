@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ecgbench.errors import BadWeights
+
 BLOCK = 256
 """Values of one scale."""
 _MEAN = "exp_avg"
@@ -19,6 +21,8 @@ Codes = dict[str, NDArray[Any]]
 def as_codes(values: NDArray[np.float32], kind: str) -> Codes:
     """kind: exp_avg or exp_avg_sq. `codes` (block, BLOCK), and the scales of the blocks."""
     flat = values.reshape(-1)
+    if not np.isfinite(flat).all() or (kind != _MEAN and (flat < 0).any()):
+        raise BadWeights("a moment of Adam is not finite: the pre-training has diverged")
     blocks = np.zeros((-(-len(flat) // BLOCK), BLOCK), np.float32)
     blocks.reshape(-1)[: len(flat)] = flat
     if kind == _MEAN:

@@ -50,7 +50,7 @@ from ecgbench.seeds import seed_of
 from ecgbench.training import ranks
 
 REPORT, ENCODER = "pretraining.json", "encoder.safetensors"
-BOOKS, DEVICES = "codebook.json", "devices.json"
+BOOKS, DEVICES = carry.BOOKS, "devices.json"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -107,6 +107,8 @@ class _Pretraining:
 
     def __init__(self, recipe: Recipe, data: Data, session: Session) -> None:
         self.recipe, self.data, self.session, self.first = recipe, data, session, ranks.rank() == 0
+        self._made_something = False
+        """Whether this call has fitted a codebook or made a step, in the first process."""
 
     def __call__(self) -> dict[str, Any]:
         self._refuse_impossible()
@@ -205,6 +207,7 @@ class _Pretraining:
         note, development = session.progress.note, self.data.development
         kept = KeptEncoders(folder, development, self._network, windows=recipe.windows, note=note)
         listener = self._listener(name, folder / DEVICES)
+        # a call that has made nothing goes on for one step, or short calls would never end
         if self._over():
             raise Stopped(f"{name}, before its next step")
         execution = Execution(
@@ -212,11 +215,13 @@ class _Pretraining:
         )
         records = settings.records(len(self.data.corpus))
         note(f"{name}: {settings.steps} steps of {records} recordings")
+        begun = carry.standing_of(folder)
         try:
             points = train(settings, model, self.data.corpus, Codes(describe, books), execution)
         except Stopped as stop:
             raise Stopped(f"{name}, {stop}") from None
         ranks.wait()
+        self._made_something |= len(points) > begun
         # not those of a schedule that was given up
         measured = [c for c in kept.checkpoints() if settings.probed(c.step)]
         selected = earliest([c for c in measured if kept.holds(c)])
@@ -226,7 +231,8 @@ class _Pretraining:
         return _Stage(name, kept, selected, measured, points, fitted, devices, journeys)
 
     def _over(self) -> bool:
-        return self.session.over is not None and ranks.agreed(self.session.over)
+        over = self.session.over
+        return over is not None and ranks.agreed(lambda: self._made_something and over())
 
     def _listener(self, stage: str, path: Path) -> Listener:
         """The session's, which also keeps in `path` the names of the devices that made steps."""
@@ -282,6 +288,7 @@ class _Pretraining:
             "device": self.session.name,
         }
         put(path, as_json(fitted))
+        self._made_something = True
         for c, summary in summaries.items():
             progress.note(
                 f"stage {number}: {summary['used']} of {c} codes used, perplexity "

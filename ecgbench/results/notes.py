@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from ecgbench import corpora, metrics
-from ecgbench.cells import Plan
+from ecgbench.cells import NONE, Plan
 from ecgbench.ecg.draw import Count
 from ecgbench.ecg.leads import LEADS
 from ecgbench.results import origin
@@ -120,14 +120,15 @@ def _grave(
 
 def _met(data: DatasetFacts, trained: Sequence[ModelFacts]) -> Iterator[str]:
     """What models that were pre-trained have seen of a dataset, or may have."""
-    every = {m.title: corpora.met(m.corpora, data.name, data.title) for m in trained}
-    seen = [title for title, (how, _) in every.items() if how in ("equal", "contains")]
+    able = [m for m in trained if m.weights != NONE]
+    every = [(m.title, *corpora.met(m.corpora, data.name, data.title)) for m in able]
+    seen = [title for title, how, _ in every if how in ("equal", "contains")]
     if seen:
         yield (
             f"SEEN BEFORE: {', '.join(seen)} was pre-trained on {data.title}, perhaps on the very "
             f"records it is tested on here."
         )
-    for title, (how, from_) in every.items():
+    for title, how, from_ in every:
         named = ", ".join(from_)
         if how == "part":
             yield (
@@ -186,7 +187,7 @@ def _data(datasets: Sequence[DatasetFacts]) -> Iterator[str]:
                 f"was made for mV; what it would do with mV cannot be told from these numbers."
             )
         for caution in d.cautions:
-            yield f"{d.title}: {caution}"
+            yield f"{d.title}: {caution}."
         if d.flat:
             yield f"{d.title}: {d.flat} records have a lead without variation; they are kept."
 

@@ -59,7 +59,8 @@ def agreed(first: Callable[[], bool]) -> bool:
     """What the first process says, in every process."""
     if world() == 1:
         return first()
-    return _exchange(b"yes" if rank() == 0 and first() else b"no") == b"yes"
+    # equally long in every process: each makes room for what itself would say
+    return _exchange(b"1" if rank() == 0 and first() else b"0") == b"1"
 
 
 def call(message: dict[str, Any] | None) -> None:

@@ -164,7 +164,7 @@ BAD = [
     (("report", "nowhere"), "no run in nowhere"),
     (("report",), "no run under runs/"),
     (("data", "prepare", "ptbxl"), "ECGBENCH_DATA"),
-    (("data", "verify", "ptbx"), "unknown dataset 'ptbx'; did you mean ptbxl?"),
+    (("data", "verify", "ptbx"), "unknown dataset 'ptbx'; did you mean ptbxl or ptb?"),
     (("data", "prepare", "ptbxl_super"), "ptbxl_super is a task of ptbxl"),
     (("check", "model", "lae"), "unknown model 'lae'; did you mean laef?"),
     (

@@ -99,6 +99,29 @@ def test_short_records_are_left_out_and_counted_apart_from_damaged_ones(tmp_path
     assert prepare("georgia", root, tmp_path / "prepared").left_out.equals(copy.left_out)
 
 
+def test_a_header_without_diagnoses_is_damage_and_not_a_healthy_heart(tmp_path: Path) -> None:
+    root = made(tmp_path, "georgia", 60)
+    folder = root / "georgia" / "g1"
+    write(folder, "E00901", "426783006")
+    header = folder / "E00901.hea"
+    header.write_text(header.read_text().partition("# Age")[0])
+    write(folder, "E00902", "426783006")
+    header = folder / "E00902.hea"
+    header.write_text(header.read_text().replace("#Dx:", "# dx: "))
+    write(folder, "E00903", "426783006")
+    header = folder / "E00903.hea"
+    header.write_text(re.sub(r" (I|II|V6)\n", "\n", header.read_text()))
+    copy = prepare("georgia", root, tmp_path / "prepared")
+    assert dict(copy.quarantined.itertuples(index=False, name=None)) == {
+        "E00901": "its header has no Dx",
+        "E00903": "its header does not name every signal",
+    }
+    assert copy.index.set_index("record").loc["E00902", "georgia:sinus rhythm"] == 1
+    shutil.copy(folder / "E00902.hea", root / "georgia" / "g2")
+    with pytest.raises(MissingData, match=r"E00902.hea lies 2 times below .*remove all but one"):
+        prepare("georgia", root, tmp_path / "other")
+
+
 def test_ningbo_begins_where_chapman_ends(tmp_path: Path) -> None:
     root = tmp_path / "ningbo"
     for record in ("JS10646", "JS10647", "S23074", "X00001"):

@@ -45,6 +45,21 @@ def test_it_is_made_once_and_anew_where_a_file_is_new_or_changed(made: Any, tmp_
     assert len(list((tmp_path / "home" / "georgia").iterdir())) == 1
 
 
+def test_a_file_that_no_table_names_counts_too(
+    made: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """CODE-15% reads the rows of its parts from the parts themselves."""
+    (tmp_path / "georgia" / "part.hdf5").write_bytes(b"1")
+    made()
+    made()
+    (tmp_path / "georgia" / "part.hdf5").write_bytes(b"22")
+    made()
+    room: Any = SimpleNamespace(source_hash=lambda name: "another helper")
+    monkeypatch.setattr(kept_index, "ROOM", room)
+    made()
+    assert len(CALLS) == 3
+
+
 def test_one_that_was_altered_is_not_believed(made: Any, tmp_path: Path) -> None:
     first = made()
     (file,) = (tmp_path / "home" / "georgia").iterdir()

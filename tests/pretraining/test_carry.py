@@ -72,13 +72,13 @@ def identity() -> dict[str, Any]:
 def test_stopped_in_slices_it_ends_as_without_a_stop(
     tmp_path: Path, whole: tuple[Path, dict[str, Any]]
 ) -> None:
-    # `over` is asked before a stage too
+    # `over` is asked behind each step but the last, and behind a codebook; each call makes a step
     places = [stopped(tmp_path, n) for n in (7, 1, 0, 20)]
     assert places == [
         "stage 1, step 7 of 16",
-        "stage 1, step 8 of 16",
-        "stage 1, before its next step",
-        "stage 2, step 12 of 16",
+        "stage 1, step 9 of 16",
+        "stage 1, step 10 of 16",
+        "stage 2, step 15 of 16",
     ]
     assert lasting(made(tmp_path, recipe=LONGER)) == lasting(whole[1])
     assert losses(tmp_path, 2) == losses(whole[0], 2)
@@ -145,14 +145,14 @@ def test_no_file_is_larger_than_a_loan_lets_through(
 
 
 def spoilt(bag: Path) -> dict[str, Callable[[], object]]:
-    state, manifest = bag / "state.00", bag / "carry.json"
+    (state,), manifest = bag.glob("state-*.00"), bag / "carry.json"
     content = state.read_bytes()
 
     def foreign(name: str) -> None:
         with zipfile.ZipFile(state, "a") as archive:
             archive.writestr(name, b"x")
         told = json.loads(manifest.read_text())
-        told["parts"]["state"]["state.00"] = carry.hashlib.sha256(state.read_bytes()).hexdigest()
+        told["parts"]["state"][state.name] = carry.hashlib.sha256(state.read_bytes()).hexdigest()
         manifest.write_text(json.dumps(told))
 
     return {
@@ -192,6 +192,66 @@ def test_another_recipe_is_refused_before_anything_is_written(
     assert carry.unpack(tmp_path / "none", tmp_path / "here", identity()) is None
 
 
+def test_a_bag_is_not_replaced_by_less_nor_by_another(
+    tmp_path: Path, whole: tuple[Path, dict[str, Any]]
+) -> None:
+    bag, behind = tmp_path / "bag", tmp_path / "behind"
+    carry.pack(LONGER, whole[0], bag)
+    before = {p.name: p.read_bytes() for p in bag.iterdir()}
+    stopped(behind, 3)
+    with pytest.raises(BadSetting, match=r"further than .*step 3"):
+        carry.pack(LONGER, behind, bag)
+    other = LONGER.changed({"lr": 0.5})
+    stopped(tmp_path / "other", 3, other)
+    with pytest.raises(BadSetting, match=r"stages\.1\.lr"):
+        carry.pack(other, tmp_path / "other", bag)
+    # where --out is further, a bag of another pre-training is told all the same
+    carry.pack(other, tmp_path / "other", tmp_path / "small")
+    with pytest.raises(BadSetting, match=r"stages\.1\.lr"):
+        carry.unpack(tmp_path / "small", whole[0], identity())
+    assert {p.name: p.read_bytes() for p in bag.iterdir()} == before
+
+
+def test_a_codebook_travels_before_the_first_step(tmp_path: Path) -> None:
+    assert stopped(tmp_path / "there", 0) == "stage 1, before its next step"
+    carry.pack(LONGER, tmp_path / "there", tmp_path / "bag")
+    assert carry.unpack(tmp_path / "bag", tmp_path / "here", identity()) == (1, 0)
+    books = [
+        (tmp_path / name / "stage1" / "codebook_3.npz").read_bytes() for name in ("here", "there")
+    ]
+    assert books[0] == books[1]
+    assert stopped(tmp_path / "here", 0) == "stage 1, step 1 of 16"
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("step", 10**9), ("step", -1), ("step", "7"), ("stage", 3), ("parts", []), ("identity", None)],
+)
+def test_a_forged_manifest_is_one_line(
+    key: str, value: object, tmp_path: Path, whole: tuple[Path, dict[str, Any]]
+) -> None:
+    bag, here = tmp_path / "bag", tmp_path / "here"
+    carry.pack(LONGER, whole[0], bag)
+    manifest = bag / "carry.json"
+    manifest.write_text(json.dumps({**json.loads(manifest.read_text()), key: value}))
+    with pytest.raises(BadWeights, match=r"not as it was written|does not hold the state"):
+        carry.unpack(bag, here, identity())
+    assert not here.exists()
+
+
+def test_weights_that_are_here_are_not_replaced_by_a_curve(
+    tmp_path: Path, whole: tuple[Path, dict[str, Any]]
+) -> None:
+    """Stage 1 at home has weights; the bag has its curve alone, and a longer stage 2."""
+    home = tmp_path / "home"
+    stopped(home, 17)
+    shutil.rmtree(home / "stage2")
+    before = (home / "stage1" / "checkpoint.safetensors").read_bytes()
+    carry.pack(LONGER, whole[0], tmp_path / "bag")
+    assert carry.unpack(tmp_path / "bag", home, identity()) == (2, 16)
+    assert (home / "stage1" / "checkpoint.safetensors").read_bytes() == before
+
+
 def test_an_encoder_that_stayed_behind_is_not_selected(
     tmp_path: Path, whole: tuple[Path, dict[str, Any]]
 ) -> None:
@@ -216,6 +276,8 @@ def test_the_state_of_laef_takes_40_megabytes_at_most(codes: int, tmp_path: Path
         p.grad = torch.randn_like(p)
     optimiser.step()
     path = tmp_path / "out" / "stage1" / "checkpoint.safetensors"
+    path.parent.mkdir(parents=True)
+    (tmp_path / "out" / "recipe.json").write_text("{}")
     checkpoint.write(path, {}, [Point(1, 1.0, (0.5,), 9, 1.0, 0.1)], model, optimiser)
     written = carry.pack(LONGER, tmp_path / "out", tmp_path / "bag")
     sizes = [p.stat().st_size for p in written]

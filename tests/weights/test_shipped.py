@@ -18,6 +18,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from ecgbench.cards import Weights
+from ecgbench.corpora import NOT_STATED
 from ecgbench.errors import BadSetting, BadWeights
 from ecgbench.inference import network
 from ecgbench.models import ROOM, laef
@@ -227,4 +228,6 @@ def test_what_a_file_of_ones_own_has_met_is_not_told(
     weights = f"laef={tmp_path / 'mine.safetensors'}" if own else "laef=released"
     assert typed(tmp_path / "run", "--models", "laef", "--weights", weights, "--limit", "12") == 0
     (network,) = (tmp_path / "run" / "models").glob("*.json")
-    assert json.loads(network.read_text())["corpora"] == ([] if own else ["PTB-XL (folds 1-8)"])
+    assert json.loads(network.read_text())["corpora"] == (
+        [NOT_STATED] if own else ["PTB-XL (folds 1-8)"]
+    )

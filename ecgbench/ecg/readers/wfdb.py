@@ -7,6 +7,7 @@ test is tested here: the size of the signal file, and the checksum in each signa
 (without it, a web page saved under the name of a .dat of the right size reads as an ECG).
 """
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -49,10 +50,14 @@ def read(
     import wfdb
 
     header = _header(wfdb, path, record)
+    if not all(header.sig_name):
+        raise BadRecord(f"{record}: its header does not name every signal")
     header.sig_name = [names.get(name.upper(), name) for name in header.sig_name]
     if expected_fs is not None and header.fs != expected_fs:
         raise BadRecord(f"{record}: sampling rate {header.fs:g} Hz, expected {expected_fs:g} Hz")
     rows = standard(header.sig_name, record)
+    if expected_gain is None:
+        _demand_calibrated(path, header, rows, record)
     gain = _gain(header, rows, record, expected_gain)
     digital = _samples(header, rows, path.parent, record)
     _check_samples(header, rows, digital, record)
@@ -89,6 +94,18 @@ def _header(wfdb: Any, path: Path, record: str) -> Any:
             f"{record}: {file.name} does not state the length of the signal and its rate"
         )
     return header
+
+
+def _demand_calibrated(path: Path, header: Any, rows: list[int], record: str) -> None:
+    """BadRecord where a signal states no gain or a gain of 0: not calibrated, which wfdb reads as
+    200 per mV.
+    """
+    text = path.with_name(path.name + ".hea").read_text(encoding="utf-8", errors="replace")
+    lines = [t for t in text.splitlines() if t.strip() and not t.lstrip().startswith("#")]
+    for i in rows:
+        words = lines[1 + i].split()
+        if len(words) < 3 or not float(re.match(r"[-+.\deE]*", words[2])[0] or 0):  # type: ignore[index]
+            raise BadRecord(f"{record}: signal {header.sig_name[i]} is not calibrated (no gain)")
 
 
 def _gain(header: Any, rows: list[int], record: str, expected: float | None) -> np.ndarray:
