@@ -174,6 +174,9 @@ def _fill(
     """
     kept = _Kept(lost=list(copy.left_out[LEFT_OUT].itertuples(index=False, name=None)))
     put(work / "signal.i16", lambda out: _signals(source, copy, lacking, kept, out, progress))
+    if not kept.rows:
+        reasons = "; ".join(f"{record}: {why}" for record, why, _ in kept.lost[:3])
+        raise MissingData(f"{source.name}: no record can be used; {reasons}")
     if len(kept.units) != 1:
         raise BadRecord(
             f"{source.name}: signals in {' and '.join(sorted(kept.units)) or 'no unit'}; all "

@@ -48,8 +48,9 @@ def inside(name: str) -> PurePosixPath:
     return path
 
 
-def unpack(archive: Path, most: int | None = None) -> None:
+def unpack(archive: Path, most: int | None = None) -> dict[str, int]:
     """All that a zip or tar archive holds, beside it, once all of it is sound; BadArchive: nothing.
+    Returns the files and their bytes.
 
     most: bytes that it may hold.
     """
@@ -59,7 +60,10 @@ def unpack(archive: Path, most: int | None = None) -> None:
         work.mkdir()
     try:
         _extract(archive, work, most or RATIO * archive.stat().st_size)
+        files = (f for f in work.rglob("*") if f.is_file())
+        held = {f.relative_to(work).as_posix(): f.stat().st_size for f in files}
         _move(work, archive.parent)
+        return held
     except DAMAGED as error:
         raise BadArchive(f"it is damaged ({type(error).__name__})") from None
     finally:

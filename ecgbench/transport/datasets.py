@@ -2,6 +2,7 @@
 getting those, several at a time.
 """
 
+import json
 import re
 import tempfile
 import threading
@@ -14,7 +15,7 @@ from urllib.parse import quote
 import requests
 
 from ecgbench.cards import Download, Manifest
-from ecgbench.files import locked, put
+from ecgbench.files import as_json, locked, put
 from ecgbench.transport import archives, resumed
 from ecgbench.transport.fetch import DownloadError
 
@@ -24,7 +25,7 @@ ENOUGH = 10
 SUMS, LIST = "SHA256SUMS.txt", "RECORDS"
 MEGABYTE = 10**6
 DONE = ".unpacked"
-"""NAME.zip.unpacked stands for an archive whose contents are here."""
+"""NAME.zip.unpacked lists the files that an archive held; all must be here, of their size."""
 
 
 @dataclass(frozen=True)
@@ -123,10 +124,10 @@ class _Work:
         resumed.obtain(self._own.session, one, path, lambda count: self._told(one, count))
         if one.unpack:
             try:
-                archives.unpack(path, one.unpacked)
+                held = archives.unpack(path, one.unpacked)
             except archives.BadArchive as error:
                 raise resumed.refused(one, path, str(error)) from None
-            put(path.with_name(path.name + DONE), f"{one.url}\n")
+            put(path.with_name(path.name + DONE), as_json({"url": one.url, "files": held}))
             path.unlink()
         if self.plan.unit[1] == "files":
             with self._lock:
@@ -144,9 +145,13 @@ class _Work:
 
 
 def _here(path: Path, wanted: Download) -> bool:
-    if wanted.unpack and path.with_name(path.name + DONE).is_file():
-        return True
-    return not wanted.unpack and path.is_file() and not resumed.wrong(path, wanted)
+    if not wanted.unpack:
+        return path.is_file() and not resumed.wrong(path, wanted)
+    try:
+        held = json.loads(path.with_name(path.name + DONE).read_text(encoding="utf-8"))["files"]
+        return all((path.parent / name).stat().st_size == size for name, size in held.items())
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return False
 
 
 def _listed(manifest: Manifest) -> Iterator[Download]:

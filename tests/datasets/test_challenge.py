@@ -122,6 +122,14 @@ def test_a_header_without_diagnoses_is_damage_and_not_a_healthy_heart(tmp_path: 
         prepare("georgia", root, tmp_path / "other")
 
 
+def test_where_no_record_can_be_used_the_reasons_are_told(tmp_path: Path) -> None:
+    root = tmp_path / "georgia" / "g1"
+    for number in range(3):
+        write(root, f"E0000{number}", "426783006", samples=4000)
+    with pytest.raises(MissingData, match="georgia: no record can be used; E00000: shorter than"):
+        prepare("georgia", tmp_path, tmp_path / "prepared")
+
+
 def test_ningbo_begins_where_chapman_ends(tmp_path: Path) -> None:
     root = tmp_path / "ningbo"
     for record in ("JS10646", "JS10647", "S23074", "X00001"):

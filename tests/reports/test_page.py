@@ -17,7 +17,7 @@ from ecgbench.results.study import Study
 make = SimpleNamespace(**runpy.run_path(str(Path(__file__).with_name("make_study.py"))))
 
 VOID = {"meta", "link", "br", "img", "hr", "input", "base"}
-EVIL = '"><script>alert(1)</script><img src=http://evil.example/x onerror=alert(2)>{{ 7 * 7 }}'
+EVIL = '"><script>alert(1)</script><img src=http://evil.example/x onerror=alert(2)>{{ 617 * 619 }}'
 
 
 class Reader(HTMLParser):
@@ -147,7 +147,7 @@ def test_hostile_text_is_text(read):
     assert "script" not in tags
     assert "img" not in tags
     assert reader.text.count("<script>alert(1)</script>") > 8
-    assert "49" not in reader.text.replace("0.49", "")  # no template inside a template
+    assert str(617 * 619) not in reader.text  # no template inside a template
     assert reader.open == []
 
 

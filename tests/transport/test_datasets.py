@@ -516,6 +516,10 @@ def test_an_archive_is_fetched_once_and_unpacked_up_to_what_is_declared(
     fetch(tmp_path, Download(**most, unpacked=10**6))
     assert (tmp_path / "sub/zeros.csv").stat().st_size == 10**6
     assert not datasets.planned(tmp_path, [Download(**most)], None).lacking
+    (tmp_path / "sub/zeros.csv").write_bytes(b"cut off")
+    assert datasets.planned(tmp_path, [Download(**most)], None).lacking
+    fetch(tmp_path, Download(**most, unpacked=10**6))
+    assert (tmp_path / "sub/zeros.csv").stat().st_size == 10**6
 
 
 def test_an_archive_writes_through_no_link(site: Site, tmp_path: Path) -> None:
