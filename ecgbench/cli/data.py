@@ -155,11 +155,11 @@ def facts(
     if as_json:
         typer.echo(json.dumps(found, indent=1, ensure_ascii=False))
         return
-    typer.echo("\n".join(map(line, told.lines(found))))
+    for text in told.lines(found):
+        typer.echo(" " * (len(text) - len(text.lstrip())) + line(text))
     if rows := found.get("counts"):
-        typer.echo(
-            "\n".join(aligned([list(rows[0]), *([str(v) for v in r.values()] for r in rows)]))
-        )
+        table = [list(rows[0]), *([str(value) for value in row.values()] for row in rows)]
+        typer.echo("\n".join(aligned(table)))
 
 
 def ls(data: Path = DATA, prepared: Path = PREPARED, as_json: bool = JSON) -> None:

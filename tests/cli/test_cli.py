@@ -378,6 +378,9 @@ def test_data_prepare_and_verify(here, fake_ptbxl, tmp_path):
     assert done.returncode == 0, done.stderr
     assert "0 quarantined" in done.stdout
     assert here("data", "verify", "ptbxl", "--data", fake_ptbxl, cwd=tmp_path).returncode == 0
+    told = here("data", "facts", "ptbxl", "--data", fake_ptbxl, cwd=tmp_path).stdout.splitlines()
+    assert told[0].startswith("PTB-XL: 30 records of 21,799 in the release")
+    assert told[1].startswith("  train: ")
     assert '"prepared": true' in here("tasks", "--json", "--data", fake_ptbxl, cwd=tmp_path).stdout
 
 
