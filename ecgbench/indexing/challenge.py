@@ -9,19 +9,75 @@ import re
 from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
-from ecgbench.cards import DatasetCard, Task
+from ecgbench.cards import DatasetCard, Manifest, Task
+from ecgbench.ecg.leads import LEADS
 from ecgbench.ecg.readers import wfdb
+from ecgbench.ecg.recording import Recording
 from ecgbench.errors import MissingData
 from ecgbench.indexing.folds import splits, stratified
-from ecgbench.vocabulary import multi_hot
+from ecgbench.vocabulary import codes, multi_hot, table
 
 GAIN = 1000.0
 """Digital steps per mV of the release 1.0.3; older archives had headers with wrong ones."""
+RATE = 500.0
+"""Hz, of the four collections with loaders of their own."""
+UNNAMED = "no patients are named, so records of one patient may stand in two splits"
 Dx = Mapping[str, str]
 """SNOMED CT code -> the label it stands for in a task; a code without one counts for none."""
+
+
+def card(name: str, title: str, *, folder: str, paper: int, **own: Any) -> DatasetCard:
+    """The card of a collection, which has one task of its own name.
+
+    paper: labels of the task in the paper. own: the other fields of `DatasetCard`: records,
+    seconds, country; cautions beside that no patients are named.
+    """
+    task = Task(
+        name=name,
+        title=title,
+        labels=codes(name),
+        rule="reference code",
+        paper=paper,
+        absent="not among the codes of the header",
+    )
+    return DatasetCard(
+        title=title,
+        version="1.0.3",
+        doi="10.13026/34va-7q14",
+        licence="CC BY 4.0",
+        url="https://physionet.org/content/challenge-2021/1.0.3/",
+        folder=folder,
+        synthetic=False,
+        patients=own["records"],
+        fs=RATE,
+        leads=LEADS,
+        index_files=(),
+        tasks=(task,),
+        splits="ours: 10 folds by record, stratified on all mapped codes (8 train, 1 val, 1 test)",
+        verified="genuine sample",
+        pretraining=True,
+        patients_known=False,
+        **{**own, "cautions": (UNNAMED, *own.get("cautions", ()))},
+    )
+
+
+def manifest(folder: str, size: int) -> Manifest:
+    """Where the files of a collection are published; size: about how many bytes."""
+    return Manifest(
+        base="https://physionet.org/files/challenge-2021/1.0.3/",
+        below=f"training/{folder}/",
+        suffixes=(".hea", ".mat"),
+        size=size,
+    )
+
+
+def read(root: Path, row: Mapping[str, Any]) -> Recording:
+    """One record in mV; BadRecord where its header or samples cannot be trusted."""
+    return wfdb.read(root / row["path"], row["record"], row["patient"], RATE, GAIN)
 
 
 def index(
@@ -49,15 +105,15 @@ def index(
         )
     notes = {record: wfdb.comments(file) for record, file in files.items()}
     notes = {r: {word.casefold(): text for word, text in note.items()} for r, note in notes.items()}
-    codes = {r: tuple(re.findall(r"\d+", note.get("dx", ""))) for r, note in notes.items()}
+    present = {r: tuple(re.findall(r"\d+", note.get("dx", ""))) for r, note in notes.items()}
     mapped = {code for task in words.values() for code in task}
     fold = stratified(
         card.folder,
         list(files),
-        [[c for c in codes[record] if c in mapped] for record in files],
+        [[c for c in present[record] if c in mapped] for record in files],
         card.folds,
     )
-    table = pd.DataFrame(
+    frame = pd.DataFrame(
         {
             "record": list(files),
             "patient": list(files),
@@ -71,16 +127,17 @@ def index(
         }
     )
     hot = [
-        multi_hot([{task[c] for c in codes[r] if c in task} for r in files], name)
+        multi_hot([{task[c] for c in present[r] if c in task} for r in files], name)
         for name, task in words.items()
     ]
-    return pd.concat([table, *hot], axis=1)
+    return pd.concat([frame, *hot], axis=1)
 
 
-def labels_of(task: Task, rows: tuple[dict[str, str], ...]) -> Dx:
-    """SNOMED CT code -> label, from the rows of the task's label table; a label may have several
-    codes, separated by `|`.
+def labelled(task: Task) -> dict[str, Dx]:
+    """The task with its codes, as `index` takes them, from the task's label table; a label may have
+    several codes, separated by `|`.
     """
+    rows = table(task.name)
     own = {code: row["code"] for row in rows for code in row["snomed_code"].split("|")}
     assert set(own.values()) == set(task.labels)
-    return own
+    return {task.name: own}
