@@ -21,7 +21,7 @@ from ecgbench.prefetch import GPU_THREADS, prefetched
 from ecgbench.seeds import rng
 
 PLACES = 256
-"""Windows of a batch. LAEF at 12 leads needs some 2 GB for them."""
+"""Windows of a batch. In every key of what is computed this way."""
 
 
 def serves(device: str) -> bool:
