@@ -320,12 +320,14 @@ class DatasetCard(Declared):
     seconds: float
     """Usual duration of a record, s."""
     leads: tuple[str, ...]
-    """In the order of the files."""
+    """In the order of the files; a record without one of them is damaged, unless `any_leads`."""
     index_files: tuple[str, ...]
     """Files that must be there, relative to the folder; `A|B`: either of them."""
     tasks: tuple[Task, ...]
     splits: str
     """In words: how records are split."""
+    any_leads: bool = False
+    """Whether a record may hold any of `leads`: one, two, all."""
     unit: Literal["mV", "standardised"] = "mV"
     """Of the signals; standardised where what is published cannot be turned back into mV."""
     verified: Literal["generated", "genuine release", "genuine sample", "specification only"] = (

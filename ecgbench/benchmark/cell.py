@@ -9,7 +9,7 @@ import numpy as np
 from safetensors.numpy import save
 
 from ecgbench import metrics, provenance
-from ecgbench.benchmark.evaluation import Evaluation, owners
+from ecgbench.benchmark.evaluation import Evaluation, owners, positions
 from ecgbench.benchmark.fit import Fitting
 from ecgbench.cards import Task
 from ecgbench.cells import Cell, Scoring, key
@@ -57,7 +57,7 @@ def compute(evaluation: Evaluation, request: CellRequest) -> float:
     head, started = request.fitting.head(), time.time()
     cell, store, network = request.cell, evaluation.store, evaluation.network
     environments = _environments(evaluation, request)
-    needed, records = evaluation.rows(cell, request.scoring), evaluation.records["test"]
+    needed, records = evaluation.rows(cell, request.scoring), evaluation.tested(cell.setting)
     features, owner = evaluation.cache(cell.policy).take(needed), owners(records)
     predictions = predict(evaluation, request, needed, probabilities(features, owner, *head))
     # an earlier run may have named a plug-in
@@ -68,7 +68,7 @@ def compute(evaluation: Evaluation, request: CellRequest) -> float:
     if request.keep_features:
         averages = averaged(features, owner).astype(np.float32)
         folder = evaluation.features_folder / folder_name(str(cell.setting))
-        pooled = store_pooled(store.path, folder, [r for _, r, _ in records], averages)
+        pooled = store_pooled(store.path, folder, [r.name for r in records], averages)
     note = {
         "format": FORMAT,
         "identity": cell.identity,
@@ -89,6 +89,7 @@ def compute(evaluation: Evaluation, request: CellRequest) -> float:
         "n_records": len(predictions.records),
         "n_patients": len(set(predictions.patients)),
         "excluded": evaluation.excluded,
+        "lacking_leads": len(evaluation.records["test"]) - len(records),
         "blind": evaluation.blind(cell, request.scoring),
         "windows": evaluation.windows,
         "seconds": round(time.time() - started, 3),
@@ -142,11 +143,11 @@ def predict(
     """Predictions of a task from (record, label) probabilities of its fit.
 
     The records come from the rows that were computed; they are compared with those of the test
-    split.
+    split that have the leads of the setting.
     """
-    task, (positions, leads) = request.task, rows.described(wanted)
-    table = evaluation.table.loc[positions].assign(leads=leads)
-    expected = evaluation.table.loc[[p for p, _, _ in evaluation.records["test"]]]
+    task, (found, leads) = request.task, rows.described(wanted)
+    table = evaluation.table.loc[found].assign(leads=leads)
+    expected = evaluation.table.loc[positions(evaluation.tested(request.cell.setting))]
     if task.parent is not None and request.scoring.rows == "labelled":
         labelled = table[task.columns].any(axis=1).to_numpy()
         table, probability = table[labelled], probability[labelled]

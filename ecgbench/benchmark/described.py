@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 from ecgbench.cards import facts
 from ecgbench.cells import EXCLUDABLE, RELEASED
 from ecgbench.corpora import NOT_STATED
+from ecgbench.ecg.leads import ALL
 from ecgbench.prepared.subset import Selection
 
 if TYPE_CHECKING:  # it needs torch, a second that a run itself need not spend
@@ -78,6 +79,7 @@ def dataset_facts(selection: Selection) -> dict[str, Any]:
         "limit": selection.limit,
         "digest": selection.digest,
         "flat": int((index["flat"] != "").sum()),
+        "fewer_leads": int((index["available"] != ALL.bits).sum()),
         "test_records": len(test),
         "test_patients": len(patients),
         "tasks": tasks,

@@ -5,7 +5,7 @@ import hashlib
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -16,8 +16,8 @@ from ecgbench.benchmark.progress import Display
 from ecgbench.cards import InputContract, Task, facts
 from ecgbench.cells import FEATURES, Cell, Fit, Scoring, key
 from ecgbench.ecg import preprocess
-from ecgbench.ecg.draw import Draw, Fixed, LeadSetting
-from ecgbench.ecg.leads import bits_to_mask, rows_of
+from ecgbench.ecg.draw import Draw, Fixed, LeadSetting, given
+from ecgbench.ecg.leads import ALL, LeadSubset, bits_to_mask, rows_of
 from ecgbench.errors import BadSetting
 from ecgbench.files import as_parquet
 from ecgbench.inference import batched, rows
@@ -30,12 +30,20 @@ from ecgbench.results.score import prediction_table
 from ecgbench.results.store import Store
 from ecgbench.seeds import rng
 
-Record = tuple[int, str, int]
-"""Position among the used records, record, number of evaluation windows."""
-
-
 SHARED_CHECKED = 3
 """Records, and sets of leads of each, of which features are computed in two ways."""
+
+
+class Record(NamedTuple):
+    """A record that is used."""
+
+    position: int
+    """Among the used records."""
+    name: str
+    windows: int
+    """Evaluation windows."""
+    available: int
+    """Bit mask of the leads that it has."""
 
 
 @dataclass(eq=False)
@@ -78,31 +86,38 @@ class Evaluation:
 
     @cached_property
     def records(self) -> dict[str, list[Record]]:
-        """Per split, the records that hold at least one window."""
+        """Per split, the records that hold a window, and a lead that the network reads."""
         by_split: dict[str, list[Record]] = {}
+        seen = LeadSubset.of(*self.contract.leads).bits
         for split in SPLITS:
-            named = self.table.loc[self.table["split"] == split, "record"].map(str)
+            own = self.table[self.table["split"] == split]
             counted = (
-                (int(p), r, self.contract.windows(self.view.length(r)))
-                for p, r in zip(named.index, named)
+                Record(int(p), str(r), self.contract.windows(self.view.length(str(r))), int(has))
+                for p, r, has in zip(own.index, own["record"], own["available"])
             )
-            by_split[split] = [r for r in counted if r[2] > 0]
+            by_split[split] = [r for r in counted if r.windows > 0 and r.available & seen]
             if not by_split[split]:
                 raise BadSetting(
                     f"{self.name}: no {split} record is as long as one window of "
-                    f"{self.contract.seconds} s"
+                    f"{self.contract.seconds} s, with a lead of {'+'.join(self.contract.leads)}"
                 )
         return by_split
 
+    def tested(self, setting: LeadSetting) -> list[Record]:
+        """The test records that have the leads of a setting."""
+        return [r for r in self.records["test"] if given(setting, r.available)]
+
     @property
     def excluded(self) -> int:
-        """Records shorter than one window, counted and left out."""
+        """Records shorter than one window, or without a lead that the network reads, counted and
+        left out.
+        """
         return len(self.selection.index) - sum(len(r) for r in self.records.values())
 
     @property
     def windows(self) -> float:
         """Evaluation windows per record, on average."""
-        return float(np.mean([w for records in self.records.values() for _, _, w in records]))
+        return float(np.mean([w for records in self.records.values() for w in windows_of(records)]))
 
     def policy(self, name: str) -> Policy:
         """A policy, fitted on the training split where it learns."""
@@ -113,12 +128,19 @@ class Evaluation:
     def _training(self) -> TrainingSplit:
         index = self.selection.prepared.index
         allowed = frozenset(index.loc[index["split"] == "train", "record"])
-        return TrainingSplit(
-            allowed, lambda: ((r, self.view.get(r)) for _, r, _ in self.records["train"])
-        )
+        # what fills absent leads is learned where none is absent
+        whole = [r.name for r in self.records["train"] if r.available == ALL.bits]
+        if not whole:
+            raise BadSetting(
+                f"{self.name}: no training record has all twelve leads, and what fills absent ones "
+                f"learns from those; choose --policy paper, zero, copy or einthoven"
+            )
+        return TrainingSplit(allowed, lambda: ((name, self.view.get(name)) for name in whole))
 
     def refusal(self, cell: Cell, scoring: Scoring) -> str | None:
         """A sentence when a cell cannot run, else None."""
+        if not self.tested(cell.setting):
+            return f"no test record of {self.selection.prepared.name} has leads for {cell.setting}"
         if cell.policy != NATIVE:
             return None
         if not self.network.card.native:
@@ -160,7 +182,7 @@ class Evaluation:
         """Rows of work of a cell: the windows of its test records under its leads."""
         drawn = (cell.setting, scoring.draw)
         if drawn not in self._rows:
-            self._rows[drawn] = rows.measured(cell.setting, self.records["test"], scoring.draw)
+            self._rows[drawn] = rows.measured(cell.setting, self.tested(cell.setting), scoring.draw)
         return self._rows[drawn]
 
     def choose_path(self) -> str:
@@ -170,7 +192,7 @@ class Evaluation:
         two differ in the last bits.
         """
         if not self._path:
-            windows = sum(w for records in self.records.values() for _, _, w in records)
+            windows = sum(sum(windows_of(records)) for records in self.records.values())
             self._path = choose_path(self.network.name, self.network.module, windows)
         return self._path
 
@@ -190,8 +212,7 @@ class Evaluation:
             return None
         places = np.zeros(len(self.table), np.int64)
         for records in self.records.values():
-            positions, _, windows = zip(*records)
-            places[list(positions)] = batched.first_places(windows)
+            places[positions(records)] = batched.first_places(windows_of(records))
         return places
 
     def facts(self, policy: str) -> dict[str, Any]:
@@ -261,14 +282,14 @@ class Evaluation:
 
     def predicted(self, records: list[Record], task: Task, probability: np.ndarray) -> bytes:
         """A parquet table of (record, label) probabilities for some records, with their targets."""
-        table = self.table.loc[[p for p, _, _ in records]]
+        table = self.table.loc[positions(records)]
         named = {c: table[c].to_numpy() for c in ("record", "patient")}
         target = table[task.columns].to_numpy(np.int8)
         return as_parquet(prediction_table(named, task.labels, probability, target))
 
     def target(self, split: str, columns: list[str]) -> np.ndarray:
         """(record, label) int8 of the records of a split."""
-        return self.table.loc[[p for p, _, _ in self.records[split]], columns].to_numpy(np.int8)
+        return self.table.loc[positions(self.records[split]), columns].to_numpy(np.int8)
 
     def tuned(self, network: Network) -> "Evaluation":
         """The same model, contract, records and policies with fine-tuned weights."""
@@ -287,4 +308,14 @@ class Evaluation:
 
 def owners(records: list[Record]) -> np.ndarray:
     """(window,) which record each window belongs to."""
-    return np.repeat(np.arange(len(records)), [w for _, _, w in records])
+    return np.repeat(np.arange(len(records)), windows_of(records))
+
+
+def positions(records: list[Record]) -> list[int]:
+    """Of records, among the used ones."""
+    return [r.position for r in records]
+
+
+def windows_of(records: list[Record]) -> list[int]:
+    """Evaluation windows of each record."""
+    return [r.windows for r in records]

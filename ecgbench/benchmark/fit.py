@@ -16,7 +16,7 @@ from safetensors.numpy import load, save
 
 from ecgbench import gates, provenance
 from ecgbench.benchmark import keys, probing
-from ecgbench.benchmark.evaluation import Evaluation, owners
+from ecgbench.benchmark.evaluation import Evaluation, Record, owners, windows_of
 from ecgbench.cards import Task
 from ecgbench.cells import Fit, Training, key
 from ecgbench.ecg.draw import training_leads
@@ -256,18 +256,23 @@ class Fitting:
         if self.training.leads == "all":
             return [rows.complete(learn)], rows.complete(check)
 
-        def shown(position: int, record: str, windows: int, epoch: int) -> np.ndarray:
-            window = rng("window", seed, epoch, record).integers(windows, size=1)
-            leads = training_leads(seen, "train leads", seed, epoch, record)
-            return rows.encode(position, window, np.array([leads]))
+        def drawn(record: Record, *words: str | int) -> int:
+            return training_leads(seen, *words, record.name, available=record.available)
+
+        def shown(record: Record, epoch: int) -> np.ndarray:
+            window = rng("window", seed, epoch, record.name).integers(record.windows, size=1)
+            leads = drawn(record, "train leads", seed, epoch)
+            return rows.encode(record.position, window, np.array([leads]))
 
         epochs = [
-            np.concatenate([shown(*record, epoch) for record in learn])
+            np.concatenate([shown(record, epoch) for record in learn])
             for epoch in range(self.training.epochs)
         ]
         fixed = [
-            rows.encode(p, np.arange(w), np.full(w, training_leads(seen, "validation leads", r)))
-            for p, r, w in check
+            rows.encode(
+                r.position, np.arange(r.windows), np.full(r.windows, drawn(r, "validation leads"))
+            )
+            for r in check
         ]
         return epochs, np.concatenate(fixed)
 
@@ -289,7 +294,7 @@ class Fitting:
     def _split(self, name: str, features: np.ndarray) -> linear.Split:
         records = self.evaluation.records[name]
         return linear.Split(
-            records=[r for _, r, _ in records],
+            records=[r.name for r in records],
             features=features,
             owner=owners(records),
             target=self.evaluation.target(name, self.task.columns),
@@ -298,8 +303,9 @@ class Fitting:
     def _examples(self, split: str) -> finetune.Examples:
         records = self.evaluation.records[split]
         return finetune.Examples(
-            records=[r for _, r, _ in records],
-            windows=[w for _, _, w in records],
+            records=[r.name for r in records],
+            windows=windows_of(records),
+            available=[r.available for r in records],
             target=self.evaluation.target(split, self.task.columns),
             view=self.evaluation.view.get,
         )

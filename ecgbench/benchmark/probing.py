@@ -8,7 +8,13 @@ from typing import Any
 import numpy as np
 from safetensors.numpy import save
 
-from ecgbench.benchmark.evaluation import Evaluation, Record, owners
+from ecgbench.benchmark.evaluation import (
+    Evaluation,
+    Record,
+    owners,
+    positions,
+    windows_of,
+)
 from ecgbench.cards import Task
 from ecgbench.cells import Fit, Training
 from ecgbench.ecg.draw import training_leads
@@ -39,7 +45,7 @@ def fitted(
         evaluation.cache(evaluation.trained(fit)),
         _shown(evaluation, fit, training),
     )
-    table = evaluation.table.loc[[p for p, _, _ in records]]
+    table = evaluation.table.loc[positions(records)]
     data = Examples(
         patients=[str(patient) for patient in table["patient"]],
         target=table[task.columns].to_numpy(np.int8),
@@ -91,15 +97,15 @@ def _shown(evaluation: Evaluation, fit: Fit, training: Training) -> tuple[np.nda
     records = _records(evaluation)
     if training.leads == "all":
         return rows.complete(records), owners(records)
-    counts = [max(probe.LEAD_DRAWS, windows) for _, _, windows in records]
+    counts = [max(probe.LEAD_DRAWS, windows) for windows in windows_of(records)]
 
-    def drawn(record: str) -> np.ndarray:
-        words = "train leads", fit.seed
-        seen = evaluation.contract.leads
-        return np.array([training_leads(seen, *words, i, record) for i in range(probe.LEAD_DRAWS)])
+    def drawn(record: Record) -> np.ndarray:
+        seen, own = evaluation.contract.leads, record.available
+        each = (("train leads", fit.seed, i, record.name) for i in range(probe.LEAD_DRAWS))
+        return np.array([training_leads(seen, *words, available=own) for words in each])
 
     shown = [
-        rows.encode(position, np.arange(count) % windows, np.resize(drawn(record), count))
-        for (position, record, windows), count in zip(records, counts)
+        rows.encode(r.position, np.arange(count) % r.windows, np.resize(drawn(r), count))
+        for r, count in zip(records, counts)
     ]
     return np.concatenate(shown), np.repeat(np.arange(len(records)), counts)

@@ -211,7 +211,7 @@ def hidden_rows(encoder: Encoder) -> str:
 
 def view(recording: Recording, contract: InputContract) -> np.ndarray:
     """(12, time) mV at the contract's rate, as inference sees a recording."""
-    return preprocess.view(recording.clinical().signal, recording.fs, contract.preparation)
+    return preprocess.view(recording.rows, recording.fs, contract.preparation)
 
 
 def _encoder(network: Network, contract: InputContract, policy: str = "") -> Encoder:

@@ -58,8 +58,11 @@ class Fixed:
 LeadSetting = Count | Fixed
 
 
-def draw(count: int, seed: int, record: str, window: int | None = None) -> LeadSubset:
-    """The leads of `record` (or of one of its windows) that every model sees.
+def draw(
+    count: int, seed: int, record: str, window: int | None = None, available: int = ALL.bits
+) -> LeadSubset:
+    """The leads of `record` (or of one of its windows) that every model sees: the first `count` in
+    drawn order of those that are `available` (bit mask), which must be as many.
 
     >>> draw(1, 0, "00001").leads[0] in draw(2, 0, "00001")
     True
@@ -67,21 +70,42 @@ def draw(count: int, seed: int, record: str, window: int | None = None) -> LeadS
     True
     """
     words = ("leads", seed, record) if window is None else ("leads", seed, record, window)
-    order = rng(*words).permutation(len(LEADS))
+    order = [i for i in rng(*words).permutation(len(LEADS)).tolist() if available >> i & 1]
     return LeadSubset(tuple(LEADS[i] for i in sorted(order[:count])))
 
 
-def bits(setting: LeadSetting, record: str, windows: int, how: Draw = "record") -> np.ndarray:
-    """(windows,) int16: the bit mask of the leads measured in each window of one record."""
+def given(setting: LeadSetting, available: int) -> bool:
+    """Whether a record that holds the leads `available` (bit mask) can give a lead setting.
+
+    >>> given(Count(2, 0), LeadSubset.of("I", "II").bits), given(Count(3, 0), 3)
+    (True, False)
+    """
+    if isinstance(setting, Fixed):
+        return setting.subset.bits & ~available == 0
+    return setting.k <= available.bit_count()
+
+
+def bits(
+    setting: LeadSetting,
+    record: str,
+    windows: int,
+    how: Draw = "record",
+    available: int = ALL.bits,
+) -> np.ndarray:
+    """(windows,) int16: the bit mask of the leads measured in each window of one record, which must
+    be able to give the setting (`given`).
+    """
     if isinstance(setting, Fixed):
         return np.full(windows, setting.subset.bits, np.int16)
-    if setting.k == len(LEADS):
-        return np.full(windows, ALL.bits, np.int16)
+    if setting.k == available.bit_count():
+        return np.full(windows, available, np.int16)
+
+    def drawn(window: int | None = None) -> int:
+        return draw(setting.k, setting.seed, record, window, available).bits
+
     if how == "record":
-        return np.full(windows, draw(setting.k, setting.seed, record).bits, np.int16)
-    return np.array(
-        [draw(setting.k, setting.seed, record, w).bits for w in range(windows)], np.int16
-    )
+        return np.full(windows, drawn(), np.int16)
+    return np.array([drawn(w) for w in range(windows)], np.int16)
 
 
 def parse_leads(text: str) -> tuple[int | LeadSubset, ...]:
@@ -133,9 +157,9 @@ def settings(asked: tuple[int | LeadSubset, ...], seeds: int) -> list[LeadSettin
     return lead_settings
 
 
-def training_leads(among: tuple[str, ...], *words: str | int) -> int:
-    """Bit mask of the leads that one training record shows: L uniform on 1..12, then L leads at
-    random, named by `words`.
+def training_leads(among: tuple[str, ...], *words: str | int, available: int = ALL.bits) -> int:
+    """Bit mask of the leads that one training record shows: L uniform on 1 to the number of those
+    that are `available` (bit mask), then L of these at random, named by `words`.
 
     Drawn again as long as none of them is `among` the leads that the network reads.
 
@@ -143,9 +167,11 @@ def training_leads(among: tuple[str, ...], *words: str | int) -> int:
     >>> training_leads(LEADS, *words) == training_leads(LEADS, *words)
     True
     """
-    generator = rng(*words)
+    generator, there = rng(*words), [n for i, n in enumerate(LEADS) if available >> i & 1]
+    if not set(there) & set(among):
+        raise BadSetting(f"{words[-1]}: none of its leads is among {', '.join(among)}")
     while True:
-        count = int(generator.integers(1, len(LEADS) + 1))
-        chosen = [LEADS[i] for i in sorted(generator.permutation(len(LEADS))[:count])]
+        count = int(generator.integers(1, len(there) + 1))
+        chosen = [there[i] for i in sorted(generator.permutation(len(there))[:count])]
         if set(chosen) & set(among):
             return LeadSubset(tuple(chosen)).bits

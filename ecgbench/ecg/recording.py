@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ecgbench.ecg.leads import LEADS, LIMB, LIMB_FROM_I_II, canonical
+from ecgbench.ecg.leads import LEADS, LIMB, canonical, derive_limb
 from ecgbench.errors import BadRecord, UnknownName
 
 UNITS = ("mV", "standardised")
@@ -60,25 +60,34 @@ class Recording:
         return float(self.signal.shape[1] / self.fs)
 
     def clinical(self) -> "Recording":
-        """The same recording with all twelve leads in clinical order; BadRecord if one is
-        missing.
-        """
-        lacking = [n for n in LEADS if n not in self.leads]
-        if lacking:
-            raise BadRecord(f"{self.record}: lead {', '.join(lacking)} is missing")
-        rows = [self.leads.index(n) for n in LEADS]
-        return replace(self, signal=self.signal[rows], leads=LEADS)
+        """The same recording with the leads that it has in clinical order."""
+        ordered = tuple(n for n in LEADS if n in self.leads)
+        rows = [self.leads.index(n) for n in ordered]
+        return replace(self, signal=self.signal[rows], leads=ordered)
 
     def completed(self) -> "Recording":
-        """The same recording with III, aVR, aVL and aVF, which I and II determine exactly; for
-        sources that store eight leads.
+        """The same recording with all six limb leads, which any two of them determine exactly; as
+        it is where it has fewer than two. What is there stays as it is.
         """
         lacking = [n for n in LIMB if n not in self.leads]
-        rows = [self.leads.index(n) for n in ("I", "II")]
-        every = LIMB_FROM_I_II @ self.signal[rows].astype(np.float64)
+        if not 0 < len(lacking) <= len(LIMB) - 2:
+            return self
+        exact = np.zeros((len(LIMB), self.signal.shape[1]))
+        known = [n for n in LIMB if n in self.leads]
+        exact[[LIMB.index(n) for n in known]] = self.signal[[self.leads.index(n) for n in known]]
+        # I and II where they are there: their signs and halves are exact in floats
+        chosen = ("I", "II") if {"I", "II"} <= set(known) else known
+        every = derive_limb(exact, np.isin(LIMB, chosen))
         made = every[[LIMB.index(n) for n in lacking]].astype(np.float32)
         signal = np.concatenate([self.signal, made])
         return replace(self, signal=signal, leads=(*self.leads, *lacking))
+
+    @property
+    def rows(self) -> np.ndarray:
+        """(12, time) float32 in clinical order, NaN in the rows of leads that it does not have."""
+        every = np.full((len(LEADS), self.signal.shape[1]), np.nan, np.float32)
+        every[[LEADS.index(n) for n in self.leads]] = self.signal
+        return every
 
     def flat(self) -> tuple[str, ...]:
         """Leads without any variation (a detached electrode); kept and flagged, never

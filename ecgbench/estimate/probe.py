@@ -23,7 +23,7 @@ from ecgbench.benchmark.plan import all_tasks
 from ecgbench.cells import Cell, Folders
 from ecgbench.ecg import preprocess
 from ecgbench.ecg.draw import Fixed
-from ecgbench.ecg.leads import LEADS
+from ecgbench.ecg.leads import ALL, LEADS
 from ecgbench.errors import BadRecord, BadWeights, EcgbenchError, MissingData, WriteError
 from ecgbench.inference import network, rows
 from ecgbench.inference.encode import Encoder
@@ -169,8 +169,8 @@ class _Probe:
         return work
 
     @property
-    def _record(self) -> list[tuple[int, str, int]]:
-        return [(0, "record", self.windows)]
+    def _record(self) -> list[tuple[int, str, int, int]]:
+        return [(0, "record", self.windows, ALL.bits)]
 
     def _encoding(self, frozen: bool) -> float:
         """Seconds of one record under all leads: once, or by the network of each fit."""

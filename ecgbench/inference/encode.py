@@ -134,7 +134,9 @@ class Encoder:
         return features
 
     def _shared(self, view: np.ndarray, wanted: Mapping[int, np.ndarray]) -> dict[int, np.ndarray]:
-        signal, measured = adapt(view, ALL.mask, self.contract, self.policy)
+        # NaN stands in the rows of leads that the record does not have
+        there = ~np.isnan(view).all(axis=1)
+        signal, measured = adapt(view, there, self.contract, self.policy)
         network: Any = self.network  # `shares_embeddings` has seen both methods
         count = self.contract.windows(view.shape[1])
         tokens = network.embed_leads(

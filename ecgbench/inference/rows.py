@@ -10,7 +10,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from ecgbench.ecg.draw import Draw, LeadSetting, bits
-from ecgbench.ecg.leads import ALL, LeadSubset
+from ecgbench.ecg.leads import LeadSubset
 from ecgbench.errors import BadSetting
 
 _WINDOW, _BITS = 12, 12
@@ -41,16 +41,18 @@ def decode(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def measured(
-    setting: LeadSetting, records: Iterable[tuple[int, str, int]], how: Draw
+    setting: LeadSetting, records: Iterable[tuple[int, str, int, int]], how: Draw
 ) -> np.ndarray:
-    """Rows of a lead setting: all windows of each (position, record, windows), in order."""
-    parts = [encode(p, np.arange(w), bits(setting, record, w, how)) for p, record, w in records]
+    """Rows of a lead setting: all windows of each (position, record, windows, leads that it has as
+    a bit mask), in order.
+    """
+    parts = [encode(p, np.arange(w), bits(setting, r, w, how, has)) for p, r, w, has in records]
     return np.concatenate(parts) if parts else np.zeros(0, np.int64)
 
 
-def complete(records: Iterable[tuple[int, str, int]]) -> np.ndarray:
-    """Rows of all twelve leads, as training sees them."""
-    parts = [encode(p, np.arange(w), np.full(w, ALL.bits)) for p, _, w in records]
+def complete(records: Iterable[tuple[int, str, int, int]]) -> np.ndarray:
+    """Rows of all leads that the records have, as training sees them."""
+    parts = [encode(p, np.arange(w), np.full(w, has)) for p, _, w, has in records]
     return np.concatenate(parts) if parts else np.zeros(0, np.int64)
 
 

@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from ecgbench.cards import Task
-from ecgbench.ecg.leads import LEADS
+from ecgbench.ecg.leads import LEADS, LIMB, LeadSubset, bits_to_mask
 from ecgbench.prepared.store import Prepared
 from ecgbench.prepared.subset import SPLITS
 from ecgbench.seeds import rng
@@ -45,6 +46,7 @@ def facts(copy: Prepared) -> dict[str, Any]:
         "unit": copy.unit,
         "excluded": _counted(copy, "excluded"),
         "quarantined": dict(copy.quarantined.itertuples(index=False, name=None)),
+        "leads": held(index["available"]),
         "flat_records": int((index["flat"] != "").sum()),
         "flat_leads": {lead: flat[lead] for lead in LEADS if flat[lead]},
         "limb_leads": limb_leads(copy),
@@ -56,9 +58,10 @@ def limb_leads(copy: Prepared) -> dict[str, Any]:
     """How far I + III = II, 2 aVR = -(I + II) and 2 aVF = II + III are missed, in the unit of the
     copy: the median and the largest of the records' worst samples, and the records beyond AGREEING.
     """
-    records = list(copy.index["record"])
+    limb = LeadSubset(LIMB).bits
+    records = list(copy.index.loc[copy.index["available"] & limb == limb, "record"])
     order = rng("limb leads", copy.name).permutation(len(records))[:RECORDS]
-    missed = {records[i]: residual(copy.recording(records[i]).signal) for i in np.sort(order)}
+    missed = {records[i]: residual(copy.recording(records[i]).rows) for i in np.sort(order)}
     if not missed:
         return {}
     worst = np.array(list(missed.values()))
@@ -70,6 +73,12 @@ def limb_leads(copy: Prepared) -> dict[str, Any]:
         "beyond": len(beyond),
         "worst": {r: missed[r] for r in beyond[:3]},
     }
+
+
+def held(available: pd.Series) -> dict[str, int]:
+    """Lead -> records that have it, where not every record has all twelve; else nothing."""
+    there = bits_to_mask(available.to_numpy())
+    return {} if there.all() else dict(zip(LEADS, map(int, there.sum(axis=0))))
 
 
 def residual(signal: np.ndarray) -> float:
@@ -93,6 +102,9 @@ def lines(told: dict[str, Any]) -> Iterator[str]:
         rates = ", ".join(f"{rate:g}" for rate in told["rates"])
         span = f"{low:g} s" if low == high else f"{low:g} to {high:g} s, median {middle:g} s"
         yield f"  length: {span} at {rates} Hz, in {told['unit']}"
+    if told["leads"]:
+        named = ", ".join(f"{lead} {count:,}" for lead, count in told["leads"].items() if count)
+        yield f"  records that have a lead: {named}"
     for reason, count in told["excluded"].items():
         yield f"  left out by rule: {count:,} {reason}"
     for record, reason in told["quarantined"].items():

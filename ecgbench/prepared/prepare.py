@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import BinaryIO, Literal
+from typing import Any, BinaryIO, Literal
 
 import numpy as np
 import pandas as pd
@@ -23,6 +23,7 @@ import pandas as pd
 from ecgbench import __version__
 from ecgbench.cards import DatasetCard
 from ecgbench.datasets import get, resolve
+from ecgbench.ecg.leads import LeadSubset
 from ecgbench.ecg.recording import Recording
 from ecgbench.errors import BadRecord, BadSetting, MissingData, WriteError
 from ecgbench.files import as_json, as_npy, as_parquet, locked, move, put, writing
@@ -43,6 +44,9 @@ __all__ = ["Prepared", "Progress", "find", "held", "prepare", "state", "where"]
 
 LOST_COUNT = 5
 """Preparing stops once more than this many and more than the card's share are lost."""
+
+FACTS = ["record", "samples", "fs", "available", "flat", "sha256"]
+"""What the index of a prepared copy holds besides that of the dataset."""
 
 Progress = Callable[[int, int], None]
 """Called with (records read, records to read)."""
@@ -244,7 +248,8 @@ class _Kept:
     disk already.
     """
 
-    rows: list[tuple[str, int, float, str, str]] = field(default_factory=list)
+    rows: list[tuple[Any, ...]] = field(default_factory=list)
+    """Of FACTS."""
     gains: list[np.ndarray] = field(default_factory=list)
     units: set[str] = field(default_factory=set)
     lost: list[tuple[str, str, str]] = field(default_factory=list)
@@ -259,7 +264,8 @@ class _Kept:
         """Notes one recording and returns what is to be stored of it."""
         steps, gain = encode(recording)
         flat, proof = "+".join(recording.flat()), sha256(steps, gain, recording.fs)
-        self.rows.append((record, steps.shape[1], recording.fs, flat, proof))
+        available = LeadSubset(recording.leads).bits
+        self.rows.append((record, steps.shape[1], recording.fs, available, flat, proof))
         self.gains.append(gain)
         self.units.add(recording.unit)
         return steps.tobytes()
@@ -270,13 +276,13 @@ class _Kept:
         facts = copy.index.iloc[copy.row(record)]
         if sha256(steps, gain, facts["fs"]) != facts["sha256"]:
             raise damaged(copy.name, copy.folder)
-        self.rows.append((record, *facts[["samples", "fs", "flat", "sha256"]]))
+        self.rows.append((record, *facts[FACTS[1:]]))
         self.gains.append(gain)
         self.units.add(copy.unit)
         return steps.tobytes()
 
     def table(self) -> pd.DataFrame:
-        return pd.DataFrame(self.rows, columns=["record", "samples", "fs", "flat", "sha256"])
+        return pd.DataFrame(self.rows, columns=FACTS)
 
 
 def _excluded(recording: Recording, card: DatasetCard) -> str:

@@ -22,7 +22,7 @@ from ecgbench.errors import BadRecord, BadSetting, MissingData
 from ecgbench.indexing.tables import either
 from ecgbench.prepared.kept_index import kept
 
-LAYOUT = 3
+LAYOUT = 4
 """Raised by hand when reading, checking or storing changes: every prepared copy is then made
 anew.
 """
@@ -210,7 +210,10 @@ def read(name: str, root: Path | None, row: dict[str, Any]) -> Recording:
             f"dataset {name!r}: its read() gives a {type(recording).__name__} where a Recording "
             f"belongs"
         )
-    return recording.clinical()
+    card = get(name).CARD
+    if not card.any_leads and (lacking := [n for n in card.leads if n not in recording.leads]):
+        raise BadRecord(f"{recording.record}: lead {', '.join(lacking)} is missing")
+    return recording.completed().clinical()
 
 
 def check(name: str, card: DatasetCard, index: pd.DataFrame) -> None:

@@ -23,7 +23,7 @@ import numpy as np
 import pandas as pd
 
 from ecgbench.cards import DatasetCard
-from ecgbench.ecg.leads import LEADS
+from ecgbench.ecg.leads import LEADS, LeadSubset, rows_of
 from ecgbench.ecg.recording import Recording
 from ecgbench.errors import BadSetting, MissingData
 from ecgbench.files import from_npy
@@ -50,8 +50,8 @@ class Prepared:
     """Unit of the signals: "mV" or "standardised"."""
     index: pd.DataFrame
     """The dataset's index (record, patient, split, label columns ...) plus `samples` (per lead),
-    `fs` (Hz), `flat` (leads without variation: "V2+V4" or "") and `sha256` (of what is stored),
-    without the records that are left out.
+    `fs` (Hz), `available` (bit mask of the leads that it has), `flat` (leads without variation:
+    "V2+V4" or "") and `sha256` (of what is stored), without the records that are left out.
     """
     left_out: pd.DataFrame
     """record, reason, kind: "damaged" or "excluded"."""
@@ -93,8 +93,14 @@ class Prepared:
         return self.index["samples"].to_numpy(np.int64)
 
     @cached_property
+    def available(self) -> np.ndarray:
+        """(record,) int64: bit mask of the leads that a record has."""
+        return self.index["available"].to_numpy(np.int64)
+
+    @cached_property
     def _starts(self) -> np.ndarray:
-        return np.concatenate([[0], np.cumsum(self.samples)[:-1]])
+        """(record,) int64: samples of all leads of all records before."""
+        return np.concatenate([[0], np.cumsum(numbers(self.index))[:-1]])
 
     @cached_property
     def _gains(self) -> np.ndarray:
@@ -117,25 +123,28 @@ class Prepared:
         return self.rows[record]
 
     def stored(self, record: str) -> tuple[np.ndarray, np.ndarray]:
-        """(12, time) int16 and (12,) float32 gain, as they lie on disk."""
+        """(lead, time) int16 of the leads that it has, and (12,) float32 gain, as they lie on
+        disk.
+        """
         row = self.row(record)
-        count = len(LEADS) * int(self.samples[row])
-        offset = 2 * len(LEADS) * int(self._starts[row])
+        leads = int(self.available[row]).bit_count()
+        count, offset = leads * int(self.samples[row]), 2 * int(self._starts[row])
         steps = np.fromfile(self.folder / "signal.i16", dtype="<i2", count=count, offset=offset)
         if len(steps) != count:
             raise damaged(self.name, self.folder)
-        return steps.reshape(len(LEADS), -1), self._gains[row]
+        return steps.reshape(leads, -1), self._gains[row]
 
     def recording(self, record: str) -> Recording:
-        """One record in `unit`, twelve leads in clinical order, exactly as the dataset's reader
-        gave it.
+        """One record in `unit`, the leads that it has in clinical order, exactly as the dataset's
+        reader gave it.
         """
         steps, gain = self.stored(record)
         row = self.index.iloc[self.row(record)]
+        leads = LeadSubset.from_bits(int(row["available"]))
         return Recording(
-            signal=steps / gain[:, None],
+            signal=steps / gain[leads.mask, None],
             unit=self.unit,
-            leads=LEADS,
+            leads=leads.leads,
             fs=float(row["fs"]),
             record=record,
             patient=str(row["patient"]),
@@ -156,7 +165,7 @@ def opened(source: Source, folder: Path) -> Prepared:
             f"{source.name}: the prepared copy in {folder} cannot be read ({error.strerror}); "
             f"repair the disk, or delete that folder, then: {command(source.name, None)}"
         ) from error
-    if size != 2 * len(LEADS) * int(index["samples"].sum()):
+    if "available" not in index or size != 2 * int(numbers(index).sum()):
         raise damaged(source.name, folder)
     return Prepared(
         name=source.name,
@@ -192,8 +201,15 @@ def damaged(name: str, folder: Path) -> MissingData:
     )
 
 
+def numbers(index: pd.DataFrame) -> np.ndarray:
+    """(record,) int64: samples of all leads that each record of a prepared index has."""
+    leads = np.bitwise_count(index["available"].to_numpy(np.int64)).astype(np.int64)
+    return np.asarray(leads * index["samples"].to_numpy(np.int64))
+
+
 def encode(recording: Recording) -> tuple[np.ndarray, np.ndarray]:
-    """(12, time) int16 and (12,) float32 gain such that integer / gain restores the signal.
+    """(lead, time) int16 of a recording in clinical order, and (12,) float32 gain, 0 for a lead
+    that it does not have, such that integer / gain restores the signal.
 
     Exactly, where it is a whole number of thousandths of its unit that fits 16 bits (PTB-XL: steps
     of 1 uV). A lead for which this does not hold is spread over the 16 bits, which is within
@@ -207,7 +223,9 @@ def encode(recording: Recording) -> tuple[np.ndarray, np.ndarray]:
     gain = np.full(len(exact), STEPS, np.float32)
     gain[~fits] = (2**15 - 1) / np.abs(exact[~fits]).max(axis=1)
     steps[~fits] = np.clip(np.rint(exact[~fits] * gain[~fits, None]), 1 - 2**15, 2**15 - 1)
-    return steps.astype("<i2"), gain
+    every = np.zeros(len(LEADS), np.float32)
+    every[rows_of(recording.leads)] = gain
+    return steps.astype("<i2"), every
 
 
 def sha256(steps: np.ndarray, gain: np.ndarray, fs: float) -> str:

@@ -1,8 +1,8 @@
 """Views: every recording as the lead-by-lead part of an input contract makes it (filter,
 resampling), cached on disk.
 
-    <prepared copy>/views/<key>/signal.f32   (12, time) of each record, one after the other; sparse
-    until computed
+    <prepared copy>/views/<key>/signal.f32   (lead, time) of each record, of the leads that it has,
+    one after the other; sparse until computed
                                 done.npy     (record,) bool
 
 A view holds no normalisation and nothing that mixes leads, so leads can be hidden after it. Samples
@@ -20,7 +20,7 @@ import numpy as np
 
 from ecgbench.cards import InputContract
 from ecgbench.ecg import preprocess
-from ecgbench.ecg.leads import LEADS
+from ecgbench.ecg.leads import LEADS, bits_to_mask
 from ecgbench.errors import WriteError
 from ecgbench.files import as_npy, flush, from_npy, locked, put, sweep, writing
 from ecgbench.prepared.prepare import Prepared, Progress
@@ -41,7 +41,8 @@ class View:
             [self.preparation.length(int(n), fs) for n, fs in zip(prepared.samples, native)],
             np.int64,
         )
-        self._ends = np.cumsum(self._lengths)
+        self._leads = np.bitwise_count(prepared.available).astype(np.int64)
+        self._ends = np.cumsum(self._leads * self._lengths)
         identity = json.dumps([asdict(self.preparation), preprocess.VERSION])
         self.folder = prepared.folder / "views" / hashlib.sha256(identity.encode()).hexdigest()[:16]
         self._cached = self._create()
@@ -52,16 +53,27 @@ class View:
         return int(self._lengths[self.prepared.row(record)])
 
     def get(self, record: str) -> np.ndarray:
-        """(12, time) float32 at `fs` Hz; computed now if it has not been."""
+        """(12, time) float32 at `fs` Hz, NaN in the rows of leads that the record does not have;
+        computed now if it has not been.
+        """
         row = self.prepared.row(record)
         if not self._cached:
-            return self._compute(record)
+            return self._whole(row, self._compute(record))
         if not self._done[row]:
             self.fill([record])
-        count = len(LEADS) * int(self._lengths[row])
-        return np.fromfile(
-            self.folder / "signal.f32", "<f4", count, offset=self._offset(row)
-        ).reshape(len(LEADS), -1)
+        count = int(self._leads[row] * self._lengths[row])
+        return self._whole(
+            row, np.fromfile(self.folder / "signal.f32", "<f4", count, offset=self._offset(row))
+        )
+
+    def _whole(self, row: int, samples: np.ndarray) -> np.ndarray:
+        """(12, time) of the samples of the leads that a record has."""
+        if self._leads[row] == len(LEADS):
+            return samples.reshape(len(LEADS), -1)
+        every = np.full((len(LEADS), self._lengths[row]), np.nan, np.float32)
+        there = bits_to_mask(self.prepared.available[row])
+        every[there] = samples.reshape(int(self._leads[row]), -1)
+        return every
 
     def missing(self, records: Sequence[str]) -> list[str]:
         """Those of `records` that are not cached yet and can be."""
@@ -81,13 +93,13 @@ class View:
         return preprocess.view(recording.signal, recording.fs, self.preparation)
 
     def _offset(self, row: int) -> int:
-        return 4 * len(LEADS) * int(self._ends[row] - self._lengths[row])
+        return 4 * int(self._ends[row] - self._leads[row] * self._lengths[row])
 
     def _create(self) -> bool:
         """Makes the files if need be; False where the prepared copy cannot be written (views are
         then not cached).
         """
-        signal, size = self.folder / "signal.f32", 4 * len(LEADS) * int(self._lengths.sum())
+        signal, size = self.folder / "signal.f32", 4 * int((self._leads * self._lengths).sum())
         try:
             with locked(self.folder):
                 sweep(self.folder, below=False)

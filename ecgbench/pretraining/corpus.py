@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 from ecgbench.cards import InputContract
-from ecgbench.ecg.leads import LEADS
+from ecgbench.ecg.leads import ALL, LEADS
 from ecgbench.ecg.preprocess import normalise
 from ecgbench.errors import BadSetting, LeakError
 from ecgbench.prepared.prepare import Prepared, Progress
@@ -231,7 +231,9 @@ def gather(
     views = {p.name: View(p, contract) for p in prepared}
     lengths: dict[Name, int] = {}
     for p in prepared:
-        names = [Name(p.name, r) for r in p.index.loc[p.index["split"] == "train", "record"]]
+        # every sample of all leads is a target of pre-training
+        whole = (p.index["split"] == "train") & (p.index["available"] == ALL.bits)
+        names = [Name(p.name, r) for r in p.index.loc[whole, "record"]]
         lengths |= {name: views[p.name].length(name.record) for name in names if choose(name)}
     guard(lengths)
     for dataset, view in views.items():

@@ -19,6 +19,7 @@ from torch import Tensor
 
 from ecgbench.cards import InputContract, Task
 from ecgbench.cells import Training
+from ecgbench.ecg.leads import ALL
 from ecgbench.ecg.preprocess import normalise
 from ecgbench.errors import BadSetting, BadWeights
 from ecgbench.files import as_json, put
@@ -88,7 +89,7 @@ class Development:
         index, view = prepared.index, View(prepared, contract)
 
         def half(split: str, most: int | None) -> Half:
-            rows = index[index["split"] == split]
+            rows = index[(index["split"] == split) & (index["available"] == ALL.bits)]
             rows = rows[[view.length(r) >= contract.samples for r in rows["record"]]]
             if most is not None and most < len(rows):
                 order = rng("development records", seed).permutation(len(rows))

@@ -39,6 +39,11 @@ def _facts(data: DatasetFacts) -> dict[str, object]:
             f"{counted(data.test_records, 'record')} of {counted(data.test_patients, 'patient')}"
         ),
         "Flat leads": f"{counted(data.flat, 'record')} with a lead without variation (kept)",
+        **(
+            {"Fewer leads": f"{counted(data.fewer_leads, 'record')} without all twelve leads"}
+            if data.fewer_leads
+            else {}
+        ),
         "Quarantined": Group(counted(count, "record"), [lost], folded=True, unfolded=count <= _MANY)
         if count
         else "none",

@@ -84,6 +84,8 @@ class DatasetFacts(_Facts):
     """Of the used records."""
     flat: int = 0
     """Records with a lead that does not vary."""
+    fewer_leads: int = 0
+    """Records that do not have all twelve leads."""
     quarantined: tuple[Mapping[str, str], ...] = ()
     """record and reason of each unreadable one."""
     excluded: Mapping[str, int] = field(default_factory=dict)

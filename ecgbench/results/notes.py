@@ -188,6 +188,12 @@ def _data(datasets: Sequence[DatasetFacts]) -> Iterator[str]:
             )
         for caution in d.cautions:
             yield f"{d.title}: {caution}."
+        if d.fewer_leads:
+            yield (
+                f"{d.title}: {d.fewer_leads:,} of {d.records:,} records have fewer than twelve "
+                f"leads; random leads are drawn among those that a record has, and a record is "
+                f"left out where it cannot give the leads of a setting."
+            )
         if d.flat:
             yield f"{d.title}: {d.flat} records have a lead without variation; they are kept."
 

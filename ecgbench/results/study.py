@@ -205,6 +205,9 @@ class _Reader:
                 row.cells.append(o.scored[metric])
                 marks = o.result.marks if o.result else []
                 row.marks += [mark for mark in marks if mark not in row.marks]
+                if lacking := o.result.document.get("lacking_leads", 0) if o.result else 0:
+                    told = f"{lacking} test records without these leads are left out"
+                    row.notes += [] if told in row.notes else [told]
                 if o.result and o.result.uncommitted and UNCOMMITTED not in row.notes:
                     row.notes.append(UNCOMMITTED)
             elif row.status != "failed":

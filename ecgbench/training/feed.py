@@ -2,7 +2,7 @@
 drawn for it, a batch ahead.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
@@ -33,6 +33,12 @@ class Examples:
     """(record, label) int8."""
     view: Callable[[str], np.ndarray]
     """Record -> (12, time) float32, mV at the contract's rate; called from a second thread."""
+    available: Sequence[int] = ()
+    """Bit mask of the leads that each record has; (): all twelve."""
+
+    def has(self, row: int) -> int:
+        """Bit mask of the leads of a record."""
+        return self.available[row] if self.available else ALL.bits
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -83,12 +89,15 @@ class Feed:
         return records // batch * batch
 
     def probe(self) -> Batch:
-        """The first window of the first record with all leads, to see which parameters a forward
-        pass uses.
+        """The first window of the first record with all its leads, to see which parameters a
+        forward pass uses.
         """
         contract = self.fed.contract
         signal, measured = adapt(
-            self.learn.view(self.learn.records[0]), ALL.mask, contract, self.fed.policy
+            self.learn.view(self.learn.records[0]),
+            bits_to_mask(np.array(self.learn.has(0))),
+            contract,
+            self.fed.policy,
         )
         target = torch.from_numpy(self.learn.target[:1].astype(np.float32))
         window = cut(signal, measured, contract, np.zeros(1, int))
@@ -99,14 +108,14 @@ class Feed:
         signal = np.empty((len(mine), len(contract.leads), contract.received), np.float32)
         measured = np.empty((len(mine), len(contract.leads)), bool)
         for i, row in enumerate(mine):
-            signal[i], measured[i] = self._example(self.learn.records[row], epoch)
+            signal[i], measured[i] = self._example(int(row), epoch)
         target = torch.from_numpy(self.learn.target[mine].astype(np.float32))
         return Batch(torch.from_numpy(signal), torch.from_numpy(measured), target, len(rows))
 
-    def _example(self, record: str, epoch: int) -> tuple[np.ndarray, np.ndarray]:
+    def _example(self, row: int, epoch: int) -> tuple[np.ndarray, np.ndarray]:
         """A window anywhere in the record, each start equally likely."""
-        contract = self.fed.contract
-        leads = shown(contract, self.training, "train leads", self.seed, epoch, record)
+        contract, record, has = self.fed.contract, self.learn.records[row], self.learn.has(row)
+        leads = shown(contract, self.training, has, "train leads", self.seed, epoch, record)
         signal, measured = adapt(
             self.learn.view(record), bits_to_mask(np.array(leads)), contract, self.fed.policy
         )
@@ -121,6 +130,10 @@ class Feed:
         return cut(signal, measured, contract, start)[0], measured
 
 
-def shown(contract: InputContract, training: Training, *words: str | int) -> int:
-    """Bit mask of the leads that training shows of the record that `words` name."""
-    return ALL.bits if training.leads == "all" else training_leads(contract.leads, *words)
+def shown(contract: InputContract, training: Training, available: int, *words: str | int) -> int:
+    """Bit mask of the leads that training shows of the record that `words` name, of those that it
+    has.
+    """
+    if training.leads == "all":
+        return available
+    return training_leads(contract.leads, *words, available=available)

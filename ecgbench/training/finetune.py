@@ -148,7 +148,8 @@ class _Work:
         self.before = {g: fingerprint(parameters) for g, parameters in self.groups.items()}
         self.optimiser = _network.optimiser(self.module, self.groups, task.training)
         self.masks = [
-            shown(task.fed.contract, task.training, "validation leads", r) for r in check.records
+            shown(task.fed.contract, task.training, check.has(i), "validation leads", r)
+            for i, r in enumerate(check.records)
         ]
 
     def __call__(self) -> Tuned:

@@ -6,9 +6,12 @@ from itertools import combinations, pairwise
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy.stats import chisquare
 
-from ecgbench.ecg.draw import Count, Fixed, bits, draw, parse_leads, settings
+from ecgbench.ecg.draw import Count, Fixed, bits, draw, parse_leads, settings, training_leads
+from ecgbench.ecg.draw import given as given_by
 from ecgbench.ecg.leads import ALL, LEADS, LeadSubset, bits_to_mask
 from ecgbench.errors import BadSetting, EcgbenchError, UnknownName
 
@@ -148,3 +151,29 @@ def test_settings_that_cannot_be() -> None:
             Count(k, 0)
     with pytest.raises(BadSetting, match="--seeds 0"):
         settings((1,), 0)
+
+
+@given(st.integers(1, 4095), st.integers(0, 4))
+def test_draws_are_among_the_leads_that_a_record_has(available: int, seed: int) -> None:
+    has, count = LeadSubset.from_bits(available), available.bit_count()
+    nested = [set(draw(k, seed, "r", available=available)) for k in range(1, count + 1)]
+    assert all(small < large for small, large in pairwise(nested))
+    assert nested[-1] == set(has)
+    assert [given_by(Count(k, seed), available) for k in range(1, 13)] == [
+        k <= count for k in range(1, 13)
+    ]
+    # the order of those it has is the order of all twelve
+    order = [set(draw(k, seed, "r")) for k in range(1, 13)]
+    whole = [next(iter(b - a)) for a, b in pairwise([set(), *order])]
+    mine = [next(iter(b - a)) for a, b in pairwise([set(), *nested])]
+    assert mine == [lead for lead in whole if lead in has]
+    shown = LeadSubset.from_bits(training_leads(LEADS, "t", seed, available=available))
+    assert set(shown) <= set(has)
+
+
+def test_a_fixed_setting_needs_its_leads() -> None:
+    setting, has = Fixed(LeadSubset.of("I", "V2")), LeadSubset.of("I", "II", "V2").bits
+    assert given_by(setting, has)
+    assert not given_by(setting, LeadSubset.of("I", "II").bits)
+    with pytest.raises(BadSetting, match="r: none of its leads is among V1, V2"):
+        training_leads(("V1", "V2"), "r", available=LeadSubset.of("II").bits)

@@ -2,12 +2,13 @@
 a sample.
 """
 
+from itertools import combinations
 from typing import Any
 
 import numpy as np
 import pytest
 
-from ecgbench.ecg.leads import LEADS
+from ecgbench.ecg.leads import LEADS, LIMB, LIMB_FROM_I_II
 from ecgbench.ecg.recording import Recording
 from ecgbench.errors import BadRecord
 
@@ -77,8 +78,29 @@ def test_leads_in_another_order_give_the_same_clinical_record() -> None:
         "r7",
         "p",
     )
-    with pytest.raises(BadRecord, match="r7: lead III, V6 is missing"):
-        make(signal=NOISE[:10], leads=[n for n in LEADS if n not in ("III", "V6")]).clinical()
+    few = make(signal=NOISE[:3], leads=["V6", "aVF", "I"])
+    assert few.clinical().leads == ("I", "aVF", "V6")
+    assert np.array_equal(few.clinical().signal, NOISE[[2, 1, 0]])
+    assert np.array_equal(few.rows[[0, 5, 11]], NOISE[[2, 1, 0]])
+    assert np.isnan(np.delete(few.rows, [0, 5, 11], axis=0)).all()
+
+
+@pytest.mark.parametrize("pair", list(combinations(LIMB, 2)), ids="+".join)
+def test_any_two_limb_leads_give_the_six(pair: tuple[str, str]) -> None:
+    plane = LIMB_FROM_I_II @ NOISE[:2].astype(np.float64)
+    rows = [plane[LIMB.index(n)] for n in pair]
+    made = make(signal=np.array([*rows, NOISE[9]]), leads=[*pair, "V4"]).completed().clinical()
+    assert made.leads == (*LIMB, "V4")
+    np.testing.assert_allclose(made.signal[:6], plane, atol=1e-6)
+    # what was measured is not touched
+    for name, row in zip(pair, rows):
+        assert np.array_equal(made.signal[LIMB.index(name)], row.astype(np.float32))
+
+
+def test_one_limb_lead_gives_no_other() -> None:
+    one = make(signal=NOISE[:2], leads=["II", "V1"])
+    assert one.completed() is one
+    assert make().completed().leads == LEADS
 
 
 def test_a_lead_without_variation_is_kept_and_flagged() -> None:

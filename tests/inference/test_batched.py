@@ -84,9 +84,9 @@ def cache(view: View, folder: Path) -> FeatureCache:
 def wanted(view: View) -> tuple[np.ndarray, np.ndarray]:
     """Rows of work of SETTINGS, and the places of their records."""
     names = [str(r) for r in view.prepared.index["record"]]
-    records = [(p, r, CONTRACT.windows(view.length(r))) for p, r in enumerate(names)]
+    records = [(p, r, CONTRACT.windows(view.length(r)), ALL.bits) for p, r in enumerate(names)]
     every = [rows.measured(s, records, "record") for s in SETTINGS]  # type: ignore[arg-type]
-    return np.unique(np.concatenate(every)), batched.first_places([w for _, _, w in records])
+    return np.unique(np.concatenate(every)), batched.first_places([w for _, _, w, _ in records])
 
 
 @given(

@@ -83,7 +83,7 @@ def spy() -> Spy:
 def work(
     settings: list[Count | Fixed], view: View, how: str = "record", records: int = 5
 ) -> np.ndarray:
-    table = [(p, str(view.prepared.index["record"][p]), 4) for p in range(records)]
+    table = [(p, str(view.prepared.index["record"][p]), 4, ALL.bits) for p in range(records)]
     return np.concatenate([rows.measured(s, table, how) for s in settings])  # type: ignore[arg-type]
 
 
