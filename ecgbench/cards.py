@@ -280,6 +280,13 @@ class Task(Declared):
     """Number of its labels in the paper; None where the paper has no such task."""
     absent: str = ""
     """What 0 means of a record, in words: "not among its statements"."""
+    least: int | None = None
+    """Labels that fewer records have are dropped, and others of the index that have as many are
+    added, on the complete release; on a part of it `labels` stand, not counted. None: `labels`
+    are fixed.
+    """
+    complete: int | None = None
+    """Rows that the index of the complete release has; beside `least`."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -291,6 +298,10 @@ class Task(Declared):
                 )
         if len(set(self.labels)) != len(self.labels):
             raise BadSetting(f"task {self.name!r}: a label is there twice")
+        if (self.least is None) != (self.complete is None):
+            raise BadSetting(
+                f"task {self.name!r}: least and complete belong together; give both or neither"
+            )
 
     @property
     def columns(self) -> list[str]:

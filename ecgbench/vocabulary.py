@@ -33,11 +33,13 @@ def codes(name: str) -> tuple[str, ...]:
     return tuple(r["code"] for r in rows)
 
 
-def multi_hot(present: Sequence[Iterable[str]], task: str) -> pd.DataFrame:
-    """Columns `task:label` (int8, 0 or 1), one row per entry of `present`. A label that the task
-    lacks: KeyError.
+def multi_hot(
+    present: Sequence[Iterable[str]], task: str, labels: Sequence[str] | None = None
+) -> pd.DataFrame:
+    """Columns `task:label` (int8, 0 or 1), one row per entry of `present`, of `labels` or those of
+    labels/`task`.csv. A label that is not among them: KeyError.
     """
-    labels = codes(task)
+    labels = codes(task) if labels is None else labels
     place = {label: i for i, label in enumerate(labels)}
     hot = np.zeros((len(present), len(labels)), np.int8)
     for row, labels_present in zip(hot, present):

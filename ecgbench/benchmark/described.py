@@ -6,6 +6,7 @@ from ecgbench.cards import facts
 from ecgbench.cells import EXCLUDABLE, RELEASED
 from ecgbench.corpora import NOT_STATED
 from ecgbench.ecg.leads import ALL
+from ecgbench.prepared.labels import is_counted
 from ecgbench.prepared.subset import Selection
 
 if TYPE_CHECKING:  # it needs torch, a second that a run itself need not spend
@@ -55,8 +56,9 @@ def dataset_facts(selection: Selection) -> dict[str, Any]:
             "rule": task.rule,
             "paper": task.paper,
             "absent": task.absent,
+            "counted": is_counted(task, prepared.published),
         }
-        for task in prepared.card.tasks
+        for task in prepared.tasks
     }
     patients = sorted(set(test["patient"]))
     return {

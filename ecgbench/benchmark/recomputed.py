@@ -19,7 +19,6 @@ from ecgbench.benchmark.evaluation import Evaluation
 from ecgbench.benchmark.fit import Fitting
 from ecgbench.benchmark.job import Compute, Job, register
 from ecgbench.benchmark.open_evaluation import open_evaluation
-from ecgbench.benchmark.plan import all_tasks
 from ecgbench.benchmark.reporter import Reporter
 from ecgbench.ecg.leads import LeadSubset
 from ecgbench.errors import LeakError, PolicyError
@@ -122,7 +121,8 @@ def _again(arguments: list[str]) -> dict[str, Any]:
     evaluation.choose_path()
     if not job.plan.training.frozen:
         fit = job.plan.fits[0]
-        fitting = Fitting(evaluation, fit, all_tasks()[fit.task][2], job.plan.training)
+        task = evaluation.selection.prepared.task(fit.task)
+        fitting = Fitting(evaluation, fit, task, job.plan.training)
         evaluation = fitting.tuned(lambda: None)
     chosen = np.load(folder / "rows.npy", allow_pickle=False)
     encoder = _encoder(evaluation, policy, job.plan.scoring.draw == "window")

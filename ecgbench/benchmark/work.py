@@ -15,7 +15,6 @@ from ecgbench.benchmark.events import Failed, Finished, InProgress, Skipped
 from ecgbench.benchmark.fit import Fitting
 from ecgbench.benchmark.job import Compute, Job, register
 from ecgbench.benchmark.open_evaluation import open_evaluation
-from ecgbench.benchmark.plan import all_tasks
 from ecgbench.benchmark.reporter import Reporter, reason_of, trace_of
 from ecgbench.cells import Cell, Fit, grouped
 from ecgbench.errors import BadWeights, LeakError, PolicyError, WriteError
@@ -65,7 +64,7 @@ class _CellComputation:
 
     def __init__(self, job: Compute, reporter: Reporter) -> None:
         self.job, self.reporter, self.store = job, reporter, Store(job.folders.out)
-        self.plan, self.tasks = job.plan, all_tasks()
+        self.plan = job.plan
         self.requests: dict[Cell, CellRequest] = {}
         """Cells whose keys are known."""
         self.lost: set[Cell] = set()
@@ -99,7 +98,8 @@ class _CellComputation:
 
     def fitting(self, evaluation: Evaluation, fit: Fit) -> Fitting:
         """A fit of the job."""
-        return Fitting(evaluation, fit, self.tasks[fit.task][2], self.plan.training)
+        task = evaluation.selection.prepared.task(fit.task)
+        return Fitting(evaluation, fit, task, self.plan.training)
 
     def _frozen(self, evaluation: Evaluation, todo: list[Cell]) -> None:
         for part in grouped(todo, lambda c: c.fit).values():
@@ -178,7 +178,8 @@ class _CellComputation:
                     self.requests[cell] = self._request(fittings[cell.fit], cell, shared)
 
     def _request(self, fitting: Fitting, cell: Cell, shared: dict[str, str]) -> CellRequest:
-        task, scoring = self.tasks[cell.task][2], self.plan.scoring
+        task = fitting.evaluation.selection.prepared.task(cell.task)
+        scoring = self.plan.scoring
         folder = fitting.folder.relative_to(self.store.path)
         return CellRequest(
             cell=cell,

@@ -11,6 +11,7 @@ import pandas as pd
 
 from ecgbench.cards import Task
 from ecgbench.ecg.leads import LEADS, LIMB, LeadSubset, bits_to_mask
+from ecgbench.prepared.labels import is_counted
 from ecgbench.prepared.store import Prepared
 from ecgbench.prepared.subset import SPLITS
 from ecgbench.seeds import rng
@@ -50,7 +51,7 @@ def facts(copy: Prepared) -> dict[str, Any]:
         "flat_records": int((index["flat"] != "").sum()),
         "flat_leads": {lead: flat[lead] for lead in LEADS if flat[lead]},
         "limb_leads": limb_leads(copy),
-        "tasks": {task.name: _labels(copy, task) for task in copy.card.tasks},
+        "tasks": {task.name: _labels(copy, task) for task in copy.tasks},
     }
 
 
@@ -124,7 +125,11 @@ def lines(told: dict[str, Any]) -> Iterator[str]:
         paper = (
             "" if task["paper"] in (None, task["labels"]) else f", the paper has {task['paper']}"
         )
-        yield f"  {name}: {task['labels']} labels ({task['rule']}{paper}); 0 means {task['absent']}"
+        how = {None: "", True: ", counted", False: ", vocabulary, not counted"}[task["counted"]]
+        yield (
+            f"  {name}: {task['labels']} labels ({task['rule']}{how}{paper}); 0 means "
+            f"{task['absent']}"
+        )
         for split, labels in task["one_valued"].items():
             yield f"    without both values in {split}: {', '.join(labels)}"
 
@@ -149,6 +154,7 @@ def _labels(copy: Prepared, task: Task) -> dict[str, Any]:
         "paper": task.paper,
         "rule": task.rule,
         "absent": task.absent or "not stated",
+        "counted": is_counted(task, copy.published),
         "positives": {
             str(split): dict(zip(task.labels, map(int, row)))
             for split, row in zip(positives.index, positives.to_numpy())

@@ -22,11 +22,12 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from ecgbench.cards import DatasetCard
+from ecgbench.cards import DatasetCard, Task
 from ecgbench.ecg.leads import LEADS, LeadSubset, rows_of
 from ecgbench.ecg.recording import Recording
 from ecgbench.errors import BadSetting, MissingData
 from ecgbench.files import from_npy
+from ecgbench.prepared.labels import counted
 from ecgbench.prepared.source import Source, canonical, command
 
 LEFT_OUT = ["record", "reason", "kind"]
@@ -57,6 +58,15 @@ class Prepared:
     """record, reason, kind: "damaged" or "excluded"."""
     published: pd.DataFrame
     """The dataset's index as published, of every record, whether it is prepared or not."""
+
+    @cached_property
+    def tasks(self) -> tuple[Task, ...]:
+        """Those of the card; labels that are counted are those of this release."""
+        return tuple(counted(task, self.published) for task in self.card.tasks)
+
+    def task(self, name: str) -> Task:
+        """The task called `name`."""
+        return next(t for t in self.tasks if t.name == name)
 
     @property
     def quarantined(self) -> pd.DataFrame:

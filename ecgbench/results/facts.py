@@ -32,6 +32,8 @@ class TaskFacts(_Facts):
     """Number of labels in the paper."""
     absent: str = ""
     """What 0 means, in words."""
+    counted: bool | None = None
+    """Whether its labels were counted on the complete release; None where they are fixed."""
 
 
 @dataclass(frozen=True, kw_only=True)

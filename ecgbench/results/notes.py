@@ -285,6 +285,11 @@ def _labels(rows: Sequence[Row], study: "Study") -> Iterator[str]:
                 f"{title}: {facts.n_labels} labels where the paper has {facts.paper}; do not "
                 f"compare its mean with the paper's."
             )
+        if facts.counted is False:
+            yield (
+                f"{title}: its {facts.n_labels} labels are the vocabulary, not counted; the "
+                f"complete release drops those of few records."
+            )
         if facts.absent:
             yield f"{title}: 0 means {facts.absent}; labels chosen by: {facts.rule}."
         if undefined := list(table.loc[table["value"].isna(), "label"]):

@@ -73,7 +73,8 @@ def test_labels() -> None:
     assert "Left ventricular high voltage" not in zzu.TASK.labels
     assert {"Left ventricular high voltage", "First-degree AV block"} <= {*zzu.CORRECTED.labels}
     assert {"Frequent", "Depression"} & {*zzu.CORRECTED.labels} == set()
-    assert any("vocabulary, not counted" in c for c in zzu.CARD.cautions)
+    assert {(t.least, t.complete) for t in zzu.CARD.tasks} == {(10, 12_334)}
+    assert any("on the complete release" in c for c in zzu.CARD.cautions)
 
 
 @pytest.mark.parametrize(
