@@ -33,7 +33,7 @@ def test_the_complete_release_is_counted_and_a_part_is_not() -> None:
         Task(name="t", title="T", labels=("a",), least=2)
 
 
-PLUG_IN = '''"""The demo with a label that hardly anybody has, and others that its card does not know."""
+PLUG_IN = '''"""The demo with a label that hardly anybody has; its card does not know all others."""
 
 from dataclasses import replace
 
