@@ -10,8 +10,11 @@ shift gives each label its true AUROC; the truths are drawn anew every 20 studie
 Parts: `macro` (coverage of a macro AUROC's 95 % interval, and how often equal models differ at
 p < 0.05 and p < 0.01), `fixed` (the same for 12 truths that stay), `label` (coverage of one label's
 interval by its number of positives), `joint` (max-t and Holm over all pairs of six equal models),
-`bootstrap` (what the bootstraps over patients and over records cover, for comparison). Each line
-says whether it keeps its limit, beyond two Monte Carlo standard errors.
+`bootstrap` (what the bootstraps over patients and over records cover, for comparison), `folds`
+(cross-validation of 100 patients: coverage of the mean over folds, whose fits have other true
+AUROCs and score higher or lower as a whole; and what scores without skill get on average, within
+folds and pooled over them). Each line says whether it keeps its limit, beyond two Monte Carlo
+standard errors.
 """
 
 import argparse
@@ -26,8 +29,13 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
+from ecgbench.cells import Cell, Fit
+from ecgbench.ecg.draw import Count
+from ecgbench.indexing.folds import stratified
+from ecgbench.results.evidence import evidence
+from ecgbench.results.score import Scored, prediction_table, score_table
 from ecgbench.seeds import rng
-from ecgbench.stats.auroc import placements, wins
+from ecgbench.stats.auroc import auroc, placements, wins
 from ecgbench.stats.bootstrap import (
     label_replicates,
     macro_replicates,
@@ -40,6 +48,7 @@ from ecgbench.stats.paired import holm
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
+PARTS = ("macro", "fixed", "label", "joint", "bootstrap", "folds")
 SIZES = (84, 243, 2191)
 TASKS = ("super", "sub", "all")
 DESIGNS = {
@@ -191,6 +200,8 @@ class Line:
     p01: float = np.nan
     df: float = np.nan
     """Median degrees of freedom."""
+    null: float = np.nan
+    """Mean AUROC of scores without skill."""
     kept: bool = True
     """Whether the limits are kept, beyond two standard errors."""
 
@@ -372,6 +383,121 @@ def bootstrap(size: int, task: str, studies: int, draws: int = 400) -> list[Line
     return lines
 
 
+def cross_validated(
+    target: Ints, fold: Ints, scored: Floats, labels: Sequence[str]
+) -> list[Scored]:
+    """The cells of one row over folds, as a run scores them."""
+    cells = []
+    for k in np.unique(fold):
+        mine = np.flatnonzero(fold == k)
+        names = [f"{i:04d}" for i in mine]
+        table = prediction_table(
+            {"record": names, "patient": names}, labels, scored[mine], target[mine].astype(np.int8)
+        )
+        fit = Fit(task="t", model="m", contract="paper", weights="random", seed=0, fold=str(k))
+        cells.append(
+            Scored(
+                cell=Cell(fit=fit, task="t", setting=Count(12, 0), policy="zero"),
+                metric="auroc",
+                table=score_table(["auroc"], table),
+                replicates=np.empty(0),
+                lost=0,
+                bootstrap="none",
+                records=str(k),
+                predictions=lambda table=table: table,
+            )
+        )
+    return cells
+
+
+def over_folds(patients: int, folds: int, shares: Sequence[float], studies: int) -> Line:
+    """Coverage of the mean over folds. The fits of the folds have true AUROCs of their own, and
+    scores that lie higher or lower as a whole; the mean of those true AUROCs is what is covered.
+    """
+    random = rng("intervals", "folds", patients, folds, len(shares))
+    labels, missed, widths, df = [f"L{k}" for k in range(len(shares))], [0, 0], 0.0, []
+    for _ in range(studies):
+        target = (random.random((patients, len(shares))) < shares).astype(np.int64)
+        fold = _folds(target, folds)
+        skill = random.uniform(0.6, 0.9, len(shares))
+        true = np.clip(skill + random.normal(0, 0.03, (folds, len(shares))), 0.5, 0.99)
+        raised = random.standard_normal((folds, 1))
+        noise = random.standard_normal(target.shape)
+        of_record = fold - 1
+        scored = raised[of_record] + _shift("independent", true)[of_record] * target + noise
+        found = evidence([cross_validated(target, fold, scored, labels)], "undefined").row(0)
+        expected = _expected(target, fold, true)
+        missed[0] += expected < found.low
+        missed[1] += expected > found.high
+        widths += found.high - found.low
+        df.append(found.df)
+    share = 1 - sum(missed) / studies
+    return Line(
+        part="folds",
+        size=patients,
+        task=f"{len(shares)} labels",
+        design=f"{folds} folds",
+        studies=studies,
+        labels=len(shares),
+        coverage=share,
+        truth_below=missed[0] / studies,
+        truth_above=missed[1] / studies,
+        width=widths / studies,
+        df=float(np.median(df)),
+        kept=LOW - error(LOW, studies) <= share <= HIGH + error(HIGH, studies),
+    )
+
+
+def _folds(target: Ints, folds: int) -> Ints:
+    held = [[str(k) for k in np.flatnonzero(own)] for own in target]
+    return np.asarray(
+        stratified("intervals", [f"{i:04d}" for i in range(len(target))], held, folds)
+    )
+
+
+def _expected(target: Ints, fold: Ints, true: Floats) -> float:
+    """Mean over folds of the mean over the labels that have both values there."""
+    means = []
+    for k in np.unique(fold):
+        own = target[fold == k]
+        both = own.any(axis=0) & ~own.all(axis=0)
+        means += [float(true[k - 1, both].mean())] if both.any() else []
+    return float(np.mean(means))
+
+
+def without_skill(patients: int, folds: int, share: float, studies: int) -> list[Line]:
+    """What scores without skill get on average. The heads know only how frequent the label is in
+    the other folds: where a fold has many positives its scores are low, so that pooled scores are
+    worse than chance. Folds are dealt without regard to the label, which shows it most.
+    """
+    random = rng("intervals", "without skill", patients, folds)
+    got: dict[str, list[float]] = {"within folds": [], "pooled over folds": []}
+    for _ in range(studies):
+        target = (random.random(patients) < share).astype(np.int64)[:, None]
+        fold = 1 + random.permutation(patients) % folds
+        frequent = np.array([target[fold != k + 1].mean() for k in range(folds)])
+        scored = frequent[fold - 1, None] + 0.001 * random.standard_normal((patients, 1))
+        cells = cross_validated(target, fold, scored, ["L"])
+        got["within folds"].append(evidence([cells], "undefined").row(0).value)
+        got["pooled over folds"].append(auroc(target[:, 0], scored[:, 0]))
+    lines = []
+    for how, values in got.items():
+        mean, spread = float(np.mean(values)), 2 * float(np.std(values) / np.sqrt(studies))
+        lines.append(
+            Line(
+                part="folds",
+                size=patients,
+                task="no skill",
+                design=f"{folds} folds, {how}",
+                studies=studies,
+                labels=1,
+                null=mean,
+                kept=how != "within folds" or abs(mean - 0.5) <= spread,
+            )
+        )
+    return lines
+
+
 def work(parts: Sequence[str], sizes: Sequence[int], studies: int) -> Iterator[list[Line]]:
     """All lines of the parts, one after the other."""
     if "macro" in parts:
@@ -395,17 +521,22 @@ def work(parts: Sequence[str], sizes: Sequence[int], studies: int) -> Iterator[l
         for size in (s for s in sizes if s < 1000):
             for task in TASKS:
                 yield bootstrap(size, task, max(studies // 5, 1))
+    if "folds" in parts:
+        for folds in (5, 10):
+            for shares in ((0.3,), (0.1, 0.2, 0.4), (0.05, 0.05, 0.1, 0.2, 0.3, 0.4)):
+                yield [over_folds(100, folds, shares, max(studies // 2, 1))]
+            yield without_skill(100, folds, 0.3, max(studies // 2, 1))
 
 
 def main() -> None:
     """Print the lines, and write them where asked."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--studies", type=int, default=2000, help="per line (2000)")
-    parser.add_argument("--part", action="append", help="macro, fixed, label, joint, bootstrap")
+    parser.add_argument("--part", action="append", help=", ".join(PARTS))
     parser.add_argument("--size", type=int, action="append", help="84, 243, 2191")
     parser.add_argument("--to", type=Path, help="CSV of all lines")
     options = parser.parse_args()
-    parts = options.part or ["macro", "fixed", "label", "joint", "bootstrap"]
+    parts = options.part or PARTS
     start, lines = time.perf_counter(), []
     print(f"{'part':<9} size {'task':<10} {'design':<28} covers  below  above  p<.05  p<.01   df")
     for made in work(parts, options.size or SIZES, options.studies):
@@ -413,7 +544,8 @@ def main() -> None:
             numbers = (line.coverage, line.truth_below, line.truth_above, line.p05, line.p01)
             shown = "  ".join("     " if np.isnan(x) else f"{100 * x:5.1f}" for x in numbers)
             df = "    " if np.isnan(line.df) else f"{line.df:4.0f}"
-            said = "" if line.kept else "  LIMIT NOT KEPT"
+            said = "" if np.isnan(line.null) else f"  mean AUROC {line.null:.3f}"
+            said += "" if line.kept else "  LIMIT NOT KEPT"
             name = f"{line.part:<9} {line.size:>4} {line.task:<10} {line.design:<29}"
             print(f"{name} {shown} {df}{said}", flush=True)
         lines += made

@@ -13,6 +13,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 from ecgbench.ecg.filters import Filter as Filter
 from ecgbench.ecg.leads import LEADS, LeadSubset
 from ecgbench.ecg.preprocess import Preparation, Resampler
+from ecgbench.ecg.repair import Repair as Repair
 from ecgbench.errors import BadSetting
 from ecgbench.text import shortened
 
@@ -287,6 +288,10 @@ class Task(Declared):
     """
     complete: int | None = None
     """Rows that the index of the complete release has; beside `least`."""
+    masked: bool = False
+    """Labels of a record may be unknown (-1 in the index); such a record counts for the other
+    labels only.
+    """
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -307,6 +312,29 @@ class Task(Declared):
     def columns(self) -> list[str]:
         """Columns of the index: `ptbxl_super:NORM`; an evaluation-only task reads its parent's."""
         return [f"{self.parent or self.name}:{label}" for label in self.labels]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limb(Declared):
+    """How well the limb leads of a dataset keep the identities of Einthoven and Goldberger, which
+    tell whether they are what they are called.
+    """
+
+    within: float | None = 0.05
+    """mV by which an identity may be missed, at any sample. None: not asked. Sources that store
+    what was recorded keep 0.016 (2,023 of 2,024 genuine recordings of PTB-XL, the Challenge,
+    Chapman and PTB: rounding to the steps of the recorder, up to 5 uV); those that filter each lead
+    by itself need more.
+    """
+    beyond: Literal["flagged", "quarantined"] = "flagged"
+    """What becomes of a record that misses one by more."""
+    why: str = ""
+    """Why this dataset is not asked, or asked for less."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.within is not None and not self.within > 0:
+            raise BadSetting(f"Limb: within is {self.within} mV; it is above 0, or None")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -351,6 +379,10 @@ class DatasetCard(Declared):
     """
     losses: float = 0.005
     """Share of the records that may be unreadable; preparing stops beyond it."""
+    limb: Limb = Limb()
+    """How its limb leads follow from one another."""
+    repair: Repair | None = None
+    """What its reader mends in samples that are missing or too large; counted by record."""
     folds: int = 10
     """Of the split: the last is the test split, the one before it the validation split."""
     pretraining: bool = False
@@ -364,6 +396,16 @@ class DatasetCard(Declared):
     """False where the files name no patients: each record then counts as a patient, and every row
     says that its interval may be too narrow.
     """
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for task in self.tasks:
+            parents = [t for t in self.tasks if t.name == task.parent]
+            if any(parent.masked and not task.masked for parent in parents):
+                raise BadSetting(
+                    f"task {task.name!r} reads labels of {task.parent!r}, which may be unknown; "
+                    f"declare it masked=True too"
+                )
 
     def task(self, name: str) -> Task:
         """The task called `name` of this dataset."""
@@ -385,6 +427,34 @@ class Download(Declared):
     """A zip or tar archive, of which the contents stay and not the archive."""
     unpacked: int | None = None
     """Bytes of what an archive holds at most; None: 20 times its own."""
+    before: tuple["Download", ...] = ()
+    """Of a zip in several files: those before the last, in their order (NAME.z01, NAME.z02)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Listed(Declared):
+    """One file, or several, that a repository lists."""
+
+    name: str
+    """As listed; `*` stands for any letters."""
+    path: str = ""
+    """As `Download.path`; "": its name."""
+    unpack: bool = False
+    unpacked: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Listing(Declared):
+    """A deposit whose repository lists its files with address, size and checksum, `LISTING` of a
+    plug-in.
+    """
+
+    url: str
+    """Its list: https://zenodo.org/api/records/ID, https://api.figshare.com/v2/articles/ID/files
+    or https://api.figshare.com/v2/collections/ID/articles, with all articles of the collection.
+    """
+    files: tuple[Listed, ...]
+    """Those that are wanted; each must be there."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
+from ecgbench.division import Division
 from ecgbench.ecg.draw import Count, Draw, Fixed, LeadSetting
 from ecgbench.ecg.leads import LeadSubset
 
@@ -160,7 +161,8 @@ class Cell:
     @property
     def label(self) -> str:
         """For people: `ptbxl_super · stmem · 1@seed3 · zero`."""
-        return f"{self.task} · {self.fit.model} · {self.setting} · {self.policy}"
+        fold = "" if self.fit.fold == OFFICIAL else f" · fold {self.fit.fold}"
+        return f"{self.task} · {self.fit.model} · {self.setting} · {self.policy}{fold}"
 
     @property
     def identity(self) -> str:
@@ -172,7 +174,11 @@ class Cell:
 
 
 FLAT_LEADS = "flat_leads"
-EXCLUDABLE = {FLAT_LEADS: "a lead without variation"}
+SUSPECT_LEADS = "suspect_leads"
+EXCLUDABLE = {
+    FLAT_LEADS: "a lead without variation",
+    SUSPECT_LEADS: "leads, a unit or a rate that are perhaps not as stated",
+}
 """Kinds of records that a study may leave out, and what they have."""
 
 
@@ -188,12 +194,21 @@ class Plan:
     """Records per dataset in all, or None for every record."""
     exclude: tuple[str, ...] = ()
     """Of EXCLUDABLE: kinds of records that are left out."""
+    fix: bool = False
+    """Whether records are prepared with what is wrong beyond doubt put right."""
+    division: Division = field(default_factory=Division)
+    """How records are split, if not as datasets publish it or their cards say."""
     suite: str | None = None
 
     @property
     def fits(self) -> tuple[Fit, ...]:
         """The fits its cells need, each once, in order."""
         return tuple(dict.fromkeys(c.fit for c in self.cells))
+
+    @property
+    def folds(self) -> tuple[str, ...]:
+        """Folds of its fits, each once, in order."""
+        return tuple(dict.fromkeys(f.fold for f in self.fits))
 
     def shared(self) -> dict[str, Any]:
         """What must agree for two plans to live in one run folder."""
@@ -202,6 +217,8 @@ class Plan:
             "scoring": self.scoring.of_predictions,
             "limit": self.limit,
             "exclude": list(self.exclude),
+            "fix": self.fix,
+            "folds": str(self.division) or None,
             "contract": self.cells[0].fit.contract if self.cells else None,
         }
 
@@ -264,6 +281,8 @@ class Plan:
             limit=data["limit"],
             # plans before there was a choice left nothing out
             exclude=tuple(data.get("exclude", ())),
+            fix=data.get("fix", False),
+            division=Division.parse(folds) if (folds := data.get("folds")) else Division(),
             cells=tuple(cells),
             training=Training(**data["training"]),
             scoring=Scoring(**{**data["scoring"], "metrics": tuple(data["scoring"]["metrics"])}),
@@ -286,6 +305,8 @@ class Request:
     contract: str = "paper"
     limit: int | None = None
     exclude: tuple[str, ...] = ()
+    fix: bool = False
+    division: Division = field(default_factory=Division)
     training: Training = field(default_factory=Training)
     scoring: Scoring = field(default_factory=Scoring)
     name: str = ""

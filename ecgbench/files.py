@@ -1,5 +1,6 @@
 """Files that are there whole or not at all: a temporary name in the same folder, fsync, rename."""
 
+import codecs
 import errno
 import io
 import json
@@ -207,6 +208,18 @@ def _sync(folder: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def decoded(content: bytes) -> str:
+    """The text of a file that anybody wrote: UTF-8, UTF-16 with its mark, else the code page of
+    Western Windows. UnicodeError where it is none of them.
+    """
+    if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return content.decode("utf-16").removeprefix("\ufeff")
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        return content.decode("cp1252")
 
 
 def as_json(value: Any) -> str:

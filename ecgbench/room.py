@@ -141,11 +141,14 @@ class Room:
         """
         if name.endswith(".py"):
             return self._enter(Path(name).expanduser())
-        for known in self.names():
+        names = self.names()
+        if name in names:  # as it is asked for each record that is read
+            return name
+        for known in names:
             if plain(known) == plain(name):
                 return known
         hint = f"Or give the path of a .py file that defines {self._needs}"
-        raise unknown(self.kind, name, self.names(), hint)
+        raise unknown(self.kind, name, names, hint)
 
     def paths(self) -> list[Path]:
         """The files that were given by path, in the order in which they came."""

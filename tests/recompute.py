@@ -29,16 +29,23 @@ def binormal(a):
 class Cell:
     """AUROCs and placements of one table of predictions."""
 
+    fold = "official"
+
     def __init__(self, table):
         table = table.sort_values("record")
         names = [c.split(":", 1)[1] for c in table if c.startswith("target:")]
         y = table[[f"target:{n}" for n in names]].to_numpy()
         x = table[[f"probability:{n}" for n in names]].to_numpy()
         self.records, self.patients = tuple(table["record"]), table["patient"].to_numpy()
-        self.labels = [n for n, k in zip(names, y.T) if 0 < k.sum() < len(k)]
+        # -1: not known
+        self.labels = [n for n, k in zip(names, y.T) if {0, 1} <= set(k)]
         kept = [names.index(n) for n in self.labels]
         self.y, x = y[:, kept], x[:, kept]
-        self.auroc = np.array([roc_auc_score(a, b) for a, b in zip(self.y.T, x.T)])
+        self.auroc = np.array([roc_auc_score(a[a >= 0], b[a >= 0]) for a, b in zip(self.y.T, x.T)])
+        alike = defaultdict(list)
+        for column, value in zip(self.y.T, self.auroc):
+            alike[column.tobytes()].append(value)
+        self.distinct = np.mean([np.mean(values) for values in alike.values()])
         self.v = np.zeros(self.y.shape)
         for k in range(len(kept)):
             one, zero = self.y[:, k] == 1, self.y[:, k] == 0
@@ -48,26 +55,42 @@ class Cell:
 
 
 class Rows:
-    """Rows of a table on the same records, each a list of cells."""
+    """Rows of a table on the same records, each a list of cells. A label counts in each fold by
+    itself; a fold in which no label has both values counts for nothing.
+    """
 
     def __init__(self, rows):
-        first = rows[0][0]
-        assert {c.records for r in rows for c in r} == {first.records}, "other records"
-        self.rows, y, self.labels = rows, first.y, first.labels
-        people, codes = np.unique(first.patients, return_inverse=True)
-        self.g, self.k, self.n1 = len(people), y.shape[1], y.sum(axis=0)
-        v = np.array([np.mean([c.v for c in r], axis=0) for r in rows])
-        self.a = np.array([np.mean([c.auroc for c in r], axis=0) for r in rows])
+        rows = [[c for c in r if c.labels] for r in rows]
+        folds = {c.fold: c for c in reversed(rows[0])}
+        columns = sum(len(c.labels) for c in folds.values())
+        shape = sum(len(c.y) for c in folds.values()), columns
+        one, zero = np.zeros(shape), np.zeros(shape)
+        v, self.a = np.zeros((len(rows), *shape)), np.zeros((len(rows), columns))
+        self.rows, self.labels, self.wt, patients, i, k = rows, [], [], [], 0, 0
+        for fold, first in folds.items():
+            mine = [[c for c in r if c.fold == fold] for r in rows]
+            assert {c.records for r in mine for c in r} == {first.records}, "other records"
+            at, to = slice(i, i + len(first.y)), slice(k, k + len(first.labels))
+            one[at, to], zero[at, to] = first.y == 1, first.y == 0
+            v[:, at, to] = [np.mean([c.v for c in r], axis=0) for r in mine]
+            self.a[:, to] = [np.mean([c.auroc for c in r], axis=0) for r in mine]
+            self.labels += first.labels
+            self.wt += [1 / len(first.labels) / len(folds)] * len(first.labels)
+            patients.append(first.patients)
+            i, k = at.stop, to.stop
+        self.wt = np.array(self.wt)
+        people, codes = np.unique(np.concatenate(patients), return_inverse=True)
+        self.g, self.k, self.n1 = len(people), columns, one.sum(axis=0)
         of = np.equal.outer(np.arange(self.g), codes).astype(float)
         centred = v - self.a[:, None]
-        self.p = of @ (centred * y / self.n1)
-        self.q = of @ (centred * (1 - y) / (1 - y).sum(axis=0))
-        self.w, self.u = of @ (y / self.n1), of @ ((1 - y) / (1 - y).sum(axis=0))
+        self.p = of @ (centred * one / self.n1)
+        self.q = of @ (centred * zero / zero.sum(axis=0))
+        self.w, self.u = of @ (one / self.n1), of @ (zero / zero.sum(axis=0))
         self.m = 1 / (self.w**2).sum(axis=0)
         self.s = np.einsum("agk,bgk->kab", self.p, self.p) * (self.m**2)[:, None, None]
         prior = []
         for a, s in zip(self.a, np.einsum("kaa->ak", self.s)):
-            b = binormal((self.n1 * a + 10 * a.mean()) / (self.n1 + 10))
+            b = binormal((self.n1 * a + 10 * (a @ self.wt)) / (self.n1 + 10))
             prior.append(b * (s.sum() + 5 * b.mean()) / ((b * (self.m - 1)).sum() + 5 * b.mean()))
         root, total = np.sqrt(prior), self.s.sum(axis=0)
         size = np.sqrt(np.diag(total))
@@ -80,12 +103,13 @@ class Rows:
     def contrast(self, c):
         """Value, variance, degrees of freedom, and largest share of a label."""
         c, k, g, m = np.asarray(c, float), self.k, self.g, self.m
-        psi_k = np.einsum("a,agk->gk", c, self.p + self.q) / k
+        wt, weights = self.wt, np.outer(self.wt, self.wt)
+        psi_k = np.einsum("a,agk->gk", c, self.p + self.q) * wt
         psi = psi_k.sum(axis=1)
         v0 = g / (g - 1) * (psi**2).sum()
         s, sigma2 = (np.einsum("kab,a,b->k", x, c, c) for x in (self.s, self.sigma))
         sigma = np.sqrt(np.maximum(sigma2, 0))
-        first = np.maximum(0, sigma2 / m - s / m**2) / k**2
+        first = np.maximum(0, sigma2 / m - s / m**2) * wt**2
         p = np.einsum("a,agk->gk", c, self.p)
         x = self.w.T @ self.w
         cubic = (self.w**2).T @ self.w
@@ -93,19 +117,20 @@ class Rows:
         pair = np.outer(sigma, sigma)
         expected = (e * pair)[off].sum()
         rho = np.clip((p.T @ p)[off].sum() / expected, 0, 1) if expected > 0 else 0
-        across = np.where(off, rho * (x - e) * pair, 0) / k**2
+        across = np.where(off, rho * (x - e) * pair, 0) * weights
         second = max(0, across.sum())
         variance = v0 + first.sum() + second
-        value = c @ self.a.mean(axis=1)
-        own = (np.einsum("kaa,a->k", self.sigma, c**2) / m).sum() / k**2
+        value = c @ self.a @ wt
+        own = (np.einsum("kaa,a->k", self.sigma, c**2) / m * wt**2).sum()
         if not variance > 1e-12 * own:
             return value if abs(value) > 1e-12 else 0.0, 0.0, np.inf, np.nan
-        matrix = np.where(off, rho * x * pair, np.diag(sigma2 / m)) / k**2
+        matrix = np.where(off, rho * x * pair, np.diag(sigma2 / m)) * weights
         tied = (matrix**2 / np.sqrt(np.outer(m + 2, m + 2))).sum()
         one = (tied + max(0, variance - matrix.sum()) ** 2 / g) / variance**2
         two = ((psi**4).sum() - v0**2 / g) / (2 * v0**2) if v0 > 0 else 0
         share = g / (g - 1) * psi @ psi_k + first + (across.sum(axis=0) if second else 0)
-        return value, variance, 1 / (one + max(two, 0)), (share / variance).max()
+        of_label = [share[np.array(self.labels) == n].sum() for n in set(self.labels)]
+        return value, variance, 1 / (one + max(two, 0)), max(of_label) / variance
 
     def fitted(self, c):
         """The contrast with the spread between fits."""
@@ -134,7 +159,7 @@ class Rows:
         if 0 < value < 1:
             logit, half = np.log(value / (1 - value)), t.ppf(0.975, df) * se / (value - value**2)
             low, high = (1 / (1 + np.exp(-x)) for x in (logit - half, logit + half))
-        return value, low, high, se, df, share if self.k > 2 else np.nan
+        return value, low, high, se, df, share if self.names > 2 else np.nan
 
     def difference(self, a, b):
         """Difference, low, high, standard error, degrees of freedom, share, p."""
@@ -143,7 +168,13 @@ class Rows:
         se = np.sqrt(variance)
         half = t.ppf(0.975, df) * se if se else 0.0
         p = 2 * t.sf(abs(value) / se, df) if se else 1.0
-        return value, value - half, value + half, se, df, share if self.k > 2 else np.nan, p
+        share = share if self.names > 2 else np.nan
+        return value, value - half, value + half, se, df, share, p
+
+    @property
+    def names(self):
+        """Labels, whatever the number of their folds."""
+        return len(set(self.labels))
 
     def label(self, a, k):
         """Interval of one label."""
@@ -188,16 +219,21 @@ def recompute(run, report):
             count[1] = np.nanmax([count[1], np.inf if np.isnan(apart) else apart])
 
     of_setting = defaultdict(lambda: defaultdict(list))
-    rows_of_label = labels.set_index(["task", "model", "setting", "fit_seed", "policy", "metric"])
+    names = ["task", "model", "setting", "fit_seed", "fold", "policy", "metric"]
+    rows_of_label = labels.set_index(names)
     for row in tables["cells"].itertuples():
         if row.status != "ok" or row.metric != "auroc":
             continue
         cell = Cell(pd.read_parquet(run / row.path / "predictions.parquet"))
-        cell.fit = row.fit_seed
+        cell.fit, cell.fold = row.fit_seed, row.fold
         of_setting[row.task, str(row.leads)][row.model, row.policy].append(cell)
+        if not cell.labels:
+            note("cells", row, value=np.nan, low=np.nan, high=np.nan)
+            continue
         alone = Rows([[cell]])
-        note("cells", row, **dict(zip(("value", "low", "high"), alone.row(0))))
-        where = (row.task, row.model, row.setting, row.fit_seed, row.policy, row.metric)
+        numbers = dict(zip(("value", "low", "high"), alone.row(0)))
+        note("cells", row, **numbers, value_distinct=cell.distinct)
+        where = tuple(getattr(row, name) for name in names)
         for one in rows_of_label.loc[[where]].itertuples():
             if one.label in alone.labels:
                 k = alone.labels.index(one.label)
@@ -216,7 +252,8 @@ def recompute(run, report):
         rows = Rows([columns[n] for n in names])
         for a, name in enumerate(names):
             numbers = dict(zip(("value", "low", "high", "se", "df", "share"), rows.row(a)))
-            note("main_table", whole[name], **numbers)
+            distinct = np.mean([cell.distinct for cell in columns[name]])
+            note("main_table", whole[name], **numbers, value_distinct=distinct)
         trained = [a for a, n in enumerate(names) if "untrained" not in str(whole[n].note)]
         planned = [r for r in mine.itertuples() if r.status != "skipped"]
         planned = [r for r in planned if "untrained" not in str(r.note)]

@@ -83,7 +83,8 @@ def test_no_card_has_a_default_for_a_physical_quantity() -> None:
     }
     free |= {"resampler", "clip", "scope", "stride", "decimate", "short", "where"}
     free |= {"patients_known", "rule", "paper", "absent", "verified", "min_seconds", "losses"}
-    free |= {"folds", "country", "access", "cautions", "unit", "pretraining"}
+    free |= {"folds", "country", "access", "cautions", "unit", "pretraining", "masked"}
+    free |= {"limb", "repair", "any_leads", "least", "complete"}
     for card in (InputContract, Filter, Weights, ModelCard, Task, DatasetCard):
         # the room fills it in
         required = (
@@ -189,3 +190,12 @@ def test_cards_of_datasets(name: str) -> None:
 def test_tasks_of_all_datasets_have_names_of_their_own() -> None:
     names = [plain(t.name) for d in datasets.names() for t in datasets.get(d).CARD.tasks]
     assert len(names) == len(set(names))
+
+
+def test_labels_of_a_masked_task_are_masked_in_its_parts() -> None:
+    card = datasets.get("demo").CARD
+    whole = replace(card.tasks[0], masked=True)
+    part = replace(whole, name="part", parent="demo", labels=("AFIB",))
+    replace(card, tasks=(whole, part))
+    with pytest.raises(BadSetting, match="'part' reads labels of 'demo', which may be unknown"):
+        replace(card, tasks=(whole, replace(part, masked=False)))

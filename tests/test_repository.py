@@ -41,7 +41,7 @@ FLOORS = (
         "stats",
     },
     {"ecg"},
-    {"cards", "cells", "corpora"},
+    {"cards", "cells", "corpora", "division"},
     {
         "datasets",
         "models",
@@ -49,6 +49,7 @@ FLOORS = (
         "metrics",
         "suites",
         "vocabulary",
+        "imported",
         "indexing",
         "layers",
         "transport",

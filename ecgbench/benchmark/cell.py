@@ -149,9 +149,9 @@ def predict(
     table = evaluation.table.loc[found].assign(leads=leads)
     expected = evaluation.table.loc[positions(evaluation.tested(request.cell.setting))]
     if task.parent is not None and request.scoring.rows == "labelled":
-        labelled = table[task.columns].any(axis=1).to_numpy()
+        labelled = table[task.columns].eq(1).any(axis=1).to_numpy()
         table, probability = table[labelled], probability[labelled]
-        expected = expected[expected[task.columns].any(axis=1)]
+        expected = expected[expected[task.columns].eq(1).any(axis=1)]
     ours = [request.fitting.task.columns.index(c) for c in task.columns]
     return Predictions(
         records=list(table["record"]),

@@ -2,10 +2,12 @@
 
 from typing import TYPE_CHECKING, Any
 
-from ecgbench.cards import facts
-from ecgbench.cells import EXCLUDABLE, RELEASED
+from ecgbench.cards import DatasetCard, facts
+from ecgbench.cells import EXCLUDABLE, OFFICIAL, RELEASED
 from ecgbench.corpora import NOT_STATED
+from ecgbench.division import place
 from ecgbench.ecg.leads import ALL
+from ecgbench.prepared.checked import by_kind
 from ecgbench.prepared.labels import is_counted
 from ecgbench.prepared.subset import Selection
 
@@ -47,6 +49,12 @@ def dataset_facts(selection: Selection) -> dict[str, Any]:
     """Facts of the used records of a dataset and of its tasks."""
     prepared, index, test = selection.prepared, selection.index, selection.of("test")
     card = facts(prepared.card)
+    divided: dict[str, Any] = {"division": prepared.division} if prepared.division else {}
+    tested = test
+    if selection.fold != OFFICIAL:
+        _, folds = place(selection.fold)
+        divided = {"folds": folds, "division": _crossed(folds, prepared.card)}
+        tested = index
     tasks = {
         task.name: {
             "title": task.title,
@@ -82,8 +90,14 @@ def dataset_facts(selection: Selection) -> dict[str, Any]:
         "digest": selection.digest,
         "flat": int((index["flat"] != "").sum()),
         "fewer_leads": int((index["available"] != ALL.bits).sum()),
-        "test_records": len(test),
-        "test_patients": len(patients),
+        "suspect": int((index["found"] != "").sum()),
+        "found": by_kind(index["found"]),
+        "repaired": int((index["fixed"] != "").sum()),
+        "fixed": by_kind(index["fixed"]),
+        "fix": prepared.fix,
+        "test_records": len(tested),
+        "test_patients": len(set(tested["patient"])),
+        **divided,
         "tasks": tasks,
         "excluded": prepared.excluded["reason"].value_counts().sort_index().to_dict(),
         "left_out": {EXCLUDABLE[kind]: n for kind, n in selection.left_out.items()},
@@ -92,3 +106,10 @@ def dataset_facts(selection: Selection) -> dict[str, Any]:
         "quarantined": prepared.quarantined[["record", "reason"]].to_dict("records"),
         "patients": patients,
     }
+
+
+def _crossed(folds: int, card: DatasetCard) -> str:
+    return (
+        f"cross-validation in {folds} folds of whole patients, stratified on the labels of its "
+        f"tasks; its own split ({card.splits}) is set aside"
+    )

@@ -2,7 +2,8 @@
 
 import copy
 import hashlib
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,7 +15,7 @@ from ecgbench import adapters, models
 from ecgbench.adapt import NATIVE, Policy, TrainingSplit
 from ecgbench.benchmark.progress import Display
 from ecgbench.cards import InputContract, Task, facts
-from ecgbench.cells import FEATURES, Cell, Fit, Scoring, key
+from ecgbench.cells import FEATURES, OFFICIAL, Cell, Fit, Scoring, key
 from ecgbench.ecg import preprocess
 from ecgbench.ecg.draw import Draw, Fixed, LeadSetting, given
 from ecgbench.ecg.leads import ALL, LeadSubset, bits_to_mask, rows_of
@@ -55,6 +56,9 @@ class Evaluation:
     selection: Selection
     store: Store
     progress: Display
+    keep_views: bool = True
+    _shared: dict[Path, FeatureCache] = field(default_factory=dict)
+    """By folder: where nothing was learned from a training split, all folds have the same one."""
     _caches: dict[str, FeatureCache] = field(default_factory=dict)
     _policies: dict[str, Policy] = field(default_factory=dict)
     _rows: dict[tuple[LeadSetting, Draw], np.ndarray] = field(default_factory=dict)
@@ -65,7 +69,7 @@ class Evaluation:
         """The recordings as the contract's filter and rate make them; made when first asked for,
         with progress.
         """
-        view = View(self.selection.prepared, self.contract)
+        view = View(self.selection.prepared, self.contract, self.keep_views)
         missing = view.missing(list(self.selection.index["record"]))
         what = f"{self.name}: filter and resample"
         with self.progress.stage(what, len(missing), "records") as advance:
@@ -73,6 +77,18 @@ class Evaluation:
                 view.fill(missing[start : start + BATCH])
                 advance(len(missing[start : start + BATCH]))
         return view
+
+    def by_fold(self, folds: Sequence[str]) -> "dict[str, Evaluation]":
+        """The same network and records under each of these folds. Recordings and features are
+        shared; policies that learn do so on the training split of their own fold.
+        """
+        if set(folds) == {self.selection.fold}:
+            return {self.selection.fold: self}
+        view, found = self.view, {}
+        for fold, selection in self.selection.crossed(folds).items():
+            found[fold] = replace(self, selection=selection, _caches={}, _policies={}, _rows={})
+            found[fold].__dict__["view"] = view
+        return found
 
     @property
     def name(self) -> str:
@@ -126,7 +142,8 @@ class Evaluation:
         return self._policies[name]
 
     def _training(self) -> TrainingSplit:
-        index = self.selection.prepared.index
+        own = self.selection
+        index = own.prepared.index if own.fold == OFFICIAL else own.index
         allowed = frozenset(index.loc[index["split"] == "train", "record"])
         # what fills absent leads is learned where none is absent
         whole = [r.name for r in self.records["train"] if r.available == ALL.bits]
@@ -211,7 +228,10 @@ class Evaluation:
             )
             return None
         places = np.zeros(len(self.table), np.int64)
-        for records in self.records.values():
+        groups = list(self.records.values())
+        if self.selection.fold != OFFICIAL:  # a record has one place in all folds
+            groups = [sorted(record for records in groups for record in records)]
+        for records in groups:
             places[positions(records)] = batched.first_places(windows_of(records))
         return places
 
@@ -249,9 +269,10 @@ class Evaluation:
         """The features computed so far under a policy."""
         if policy not in self._caches:
             folder = self.features_folder / "windows" / key(self.facts(policy))
-            self._caches[policy] = FeatureCache(
-                folder, list(self.table["record"]), self.network.environment
-            )
+            if folder not in self._shared:
+                records = list(self.table["record"])
+                self._shared[folder] = FeatureCache(folder, records, self.network.environment)
+            self._caches[policy] = self._shared[folder]
         return self._caches[policy]
 
     def compute(self, policy: str, wanted: np.ndarray, what: str, singly: bool = False) -> None:
@@ -303,6 +324,7 @@ class Evaluation:
         """
         for cache in self._caches.values():
             cache.remove()
+            self._shared.pop(cache.folder, None)
         self._caches.clear()
 
 

@@ -18,7 +18,7 @@ from ecgbench import gates, provenance
 from ecgbench.benchmark import keys, probing
 from ecgbench.benchmark.evaluation import Evaluation, Record, owners, windows_of
 from ecgbench.cards import Task
-from ecgbench.cells import Fit, Training, key
+from ecgbench.cells import OFFICIAL, Fit, Training, key
 from ecgbench.ecg.draw import training_leads
 from ecgbench.errors import BadSetting
 from ecgbench.files import as_json, lines, put
@@ -212,7 +212,8 @@ class Fitting:
 
     @property
     def _fitted(self) -> str:
-        return f"fitted {self.fit.task} · {self.fit.model} · seed {self.fit.seed}:"
+        fold = "" if self.fit.fold == OFFICIAL else f" · fold {self.fit.fold}"
+        return f"fitted {self.fit.task} · {self.fit.model} · seed {self.fit.seed}{fold}:"
 
     def _identity(self, evaluation: Evaluation) -> dict[str, Any]:
         """What fit.json says under every protocol; `evaluation`: with the features it rests on."""

@@ -83,6 +83,8 @@ class Compute(Job):
     """Whether a cell must be computed from end to end with this version of torch and this kind of
     device.
     """
+    keep_views: bool = True
+    """Whether filtered and resampled recordings are kept on disk, or computed while reading."""
     recompute: bool = True
     """Whether some features of plug-ins are computed again in a process of their own."""
 

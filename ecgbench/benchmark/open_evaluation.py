@@ -24,6 +24,14 @@ def open_evaluation(job: Compute, reporter: Reporter) -> Evaluation:
             f"computes in {built.precision}"
         )
     folders, limit = job.folders, job.plan.limit
-    prepared = prepare(job.dataset, folders.data, folders.prepared, limit=limit)
+    prepared = prepare(
+        job.dataset,
+        folders.data,
+        folders.prepared,
+        limit=limit,
+        fix=job.plan.fix,
+        division=job.plan.division,
+    )
     selection = Selection(prepared, limit, job.plan.exclude)
-    return Evaluation(built, contract, selection, Store(job.folders.out), reporter)
+    store = Store(job.folders.out)
+    return Evaluation(built, contract, selection, store, reporter, job.keep_views)

@@ -8,10 +8,12 @@ from pathlib import Path
 
 from ecgbench import adapters, datasets, metrics, models
 from ecgbench.adapt import NATIVE
+from ecgbench.benchmark.dividing import resolved
 from ecgbench.cards import DatasetCard, Task
 from ecgbench.cells import (
     EITHER,
     EXCLUDABLE,
+    OFFICIAL,
     PAPER,
     RANDOM,
     Cell,
@@ -142,10 +144,13 @@ def check(request: Request) -> Request:
     real = [task for task, (_, card, _) in all_tasks().items() if not card.synthetic]
     named = [t for name in request.tasks for t in (real if plain(name) == ALL else [name])]
     chosen = tuple(dict.fromkeys(map(metrics.resolve, request.scoring.metrics)))
+    found = tuple(resolve_tasks(named))
+    every = all_tasks()
     return replace(
         request,
-        tasks=tuple(resolve_tasks(named)),
+        tasks=found,
         models=names,
+        division=resolved(request.division, {every[t][0]: every[t][1] for t in found}),
         scoring=replace(request.scoring, metrics=chosen),
     )
 
@@ -221,11 +226,14 @@ def plan(request: Request, look: Look) -> Plan:
                     policy=trained,
                     seed=0,
                 )
-                fits = [replace(one, seed=seed) for seed in request.fit_seeds]
+                fits = [
+                    replace(one, seed=seed, fold=fold)
+                    for seed in request.fit_seeds
+                    for fold in request.division.fits or (OFFICIAL,)
+                ]
                 cells += grid(fits, settings(request.leads, request.seeds), served, scored)
-    same = {
-        n: getattr(request, n) for n in ("name", "training", "scoring", "limit", "exclude", "suite")
-    }
+    kept = ("name", "training", "scoring", "limit", "exclude", "fix", "division", "suite")
+    same = {n: getattr(request, n) for n in kept}
     return Plan(cells=tuple(dict.fromkeys(cells)), **same).powered()
 
 

@@ -21,6 +21,7 @@ from ecgbench.ecg.draw import training_leads
 from ecgbench.files import lines
 from ecgbench.inference import rows
 from ecgbench.stats.auroc import macro_auroc
+from ecgbench.stats.known import two_valued
 from ecgbench.training import probe
 from ecgbench.training.probe import PENALTIES, Examples, Windows
 
@@ -71,11 +72,7 @@ def fitted(
         "penalty": penalty,
         "log_loss": dict(zip(map(str, PENALTIES), found.loss.tolist())),
         "validation": None if np.isnan(score) else score,
-        "one_valued": [
-            name
-            for name, positive in zip(task.labels, data.target.mean(axis=0))
-            if positive in (0, 1)
-        ],
+        "one_valued": [n for n, two in zip(task.labels, two_valued(data.target)) if not two],
         "gradient": found.last.gradient,
         "marks": found.marks,
     }

@@ -62,7 +62,8 @@ def check(evaluation: Evaluation, job: Compute, policy: str, there: np.ndarray) 
         Path(folder, "job.json").write_text(as_json(job.to_json()))
         np.save(passed, chosen)
         try:
-            said = ask(__name__, [folder, policy, str(torch.get_num_threads())], SECONDS)
+            words = [folder, policy, str(torch.get_num_threads()), evaluation.selection.fold]
+            said = ask(__name__, words, SECONDS)
         except DiedError as error:
             said = {"reason": str(error)}
         if "reason" in said:
@@ -112,12 +113,13 @@ def _encoder(evaluation: Evaluation, policy: str, singly: bool = False) -> Encod
 
 def _again(arguments: list[str]) -> dict[str, Any]:
     """In the process of its own: the features of the rows, last record first."""
-    folder, policy, threads = Path(arguments[0]), arguments[1], int(arguments[2])
-    torch.set_num_threads(threads)
+    folder, (policy, threads, fold) = Path(arguments[0]), arguments[1:]
+    torch.set_num_threads(int(threads))
     job = Job.from_json(json.loads((folder / "job.json").read_text()))
     assert isinstance(job, Compute)
     register(job.plugins)
-    evaluation = open_evaluation(job, Reporter(job.id, lambda event: None))
+    opened = open_evaluation(job, Reporter(job.id, lambda event: None))
+    evaluation = opened.by_fold([fold])[fold]
     evaluation.choose_path()
     if not job.plan.training.frozen:
         fit = job.plan.fits[0]

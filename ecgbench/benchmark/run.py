@@ -63,7 +63,9 @@ class Run:
         """Job's id -> what is known of it."""
         self.submitted = 0
 
-    def __call__(self, keep_features: bool = True, pin_environment: bool = False) -> Outcome:
+    def __call__(
+        self, keep_features: bool = True, pin_environment: bool = False, keep_views: bool = True
+    ) -> Outcome:
         """Compute every cell that is not finished. EcgbenchError for what a user must correct
         first.
 
@@ -71,6 +73,7 @@ class Run:
         end. `pin_environment`: all must come from this version of torch and this kind of device.
         """
         self.keep_features, self.pin_environment = keep_features, pin_environment
+        self.keep_views = keep_views
         sweep(self.store.path)
         self.plan = self.store.write_plan(self.requested)
         self.command = Invocation(self.store, self.device)
@@ -132,6 +135,7 @@ class Run:
                 device=self.device,
                 plugins=registered,
                 keep_features=self.keep_features,
+                keep_views=self.keep_views,
                 pin_environment=self.pin_environment,
                 recompute=os.environ.get("ECGBENCH_RECOMPUTE", "yes") != "no",
                 plan=replace(self.plan, suite=None, cells=tuple(cells)),
@@ -210,10 +214,11 @@ class Run:
 
     def _prepare(self, name: str) -> None:
         if name not in self.ready:
-            limit, folders = self.plan.limit, self.folders
+            plan, folders = self.plan, self.folders
+            where = name, folders.data, folders.prepared
             with counting(f"prepare {name}", self.progress) as shown:
-                prepared = prepare(name, folders.data, folders.prepared, shown, limit)
-            self.store.add_facts(
-                "datasets", dataset_facts(Selection(prepared, limit, self.plan.exclude))
-            )
+                prepared = prepare(*where, shown, plan.limit, plan.fix, plan.division)
+            selection = Selection(prepared, plan.limit, plan.exclude)
+            for one in selection.crossed(plan.folds).values():
+                self.store.add_facts("datasets", dataset_facts(one))
             self.ready.add(name)

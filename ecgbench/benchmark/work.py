@@ -56,7 +56,9 @@ def take_part() -> None:
 
 def _share(job: Compute) -> None:
     mine = _CellComputation(job, Reporter(job.id, lambda event: None))
-    mine.fitting(open_evaluation(job, mine.reporter), job.plan.fits[0]).train()
+    fit = job.plan.fits[0]
+    evaluation = open_evaluation(job, mine.reporter).by_fold([fit.fold])[fit.fold]
+    mine.fitting(evaluation, fit).train()
 
 
 class _CellComputation:
@@ -69,6 +71,8 @@ class _CellComputation:
         """Cells whose keys are known."""
         self.lost: set[Cell] = set()
         """Cells that failed in this job."""
+        self.by_fold: dict[str, Evaluation] = {}
+        """The model on its dataset, for each fold of the job."""
 
     def __call__(self) -> None:
         identity, model = "", self.job.model
@@ -81,12 +85,12 @@ class _CellComputation:
                 if reason is not None:
                     self.reporter.disqualified(reason, "")
                     return
-                self._identify(evaluation)
+                self.by_fold = evaluation.by_fold(self.plan.folds)
+                self._identify()
                 known = [c for c in self.plan.cells if c in self.requests]
                 self.store.add_keys({c.identity: self.requests[c].key for c in known})
-                todo = [c for c in known if not self._is_over(evaluation, c)]
-                frozen = self.plan.training.frozen
-                (self._frozen if frozen else self._finetune)(evaluation, todo)
+                todo = [c for c in known if not self._is_over(c)]
+                (self._frozen if self.plan.training.frozen else self._finetune)(todo)
                 gates.unchanged(network.card.title, network.sha256, digest(network.module))
                 for layout in network.licensed if not self.lost else ():
                     released.note_terms(model, layout)
@@ -101,16 +105,16 @@ class _CellComputation:
         task = evaluation.selection.prepared.task(fit.task)
         return Fitting(evaluation, fit, task, self.plan.training)
 
-    def _frozen(self, evaluation: Evaluation, todo: list[Cell]) -> None:
+    def _frozen(self, todo: list[Cell]) -> None:
         for part in grouped(todo, lambda c: c.fit).values():
             with self._failing(part):
                 self.reporter.tell(InProgress, part, False)
                 self.requests[part[0]].fitting.features()
         todo = [c for c in todo if c not in self.lost]
-        for cells in grouped(todo, lambda c: c.policy).values():
-            self._policy(evaluation, cells)
+        for (fold, _), cells in grouped(todo, lambda c: (c.fit.fold, c.policy)).items():
+            self._policy(self.by_fold[fold], cells)
 
-    def _finetune(self, evaluation: Evaluation, todo: list[Cell]) -> None:
+    def _finetune(self, todo: list[Cell]) -> None:
         for fit, part in grouped(todo, lambda c: c.fit).items():
             with self._failing(part):
                 self.reporter.tell(InProgress, part, False)
@@ -165,17 +169,21 @@ class _CellComputation:
                 self.store.give_reason(cell, "failed", reason, trace)
             self.reporter.tell(Failed, cells, reason, trace)
 
-    def _identify(self, evaluation: Evaluation) -> None:
+    def _identify(self) -> None:
         """The keys of the cells before anything is computed, and the facts they share, stored."""
         shared = {
-            "model": self.store.add_facts("models", network_facts(evaluation)),
-            "dataset": self.store.add_facts("datasets", dataset_facts(evaluation.selection)),
+            fold: {
+                "model": self.store.add_facts("models", network_facts(evaluation)),
+                "dataset": self.store.add_facts("datasets", dataset_facts(evaluation.selection)),
+            }
+            for fold, evaluation in self.by_fold.items()
         }
-        fittings = {fit: self.fitting(evaluation, fit) for fit in self.plan.fits}
+        fittings = {fit: self.fitting(self.by_fold[fit.fold], fit) for fit in self.plan.fits}
         for part in grouped(self.plan.cells, lambda c: c.policy).values():
             with self._failing(part):
                 for cell in part:
-                    self.requests[cell] = self._request(fittings[cell.fit], cell, shared)
+                    own = shared[cell.fit.fold]
+                    self.requests[cell] = self._request(fittings[cell.fit], cell, own)
 
     def _request(self, fitting: Fitting, cell: Cell, shared: dict[str, str]) -> CellRequest:
         task = fitting.evaluation.selection.prepared.task(cell.task)
@@ -193,8 +201,9 @@ class _CellComputation:
             recomputed=recomputed.wanted(fitting.evaluation, self.job, cell.policy),
         )
 
-    def _is_over(self, evaluation: Evaluation, cell: Cell) -> bool:
+    def _is_over(self, cell: Cell) -> bool:
         """Whether a cell is finished already or cannot run; the latter is stored and reported."""
+        evaluation = self.by_fold[cell.fit.fold]
         if self.store.folder(cell) is not None:
             self.reporter.tell(Finished, [cell], True)
         elif reason := evaluation.refusal(cell, self.plan.scoring):

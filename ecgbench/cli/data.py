@@ -1,28 +1,37 @@
-"""`ecgbench data fetch | prepare | verify | facts | ls | prune`: from published files to the
-prepared store.
+"""`ecgbench data import | fetch | prepare | verify | facts | duplicates | ls | prune`: from files
+as they are to the prepared store.
 """
 
+import inspect
 import json
 from pathlib import Path
+from types import ModuleType
 
 import typer
 
+from ecgbench.cli import own
+from ecgbench.cli.duplicates import duplicates
 from ecgbench.cli.options import DATA, JSON, PREPARED, add_commands, argument, flag, option
 from ecgbench.errors import BadSetting, UnknownName
 from ecgbench.text import aligned, line, size
 
+FIX = flag("The copy that `ecgbench data prepare --fix` made.", "--fix")
 DATASET = argument("Dataset: ptbxl, demo, or the path of your own: ./mine.py")
 
 
 def add(app: typer.Typer) -> None:
     """Add the group to the program."""
     group = typer.Typer(
-        help="Fetch datasets, prepare them, and look at prepared copies.", no_args_is_help=True
+        help="Import recordings of your own, fetch datasets, prepare them, and look at prepared "
+        "copies.",
+        no_args_is_help=True,
     )
+    add_commands(group, own.import_)
     add_commands(group, fetch)
     add_commands(group, prepare)
     add_commands(group, verify)
     add_commands(group, facts)
+    add_commands(group, duplicates)
     add_commands(group, ls)
     add_commands(group, prune)
     app.add_typer(group, name="data")
@@ -52,8 +61,9 @@ def fetch(
 
       ecgbench data fetch georgia --data ~/ecg
 
-    Data that you must sign or ask for are not tried; the command says what to do and where to put
-    the files. Look at the licence before you use the data: it is printed first.
+    Data that you must sign or ask for are not tried; the command says what to do, where to put
+    the files, and in which folders they are read. Look at the licence before you use the data: it
+    is printed first.
 
     Exit 0: all files are here; 2: they are not, and why.
     """
@@ -66,18 +76,24 @@ def fetch(
     module = datasets.get(name)
     card, home = module.CARD, data_folder(data)
     files, manifest = getattr(module, "FILES", ()), getattr(module, "MANIFEST", None)
+    listing = getattr(module, "LISTING", None)
     if not card.folder:
         raise BadSetting(f"{name} is made by code; there is nothing to fetch")
-    if card.access != "open" or not (files or manifest):
+    folder = (home or Path("DIR")) / card.folder
+    if card.access != "open" or not (files or manifest or listing):
         why = "" if card.access == "open" else f"{card.title} is not free to all: {card.access}; "
+        for text in layout(module):
+            typer.echo(f"  {text}")
         raise BadSetting(
-            f"{name}: {why}get its files from {card.url}, put them into "
-            f"{(home or Path('DIR')) / card.folder}, then: {command(name, home)}"
+            f"{name}: {why}get its files from {card.url}, put them into {folder}, then: "
+            f"{command(name, home)}"
         )
     if home is None:
         raise BadSetting(f"{name}: no data folder is set; add --data DIR or set ECGBENCH_DATA=DIR")
     typer.echo(f"{card.title} {card.version}: licence {card.licence}, {card.url}")
-    plan = transport.planned(home / card.folder, files, manifest)
+    by_hand = f"or get the files by hand from {card.url} and put them into {folder}"
+    with transport.otherwise(by_hand):
+        plan = transport.planned(folder, files, manifest, listing)
     about = "" if plan.exact or plan.size is None else "about "
     typer.echo(
         f"{name}: {len(plan.lacking):,} of {len(plan.every):,} files are to be fetched, "
@@ -88,21 +104,77 @@ def fetch(
         return
     if plan.lacking:
         total, unit = plan.unit
-        with display().stage(f"fetch {name}", total, unit) as advance:
+        with (
+            transport.otherwise(by_hand),
+            display().stage(f"fetch {name}", total, unit) as advance,
+        ):
             transport.fetch(plan, advance)
     typer.echo(f"{name}: all files are here; now: {command(name, home)}")
 
 
-def prepare(dataset: str = DATASET, data: Path = DATA, prepared: Path = PREPARED) -> None:
+def layout(module: ModuleType) -> list[str]:
+    """The files of a dataset as its plug-in's docstring lays them out, in lines set in."""
+    lines = inspect.cleandoc(module.__doc__ or "").splitlines()
+    return [text.strip() for text in lines if text.startswith("    ")]
+
+
+def prepare(
+    dataset: str = DATASET,
+    data: Path = DATA,
+    prepared: Path = PREPARED,
+    fix: bool = flag(
+        "Put right what is wrong beyond doubt, in a copy of its own; without this nothing is "
+        "changed.",
+        "--fix",
+    ),
+    workers: int = option(
+        "Processes that read; 1: this one.  (default: one per core, at most 8)", min=1
+    ),
+    dry_run: bool = flag(
+        "Print what it will take on disk and what is free; prepare nothing.", "--dry-run"
+    ),
+) -> None:
     """Read and check every recording once and store it for fast reading. `ecgbench run` does this
     by itself when it must.
+
+    Each recording is also checked against what it says of itself: whether its limb leads follow
+    from one another, whether leads are copies, whether the unit and the rate can be right, whether
+    the electrodes of the arms were likely exchanged. What is found is told and stays as it is.
+
+    With --fix, two limb leads that are exchanged (or three that are rotated, or one that is
+    inverted) are put right where the identities of the limb leads single that out, and a unit that
+    is wrong by a power of ten is turned into mV. That makes another copy beside the other one:
+    `ecgbench run --fix` uses it, `ecgbench run` the one without, and their results have different
+    keys.
+
+    What the card of a dataset declares (MIMIC-IV-ECG: short gaps are filled in, samples are limited
+    to 3 mV) is part of its reader, with --fix or without.
+
+    After an error, Ctrl-C or a kill the same command goes on where it stopped. What is prepared
+    already is compared with the hashes that were written, and the files as published with their
+    sizes and times.
     """
     from ecgbench.benchmark.progress import counting, display
-    from ecgbench.prepared import prepare
+    from ecgbench.prepared import disk, facts, prepare
+    from ecgbench.prepared.source import where
 
     name = _name(dataset)
+    if dry_run:
+        records, count = disk.foreseen(name, data, prepared)
+        home = where(prepared, data)
+        free = disk.free_bytes(home)
+        typer.echo(
+            f"{name}: {records:,} records to store, about {size(count)}, in {home}, where "
+            f"{size(free)} are free"
+        )
+        if count > free:
+            raise BadSetting(
+                f"{name} needs about {size(count)}, and {home} has {size(free)} free; free some "
+                f"with ecgbench data prune, or choose another place with --prepared DIR"
+            )
+        return
     with counting(f"prepare {name}", display()) as shown:
-        copy = prepare.prepare(name, data, prepared, shown)
+        copy = prepare.prepare_and_check(name, data, prepared, shown, fix, workers)
     typer.echo(
         f"{name}: {len(copy.index)} records of {copy.card.records:,} in the release, "
         f"{len(copy.excluded)} left out by rule, {len(copy.quarantined)} quarantined: {copy.folder}"
@@ -111,9 +183,13 @@ def prepare(dataset: str = DATASET, data: Path = DATA, prepared: Path = PREPARED
         typer.echo(f"  left out: {count:,} {reason}")
     for record, reason in copy.quarantined[["record", "reason"]].itertuples(index=False):
         typer.echo(f"  quarantined {record}: {reason}")
+    for text in facts.findings_told(copy):
+        typer.echo(f"  {text}")
 
 
-def verify(dataset: str = DATASET, data: Path = DATA, prepared: Path = PREPARED) -> None:
+def verify(
+    dataset: str = DATASET, data: Path = DATA, prepared: Path = PREPARED, fix: bool = FIX
+) -> None:
     """Read the published files again and compare them with the prepared copy, sample for sample.
     Exit 1 on a difference.
     """
@@ -122,7 +198,7 @@ def verify(dataset: str = DATASET, data: Path = DATA, prepared: Path = PREPARED)
     from ecgbench.prepared.prepare import held
 
     name = _name(dataset)
-    copy = held(name, data, prepared)
+    copy = held(name, data, prepared, fix, thorough=True)
     with counting(f"verify {name}", display()) as shown:
         problems = verify.verify(copy, data, shown)
     for record, reason in problems:
@@ -134,13 +210,18 @@ def verify(dataset: str = DATASET, data: Path = DATA, prepared: Path = PREPARED)
 
 
 def facts(
-    dataset: str = DATASET, data: Path = DATA, prepared: Path = PREPARED, as_json: bool = JSON
+    dataset: str = DATASET,
+    data: Path = DATA,
+    prepared: Path = PREPARED,
+    fix: bool = FIX,
+    as_json: bool = JSON,
 ) -> None:
     """What a prepared copy holds: records and patients by split, labels without both values, what
-    was left out and why, flat leads, and how well the limb leads agree.
+    was left out and why, flat leads, identical signals, how well the limb leads agree, what does
+    not fit in which records and what was repaired.
 
     With --json also the number of positives of every label in every split. For PTB also how many
-    labels each rule of counting would give.
+    labels each rule of counting would give, for Chapman which words of its workbook are no labels.
     """
     from ecgbench import datasets
     from ecgbench.prepared import facts as told
@@ -148,7 +229,7 @@ def facts(
     from ecgbench.prepared.source import root_of
 
     name = _name(dataset)
-    module, copy = datasets.get(name), held(name, data, prepared)
+    module, copy = datasets.get(name), held(name, data, prepared, fix)
     found = told.facts(copy)
     if counts := getattr(module, "counts", None):
         found["counts"] = counts(root_of(name, module.CARD, data)).to_dict("records")
@@ -183,12 +264,13 @@ def ls(data: Path = DATA, prepared: Path = PREPARED, as_json: bool = JSON) -> No
             "records": c.records,
             "recordings": c.signals if as_json else size(c.signals),
             "views": c.views if as_json else size(c.views),
+            "fix": c.fix,
             "current": c.current,
             "folder": str(c.folder),
         }
         for c in found
     ]
-    show(rows, as_json, ("dataset", "records", "recordings", "views", "current", "folder"))
+    show(rows, as_json, ("dataset", "records", "recordings", "views", "fix", "current", "folder"))
 
 
 def prune(
@@ -197,8 +279,8 @@ def prune(
     prepared: Path = PREPARED,
     yes: bool = flag("Remove it; without this, only list what would be removed.", "--yes", "-y"),
 ) -> None:
-    """Free disk: views, and prepared copies of other versions. The files as published stay, and no
-    result is lost.
+    """Free disk: views, prepared copies of other versions, and what interrupted preparations left.
+    The files as published stay, and no result is lost.
     """
     from ecgbench.prepared import disk
     from ecgbench.prepared.source import where

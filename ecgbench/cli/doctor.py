@@ -75,6 +75,9 @@ def page(report: Report) -> Iterator[str]:
     for i, d in enumerate(report["disk"]):
         state = f"{size(d['free'])} free" if d["writable"] else "NOT WRITABLE"
         yield from _row("" if i else "Disk", f"{d['what']:10} {state:14}", d["path"])
+    if lacking := sum(report["views"].values()):
+        text = f"{size(lacking)} for all models on prepared data, not kept yet"
+        yield from _lines("Views", text)
     for i, d in enumerate(d for d in report["data"] if d["state"] != "absent"):
         of = f" of {d['published']:,}" if d["state"] == "partial" else ""
         records = f" ({d['records']:,}{of} records)" if d["records"] else ""

@@ -2,6 +2,7 @@
 
 import tempfile
 import time
+from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,6 +17,7 @@ from ecgbench.training import ranks
 if TYPE_CHECKING:
     from ecgbench.benchmark.engine import Engine
     from ecgbench.benchmark.job_record import Outcome
+    from ecgbench.estimate.study import Estimate
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,6 +31,7 @@ class Execution:
     yes: bool
     keep_features: bool
     pin_environment: bool
+    keep_views: bool
 
 
 def compute(request: Request, folders: Folders, execution: Execution) -> None:
@@ -64,7 +67,7 @@ def compute(request: Request, folders: Folders, execution: Execution) -> None:
                 if execution.dry_run:
                     return
                 run = Run(planned, folders, progress, engine, device)
-                done = run(execution.keep_features, execution.pin_environment)
+                done = run(execution.keep_features, execution.pin_environment, execution.keep_views)
     _print_outcome(done, folders.out)
 
 
@@ -87,7 +90,7 @@ def _planned(
     """The plan. Prints its time first for a dry run and for a long fine-tuning; `device` is ""
     where nothing can be measured.
     """
-    from ecgbench.benchmark import lacking
+    from ecgbench.benchmark import dividing, lacking
     from ecgbench.benchmark import plan as planning
     from ecgbench.benchmark.engine import ask
     from ecgbench.benchmark.job import Locate, Look, Measure, plugins
@@ -122,11 +125,15 @@ def _planned(
             folders=folders,
             device=device,
             plugins=plugins(),
+            keep_views=execution.keep_views,
         )
         return ask(engine, job)
 
     lacking.demand(request, folders, locate, data=not execution.dry_run)
     planned = planning.plan(request, policy)
+    dividing.demand(
+        planned, folders, {t: owner for t, (owner, _, _) in planning.all_tasks().items()}
+    )
     try:
         Store(folders.out).join(planned)
     except BadSetting as error:
@@ -138,7 +145,19 @@ def _planned(
     if execution.dry_run or slow:
         whole = replace(study.estimate(planned, folders.out, measure, device), begun=begun)
         if execution.dry_run:
-            typer.echo("\n".join(study.table(whole, folders.out)))
+            typer.echo("\n".join(_told(whole, folders)))
         else:
             typer.echo(study.agreed(whole, execution.yes), err=True)
     return planned
+
+
+def _told(whole: "Estimate", folders: Folders) -> Iterator[str]:
+    """What a dry run prints."""
+    from ecgbench.estimate import study
+    from ecgbench.prepared.disk import free_bytes
+    from ecgbench.prepared.source import where
+
+    yield from study.table(whole, folders.out)
+    home = where(folders.prepared, folders.data)
+    if remedy := study.scarce(whole, home, free_bytes(home)):
+        yield remedy

@@ -38,6 +38,11 @@ def tasks(
 
     if contamination:
         show(_met(), as_json, ("name", "dataset", "met", "in part", "not known"))
+        if not as_json:
+            typer.echo(
+                "By what is published. Whether two datasets at hand share recordings: ecgbench "
+                "data duplicates A B"
+            )
         return
     rows: list[dict[str, Any]] = []
     for dataset, card in cards(room.ROOM):

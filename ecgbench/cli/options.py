@@ -17,7 +17,9 @@ MACHINE = "Machine"
 def add_commands(group: typer.Typer, *commands: Callable[..., Any]) -> None:
     """Add commands to a program; the paragraphs of their docstrings are as wide as the terminal."""
     for command in commands:
-        group.command(help=unwrapped(command.__doc__ or ""))(command)
+        # `import_`: its own name is a word of Python
+        name = command.__name__.rstrip("_").replace("_", "-")
+        group.command(name, help=unwrapped(command.__doc__ or ""))(command)
 
 
 def unwrapped(text: str) -> str:

@@ -139,8 +139,10 @@ def pretrain(
 def _foretell(recipe: Any, folders: Folders, device: str) -> None:
     from ecgbench.benchmark.device import choose
     from ecgbench.estimate import pretraining
+    from ecgbench.pretraining.assemble import development
 
     typer.echo("\n".join(recipe.lines()))
+    typer.echo(development(recipe, folders))
     for text in pretraining.lines(recipe, folders, choose(device)):
         typer.echo(text)
 

@@ -33,7 +33,7 @@ def report(
         None,
         metavar="[FOLDER]",
     ),
-    to: Path = option("Folder for the report.  (default: FOLDER/report)"),
+    to: Path | None = option("Folder for the report.  (default: FOLDER/report)"),
     metrics: str = option(
         "Of a run: metrics, the first leads: auroc,./mine.py.  (default: those of the run)"
     ),

@@ -16,6 +16,7 @@ from ecgbench.cells import (
     Request,
     TrainLeads,
 )
+from ecgbench.cli import own
 from ecgbench.cli.execution import Execution, compute
 from ecgbench.cli.options import (
     DATA,
@@ -27,6 +28,7 @@ from ecgbench.cli.options import (
     option,
     words,
 )
+from ecgbench.division import Division
 from ecgbench.ecg.draw import Draw, parse_leads
 from ecgbench.errors import BadSetting
 from ecgbench.room import folder_name
@@ -57,6 +59,11 @@ def run(
     tasks: str | None = _what(
         "Tasks, comma-separated; see `ecgbench tasks`. A path: your own dataset.", "--tasks", "-t"
     ),
+    records: Path | None = own.RECORDS,
+    labels: Path | None = own.LABELS,
+    fs: float | None = own.FS,
+    unit: str | None = own.UNIT,
+    signals: str | None = own.SIGNALS,
     weights: str | None = _what(
         "released, random, released_or_random, a path, or NAME=... per model.  (default: "
         "released; suites: released_or_random)",
@@ -87,7 +94,14 @@ def run(
         "Use N records of each dataset in all, seeded, in the proportion of its splits."
     ),
     exclude: str | None = _what(
-        "Leave out records of a kind: flat_leads (a lead without variation)."
+        "Leave out records of kinds: flat_leads (a lead without variation), suspect_leads (any "
+        "finding of `ecgbench data facts`)."
+    ),
+    fix: bool = _what(
+        "Use the copies of `ecgbench data prepare --fix`: exchanged or inverted limb leads and a "
+        "wrong unit are put right where that is beyond doubt.",
+        "--fix",
+        default=False,
     ),
     leads: str | None = _leads(
         "Counts drawn at random, ranges and named sets: 1,2,12,I,II,I+V2 or 1-12.", "--leads", "-l"
@@ -108,6 +122,11 @@ def run(
     train_leads: TrainLeads | None = _training(
         "all: training sees twelve leads. random: 1 to 12 of them, drawn per record and epoch; "
         "probe: 20 times per record.  (default: all)"
+    ),
+    folds: str | None = _training(
+        "K: cross-validation by patient, each record is tested once. NAME=N: that dataset's own "
+        "split is made with N folds (ptb=10). reference: patients without a label train, as in the "
+        "reference benchmark.  (default: the datasets' splits)"
     ),
     fit_seeds: str | None = _training("Seeds of the training, comma-separated.  (default: 0)"),
     epochs: int | None = _training("Linear and finetune: training epochs.  (default: 100)"),
@@ -152,6 +171,11 @@ def run(
         "need them.",
         default="yes",
     ),
+    views: Literal["keep", "stream"] = _machine(
+        "Filtered and resampled recordings: keep them on disk, or stream: compute them while "
+        "reading, which writes nothing.",
+        default="keep",
+    ),
     pin_environment: bool = _machine(
         "Refuse cells that were computed with another version of torch or on another kind of "
         "device.",
@@ -180,16 +204,20 @@ def run(
 
       ecgbench run                      (the demo: synthetic recordings, laef and stmem)
 
+      ecgbench run --records FOLDER --labels labels.csv --models laef,merl --leads I
+
       ecgbench run --models laef,stmem --tasks ptbxl_super --leads 1,2,12,I,II,I+II
       --weights random --data DIR --out runs/ptbxl
     """
     from ecgbench.benchmark import plan as planning
 
-    base = _base(suite, tasks)
+    files = own.said(fs, unit, signals)
+    named, out, prepared = own.within(records, labels, files, words(tasks), (out, prepared))
+    base = _base(suite, named)
     request = _changed(
         base,
         models=words(models),
-        tasks=words(tasks),
+        tasks=named,
         leads=None if leads is None else parse_leads(leads),
         seeds=seeds,
         fit_seeds=integers("--fit-seeds", fit_seeds),
@@ -198,6 +226,8 @@ def run(
         contract=contract,
         limit=limit,
         exclude=words(exclude),
+        fix=fix or None,
+        division=None if folds is None else Division.parse(folds),
         training=_changed(
             base.training,
             protocol=protocol,
@@ -223,7 +253,7 @@ def run(
             f"--cell-timeout {cell_timeout:g}: seconds, more than 0; the default is 900"
         )
     checked = planning.check(request)
-    if planning.ALL in (words(tasks) or (planning.ALL,)):
+    if planning.ALL in (named or (planning.ALL,)):
         checked = _with_data(checked, data)
     execution = Execution(
         device=device,
@@ -233,10 +263,12 @@ def run(
         yes=yes,
         keep_features=keep_features == "yes",
         pin_environment=pin_environment,
+        keep_views=views == "keep",
     )
     name = folder_name(checked.name or "+".join(checked.tasks))
     folders = Folders(data=data, prepared=prepared, out=out or Path("runs") / name)
-    compute(checked, folders, execution)
+    with own.reported(folders.out, records is not None and not dry_run and ranks.rank() == 0):
+        compute(checked, folders, execution)
 
 
 def _changed(base: T, **given: Any) -> T:
@@ -276,7 +308,7 @@ def _with_data(request: Request, data: Path | None) -> Request:
     return replace(request, tasks=tuple(here))
 
 
-def _base(suite: str | None, tasks: str | None) -> Request:
+def _base(suite: str | None, tasks: tuple[str, ...] | None) -> Request:
     from ecgbench import suites
     from ecgbench.benchmark import plan as planning
 

@@ -10,9 +10,15 @@ import numpy as np
 from ecgbench import datasets
 from ecgbench.conformance._properties import demand, tried
 from ecgbench.ecg.leads import LEADS, LeadSubset
+from ecgbench.indexing.folds import STRATA, dealt_again, splits
+from ecgbench.prepared import facts
+from ecgbench.prepared.divided import ours, split_digest
+from ecgbench.prepared.duplicates import identical
 from ecgbench.prepared.prepare import Prepared, prepare
 from ecgbench.prepared.source import root_of, rows
+from ecgbench.prepared.store import digest
 from ecgbench.prepared.subset import SPLITS
+from ecgbench.stats.known import UNKNOWN, known_of
 
 SAMPLE = 20
 """Records read for the properties of signals."""
@@ -34,7 +40,10 @@ def properties(root: Path | None) -> Iterator[tuple[str, Callable[[Prepared], st
     """The properties of a dataset, by name; `root`: its files as published."""
     yield "records are unique and every split has some", records
     yield "no patient is in two splits", patients
-    yield "labels are 0 or 1, and every task has its columns", labels
+    yield "the split is stored with a digest, and folds of ours can be dealt again", split
+    yield "no signal is in two splits", signals
+    yield "labels are 0 or 1, -1 only in masked tasks, and every task has its columns", labels
+    yield "labels without both values in validation or test are listed", one_valued
     yield "evaluation-only tasks are columns of their parent", parents
     yield "recordings are twelve leads in clinical order, finite", recordings
     yield "the prepared copy is what the reader reads", partial(faithful, root=root)
@@ -59,14 +68,59 @@ def patients(store: Prepared) -> str:
     return f"{len(splits)} patients"
 
 
+def split(store: Prepared) -> str:
+    """What is stored is what the digest of the copy was made of; folds that are ours follow from
+    the index, so that another number of them can be asked for.
+    """
+    demand(digest(store.index) == store.digest, "the index is not what its digest was made of")
+    published = store.published
+    if STRATA in published:
+        demand(ours(store.card), f"its card says {store.card.splits!r}, its folds are ours")
+        fold = dealt_again(store.card.folder, published, store.card.folds)
+        same = (splits(fold) == published["split"]).all()
+        demand(bool(same), f"{store.card.folds} folds dealt again give another split")
+    return f"{split_digest(published)[:16]}, {store.card.splits}"
+
+
+def one_valued(store: Prepared) -> str:
+    """Labels that validation or test cannot score; they are left out of means, and named."""
+    said = [
+        f"{task.name}: {name} lacks both values of {', '.join(lost)}"
+        for task in store.tasks
+        for name, lost in facts.one_valued(store, task).items()
+    ]
+    return "; ".join(said) or "none"
+
+
+def signals(store: Prepared) -> str:
+    """No two splits hold the same samples, bit for bit, under whatever names."""
+    groups = identical(store)
+    crossing = [group for group in groups if len({place.split for place in group}) > 1]
+    named = "; ".join(" = ".join(f"{p.record} ({p.split})" for p in g) for g in crossing[:3])
+    demand(not crossing, f"{len(crossing)} signals are in several splits: {named}")
+    return f"{len(groups)} signals are there twice within a split" if groups else "all differ"
+
+
 def labels(store: Prepared) -> str:
-    """Every task's columns exist and hold 0 and 1 only."""
+    """Every task's columns exist and hold 0 and 1 only, and -1, unknown, where the task is masked;
+    every label is known of some record.
+    """
+    told = []
     for task in store.card.tasks:
         lacking = [c for c in task.columns if c not in store.index]
         demand(not lacking, f"{task.name}: no column {', '.join(lacking[:3])}")
-        valid = store.index[task.columns].isin([0, 1]).to_numpy().all()
+        held = store.index[task.columns].to_numpy()
+        unknown = held == UNKNOWN
+        demand(
+            task.masked or not unknown.any(), f"{task.name}: a label is -1, and it is not masked"
+        )
+        valid = (unknown | np.isin(held, [0, 1])).all()
         demand(valid, f"{task.name}: a label is neither 0 nor 1")
-    return ", ".join(f"{t.name} {len(t.labels)}" for t in store.card.tasks) or "none"
+        never = [n for n, k in zip(task.labels, known_of(held)) if not k]
+        demand(not never, f"{task.name}: {', '.join(never[:3])} is known of no record")
+        share = f" ({unknown.mean():.0%} unknown)" if task.masked else ""
+        told.append(f"{task.name} {len(task.labels)}{share}")
+    return ", ".join(told) or "none"
 
 
 def parents(store: Prepared) -> str:

@@ -9,7 +9,9 @@ A. H. Ribeiro et al., Nat Commun 11:1760 (2020), doi 10.1038/s41467-020-15432-4;
     code/wfdb/S0010/TNMG1_N1.{hea,dat}
 
 An exam (the number behind TNMG) has one record or several. Leads carry a D: DI, DII, DIII. The
-diagnoses are not read: nothing is tested on these records, of which CODE-15% is a part.
+diagnoses are not read: nothing is tested on these records, of which CODE-15% is a part; a part of
+them with diagnoses is the dataset ribeiro_dev. An exam that the annotations name twice has no
+patient and no diagnosis that could be trusted: its records are quarantined.
 """
 
 import re
@@ -19,7 +21,7 @@ from typing import Any
 
 import pandas as pd
 
-from ecgbench.cards import DatasetCard
+from ecgbench.cards import DatasetCard, Limb
 from ecgbench.ecg.leads import LEADS
 from ecgbench.ecg.readers import wfdb
 from ecgbench.ecg.recording import Recording
@@ -45,6 +47,7 @@ CARD = DatasetCard(
     index_files=(TABLE, LIST),
     tasks=(),
     splits="none: every record is for pre-training",
+    limb=Limb(within=0.1, why="as CODE-15%, which is a sample of it"),
     pretraining=True,
     country="Brazil",
     access="ask the CODE group for the files at the address and sign their data use agreement",
@@ -56,9 +59,10 @@ CARD = DatasetCard(
 
 
 def index(root: Path) -> pd.DataFrame:
-    """One row per line of the list: record, patient, split, path, exam."""
+    """One row per line of the list: record, patient, split, path, exam, damaged."""
     notes = tables.read(root / TABLE, ("id_exam", "id_patient"), CARD.url)
     patients = dict(zip(notes["id_exam"], notes["id_patient"], strict=True))
+    twice = {*notes.loc[notes["id_exam"].duplicated(), "id_exam"]}
     text = (root / LIST).read_text(encoding="utf-8-sig", errors="replace")
     paths = [line.strip().removesuffix(".hea") for line in text.splitlines() if line.strip()]
     stems = [path.rpartition("/")[2] for path in paths]
@@ -77,6 +81,9 @@ def index(root: Path) -> pd.DataFrame:
             "split": "train",
             "path": [f"wfdb/{path}" for path in paths],
             "exam": exams,
+            "damaged": [
+                f"{TABLE} names its exam {exam} twice" if exam in twice else "" for exam in exams
+            ],
         }
     )
 

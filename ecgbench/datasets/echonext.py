@@ -10,6 +10,10 @@ Row i of a split's array is the i-th line of the table that has this split, in i
 recordings are filtered, clipped and standardised with constants that are not published, lead by
 lead: they have no millivolts, and the limb leads follow from one another only roughly. They are
 taken as they are.
+
+A flag is 0 where the finding was not there, and where its quantity was not measured. Task
+`echonext` takes the flags as they are; in `echonext_measured` a flag 0 is unknown where the columns
+of its quantity are empty. A flag 1 stays: somebody raised it.
 """
 
 from collections.abc import Mapping
@@ -19,18 +23,23 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ecgbench.cards import DatasetCard, Task
+from ecgbench.cards import DatasetCard, Limb, Task
 from ecgbench.ecg.leads import LEADS
 from ecgbench.ecg.readers import numpy as arrays
 from ecgbench.ecg.readers.layout import Layout
 from ecgbench.ecg.recording import Recording
 from ecgbench.errors import MissingData
 from ecgbench.indexing import tables
+from ecgbench.stats.known import UNKNOWN
 from ecgbench.vocabulary import codes, table
 
 TABLE = "echonext_metadata_100k.csv|EchoNext_metadata_100k.csv"
 FLAGS = {row["csv_column"]: row["code"] for row in table("echonext")}
+MEASURED = {row["csv_column"]: row["measurement_column"].split("|") for row in table("echonext")}
+"""Flag -> columns of its quantity; the thickness of the wall has two, and one of them is enough."""
 LAYOUT = Layout(leads=LEADS, fs=250.0, per_mv=None, leads_first=False)
+EMPTY = ("", "nan", "none", "null", "na")
+"""How a table says that there is no value."""
 YES_OR_NO = {"0": 0, "1": 1, "0.0": 0, "1.0": 1, "False": 0, "True": 1}
 
 TASK = Task(
@@ -40,6 +49,14 @@ TASK = Task(
     rule="reference code",
     paper=11,
     absent="not found by the echocardiogram, or not measured",
+)
+KNOWN = Task(
+    name="echonext_measured",
+    title="EchoNext, measured",
+    labels=TASK.labels,
+    rule="ours",
+    absent="measured and not found; a flag 0 whose quantity has no value in the table is unknown",
+    masked=True,
 )
 CARD = DatasetCard(
     title="EchoNext",
@@ -55,9 +72,10 @@ CARD = DatasetCard(
     seconds=10.0,
     leads=LEADS,
     index_files=(TABLE,),
-    tasks=(TASK,),
+    tasks=(TASK, KNOWN),
     splits="official, by patient: 72,475 train, 4,626 val, 5,442 test",
     unit="standardised",
+    limb=Limb(within=None, why="each lead was filtered, clipped and standardised by itself"),
     country="USA",
     access=(
         "sign the data use agreement on PhysioNet; neither ids nor predictions by id may be "
@@ -66,7 +84,8 @@ CARD = DatasetCard(
     cautions=(
         "the signals are standardised, not in mV; models that were trained on mV see another scale",
         "flag 0 also means not measured: of 100,000 records 54,996 have no velocity of the "
-        "tricuspid jet and 43,424 no pulmonary pressure",
+        "tricuspid jet and 43,424 no pulmonary pressure; task echonext counts them as negatives, "
+        "task echonext_measured as unknown",
         "17,457 records without a split (further ones of validation and test patients) are left "
         "out, as in the reference benchmark",
         "the order of the leads in the arrays is not stated; it was inferred from Einthoven's law",
@@ -76,10 +95,12 @@ CARD = DatasetCard(
 
 def index(root: Path) -> pd.DataFrame:
     """One row per record that has a split: record, patient, split, path, position in its array, and
-    a column per label. MissingData where table and arrays do not belong together.
+    two columns per label: the flag, and the flag where it is known. MissingData where table and
+    arrays do not belong together.
     """
     (file, *_) = tables.either(root, TABLE) or [root / TABLE.split("|")[0]]
-    raw = tables.read(file, ["ecg_key", "patient_key", "split", *FLAGS], CARD.url)
+    quantities = [column for own in MEASURED.values() for column in own]
+    raw = tables.read(file, ["ecg_key", "patient_key", "split", *FLAGS, *quantities], CARD.url)
     raw["position"] = raw.groupby("split").cumcount()  # before any row is dropped
     rows = raw[raw["split"].isin(["train", "val", "test"])].reset_index(drop=True)
     paths = {s: _array(root, str(s), n) for s, n in rows["split"].value_counts().items()}
@@ -99,8 +120,23 @@ def index(root: Path) -> pd.DataFrame:
             "position": rows["position"],
         }
     )
-    hot = flags.astype(np.int8).rename(columns={c: f"{TASK.name}:{k}" for c, k in FLAGS.items()})
-    return pd.concat([frame, hot], axis=1)
+    hot = flags.astype(np.int8)
+    known = hot.where((hot == 1) | _measured(rows), UNKNOWN).astype(np.int8)
+    return pd.concat(
+        [frame, hot.set_axis(TASK.columns, axis=1), known.set_axis(KNOWN.columns, axis=1)], axis=1
+    )
+
+
+def _measured(rows: pd.DataFrame) -> pd.DataFrame:
+    """(record, flag) bool: whether a column of its quantity holds a value."""
+    return pd.DataFrame(
+        {
+            flag: ~rows[own]
+            .apply(lambda column: column.str.strip().str.lower().isin(EMPTY))
+            .all(axis=1)
+            for flag, own in MEASURED.items()
+        }
+    )
 
 
 def read(root: Path, row: Mapping[str, Any]) -> Recording:

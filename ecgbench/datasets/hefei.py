@@ -23,7 +23,7 @@ from ecgbench.ecg.readers.layout import Layout
 from ecgbench.ecg.recording import Recording
 from ecgbench.errors import BadRecord, MissingData
 from ecgbench.indexing import tables
-from ecgbench.indexing.folds import splits, stratified
+from ecgbench.indexing.folds import dealt
 from ecgbench.vocabulary import codes, multi_hot
 
 TABLE, SIGNALS = "hf_round2_train.txt", "hf_round2_train"
@@ -76,13 +76,11 @@ def index(root: Path) -> pd.DataFrame:
     lines = _lines(root / TABLE)
     names = [name.removesuffix(".txt") for name, *_ in lines]
     present = [[label for label in labels if label] for *_, labels in lines]
-    fold = stratified(CARD.folder, names, present, CARD.folds)
     table = pd.DataFrame(
         {
             "record": names,
             "patient": names,
-            "split": splits(fold),
-            "fold": fold,
+            **dealt(CARD.folder, names, present, CARD.folds),
             "path": [f"{SIGNALS}/{name}.txt" for name in names],
             "age": [age for _, age, _, _ in lines],
             "sex": [sex for _, _, sex, _ in lines],

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ecgbench.cards import DatasetCard
+from ecgbench.cards import DatasetCard, Listed, Listing
 from ecgbench.ecg.leads import CHEST
 from ecgbench.ecg.readers import hdf5
 from ecgbench.ecg.readers.layout import Layout
@@ -59,16 +59,23 @@ CARD = DatasetCard(
         "records last 8.192 s, not the 10 s of the page, and 48 of them 5 s",
     ),
 )
+LISTING = Listing(
+    url="https://zenodo.org/api/records/8393007", files=(Listed(name=TABLE), Listed(name="*.hdf5"))
+)
 
 
 def index(root: Path) -> pd.DataFrame:
     """One row per exam of the table: record, patient, split, path, position in that file, real
-    length.
+    length, damaged.
 
     MissingData where a part cannot be read or holds none of the arrays.
     """
     exams = tables.read(root / TABLE, ("exam_id", "patient_id"), CARD.url)
-    there = {exam: (path, i, samples) for exam, path, i, samples in _rows(root)}
+    there: dict[str, tuple[str, int, int]] = {}
+    twice = set()
+    for exam, path, i, samples in _rows(root):
+        twice |= {exam} & there.keys()
+        there[exam] = path, i, samples
     places = [there.get(exam, ("", -1, 0)) for exam in exams["exam_id"]]
     patients = exams["patient_id"].where(exams["patient_id"] != "-1", "exam " + exams["exam_id"])
     return pd.DataFrame(
@@ -79,6 +86,10 @@ def index(root: Path) -> pd.DataFrame:
             "path": [path for path, _, _ in places],
             "position": [position for _, position, _ in places],
             "real_length": [samples for _, _, samples in places],
+            "damaged": [
+                "the HDF5 files hold its exam twice" if exam in twice else ""
+                for exam in exams["exam_id"]
+            ],
         }
     )
 

@@ -6,8 +6,8 @@ B. Gow et al., MIMIC-IV-ECG, PhysioNet (2023), doi 10.13026/4nqg-sb35. Layout as
     mimic-iv-ecg/record_list.csv       subject_id, study_id, file_name, ecg_time, path
     mimic-iv-ecg/files/p1000/p10000032/s40689238/40689238.{hea,dat}
 
-WFDB of format 16 with 200 steps per mV; aVF stands before aVL. Records in which samples are marked
-as missing (10,554) are quarantined.
+WFDB of format 16 with 200 steps per mV; aVF stands before aVL. In 10,554 records samples are marked
+as missing: short gaps are filled in and longer ones quarantine a record, as REPAIR says.
 """
 
 from collections.abc import Mapping
@@ -20,11 +20,16 @@ from ecgbench.cards import DatasetCard
 from ecgbench.ecg.leads import MIMIC_LEADS
 from ecgbench.ecg.readers import wfdb
 from ecgbench.ecg.recording import Recording
+from ecgbench.ecg.repair import Repair
 from ecgbench.indexing import tables
 
 TABLE = "record_list.csv"
 GAIN = 200.0
 """Digital steps per mV."""
+REPAIR = Repair(gap_seconds=0.05, clip_mv=3.0)
+"""The reference benchmark fills in gaps of any length, and limits to 3 mV as here. Of a longer gap
+than about half a QRS complex a straight line would be an invention.
+"""
 CARD = DatasetCard(
     title="MIMIC-IV-ECG",
     version="1.0",
@@ -42,11 +47,13 @@ CARD = DatasetCard(
     tasks=(),
     splits="none: every record is for pre-training",
     losses=0.02,
+    repair=REPAIR,
     pretraining=True,
     country="USA",
     cautions=(
-        "10,554 records hold samples that are marked as missing and are left out, where the "
-        "reference benchmark interpolates them and limits all samples to 3 mV",
+        "10,554 records hold samples that are marked as missing: gaps of up to 0.05 s are filled "
+        "in along a line, longer ones quarantine the record, where the reference benchmark fills "
+        "in all of them; all samples are limited to 3 mV, as there",
         "1,950 records have leads of zeros",
     ),
 )
@@ -68,4 +75,4 @@ def index(root: Path) -> pd.DataFrame:
 def read(root: Path, row: Mapping[str, Any]) -> Recording:
     """One record in mV; BadRecord where its header or samples cannot be trusted."""
     path = tables.within(root, row["path"], row["record"])
-    return wfdb.read(path, row["record"], row["patient"], CARD.fs, GAIN)
+    return wfdb.read_repaired(path, row["record"], row["patient"], REPAIR, CARD.fs, GAIN)

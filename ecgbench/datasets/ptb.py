@@ -29,7 +29,7 @@ from ecgbench.ecg.leads import LEADS
 from ecgbench.ecg.readers import wfdb
 from ecgbench.ecg.recording import Recording
 from ecgbench.errors import MissingData
-from ecgbench.indexing.folds import splits, stratified
+from ecgbench.indexing.folds import dealt
 from ecgbench.vocabulary import codes, multi_hot
 
 GAIN = 2000.0
@@ -122,16 +122,14 @@ def index(root: Path) -> pd.DataFrame:
     frequent = sorted(d for d, n in records.items() if n >= LEAST)
     labels = tuple(dict.fromkeys([*TASK.labels, *frequent]))
     # folds rest on the labels: counted ones where the release is complete
-    dealt = frequent if len(notes) == TASK.complete else TASK.labels
-    known = [[d for d in own if d in dealt] for own in said]
+    strata = frequent if len(notes) == TASK.complete else TASK.labels
+    known = [[d for d in own if d in strata] for own in said]
     patients = [file.parent.name for file in notes]
-    fold = stratified(CARD.folder, patients, known, CARD.folds)
     table = pd.DataFrame(
         {
             "record": [file.stem for file in notes],
             "patient": patients,
-            "split": splits(fold),
-            "fold": fold,
+            **dealt(CARD.folder, patients, known, CARD.folds),
             "path": [f.relative_to(root).with_suffix("").as_posix() for f in notes],
             "age": [note.get("age", "") for note in notes.values()],
             "sex": [note.get("sex", "") for note in notes.values()],

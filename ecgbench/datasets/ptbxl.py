@@ -18,7 +18,7 @@ from typing import Any
 
 import pandas as pd
 
-from ecgbench.cards import DatasetCard, Manifest, Task
+from ecgbench.cards import DatasetCard, Limb, Manifest, Task
 from ecgbench.ecg.leads import LEADS
 from ecgbench.ecg.readers import wfdb
 from ecgbench.ecg.recording import Recording
@@ -66,6 +66,7 @@ CARD = DatasetCard(
         _task("ptbxl_super", "PTB-XL Super", 5),
     ),
     verified="genuine sample",
+    limb=Limb(within=0.01, why="all but two of 2,000 genuine recordings keep 0.004 mV"),
     pretraining=True,
     country="Germany",
     splits="official strat_fold, by patient: folds 1-8 train, 9 val, 10 test",

@@ -19,14 +19,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ecgbench.cards import DatasetCard, Task
+from ecgbench.cards import DatasetCard, Listed, Listing, Task
 from ecgbench.ecg.leads import LEADS
 from ecgbench.ecg.readers import hdf5
 from ecgbench.ecg.readers.layout import Layout
 from ecgbench.ecg.recording import Recording
 from ecgbench.errors import MissingData
 from ecgbench.indexing import tables
-from ecgbench.indexing.folds import splits, stratified
+from ecgbench.indexing.folds import dealt
 from ecgbench.vocabulary import codes, multi_hot
 
 TABLE = "metadata.csv"
@@ -71,6 +71,11 @@ CARD = DatasetCard(
         "modifiers of a statement are no labels",
     ),
 )
+LISTING = Listing(
+    url="https://api.figshare.com/v2/collections/5779802/articles",
+    # called a .tar.gz, and not compressed
+    files=(Listed(name=TABLE), Listed(name="records.tar*", path="records.tar", unpack=True)),
+)
 
 
 def index(root: Path) -> pd.DataFrame:
@@ -92,13 +97,11 @@ def index(root: Path) -> pd.DataFrame:
         ["any", f"sex {sex}", f"age {age}", *said.split(";")]
         for said, sex, age in zip(rows["AHA_Code"], rows["Sex"], ages)
     ]
-    fold = stratified(CARD.folder, rows["Patient_ID"].tolist(), held, CARD.folds)
     table = pd.DataFrame(
         {
             "record": rows["ECG_ID"],
             "patient": rows["Patient_ID"],
-            "split": splits(fold),
-            "fold": fold,
+            **dealt(CARD.folder, rows["Patient_ID"].tolist(), held, CARD.folds),
             "path": "records/" + rows["ECG_ID"] + ".h5",
             "age": rows["Age"],
             "sex": rows["Sex"],

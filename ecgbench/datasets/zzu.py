@@ -18,13 +18,13 @@ from typing import Any
 
 import pandas as pd
 
-from ecgbench.cards import DatasetCard, Task
+from ecgbench.cards import DatasetCard, Download, Task
 from ecgbench.ecg.leads import LEADS
 from ecgbench.ecg.readers import wfdb
 from ecgbench.ecg.recording import Recording
 from ecgbench.errors import MissingData
 from ecgbench.indexing import tables
-from ecgbench.indexing.folds import splits, stratified
+from ecgbench.indexing.folds import dealt
 from ecgbench.vocabulary import multi_hot, table
 
 TABLE, SIGNALS = "AttributesDictionary.csv", "Child_ecg"
@@ -89,6 +89,31 @@ CARD = DatasetCard(
         "11.8 % of the recordings touch a rail at about 26.6 mV",
     ),
 )
+_FIGSHARE = "https://ndownloader.figshare.com/files/"
+FILES = (
+    Download(
+        url=f"{_FIGSHARE}53580632",
+        path=TABLE,
+        md5="ffbbb7ebd8ad4425b3a859739eb65eb1",
+        size=7_717_825,
+    ),
+    Download(
+        url=f"{_FIGSHARE}53523902",
+        path=f"{SIGNALS}.zip",
+        md5="d7bb207d0f559c5f697bd7e442975718",
+        size=1_908_237_306,
+        unpack=True,
+        unpacked=12_000_000_000,
+        before=(
+            Download(
+                url=f"{_FIGSHARE}53524583",
+                path=f"{SIGNALS}.z01",
+                md5="4782e8c17b478745853db85210ce46aa",
+                size=2_147_483_648,
+            ),
+        ),
+    ),
+)
 
 
 def index(root: Path) -> pd.DataFrame:
@@ -104,13 +129,11 @@ def index(root: Path) -> pd.DataFrame:
         ["every", f"sex {s}", f"age {_group(age)}", *_items(icd)]
         for s, age, icd in zip(sex, rows["Age"], rows["ICD-10 code"])
     ]
-    fold = stratified(CARD.folder, rows["Patient_ID"].tolist(), known, CARD.folds)
     frame = pd.DataFrame(
         {
             "record": rows["ECG_ID"],
             "patient": rows["Patient_ID"],
-            "split": splits(fold),
-            "fold": fold,
+            **dealt(CARD.folder, rows["Patient_ID"].tolist(), known, CARD.folds),
             "path": f"{SIGNALS}/" + rows["Filename"],
             "age": rows["Age"].str.removesuffix("d"),
             "sex": sex,

@@ -48,6 +48,7 @@ def forward(name: str, device: str) -> dict[str, Any]:
     from ecgbench.ecg.leads import ALL, LEADS
     from ecgbench.inference.encode import Encoder
     from ecgbench.inference.network import build
+    from ecgbench.prepared import views
     from ecgbench.seeds import rng
 
     built, started = build(name, "random", device), 0.0
@@ -67,6 +68,11 @@ def forward(name: str, device: str) -> dict[str, Any]:
         "contract": contract.name,
         "leads": len(contract.leads),
         "seconds": contract.seconds,
+        "view": {
+            "folder": views.key(contract.preparation),
+            "fs": contract.fs,
+            "resampler": contract.resampler,
+        },
         "weights": _weights(name),
     }
 

@@ -14,11 +14,13 @@ import platformdirs
 from ecgbench import datasets, errors, models
 from ecgbench.benchmark.device import gpus
 from ecgbench.doctor import machine
+from ecgbench.ecg.preprocess import Preparation
 from ecgbench.errors import EcgbenchError, MissingData
 from ecgbench.prepared.prepare import held
 from ecgbench.prepared.source import command, root_of, where
+from ecgbench.prepared.views import lacking_bytes
 from ecgbench.processes import DiedError, ask
-from ecgbench.text import shortened
+from ecgbench.text import enumerated, shortened, size
 from ecgbench.weights.released import fetching
 
 Report = dict[str, Any]
@@ -34,8 +36,8 @@ def examine(
     seconds: float,
     note: Callable[[str], None],
 ) -> Report:
-    """versions, device, threads, memory, disk, data, models, and from them `problems`, `partial`,
-    `remarks` (sentences) and `ok`: there is no problem.
+    """versions, device, threads, memory, disk, data, models, views, and from them `problems`,
+    `partial`, `remarks` (sentences) and `ok`: there is no problem.
 
     names: models to try, each in a process of its own that is killed after `seconds`; `note` gets a
     line about each attempt.
@@ -66,6 +68,7 @@ def examine(
         note(f"one forward pass of {name} ({i} of {len(names)})")
         outcome = _attempt([device, models.ROOM.argument(name)], seconds)
         report["models"].append({"name": name, "device": device, **outcome})
+    report["views"] = lacking_views(report, data, prepared)
     for what in (problems, partial, remarks):
         report[what.__name__] = list(what(report))
     return {"ok": not report["problems"], **report}
@@ -122,6 +125,22 @@ def dataset(name: str, data: Path | None, prepared: Path | None) -> dict[str, An
         told = f"{type(error).__name__}: {shortened(str(error), 300)}"
         row |= {"state": "broken", "next": told}
     return row
+
+
+def lacking_views(report: Report, data: Path | None, prepared: Path | None) -> dict[str, int]:
+    """Prepared dataset -> bytes of views for all models that run, as far as they are not kept."""
+    views = {m["view"]["folder"]: m["view"] for m in report["models"] if m.get("view")}
+    lacking = {}
+    for row in report["data"]:
+        if row["state"] in ("ready", "partial"):
+            copy = held(row["name"], data, prepared)
+            lacking[row["name"]] = sum(
+                lacking_bytes(
+                    copy, Preparation(fs=v["fs"], filter=None, resampler=v["resampler"]), folder
+                )
+                for folder, v in views.items()
+            )
+    return lacking
 
 
 def problems(report: Report) -> Iterator[str]:
@@ -198,5 +217,13 @@ def remarks(report: Report) -> Iterator[str]:
     for row in report["disk"]:
         if row["writable"] and row["free"] is not None and row["free"] < SCARCE:
             yield f"less than 1 GB is free for {row['what']} ({row['path']}): {row['moved_by']}"
+    views = {name: count for name, count in report["views"].items() if count}
+    place = next(row for row in report["disk"] if row["what"] == "prepared")
+    if place["free"] is not None and sum(views.values()) > place["free"]:
+        yield (
+            f"views of {enumerated(list(views))} for all models take {size(sum(views.values()))}, "
+            f"and {place['path']} has {size(place['free'])} free: add --views stream to ecgbench "
+            f"run, free some with ecgbench data prune, or move them with --prepared DIR"
+        )
     if min(memory["available"], memory["limit"] or memory["available"]) < SCARCE:
         yield "less than 1 GB of memory is available; large models will not fit"

@@ -28,6 +28,8 @@ class Recording:
     """Identity of the recording within its dataset."""
     patient: str
     """Identity of the patient within the dataset; the record's where the source has none."""
+    repaired: tuple[tuple[str, str], ...] = ()
+    """(kind, sentence) of each `Repair` of the dataset's card that the samples needed."""
 
     def __post_init__(self) -> None:
         signal = np.ascontiguousarray(self.signal, dtype=np.float32)

@@ -162,7 +162,8 @@ def _cost(
 ) -> tuple[dict[str, float], dict[Path, int], int]:
     """Seconds by what is done, bytes by folder, bytes of memory."""
     of, contract = rates(recipe, device), models.ROOM.card(recipe.model).contracts[0]
-    owner = here[all_tasks()[recipe.task][0]][1]
+    name = all_tasks()[recipe.task][0]
+    owner = (here.get(name) or count(name, folders, None))[1]
     learn = min(recipe.probe_records or owner["train"], owner["train"])
     windows = learn + owner["val"] + min(recipe.windows, learn)
     probes = [-(-stage.steps // stage.probe_every) for stage in recipe.stages]

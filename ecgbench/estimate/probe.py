@@ -21,14 +21,16 @@ from ecgbench import datasets
 from ecgbench.adapt import NATIVE, Policy, TrainingSplit
 from ecgbench.benchmark.plan import all_tasks
 from ecgbench.cells import Cell, Folders
+from ecgbench.division import Division
 from ecgbench.ecg import preprocess
 from ecgbench.ecg.draw import Fixed
 from ecgbench.ecg.leads import ALL, LEADS
 from ecgbench.errors import BadRecord, BadWeights, EcgbenchError, MissingData, WriteError
 from ecgbench.inference import network, rows
 from ecgbench.inference.encode import Encoder
-from ecgbench.prepared.prepare import find
-from ecgbench.prepared.source import Source
+from ecgbench.prepared import views
+from ecgbench.prepared.disk import bytes_of
+from ecgbench.prepared.prepare import find, seen
 from ecgbench.prepared.subset import SPLITS, Selection, quotas_of
 from ecgbench.room import folder_name
 from ecgbench.seeds import rng
@@ -62,7 +64,8 @@ def measure(job: "Measure") -> dict[str, Any]:
     """Every cell of the job counts as not computed yet. Nothing is written.
 
     {"source", "records": {split: n}, "seconds": {"preparing", "training", "evaluation"}, "disk":
-    {"run", "prepared"} (bytes), "skipped": cells}, or {"failed": reason} where the model fails.
+    {"run", "prepared"} (bytes), "views": {folder: bytes that it lacks}, "skipped": cells}, or
+    {"failed": reason} where the model fails.
     BadWeights and WriteError are raised.
     """
     try:
@@ -76,13 +79,28 @@ def measure(job: "Measure") -> dict[str, Any]:
         return {"failed": f"{kind}{error}"}
 
 
-def count(dataset: str, folders: Folders, limit: int | None) -> tuple[str, dict[str, int]]:
+def count(
+    dataset: str,
+    folders: Folders,
+    limit: int | None,
+    division: Division = Division(),  # noqa: B008  (frozen)
+) -> tuple[str, dict[str, int]]:
     """("prepared", "downloaded" or "absent": whether records were counted, or the card's figure
-    taken; records of each split).
+    taken; records of each split, in a cross-validation those of an average fold).
     """
+    source, sizes = _counted(dataset, folders, limit, division)
+    if division.cross:
+        tested = round(sum(sizes.values()) / division.cross)
+        sizes = {"train": sum(sizes.values()) - 2 * tested, "val": tested, "test": tested}
+    return source, sizes
+
+
+def _counted(
+    dataset: str, folders: Folders, limit: int | None, division: Division
+) -> tuple[str, dict[str, int]]:
     with suppress(MissingData, BadRecord):
-        index = Selection(find(dataset, folders.data, folders.prepared, limit), limit).index
-        return "prepared", _sizes(index["split"])
+        copy = find(dataset, folders.data, folders.prepared, limit, division=division)
+        return "prepared", _sizes(Selection(copy, limit).index["split"])
     card = datasets.get(dataset).CARD
     # what no task is tested on is all for training
     shares = PUBLISHED if card.tasks else {"train": 1.0}
@@ -90,7 +108,7 @@ def count(dataset: str, folders: Folders, limit: int | None) -> tuple[str, dict[
     with suppress(MissingData, BadRecord):
         source, sizes = (
             "downloaded",
-            _sizes(Source.of(dataset, folders.data, folders.prepared).index["split"]),
+            _sizes(seen(dataset, folders.data, folders.prepared, division).published["split"]),
         )
     if limit is not None and limit < sum(sizes.values()):
         sizes = quotas_of(sizes, limit)
@@ -109,7 +127,8 @@ class _Probe:
         begun = time.perf_counter()
         self.job, self.plan, self.training = job, job.plan, job.plan.training
         self.card, self.tasks = datasets.get(job.dataset).CARD, all_tasks()
-        self.source, self.records = count(job.dataset, job.folders, job.plan.limit)
+        plan = self.plan
+        self.source, self.records = count(job.dataset, job.folders, plan.limit, plan.division)
         built = network.build(job.model, job.weights, job.device)
         self.contract = built.card.contract(job.plan.fits[0].contract)
         self.net = built.in_precision(self.training.of_the_encoder, self.contract)
@@ -119,27 +138,30 @@ class _Probe:
         self.windows = self.contract.windows(self.view.shape[1])
         self.cells = [c for c in self.plan.cells if not self._skipped(c)]
         self.fits = list(dict.fromkeys(c.fit for c in self.cells))
+        self.folds = len({f.fold for f in self.fits})
         self.begun = time.perf_counter() - begun
 
     def __call__(self) -> dict[str, Any]:
         seconds = dict.fromkeys(("preparing", "training", "evaluation"), 0.0)
-        disk = dict.fromkeys(("run", "prepared"), 0)
+        disk, lacking = dict.fromkeys(("run", "prepared"), 0), dict[str, int]()
         if self.cells and self.windows and all(self.records.get(s) for s in SPLITS):
-            frozen = self.training.frozen
+            frozen, test = self.training.frozen, self.records["test"]
             scoring = _stored(self.job, "cells/*/{}/*/*/cell.json", lambda note: note["seconds"])
             seconds = {
                 "preparing": self.begun + self._preparing(),
                 "training": self._on_features() if frozen else self._finetuning(),
-                "evaluation": self._encoding(frozen) * self.records["test"]
+                "evaluation": self._encoding(frozen) * (self._tested if frozen else test)
                 + (scoring or CELL_SECONDS) * len(self.cells),
             }
-            disk = {"run": self._run_bytes(), "prepared": self._prepared_bytes()}
+            disk = {"run": self._run_bytes(), "prepared": self._copy_bytes()}
+            lacking = self._view_bytes() if self.job.keep_views else {}
         return {
             "source": self.source,
             "records": self.records,
             "skipped": len(self.plan.cells) - len(self.cells),
             "seconds": seconds,
             "disk": disk,
+            "views": lacking,
         }
 
     def _skipped(self, cell: Cell) -> bool:
@@ -158,6 +180,17 @@ class _Probe:
         """
         read = 0 if self.source == "prepared" else READING * self.card.seconds / 10
         return sum(self.records.values()) * (self.viewed + read)
+
+    @property
+    def _tested(self) -> int:
+        """Records that are tested in one fold or another."""
+        return self.records["test"] * self.folds
+
+    @property
+    def _trained(self) -> int:
+        """Records that train or validate in one fold or another."""
+        own = self.records["train"] + self.records["val"]
+        return own if self.folds == 1 else own + self.records["test"]
 
     def _work(self, cells: Sequence[Cell]) -> dict[str, tuple[int, ...]]:
         """Policy -> distinct windows and leads of one record that cells ask for."""
@@ -213,10 +246,10 @@ class _Probe:
         # all windows with all leads, or windows in other leads each time
         shown = self._shown() / self.windows
         if self.training.protocol == "probe":
-            encoded = (1 if whole else 1 + shown) * (learn + check)
+            encoded = (1 if whole else 1 + shown) * self._trained
             heads = self._probes()
         else:
-            encoded = shown * learn + check
+            encoded = max(shown, 1) * self._trained if self.folds > 1 else shown * learn + check
             heads = len(self.fits) * self.training.epochs * (learn + check) * HEAD
         return heads + sum(self._complete(policy) for policy, _ in passes) * encoded
 
@@ -287,17 +320,25 @@ class _Probe:
         # a probe with random leads also needs all windows with all leads
         whole = self.windows if probe and drawn else 0
         features = (
-            test * sum(map(len, self._work(self.cells).values()))
-            + self.records["train"] * (self._shown() + whole)
+            self._tested * sum(map(len, self._work(self.cells).values()))
+            + (self._trained - self.records["val"]) * (self._shown() + whole)
             + self.records["val"] * (self.windows + (self._shown() if probe and drawn else 0))
         )
         return heads + cells + features * (4 * dim + 8)
 
-    def _prepared_bytes(self) -> int:
-        """Views of the contract, and the prepared copy where there is none."""
-        stored = 2 * len(LEADS) * round(self.card.fs * self.card.seconds)
-        each = self.view.nbytes + (0 if self.source == "prepared" else stored)
-        return sum(self.records.values()) * each
+    def _copy_bytes(self) -> int:
+        """The prepared copy where there is none."""
+        return 0 if self.source == "prepared" else bytes_of(self.card, sum(self.records.values()))
+
+    def _view_bytes(self) -> dict[str, int]:
+        """Folder of the contract's view -> bytes that it lacks."""
+        preparation, limit = self.contract.preparation, self.plan.limit
+        folder, folders = views.key(preparation), self.job.folders
+        if self.source != "prepared":
+            return {folder: sum(self.records.values()) * self.view.nbytes}
+        copy = find(self.job.dataset, folders.data, folders.prepared, limit)
+        rows = Selection(copy, limit, self.plan.exclude).index.index.to_numpy()
+        return {folder: views.lacking_bytes(copy, preparation, folder, rows)}
 
 
 def noise_of(samples: int, leads: int = len(LEADS)) -> np.ndarray:

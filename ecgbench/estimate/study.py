@@ -68,6 +68,23 @@ class Estimate:
         return self.begun + sum(p.seconds() for p in self.parts)
 
     @property
+    def views(self) -> int:
+        """Bytes of views that are not kept yet, of every dataset and contract once."""
+        return sum(
+            {
+                (p.dataset, folder): count
+                for p in self.parts
+                for folder, count in p.answer.get("views", {}).items()
+            }.values()
+        )
+
+    @property
+    def beside(self) -> int:
+        """Bytes that will be written beside the recordings: prepared copies and views."""
+        by_dataset = grouped(self.parts, lambda part: part.dataset).values()
+        return self.views + sum(max(p.disk("prepared") for p in same) for same in by_dataset)
+
+    @property
     def failed(self) -> list[str]:
         """Models whose probe failed."""
         return list(dict.fromkeys(p.model for p in self.parts if "failed" in p.answer))
@@ -147,12 +164,12 @@ def table(whole: Estimate, out: Path) -> Iterator[str]:
             f"{counted(skipped, 'cell')} will be skipped: the model cannot read these leads "
             f"under this policy"
         )
-    by_dataset = grouped(parts, lambda part: part.dataset).values()
-    views = sum(max(p.disk("prepared") for p in same) for same in by_dataset)
     yield (
-        f"disk: {size(sum(p.disk() for p in parts))} in {out}, up to {size(views)} beside the "
-        f"recordings for prepared signals"
+        f"disk: {size(sum(p.disk() for p in parts))} in {out}, up to {size(whole.beside)} beside "
+        f"the recordings for prepared signals"
     )
+    if whole.views:
+        yield f"  {size(whole.views)} of it for filtered and resampled views; --views stream: none"
     less = " without what failed" if whole.failed else ""
     yield (
         f"time: about {duration(whole.seconds)} on {whole.device}{less}, by a short probe or "
@@ -160,10 +177,26 @@ def table(whole: Estimate, out: Path) -> Iterator[str]:
     )
 
 
+def scarce(whole: Estimate, home: Path, free: int) -> str:
+    """What to do where the disk of prepared copies, `home`, has too few bytes free; "" where there
+    are enough.
+    """
+    if whole.beside <= free:
+        return ""
+    stream = "--views stream writes no views; " if whole.views else ""
+    return (
+        f"too little disk: {home} has {size(free)} free, and {size(whole.beside)} would be "
+        f"written there; {stream}ecgbench data prune frees what can be made again; --prepared DIR "
+        f"names another place"
+    )
+
+
 def _datasets(parts: Sequence[Part]) -> Iterator[str]:
     for part in {p.dataset: p for p in reversed(parts) if "records" in p.answer}.values():
         split = part.answer["records"]
         counts = ", ".join(f"{name} {n:,}" for name, n in split.items())
+        folds = part.plan.division.cross
+        counts += f" in each of {folds} folds" if folds else ""
         yield (
             f"{part.dataset}: {SOURCES[part.answer['source']]}{sum(split.values()):,} records "
             f"({counts})"

@@ -18,7 +18,7 @@ from ecgbench.ecg.leads import LEADS
 from ecgbench.ecg.readers import wfdb
 from ecgbench.ecg.recording import Recording
 from ecgbench.errors import MissingData
-from ecgbench.indexing.folds import splits, stratified
+from ecgbench.indexing.folds import dealt
 from ecgbench.vocabulary import codes, multi_hot, table
 
 GAIN = 1000.0
@@ -107,18 +107,12 @@ def index(
     notes = {r: {word.casefold(): text for word, text in note.items()} for r, note in notes.items()}
     present = {r: tuple(re.findall(r"\d+", note.get("dx", ""))) for r, note in notes.items()}
     mapped = {code for task in words.values() for code in task}
-    fold = stratified(
-        card.folder,
-        list(files),
-        [[c for c in present[record] if c in mapped] for record in files],
-        card.folds,
-    )
+    held = [[c for c in present[record] if c in mapped] for record in files]
     frame = pd.DataFrame(
         {
             "record": list(files),
             "patient": list(files),
-            "split": splits(fold),
-            "fold": fold,
+            **dealt(card.folder, list(files), held, card.folds),
             "path": [f.relative_to(root).with_suffix("").as_posix() for f in files.values()],
             "age": [note.get("age", "") for note in notes.values()],
             # what lists no diagnosis is no record without one

@@ -5,23 +5,72 @@ The rarest label comes first; its patients go, those with most of it first, to t
 wants most of it. Ties go to the fold that wants most records, then to chance. In the reference
 patients without a label fall into training; here they are dealt at random to all folds. The order
 of files moves nothing: patients are sorted by name.
+
+An index keeps what its folds were stratified on, so that they can be dealt again with another
+number (`--folds NAME=N`) without reading a file.
 """
 
+import json
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from ecgbench.seeds import rng
 
+STRATA = "strata"
+"""Column of an index whose folds are ours: a JSON list of what the folds were stratified on."""
+TURN = "turn"
+"""Column of an index whose patients are dealt in turns: the turn of each record's patient."""
+
+
+def dealt(
+    name: str,
+    patients: Sequence[str],
+    labels: Sequence[Sequence[str]],
+    folds: int,
+    size: int | None = None,
+) -> dict[str, Any]:
+    """Columns of an index: split, fold (1 to `folds`) and what they were dealt by.
+
+    name: of the dataset, which names the chance. patients, labels: of each record. size: patients
+    that are dealt at a time, for datasets whose number of patients would take minutes.
+    """
+    by = {STRATA: [json.dumps(list(own)) for own in labels]}
+    turns = {} if size is None else {TURN: turns_of(patients, size)}
+    fold = dealt_again(name, pd.DataFrame({"patient": patients, **by, **turns}), folds)
+    return {"split": splits(fold), "fold": fold, **by, **turns}
+
+
+def dealt_again(name: str, index: pd.DataFrame, folds: int) -> np.ndarray:
+    """(record,) fold from 1 to `folds` of each record of an index with the columns of `dealt`."""
+    patients, labels = index["patient"].tolist(), [json.loads(own) for own in index[STRATA]]
+    if TURN in index:
+        return batched(name, patients, labels, folds, index[TURN].to_numpy())
+    return stratified(name, patients, labels, folds)
+
+
+def unlabelled(index: pd.DataFrame) -> np.ndarray:
+    """(record,) bool: whether its patient has nothing that folds were stratified on."""
+    none = index[STRATA] == "[]"
+    return none.groupby(index["patient"]).transform("all").to_numpy(bool)
+
 
 def stratified(
-    name: str, patients: Sequence[str], labels: Sequence[Sequence[str]], folds: int
+    name: str,
+    patients: Sequence[str],
+    labels: Sequence[Sequence[str]],
+    folds: int,
+    known: Mapping[str, int] = MappingProxyType({}),
 ) -> np.ndarray:
     """(record,) fold from 1 to `folds` of each record, equally large folds in expectation.
 
     name: of the dataset, which names the chance. patients, labels: of each record; a label may be
-    there twice.
+    there twice. known: folds of patients that stay where they are; the others are dealt around
+    them.
     """
     records = Counter(patients)
     held: dict[str, Counter[str]] = defaultdict(Counter)
@@ -42,6 +91,8 @@ def stratified(
             left[label].discard(patient)
             remaining[label] -= times
 
+    for patient in sorted(set(known) & set(records)):
+        assign(patient, known[patient] - 1)
     while any(left.values()):
         rarest = min((n, label) for label, n in remaining.items() if left[label])[1]
         members = sorted(left[rarest], reverse=True)
@@ -53,16 +104,24 @@ def stratified(
     return np.array([1 + fold[p] for p in patients])
 
 
-def batched(
-    name: str, patients: Sequence[str], labels: Sequence[Sequence[str]], folds: int, size: int
-) -> np.ndarray:
-    """As `stratified`, in turns of `size` patients in the order of their names: for datasets whose
-    number of patients would take minutes.
+def turns_of(patients: Sequence[str], size: int) -> np.ndarray:
+    """(record,) the turn of each record's patient: `size` patients a turn, in the order of their
+    names.
     """
-    result = np.zeros(len(patients), np.int64)
     order = {p: i // size for i, p in enumerate(sorted(set(patients)))}
-    turns = np.array([order[p] for p in patients])
-    for turn in range(int(turns.max()) + 1):
+    return np.array([order[p] for p in patients])
+
+
+def batched(
+    name: str,
+    patients: Sequence[str],
+    labels: Sequence[Sequence[str]],
+    folds: int,
+    turns: np.ndarray,
+) -> np.ndarray:
+    """As `stratified`, turn by turn; turns (record,): see `turns_of`."""
+    result = np.zeros(len(patients), np.int64)
+    for turn in np.unique(turns).tolist():
         rows = np.flatnonzero(turns == turn).tolist()
         own, words = [patients[i] for i in rows], [labels[i] for i in rows]
         result[rows] = stratified(f"{name} {turn}", own, words, folds)

@@ -3,6 +3,7 @@ before someone says what it is.
 """
 
 import os
+import re
 from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 
@@ -44,3 +45,13 @@ def either(root: Path, index_file: str) -> list[Path]:
     table.
     """
     return [root / name for name in index_file.split("|") if os.path.exists(root / name)]
+
+
+def alike(patient: object) -> str:
+    """An identity without what writers of tables do differently: blanks, quotes, capitals, 7.0.
+
+    >>> alike(" 'P07'"), alike(7.0)
+    ('p07', '7')
+    """
+    text = str(patient).strip(" \t'\"").casefold()
+    return re.sub(r"^(\d+)\.0+$", r"\1", text)

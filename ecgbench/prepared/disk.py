@@ -3,13 +3,19 @@
 import json
 import shutil
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
 
+from ecgbench.cards import DatasetCard
+from ecgbench.ecg.leads import LEADS
+from ecgbench.errors import MissingData
 from ecgbench.files import locked
-from ecgbench.prepared.source import LAYOUT
+from ecgbench.prepared.prepare import held
+from ecgbench.prepared.source import LAYOUT, Source
+from ecgbench.prepared.store import BYTES
 
 
 @dataclass(frozen=True)
@@ -24,6 +30,8 @@ class Copy:
     """Bytes of everything but views."""
     views: int
     """Bytes of filtered and resampled recordings, which are made anew when they are missed."""
+    fix: bool
+    """Whether it was prepared with --fix."""
     current: bool
     """Whether this version of ecgbench reads it."""
 
@@ -34,9 +42,12 @@ def copies(home: Path) -> list[Copy]:
 
 
 def spare(home: Path, datasets: tuple[str, ...] = ()) -> Iterator[tuple[Path, int]]:
-    """Folders that cost time alone when they are gone, and their bytes: views, and whole copies of
-    other versions. datasets: of these alone.
+    """Folders that cost time alone when they are gone, and their bytes: views, whole copies of
+    other versions, and what interrupted preparations left. datasets: of these alone.
     """
+    for left in sorted(home.glob("*/*.tmp/")):
+        if not datasets or left.parent.name in datasets:
+            yield left, _size(left)
     for copy in copies(home):
         if datasets and copy.dataset not in datasets:
             continue
@@ -54,16 +65,40 @@ def prune(home: Path, datasets: tuple[str, ...] = ()) -> int:
     for folder, count in list(spare(home, datasets)):
         own = home / folder.relative_to(home).parts[0]
         with locked(own):
-            shutil.rmtree(folder)
-        freed += count
+            if folder.exists():  # a preparation that was at work may have ended
+                shutil.rmtree(folder)
+                freed += count
     return freed
 
 
+def bytes_of(card: DatasetCard, records: int) -> int:
+    """About what so many records of a dataset take when they are prepared."""
+    return records * BYTES * len(LEADS) * round(card.fs * card.seconds)
+
+
+def free_bytes(folder: Path) -> int:
+    """On the disk of a folder, or of the one that it will lie in."""
+    there = next(f for f in (folder, *folder.absolute().parents) if f.is_dir())
+    return shutil.disk_usage(there).free
+
+
+def foreseen(name: str, data: Path | None, prepared: Path | None) -> tuple[int, int]:
+    """Records that a preparation of a whole dataset would store, and about how many bytes; 0 and 0
+    where that is done. A part is copied, so it counts too. MissingData where the dataset is not
+    there.
+    """
+    source = Source.of(name, data, prepared)
+    with suppress(MissingData):
+        if held(name, data, prepared).whole:
+            return 0, 0
+    return source.count, bytes_of(source.module.CARD, source.count)
+
+
 def _copy(folder: Path) -> Copy:
-    records, layout = None, None
+    records, layout, fix = None, None, False
     try:
         meta = json.loads((folder / "meta.json").read_text(encoding="utf-8"))
-        layout = meta.get("layout")
+        layout, fix = meta.get("layout"), bool(meta.get("fix"))
         records = len(pd.read_parquet(folder / "index.parquet", columns=["record"]))
     except (OSError, ValueError, KeyError, AttributeError):
         pass
@@ -74,6 +109,7 @@ def _copy(folder: Path) -> Copy:
         records=records,
         signals=whole - views,
         views=views,
+        fix=fix,
         current=records is not None and layout == LAYOUT,
     )
 

@@ -6,101 +6,146 @@ all, makes a larger copy, into which what was read before is copied; the smaller
 who use it.
 
 A copy is written in a folder of its own that is renamed at the end, under a lock that dies with its
-process: a killed attempt leaves nothing that counts, and of two processes the second waits and
-finds the work done.
+process: a killed attempt leaves nothing that counts but finished blocks of records, which the next
+one takes over (`unfinished`), and of two processes the second waits and finds the work done. The
+copy is the same to the byte however often it was interrupted and however many processes read.
 """
 
+import hashlib
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, BinaryIO, Literal
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 
 from ecgbench import __version__
-from ecgbench.cards import DatasetCard
 from ecgbench.datasets import get, resolve
-from ecgbench.ecg.leads import LeadSubset
-from ecgbench.ecg.recording import Recording
+from ecgbench.division import Division
 from ecgbench.errors import BadRecord, BadSetting, MissingData, WriteError
-from ecgbench.files import as_json, as_npy, as_parquet, locked, move, put, writing
-from ecgbench.prepared.source import LAYOUT, Source, command, read, root_of, rows, where
-from ecgbench.prepared.store import (
-    LEFT_OUT,
-    Prepared,
-    damaged,
-    digest,
-    empty,
-    encode,
-    opened,
-    sha256,
-)
+from ecgbench.files import as_json, as_npy, as_parquet, flush, locked, move, put, writing
+from ecgbench.prepared.checked import FOUND
+from ecgbench.prepared.divided import redivided
+from ecgbench.prepared.readers import ROWS, outcomes, workers_for
+from ecgbench.prepared.reading import Lost, Outcome, copied, described
+from ecgbench.prepared.source import LAYOUT, Source, canonical, command, root_of, where
+from ecgbench.prepared.store import LEFT_OUT, Prepared, demand_sound, digest, empty, opened
 from ecgbench.prepared.subset import taken
+from ecgbench.prepared.unfinished import SIGNAL, Unfinished, started
 
 __all__ = ["Prepared", "Progress", "find", "held", "prepare", "state", "where"]
 
 LOST_COUNT = 5
 """Preparing stops once more than this many and more than the card's share are lost."""
 
-FACTS = ["record", "samples", "fs", "available", "flat", "sha256"]
-"""What the index of a prepared copy holds besides that of the dataset."""
-
 Progress = Callable[[int, int], None]
 """Called with (records read, records to read)."""
 
 
-def prepare(
+def prepare(  # noqa: PLR0913  (each is a setting)
     name: str,
     data: Path | None,
     prepared: Path | None,
     progress: Progress | None = None,
     limit: int | None = None,
+    fix: bool = False,
+    division: Division = Division(),  # noqa: B008  (frozen)
+    workers: int | None = None,
 ) -> Prepared:
     """The prepared copy of what is under `data`, with all records or at least those that a run with
-    `limit` takes; what it lacks is read now.
+    `limit` takes; what it lacks is read now, by `workers` processes (None: as many as are of use).
+    fix: the copy in which faults are put right that `checked` is sure of, which is another one.
+    division: of its own split, if not its card's.
 
     Records that cannot be trusted are quarantined with a reason; those that a rule of the card
     excludes are counted apart. MissingData when the dataset is not there, or when more than 0.5 %
     (or what its card says) of the records that were read, and more than 5, are lost.
     """
-    source = Source.of(name, data, prepared)
-    folder = source.folder(where(prepared, data))
-    copy = _largest(source, folder)
-    if _lacking(copy, limit):
-        with _locked(folder.parent):
-            # once more where a record was lost, for the one that takes its place
-            while lacking := _lacking(copy := _largest(source, folder), limit):
-                _make(source, folder, copy, lacking, progress)
+    home = where(prepared, data)
+    source = Source.of(name, data, prepared, fix)
+    copy = redivided(_largest(source, source.folder(home)), division)
+    if not _lacking(copy, limit):
+        return copy
+    source = Source.of(name, data, prepared, fix, thorough=True)
+    folder = source.folder(home)
+    with _locked(folder.parent):
+        # once more where a record was lost, for the one that takes its place
+        while lacking := _lacking(copy := redivided(_largest(source, folder), division), limit):
+            _make(_Making(source, copy, lacking, progress, workers), folder)
     return copy
 
 
-def find(name: str, data: Path | None, prepared: Path | None, limit: int | None = None) -> Prepared:
+def prepare_and_check(
+    name: str,
+    data: Path | None,
+    prepared: Path | None,
+    progress: Progress | None = None,
+    fix: bool = False,
+    workers: int | None = None,
+) -> Prepared:
+    """The same with all records, and with a look at every file as published and, where all was
+    prepared before, at every stored record: MissingData where one is not what was written.
+    """
+    source = Source.of(name, data, prepared, fix, thorough=True)
+    folder = source.folder(where(prepared, data))
+    with _locked(folder.parent):
+        made = False
+        while lacking := _lacking(copy := _largest(source, folder), None):
+            _make(_Making(source, copy, lacking, progress, workers), folder)
+            made = True
+    if not made:
+        demand_sound(copy, progress)
+    return copy
+
+
+def find(
+    name: str,
+    data: Path | None,
+    prepared: Path | None,
+    limit: int | None = None,
+    fix: bool = False,
+    division: Division = Division(),  # noqa: B008  (frozen)
+) -> Prepared:
     """The prepared copy that matches the files under `data` and holds all records, or at least
     those that a run with `limit` takes; MissingData when there is none (nothing is prepared).
     """
-    copy = held(name, data, prepared)
+    copy = redivided(held(name, data, prepared, fix), division)
     if _lacking(copy, limit):
         raise MissingData(
             f"{copy.name}: only {len(copy.index):,} of {len(copy.published):,} records are "
-            f"prepared, in {copy.folder}; for the rest run: {command(copy.name, data)}"
+            f"prepared, in {copy.folder}; for the rest run: {command(copy.name, data, fix)}"
         )
     return copy
 
 
-def held(name: str, data: Path | None, prepared: Path | None) -> Prepared:
+def seen(
+    name: str, data: Path | None, prepared: Path | None, division: Division, fix: bool = False
+) -> Prepared:
+    """The largest prepared copy, perhaps without a record: what can be known before preparing."""
+    source = Source.of(name, data, prepared, fix)
+    return redivided(_largest(source, source.folder(where(prepared, data))), division)
+
+
+def held(
+    name: str,
+    data: Path | None,
+    prepared: Path | None,
+    fix: bool = False,
+    thorough: bool = False,
+) -> Prepared:
     """The largest prepared copy that matches the files under `data`, perhaps a part; MissingData
-    when there is none.
+    when there is none. thorough: look at every file.
     """
-    source = Source.of(name, data, prepared)
+    source = Source.of(name, data, prepared, fix, thorough)
     folder = source.folder(where(prepared, data))
     copy = _largest(source, folder)
     if not copy.count:
         raise MissingData(
             f"{source.name}: no prepared copy of these files in {folder.parent}; run: "
-            f"{command(source.name, data)}"
+            f"{command(source.name, data, fix)}"
         )
     return copy
 
@@ -136,48 +181,56 @@ def _largest(source: Source, folder: Path) -> Prepared:
 
 def _lacking(copy: Prepared, limit: int | None) -> set[str]:
     """Records that a run with `limit` takes and that nobody has read yet."""
+    if copy.whole:
+        return set()
     return {*taken(copy, limit)} - {*copy.index["record"]}
 
 
-def _make(
-    source: Source,
-    folder: Path,
-    copy: Prepared,
-    lacking: set[str],
-    progress: Progress | None,
-) -> None:
-    """Writes a copy of `copy` and what is `lacking` in it beside `folder` and renames it; called
-    inside the lock.
-    """
+@dataclass(frozen=True, eq=False)
+class _Making:
+    """A copy that is to be made of another one and of what is lacking in it."""
+
+    source: Source
+    copy: Prepared
+    lacking: set[str]
+    progress: Progress | None
+    workers: int | None
+
+
+def _make(making: _Making, folder: Path) -> None:
+    """Writes the copy beside `folder` and renames it; called inside the lock."""
     for left in folder.parent.glob("*.tmp"):  # of attempts that died: the living hold the lock
-        shutil.rmtree(left, ignore_errors=True)
-    count = copy.count + len(lacking)
-    if count < len(source.index):
+        if not left.name.startswith(folder.name):  # and of other files
+            shutil.rmtree(left, ignore_errors=True)
+    count = making.copy.count + len(making.lacking)
+    if count < making.source.count:
         folder = folder.with_name(f"{folder.name}-{count}")
     if folder.exists():
         shutil.rmtree(folder)
-    work = folder.with_name(folder.name + ".tmp")
+    work, useful = folder.with_name(folder.name + ".tmp"), False
     with writing(work):
-        work.mkdir()
+        work.mkdir(exist_ok=True)
     try:
-        _fill(source, work, copy, lacking, progress)
+        _fill(making, work)
         move(work, folder)
+    except (MissingData, BadRecord):  # the files must change first
+        raise
+    except BaseException:
+        useful = started(work)
+        raise
     finally:
-        shutil.rmtree(work, ignore_errors=True)
+        if not useful:
+            shutil.rmtree(work, ignore_errors=True)
 
 
-def _fill(
-    source: Source,
-    work: Path,
-    copy: Prepared,
-    lacking: set[str],
-    progress: Progress | None,
-) -> None:
-    """Everything a prepared copy holds, durably in `work`; the signals pass through one at a
+def _fill(making: _Making, work: Path) -> None:
+    """Everything a prepared copy holds, durably in `work`; the signals pass through a few at a
     time.
     """
+    source, copy = making.source, making.copy
     kept = _Kept(lost=list(copy.left_out[LEFT_OUT].itertuples(index=False, name=None)))
-    put(work / "signal.i16", lambda out: _signals(source, copy, lacking, kept, out, progress))
+    with writing(work):
+        _signals(making, work, kept)
     if not kept.rows:
         reasons = "; ".join(f"{record}: {why}" for record, why, _ in kept.lost[:3])
         raise MissingData(f"{source.name}: no record can be used; {reasons}")
@@ -191,6 +244,7 @@ def _fill(
         "dataset": source.name,
         "digest": digest(index),
         "unit": kept.units.pop(),
+        "fix": source.fix,
         "layout": LAYOUT,
         "ecgbench": __version__,
     }
@@ -200,46 +254,51 @@ def _fill(
         work / "left_out.parquet",
         as_parquet(pd.DataFrame(sorted(kept.lost), columns=LEFT_OUT, dtype="str")),
     )
+    put(
+        work / "findings.parquet",
+        as_parquet(pd.DataFrame(kept.findings, columns=FOUND, dtype="str")),
+    )
     put(work / "meta.json", as_json(meta))
 
 
-def _signals(
-    source: Source,
-    copy: Prepared,
-    lacking: set[str],
-    kept: "_Kept",
-    out: BinaryIO,
-    progress: Progress | None,
-) -> None:
-    """Reads every record that is lacking once, and writes what can be trusted of it; what `copy`
-    holds is copied.
+def _signals(making: _Making, work: Path, kept: "_Kept") -> None:
+    """Reads every record that is lacking once, and writes what can be trusted of it; what the other
+    copy holds is copied, and what an earlier attempt finished stays.
     """
-    total, done = copy.count + len(lacking), 0
-    for row in rows(source.index[source.index["record"].isin({*copy.rows, *lacking})]):
-        record = row["record"]
-        if record in copy.rows:
-            out.write(kept.add_copied(record, copy))
-            continue
-        try:
-            if row.get("damaged"):
-                raise BadRecord(str(row["damaged"]))
-            recording = read(source.name, source.root, row)
-            why = _excluded(recording, source.module.CARD)
-            steps = b"" if why else kept.add(record, recording)
-        except (BadRecord, OSError) as error:
-            reason = str(error).removeprefix(f"{record}: ")
-            if isinstance(error, OSError):
-                reason = f"cannot be read ({error.strerror})"
-            kept.lost.append((record, reason, "damaged"))
-            _stop_if_too_many(source, kept.damaged, total)
-        else:
-            if why:
-                kept.lost.append((record, why, "excluded"))
-            # not above: what cannot be written is no fault of the record
-            out.write(steps)
-        done += 1
-        if progress is not None:
-            progress(done, len(lacking))
+    source, copy = making.source, making.copy
+    chosen = {*copy.rows, *making.lacking}
+    wanted = source.index[[record in chosen for record in source.index["record"]]]
+    records = wanted["record"].tolist()
+    rests_on = [source.fingerprint, source.fix, LAYOUT, __version__, records]
+    key = hashlib.sha256(canonical(rests_on)).hexdigest()
+    unfinished, done = Unfinished(work, key, records), 0
+    there = unfinished.finished | {*copy.rows}
+    left = wanted[[record not in there for record in records]]
+    reading = outcomes(source, left, workers_for(len(left), making.workers), work)
+    with closing(reading), (work / SIGNAL).open("r+b") as out:
+        for number, block in enumerate(unfinished.blocks):
+            if (finished := unfinished.taken_over(number, out)) is not None:
+                for outcome in finished:
+                    kept.add(outcome)
+                continue
+            start, told = out.tell(), []
+            for record in block:
+                outcome = copied(record, copy) if record in copy.rows else next(reading)
+                kept.add(outcome)
+                told.append(described(outcome))
+                if isinstance(outcome, Lost):
+                    _stop_if_too_many(source, kept.damaged, len(records))
+                else:
+                    out.write(outcome.steps)
+                if record not in copy.rows:
+                    done += 1
+                    if making.progress is not None:
+                        making.progress(done, len(left))
+            unfinished.finish(number, start, told, out)
+        out.truncate()
+        flush(out)
+    unfinished.forget()
+    (work / ROWS).unlink(missing_ok=True)
 
 
 @dataclass
@@ -248,49 +307,31 @@ class _Kept:
     disk already.
     """
 
-    rows: list[tuple[Any, ...]] = field(default_factory=list)
-    """Of FACTS."""
+    rows: list[dict[str, Any]] = field(default_factory=list)
     gains: list[np.ndarray] = field(default_factory=list)
     units: set[str] = field(default_factory=set)
     lost: list[tuple[str, str, str]] = field(default_factory=list)
     """record, reason, kind."""
+    findings: list[tuple[str, str, str]] = field(default_factory=list)
+    """Of FOUND."""
 
     @property
     def damaged(self) -> list[tuple[str, str]]:
         """record, reason."""
         return [(record, reason) for record, reason, kind in self.lost if kind == "damaged"]
 
-    def add(self, record: str, recording: Recording) -> bytes:
-        """Notes one recording and returns what is to be stored of it."""
-        steps, gain = encode(recording)
-        flat, proof = "+".join(recording.flat()), sha256(steps, gain, recording.fs)
-        available = LeadSubset(recording.leads).bits
-        self.rows.append((record, steps.shape[1], recording.fs, available, flat, proof))
-        self.gains.append(gain)
-        self.units.add(recording.unit)
-        return steps.tobytes()
-
-    def add_copied(self, record: str, copy: Prepared) -> bytes:
-        """The same of a recording that another copy holds; MissingData where that is damaged."""
-        steps, gain = copy.stored(record)
-        facts = copy.index.iloc[copy.row(record)]
-        if sha256(steps, gain, facts["fs"]) != facts["sha256"]:
-            raise damaged(copy.name, copy.folder)
-        self.rows.append((record, *facts[FACTS[1:]]))
-        self.gains.append(gain)
-        self.units.add(copy.unit)
-        return steps.tobytes()
+    def add(self, outcome: Outcome) -> None:
+        """Notes what became of a record."""
+        if isinstance(outcome, Lost):
+            self.lost.append((outcome.record, outcome.reason, outcome.kind))
+            return
+        self.rows.append(outcome.facts)
+        self.findings += [(outcome.facts["record"], *told) for told in outcome.told]
+        self.gains.append(outcome.gain)
+        self.units.add(outcome.unit)
 
     def table(self) -> pd.DataFrame:
-        return pd.DataFrame(self.rows, columns=FACTS)
-
-
-def _excluded(recording: Recording, card: DatasetCard) -> str:
-    """Why a rule of the card leaves a sound recording out; "" where none does."""
-    # half a sample: a duration is a quotient
-    if recording.seconds < card.min_seconds - 0.5 / recording.fs:
-        return f"shorter than {card.min_seconds:g} s"
-    return ""
+        return pd.DataFrame(self.rows)
 
 
 def _stop_if_too_many(source: Source, lost: list[tuple[str, str]], total: int) -> None:
@@ -302,7 +343,7 @@ def _stop_if_too_many(source: Source, lost: list[tuple[str, str]], total: int) -
         f"{source.name}: {len(lost)} of {total} records in {source.root} cannot be used, more "
         f"than {LOST_COUNT} and more than "
         f"{share:.1%}, so nothing was prepared; {reasons}; ... Correct the files, then: "
-        f"{command(source.name, None)}"
+        f"{command(source.name, None, source.fix)}"
     )
 
 

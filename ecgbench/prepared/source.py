@@ -3,11 +3,11 @@
 import hashlib
 import json
 import os
-import re
 import shlex
 import sys
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -19,10 +19,11 @@ from ecgbench.cards import DatasetCard, facts
 from ecgbench.datasets import ROOM, get, resolve
 from ecgbench.ecg.recording import Recording
 from ecgbench.errors import BadRecord, BadSetting, MissingData
-from ecgbench.indexing.tables import either
-from ecgbench.prepared.kept_index import kept
+from ecgbench.indexing.tables import alike, either
+from ecgbench.prepared.manifest import Manifest, State
+from ecgbench.stats.known import UNKNOWN
 
-LAYOUT = 4
+LAYOUT = 5
 """Raised by hand when reading, checking or storing changes: every prepared copy is then made
 anew.
 """
@@ -50,13 +51,15 @@ def data_folder(data: Path | None) -> Path | None:
 
 
 def root_of(name: str, card: DatasetCard, data: Path | None) -> Path | None:
-    """The dataset's folder among the downloads, None where its data are generated; MissingData when
-    it is not there.
+    """The dataset's folder among the downloads, or where the plug-in says that it is; None where
+    its data are generated; MissingData when it is not there.
     """
     if not card.folder:
         return None
     downloads = data_folder(data)
     module = get(name)
+    if hasattr(module, "RECORDINGS"):
+        return _own_folder(name, module, downloads)
     itself = hasattr(module, "FILES") or hasattr(module, "MANIFEST")
     fetch = f"download {card.title} {card.version} from {card.url}"
     fetch += f" (ecgbench data fetch {name} does it)" if itself else ""
@@ -76,6 +79,21 @@ def root_of(name: str, card: DatasetCard, data: Path | None) -> Path | None:
     raise MissingData(
         f"{name}: {what if downloads.is_dir() else f'there is no folder {downloads}'} (set by "
         f"--data or ECGBENCH_DATA); {fetch} into {root}, then: {command(name, downloads)}"
+    )
+
+
+def _own_folder(name: str, module: ModuleType, downloads: Path | None) -> Path:
+    """RECORDINGS of a plug-in, from its own folder or absolute; else the folder of that name among
+    the downloads.
+    """
+    here = Path(str(module.__file__)).parent / Path(module.RECORDINGS).expanduser()
+    beside = [downloads / module.CARD.folder] if downloads else []
+    for place in (here, *beside):
+        if place.is_dir():
+            return Path(os.path.abspath(place))
+    raise MissingData(
+        f"{name}: its recordings are not in {os.path.abspath(here)}; correct RECORDINGS in "
+        f"{module.__file__}, or give the folder that holds {module.CARD.folder}/: --data DIR"
     )
 
 
@@ -105,13 +123,14 @@ def _nearby(downloads: Path, card: DatasetCard) -> str:
     return ""
 
 
-def command(name: str, data: Path | None) -> str:
+def command(name: str, data: Path | None, fix: bool = False) -> str:
     """The command that prepares a dataset, as errors propose it."""
-    place = f" --data {data or 'DIR'}" if get(name).CARD.folder else ""
-    return f"ecgbench data prepare {ROOM.argument(name)}{place}"
+    elsewhere = get(name).CARD.folder and not hasattr(get(name), "RECORDINGS")
+    place = f" --data {data or 'DIR'}" if elsewhere else ""
+    return f"ecgbench data prepare {ROOM.argument(name)}{place}{' --fix' if fix else ''}"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Source:
     """A dataset as published, before preparing."""
 
@@ -120,45 +139,76 @@ class Source:
     """Its plug-in: CARD, index, read."""
     root: Path | None
     """Its folder; None where the data are generated."""
-    index: pd.DataFrame
-    """What `index(root)` of the module gave, checked, in the order of the record ids."""
+    fingerprint: str
+    """sha256 of card, index files, and path, size and time of every record file, relative to the
+    root.
+    """
+    count: int
+    """Records that are published."""
+    _index: Callable[[], pd.DataFrame]
+    fix: bool = False
+    """Whether preparing puts right what is wrong beyond doubt (`prepared.checked`)."""
 
     @classmethod
-    def of(cls, name: str, data: Path | None, prepared: Path | None = None) -> "Source":
+    def of(
+        cls,
+        name: str,
+        data: Path | None,
+        prepared: Path | None = None,
+        fix: bool = False,
+        thorough: bool = False,
+    ) -> "Source":
         """The dataset called `name` under `data`; MissingData or BadRecord when no result may rest
-        on it. prepared: where copies are, and an index that takes long to make.
+        on it. prepared: where copies are, and what was found before (`manifest`). fix: the field.
+        thorough: look at every file nevertheless.
         """
         name, module = resolve(name), get(name)
         root = root_of(name, module.CARD, data)
-        with ROOM.calling(name):
-            home = where(prepared, data)
-            index = kept(name, module, root, home, lambda: module.index(root))
-        check(name, module.CARD, index)
-        # by record: features are addressed by position, and the order of lines in a CSV must not
-        # move a number
-        return cls(name, module, root, index.sort_values("record", ignore_index=True))
+        manifest = None if root is None else Manifest(name, module, root, where(prepared, data))
+        if manifest and not thorough and (found := manifest.trusted()):
+            return cls(name, module, root, found.fingerprint, found.records, found.index, fix)
+        index = manifest.kept() if manifest else None
+        if index is None:
+            with ROOM.calling(name):
+                index = module.index(root)
+            check(name, module.CARD, index)
+            # by record: features are addressed by position, and the order of lines in a CSV must
+            # not move a number
+            index = index.sort_values("record", ignore_index=True)
+        files = [] if root is None else _record_files(root, index["path"])
+        fingerprint = _fingerprint(name, module, root, files)
+        if manifest:
+            manifest.write(index, fingerprint, files)
+        return cls(name, module, root, fingerprint, len(index), lambda: index, fix)
+
+    @cached_property
+    def index(self) -> pd.DataFrame:
+        """What `index(root)` of the module gave, checked, in the order of the record ids."""
+        return self._index()
 
     def folder(self, home: Path) -> Path:
         """Where the prepared copy of exactly these files lies, or would."""
-        return home / self.name / self._fingerprint()[:16]
+        of = [self.fingerprint, "fix"] if self.fix else [self.fingerprint]
+        total = hashlib.sha256(canonical(of)).hexdigest()
+        return home / self.name / total[:16]
 
-    def _fingerprint(self) -> str:
-        """sha256 of card, index files, and path, size and time of every record file, relative to
-        the root.
-        """
-        card = self.module.CARD
-        total = hashlib.sha256(canonical([LAYOUT, facts(card)]))
-        # LAYOUT knows nothing of a plug-in from outside, nor of data that are made by code
-        total.update((ROOM.source_hash(self.name) or "").encode())
-        code = _sources(self.module) if self.root is None else []
-        tables = [t for f in card.index_files if self.root for t in either(self.root, f)]
-        for file in [*code, *filter(Path.is_file, tables)]:
-            total.update(hashlib.sha256(file.read_bytes()).digest())
-        if self.root is None:
-            return total.hexdigest()
-        for file_state in _record_files(self.root, self.index["path"]):
-            total.update(canonical(file_state))
-        return total.hexdigest()
+    def divided(self, index: pd.DataFrame) -> "Source":
+        """The same with another split in its index."""
+        return replace(self, _index=lambda: index)
+
+
+def _fingerprint(name: str, module: ModuleType, root: Path | None, files: list[State]) -> str:
+    card = module.CARD
+    total = hashlib.sha256(canonical([LAYOUT, facts(card)]))
+    # LAYOUT knows nothing of a plug-in from outside, nor of data that are made by code
+    total.update((ROOM.source_hash(name) or "").encode())
+    code = _sources(module) if root is None else []
+    tables = [t for f in card.index_files if root for t in either(root, f)]
+    for file in [*code, *filter(Path.is_file, tables)]:
+        total.update(hashlib.sha256(file.read_bytes()).digest())
+    for file_state in files:
+        total.update(canonical(file_state))
+    return total.hexdigest()
 
 
 def _sources(module: ModuleType) -> list[Path]:
@@ -174,7 +224,7 @@ def _sources(module: ModuleType) -> list[Path]:
     return sorted(files)
 
 
-def _record_files(root: Path, paths: Iterable[str]) -> list[tuple[str, int, int]]:
+def _record_files(root: Path, paths: Iterable[str]) -> list[State]:
     """(relative path, size, mtime in ns) of the files that records name, with or without their
     suffix; sorted.
     """
@@ -250,19 +300,17 @@ def check(name: str, card: DatasetCard, index: pd.DataFrame) -> None:
             f"{name}: splits are train, val and test; its index has "
             f"{', '.join(sorted(set(map(str, index['split']))))}"
         )
-    labels = [c for c in index.columns if ":" in c]
-    if not index[labels].isin([0, 1]).all(axis=None):
-        raise BadRecord(f"{name}: a label column of its index holds something else than 0 and 1")
-    alike = index["patient"].map(_alike)
-    spread = index.groupby(alike)["split"].nunique()
+    masked = {c for t in card.tasks if t.masked for c in t.columns}
+    for column in (c for c in index.columns if ":" in c):
+        if not index[column].isin([0, 1, UNKNOWN] if column in masked else [0, 1]).all():
+            unknown = " (-1, unknown, is for tasks with masked=True)"
+            raise BadRecord(
+                f"{name}: the label column {column} of its index holds something else than 0 and 1"
+                f"{unknown if index[column].eq(UNKNOWN).any() else ''}"
+            )
+    spread = index.groupby(index["patient"].map(alike))["split"].nunique()
     if (spread > 1).any():
         raise BadRecord(f"{name}: patient {spread.index[spread > 1][0]} is in more than one split")
-
-
-def _alike(patient: object) -> str:
-    """An identity without what writers of tables do differently: blanks, quotes, capitals, 7.0."""
-    text = str(patient).strip(" \t'\"").casefold()
-    return re.sub(r"^(\d+)\.0+$", r"\1", text)
 
 
 def canonical(value: Any) -> bytes:

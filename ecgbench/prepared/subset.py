@@ -10,17 +10,22 @@ that it takes. A split with too few readable records gives fewer.
 
 import hashlib
 import json
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 import pandas as pd
 
-from ecgbench.cells import FLAT_LEADS
+from ecgbench.cells import FLAT_LEADS, OFFICIAL, SUSPECT_LEADS
+from ecgbench.division import place
+from ecgbench.prepared.divided import crossed, splits_of
 from ecgbench.prepared.store import Prepared, digest
 from ecgbench.seeds import rng
 
 SPLITS = ("train", "val", "test")
+_COLUMN = {FLAT_LEADS: "flat", SUSPECT_LEADS: "found"}
+"""Kind of records that may be left out -> column of the prepared index that says so."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,6 +36,12 @@ class Selection:
     limit: int | None
     exclude: tuple[str, ...] = ()
     """Of `cells.EXCLUDABLE`: kinds of records that are left out of what `limit` takes."""
+    fold: str = OFFICIAL
+    """Which fold of a cross-validation, "2/5": the same records in all of them, with other
+    splits.
+    """
+    dealt: np.ndarray | None = None
+    """(record,) the fold that each used record is tested in."""
 
     @cached_property
     def index(self) -> pd.DataFrame:
@@ -38,7 +49,19 @@ class Selection:
         prepared copy.
         """
         index = self._taken
-        return index[index["flat"] == ""] if FLAT_LEADS in self.exclude else index
+        for kind in self.exclude:
+            index = index[index[_COLUMN[kind]] == ""]
+        return index if self.dealt is None else index.assign(split=splits_of(self.dealt, self.fold))
+
+    def crossed(self, folds: Sequence[str]) -> "dict[str, Selection]":
+        """The same records under each of these folds: as they are ("official"), or as in a
+        cross-validation over patients.
+        """
+        own, several = self.prepared, [f for f in folds if f != OFFICIAL]
+        if not several:
+            return {OFFICIAL: self}
+        dealt = crossed(own.name, own.tasks, self.index, place(several[0])[1])
+        return {f: self if f == OFFICIAL else replace(self, fold=f, dealt=dealt) for f in folds}
 
     @cached_property
     def _taken(self) -> pd.DataFrame:
@@ -50,7 +73,7 @@ class Selection:
     @property
     def left_out(self) -> dict[str, int]:
         """Kind of record -> how many of those that were taken are left out for it."""
-        return {kind: len(self._taken) - len(self.index) for kind in self.exclude}
+        return {kind: int((self._taken[_COLUMN[kind]] != "").sum()) for kind in self.exclude}
 
     def of(self, split: str) -> pd.DataFrame:
         """The used records of one split."""
@@ -89,6 +112,9 @@ def taken(prepared: Prepared, limit: int | None) -> list[str]:
     if limit is None or limit >= len(published):
         return list(published.loc[usable, "record"])
     tasks = sorted(prepared.card.tasks, key=lambda t: len(t.labels))
+    whole = {label for t in tasks if not t.masked for label in t.labels}
+    # a task that masks the labels of another adds no positive, and must not move its selection
+    tasks = [t for t in tasks if not (t.masked and whole.issuperset(t.labels))]
     labels = [c for t in tasks for c in t.columns]
     counts = {str(s): int(n) for s, n in published["split"].value_counts().items()}
     chosen: list[str] = []

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from ecgbench.errors import BadRecord
+from ecgbench.prepared.checked import checked
 from ecgbench.prepared.prepare import Prepared, Progress
 from ecgbench.prepared.source import read, root_of, rows
 from ecgbench.prepared.store import digest, encode, sha256
@@ -42,7 +43,7 @@ def _stored(copy: Prepared, row: dict[str, Any]) -> str | None:
 
 def _native(copy: Prepared, root: Path | None, row: dict[str, Any]) -> str | None:
     try:
-        recording = read(copy.name, root, row)
+        recording = checked(read(copy.name, root, row), copy.card, copy.fix).recording
     except (BadRecord, OSError) as error:
         return str(error).removeprefix(f"{row['record']}: ")
     if sha256(*encode(recording), recording.fs) == row["sha256"]:

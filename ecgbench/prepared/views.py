@@ -8,6 +8,8 @@ resampling), cached on disk.
 A view holds no normalisation and nothing that mixes leads, so leads can be hidden after it. Samples
 reach the disk before the record counts as done: a kill loses at most the last batch. Two processes
 may fill one view: both write the same bytes to the same place, and `done` is merged under a lock.
+A view that is not kept computes a recording whenever it is asked for, to the same bits, and writes
+nothing.
 """
 
 import hashlib
@@ -15,16 +17,20 @@ import json
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict
+from pathlib import Path
 
 import numpy as np
 
 from ecgbench.cards import InputContract
 from ecgbench.ecg import preprocess
 from ecgbench.ecg.leads import LEADS, bits_to_mask
+from ecgbench.ecg.preprocess import Preparation
 from ecgbench.errors import WriteError
 from ecgbench.files import as_npy, flush, from_npy, locked, put, sweep, writing
 from ecgbench.prepared.prepare import Prepared, Progress
 
+VALUE = 4
+"""Bytes of a sample."""
 BATCH = 64
 """Records per flush to disk."""
 
@@ -34,18 +40,14 @@ class View:
     normalised.
     """
 
-    def __init__(self, prepared: Prepared, contract: InputContract) -> None:
+    def __init__(self, prepared: Prepared, contract: InputContract, keep: bool = True) -> None:
+        """keep: on disk, or compute each recording whenever it is asked for."""
         self.prepared, self.preparation = prepared, contract.preparation
-        native = prepared.index["fs"].to_numpy(np.float64)
-        self._lengths = np.array(
-            [self.preparation.length(int(n), fs) for n, fs in zip(prepared.samples, native)],
-            np.int64,
-        )
+        self._lengths = lengths(prepared, self.preparation)
         self._leads = np.bitwise_count(prepared.available).astype(np.int64)
         self._ends = np.cumsum(self._leads * self._lengths)
-        identity = json.dumps([asdict(self.preparation), preprocess.VERSION])
-        self.folder = prepared.folder / "views" / hashlib.sha256(identity.encode()).hexdigest()[:16]
-        self._cached = self._create()
+        self.folder = prepared.folder / "views" / key(self.preparation)
+        self._cached = keep and self._create()
         self._done = self._on_disk() if self._cached else np.zeros(len(self._lengths), bool)
 
     def length(self, record: str) -> int:
@@ -93,13 +95,13 @@ class View:
         return preprocess.view(recording.signal, recording.fs, self.preparation)
 
     def _offset(self, row: int) -> int:
-        return 4 * int(self._ends[row] - self._leads[row] * self._lengths[row])
+        return VALUE * int(self._ends[row] - self._leads[row] * self._lengths[row])
 
     def _create(self) -> bool:
         """Makes the files if need be; False where the prepared copy cannot be written (views are
         then not cached).
         """
-        signal, size = self.folder / "signal.f32", 4 * int((self._leads * self._lengths).sum())
+        signal, size = self.folder / "signal.f32", VALUE * int(self._ends[-1:].sum())
         try:
             with locked(self.folder):
                 sweep(self.folder, below=False)
@@ -113,12 +115,7 @@ class View:
         return True
 
     def _on_disk(self) -> np.ndarray:
-        """(record,) bool; where done.npy is gone or is not what was written, nothing is done."""
-        with suppress(FileNotFoundError, ValueError):
-            done = from_npy(self.folder / "done.npy")
-            if done.dtype == bool and done.shape == self._lengths.shape:
-                return done
-        return np.zeros(len(self._lengths), bool)
+        return _done(self.folder, len(self._lengths))
 
     def _store(self, records: list[str]) -> None:
         rows = [self.prepared.row(r) for r in records]
@@ -137,3 +134,37 @@ class View:
         with writing(self.folder / "done.npy"), locked(self.folder):
             self._done |= self._on_disk()
             put(self.folder / "done.npy", as_npy(self._done))
+
+
+def key(preparation: Preparation) -> str:
+    """The name of a view's folder: of all that is done to a recording."""
+    identity = json.dumps([asdict(preparation), preprocess.VERSION])
+    return hashlib.sha256(identity.encode()).hexdigest()[:16]
+
+
+def lengths(prepared: Prepared, preparation: Preparation) -> np.ndarray:
+    """(record,) int64: samples per lead of each record afterwards."""
+    kinds = list(zip(prepared.samples.tolist(), prepared.index["fs"].tolist()))
+    known = {kind: preparation.length(*kind) for kind in set(kinds)}
+    return np.array([known[kind] for kind in kinds], np.int64)
+
+
+def lacking_bytes(
+    prepared: Prepared, preparation: Preparation, folder: str, rows: np.ndarray | None = None
+) -> int:
+    """Bytes that records (rows of the index; None: all) which the view called `folder` does not
+    hold yet will take on disk.
+    """
+    wanted = lengths(prepared, preparation)
+    wanted[_done(prepared.folder / "views" / folder, len(wanted))] = 0
+    wanted *= np.bitwise_count(prepared.available).astype(np.int64)
+    return VALUE * int(wanted[slice(None) if rows is None else rows].sum())
+
+
+def _done(folder: Path, records: int) -> np.ndarray:
+    """(record,) bool; where done.npy is gone or is not what was written, nothing is done."""
+    with suppress(FileNotFoundError, ValueError):
+        done = from_npy(folder / "done.npy")
+        if done.dtype == bool and done.shape == (records,):
+            return done
+    return np.zeros(records, bool)

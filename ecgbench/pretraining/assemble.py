@@ -17,7 +17,7 @@ from ecgbench.pretraining.exclusion import Exclusion
 from ecgbench.pretraining.kept_encoders import Development
 from ecgbench.pretraining.network import new_network
 from ecgbench.pretraining.pretrain import Data
-from ecgbench.pretraining.recipe import Recipe
+from ecgbench.pretraining.recipe import DEVELOPMENT, Recipe
 
 
 def assemble(recipe: Recipe, folders: Folders, progress: Display) -> Data:
@@ -27,9 +27,8 @@ def assemble(recipe: Recipe, folders: Folders, progress: Display) -> Data:
     Left out is what evaluation may see (`Exclusion`) of the corpora and of every other dataset that
     is prepared here.
 
-    BadSetting: a model that cannot be pre-trained, a corpus that no loader reads, a development
-    task of another dataset. MissingData: a dataset that is not under `folders.data`. LeakError: a
-    recording that must not enter training.
+    BadSetting: a model that cannot be pre-trained, a corpus that no loader reads. MissingData: a
+    dataset that is not under `folders.data`. LeakError: a recording that must not enter training.
     """
     names = list(recipe.datasets)
     # a model that cannot be pre-trained is refused before anything is read
@@ -44,16 +43,13 @@ def assemble(recipe: Recipe, folders: Folders, progress: Display) -> Data:
     if recipe.task not in all_tasks():
         raise UnknownName("task", recipe.task, list(all_tasks()), "List them: ecgbench tasks")
     owner, _, task = all_tasks()[recipe.task]
-    if owner not in names:
-        raise BadSetting(
-            f"the development task {task.name} is of {owner}, which recipe {recipe.name} does not "
-            f"read; choose one of its own"
-        )
+    progress.note(development(recipe, folders))
     _demand_data(names, folders)
-    prepared = []
-    for name in names:
+    made = {}
+    for name in dict.fromkeys([*names, owner]):
         with counting(f"prepare {name}", progress) as shown:
-            prepared.append(prepare(name, folders.data, folders.prepared, shown))
+            made[name] = prepare(name, folders.data, folders.prepared, shown)
+    prepared = [made[name] for name in names]
     beside = _beside(names, folders)
     exclusion = Exclusion([*prepared, *beside])
     chosen: dict[Name, bool] = {}
@@ -73,14 +69,28 @@ def assemble(recipe: Recipe, folders: Folders, progress: Display) -> Data:
         f"{len(corpus)} recordings of {', '.join(names)} to train on, {left_out} left out, "
         f"{short} too short"
     )
-    home = prepared[names.index(owner)]
-    development = Development.of(home, task, contract, recipe.probe_records, recipe.seed)
     return Data(
         corpus=corpus,
-        development=development,
+        development=Development.of(made[owner], task, contract, recipe.probe_records, recipe.seed),
         prepared={p.name: p.digest for p in prepared},
         left_out=dict(exclusion.reasons),
     )
+
+
+def development(recipe: Recipe, folders: Folders) -> str:
+    """One line: on which task encoders are compared, and for which one it stands in."""
+    task, known = recipe.task, all_tasks()
+    told = f"development task: {task}"
+    if task in known and known[task][1].synthetic:
+        return told
+    try:
+        root_of(known[DEVELOPMENT][0], known[DEVELOPMENT][1], folders.data)
+        lacking = ""
+    except MissingData:
+        lacking = f", whose data, CODE, are not in {folders.data or 'a folder that is named'}"
+    if task == DEVELOPMENT:
+        return f"{told}{lacking}{'; recipe small has ptbxl_super instead' if lacking else ''}"
+    return f"{told}, which stands in for the paper's {DEVELOPMENT}{lacking}"
 
 
 def _demand_data(names: Sequence[str], folders: Folders) -> None:

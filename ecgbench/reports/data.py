@@ -6,6 +6,7 @@ from urllib.parse import quote
 from ecgbench.reports import Code, Facts, Group, Link, Notes, ReportCard, Section
 from ecgbench.reports._facts import marked
 from ecgbench.results.facts import DatasetFacts
+from ecgbench.results.notes import kinds
 from ecgbench.results.study import Study
 from ecgbench.text import counted
 
@@ -44,6 +45,11 @@ def _facts(data: DatasetFacts) -> dict[str, object]:
             if data.fewer_leads
             else {}
         ),
+        "Suspect": f"{counted(data.suspect, 'record')} ({data.suspect / data.records:.2%}; kept): "
+        f"{kinds(data.found)}"
+        if data.suspect
+        else "none",
+        **({"Repaired": _repaired(data)} if data.repaired or data.fix else {}),
         "Quarantined": Group(counted(count, "record"), [lost], folded=True, unfolded=count <= _MANY)
         if count
         else "none",
@@ -53,6 +59,12 @@ def _facts(data: DatasetFacts) -> dict[str, object]:
     }
     facts |= {"DOI": Link(data.doi, doi(data.doi))} if data.doi else {}
     return facts | {"Digest": Code(data.digest)}
+
+
+def _repaired(data: DatasetFacts) -> str:
+    how = "prepared with --fix; " if data.fix else ""
+    what = f": {kinds(data.fixed)}" if data.fixed else ""
+    return f"{how}{counted(data.repaired, 'record')}{what}"
 
 
 def doi(text: str) -> str:

@@ -12,7 +12,7 @@ from itertools import combinations
 import numpy as np
 
 from ecgbench.results.evidence import Evidence, Sure
-from ecgbench.results.score import Scored
+from ecgbench.results.score import Scored, counted, firsts
 from ecgbench.stats.paired import Difference, holm
 
 UNTRAINED = "untrained encoder: not ranked, not tested"
@@ -72,13 +72,39 @@ class Row:
     @property
     def score(self) -> float:
         """Mean over folds, fits and lead-drawing seeds of the mean over the labels."""
-        return float(np.mean([c.value for c in self.cells])) if self.status == "ok" else np.nan
+        if self.status != "ok":
+            return np.nan
+        return float(np.mean([c.value for c in counted(self.cells)]))
+
+    @property
+    def folds(self) -> list[Scored]:
+        """The first cell of each fold."""
+        return firsts(self.cells)
+
+    @property
+    def patients(self) -> int:
+        """How many were tested, in all folds together."""
+        least: dict[str, int] = {}
+        for c in self.cells:
+            fold = c.cell.fit.fold
+            least[fold] = min(c.n_patients, least.get(fold, c.n_patients))
+        return sum(least.values())
+
+    def patients_shared(self, other: "Row") -> int:
+        """How many patients both have, fold by fold."""
+        theirs = {c.cell.fit.fold: c for c in other.folds}
+        return sum(c.patients_shared(theirs[c.cell.fit.fold]) for c in self.folds)
+
+    @property
+    def distinct(self) -> float:
+        """The same mean with labels of the very same records counted once."""
+        return float(np.mean([c.distinct for c in self.cells])) if self.status == "ok" else np.nan
 
     @property
     def std(self) -> float:
         """Spread over lead-drawing seeds (ddof 1) of the mean over fits; NaN with a single draw."""
         by_seed: dict[str, list[float]] = {}
-        for c in self.cells:
+        for c in counted(self.cells):
             by_seed.setdefault(str(c.cell.setting), []).append(c.value)
         means = [np.mean(v) for v in by_seed.values()]
         return float(np.std(means, ddof=1)) if self.status == "ok" and len(means) > 1 else np.nan
@@ -141,7 +167,7 @@ def _against_best(group: Group, able: Sequence[Row], shown: Evidence) -> None:
         return
     best = group.best = max(trained, key=lambda r: r.sign * r.score)
     first = able.index(best)
-    patients = min(c.n_patients for r in able for c in r.cells)
+    patients = min(r.patients for r in able)
     few = f"{UNTESTED}{patients} test patients, fewer than {LEAST_PATIENTS}"
     why = few if patients < LEAST_PATIENTS else _weak(best.sure)
     best.best = not why

@@ -2,7 +2,10 @@
 patients.
 
 A row is a list of cells: its lead draws, fits and folds. A mean over lead draws and fits is a mean
-of placements; a score over folds is the mean of the scores within each.
+of placements; a score over folds is the mean of the scores within each, of those folds in which a
+label has both values. Records of one fold are never placed among those of another: each fold has a
+training of its own, whose scores may be higher or lower as a whole. That other training records
+would give another fit is in no interval.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,7 +17,7 @@ import numpy as np
 import pandas as pd
 
 from ecgbench.cells import Absent
-from ecgbench.results.score import Scored, arrays, label_weights, wins_of
+from ecgbench.results.score import Scored, arrays, counted, label_weights, wins_of
 from ecgbench.stats.auroc import placements
 from ecgbench.stats.bootstrap import percentile_interval
 from ecgbench.stats.components import Components, Estimate
@@ -73,6 +76,7 @@ class Computed:
 
 def evidence(rows: Sequence[Sequence[Scored]], absent: Absent) -> Computed:
     """Of rows whose cells were scored by the same metric in the same way."""
+    rows = [counted(cells) for cells in rows]
     placed = all(c.bootstrap == "none" for cells in rows for c in cells)
     how: Evidence = _Placed(rows, absent) if placed else _Drawn(rows)
     return Computed(
@@ -115,7 +119,7 @@ class _Fold:
         labels, target, _ = arrays(first)
         self.labels, self.target, self.placed = np.asarray(labels), target, np.stack(placed)
         self.patients = first["patient"].to_numpy(str)
-        self.weights, self.offset = label_weights(np.isfinite(self.placed[0]).all(axis=0), absent)
+        self.weights, self.offset = label_weights(np.isfinite(self.placed[0]).any(axis=0), absent)
 
 
 def _placements(metric: str, table: pd.DataFrame, records: Sequence[str]) -> np.ndarray:
@@ -149,8 +153,9 @@ class _Placed:
             np.concatenate([p.patients for p in parts]),
             placed,
             np.concatenate([p.weights for p in parts]) / len(parts),
+            labels,
         )
-        self.labels = labels[self.components.defined]
+        self.labels = self.components.names
         self.offset = float(np.mean([p.offset for p in parts]))
         self.fits = [_fits(cells) for cells in rows]
 

@@ -88,6 +88,16 @@ class DatasetFacts(_Facts):
     """Records with a lead that does not vary."""
     fewer_leads: int = 0
     """Records that do not have all twelve leads."""
+    suspect: int = 0
+    """Records of which leads, unit or rate are perhaps not as stated."""
+    found: Mapping[str, int] = field(default_factory=dict)
+    """What was found of them -> how many records."""
+    repaired: int = 0
+    """Records of which something was repaired at preparation."""
+    fixed: Mapping[str, int] = field(default_factory=dict)
+    """What was repaired -> how many records."""
+    fix: bool = False
+    """Whether the copy was prepared with --fix."""
     quarantined: tuple[Mapping[str, str], ...] = ()
     """record and reason of each unreadable one."""
     excluded: Mapping[str, int] = field(default_factory=dict)
@@ -98,10 +108,16 @@ class DatasetFacts(_Facts):
     """What a reader of its numbers must know."""
     unit: str = "mV"
     """Of the signals."""
+    folds: int = 0
+    """Of the cross-validation; 0 where there was none."""
+    division: str = ""
+    """In words: how its records are split, where not as its card says (`--folds`)."""
     verified: str = ""
     """What the reader was tried on."""
     patients: tuple[str, ...] = field(default=(), repr=False)
-    """Of the test records, in alphabetical order: who is drawn for intervals."""
+    """Of the test records, in alphabetical order: who is drawn for intervals. In a
+    cross-validation: of one fold.
+    """
 
 
 @dataclass(frozen=True, kw_only=True)

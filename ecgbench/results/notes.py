@@ -2,7 +2,7 @@
 is true.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,9 +12,11 @@ from ecgbench import corpora, metrics
 from ecgbench.cells import NONE, Plan
 from ecgbench.ecg.draw import Count
 from ecgbench.ecg.leads import LEADS
-from ecgbench.results import origin
+from ecgbench.results import label_notes, origin
 from ecgbench.results.compare import Row
+from ecgbench.results.doubled import FEW
 from ecgbench.results.facts import DatasetFacts, ModelFacts, TaskFacts
+from ecgbench.results.score import firsts, over_folds
 
 if TYPE_CHECKING:
     from ecgbench.results.study import Study
@@ -36,8 +38,6 @@ GRAVE = (
 )
 """A note that begins with one of these and a colon is grave: a page shows it before any number."""
 
-FEW = 5
-"""Labels with fewer test positives are named."""
 
 PENDING = "not computed yet"
 """How the reason of a cell begins that nothing was stored for."""
@@ -175,6 +175,8 @@ def _data(datasets: Sequence[DatasetFacts]) -> Iterator[str]:
             f"{d.title}, version {d.version}: {'' if whole else f'{part}records; '}tested on "
             f"{d.test_records:,} records of {d.test_patients:,} patients."
         )
+        if d.division:
+            yield f"{d.title}: {d.division}."
         if lost := len(d.quarantined):
             yield f"{d.title}: {lost} unreadable records are quarantined and left out."
         for reason, count in d.excluded.items():
@@ -196,6 +198,25 @@ def _data(datasets: Sequence[DatasetFacts]) -> Iterator[str]:
             )
         if d.flat:
             yield f"{d.title}: {d.flat} records have a lead without variation; they are kept."
+        yield from _checked(d)
+
+
+def _checked(d: DatasetFacts) -> Iterator[str]:
+    """What the checks of preparation found, and what was repaired."""
+    if d.suspect:
+        yield (
+            f"{d.title}: {d.suspect:,} of {d.records:,} records ({d.suspect / d.records:.2%}) are "
+            f"perhaps not what they are called: {kinds(d.found)}; they are kept."
+        )
+    if d.repaired or d.fix:
+        how = "prepared with --fix; " if d.fix else ""
+        what = f" ({kinds(d.fixed)})" if d.fixed else ""
+        yield f"{d.title}: {how}{d.repaired:,} of {d.records:,} records are repaired{what}."
+
+
+def kinds(counts: Mapping[str, int]) -> str:
+    """Counted things in words: "a lead that is a copy of another 3; ..."."""
+    return "; ".join(f"{what} {count:,}" for what, count in counts.items())
 
 
 def _spread(plan: Plan, rows: Sequence[Row]) -> Iterator[str]:
@@ -223,10 +244,18 @@ def _intervals(plan: Plan, rows: Sequence[Row], study: "Study") -> Iterator[str]
         yield f"Intervals{of}: 95 %, {ways[how]}."
     fits = len({c.fit.seed for c in plan.cells})
     given = "this one fit" if fits == 1 else f"such a fit (the spread between {fits} is in them)"
+    folds = any(d.folds for d in study.datasets)
+    given = f"{given} in each fold" if folds else given
     yield (
         f"They hold for the labels that have both values in this test set, for {given}, and for "
         f"these draws of leads."
     )
+    if folds:
+        yield (
+            "A score over folds is the mean of the scores within each fold; records of different "
+            "folds are never ranked together. How much other training records would change a score "
+            "is not in its interval."
+        )
     if any(r.difference for r in rows):
         yield (
             "p: paired difference with the best trained column of the same task and leads; post "
@@ -278,7 +307,7 @@ def _labels(rows: Sequence[Row], study: "Study") -> Iterator[str]:
         first = next((r for r in rows if r.task == task and r.status == "ok"), None)
         if first is None:
             continue
-        title, table = _title(study.tasks, task), first.cells[0].table.iloc[1:]
+        title, table = _title(study.tasks, task), over_folds(first.cells)
         facts = next(t for t in study.tasks if t.name == task)
         if facts.paper not in (None, facts.n_labels):
             yield (
@@ -292,12 +321,16 @@ def _labels(rows: Sequence[Row], study: "Study") -> Iterator[str]:
             )
         if facts.absent:
             yield f"{title}: 0 means {facts.absent}; labels chosen by: {facts.rule}."
-        if undefined := list(table.loc[table["value"].isna(), "label"]):
+        records = sum(c.n_records for c in firsts(first.cells))
+        yield from label_notes.unknown(title, table, records)
+        yield from label_notes.doubled(title, first.cells[0])
+        yield from label_notes.some_folds(title, first)
+        if undefined := list(table.loc[table["valued"] == 0, "label"]):
             yield (
                 f"{title}: {len(undefined)} labels without both values in the test set are left "
                 f"out of the mean: {', '.join(undefined)}."
             )
-        few = table[(table["positives"] < FEW) & table["value"].notna()]
+        few = table[(table["positives"] < FEW) & (table["valued"] > 0)]
         if len(few):
             named = ", ".join(f"{n} ({p})" for n, p in zip(few["label"], few["positives"]))
             yield f"{title}: fewer than {FEW} test positives: {named}."

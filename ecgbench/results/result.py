@@ -93,8 +93,8 @@ class Result:
         return read_table(self.folder, "predictions.parquet")
 
     def scores(self) -> pd.DataFrame:
-        """metric, label ("macro": their mean), value (a fraction), n (records), positives; of the
-        metrics that the run computed.
+        """metric, label ("macro": their mean), value (a fraction), n (records; of a label those it
+        is known of), positives; of the metrics that the run computed.
         """
         return read_table(self.folder, "scores.parquet")
 

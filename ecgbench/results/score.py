@@ -13,6 +13,7 @@ import pandas as pd
 from ecgbench import metrics
 from ecgbench.cells import OFFICIAL, Absent, Bootstrap, Cell
 from ecgbench.errors import BadSetting, LeakError
+from ecgbench.results.doubled import distinct_mean, nested, same_as
 from ecgbench.seeds import rng
 from ecgbench.stats.auroc import placements
 from ecgbench.stats.bootstrap import (
@@ -22,6 +23,7 @@ from ecgbench.stats.bootstrap import (
     resampled,
 )
 from ecgbench.stats.components import Components
+from ecgbench.stats.known import known_of, parts, positives_of
 
 MACRO = "macro"
 """What the mean over the labels is called where labels are named."""
@@ -47,7 +49,7 @@ class Predictions:
     probability: np.ndarray
     """(record, label) float64."""
     target: np.ndarray
-    """(record, label) int8."""
+    """(record, label) int8; -1 where a label is not known of a record."""
     expected: frozenset[str]
     """The records that must be there."""
 
@@ -80,8 +82,8 @@ def prediction_table(
 
 
 def arrays(predictions: pd.DataFrame) -> tuple[list[str], np.ndarray, np.ndarray]:
-    """Labels, target (record, label) int8 and probability (record, label) float64 of a table of
-    predictions.
+    """Labels, target (record, label) int8, -1 where one is not known, and probability (record,
+    label) float64 of a table of predictions.
     """
     labels = [c.split(":", 1)[1] for c in map(str, predictions.columns) if c.startswith("target:")]
     target, probability = (
@@ -123,14 +125,19 @@ def wins_of(metric: str, predictions: pd.DataFrame, values: np.ndarray | None = 
         if values is None:
             return stored
         placed = np.where(target == 1, placements(target, stored), 0.0)
-        given = placed.sum(axis=0) / np.maximum(target.sum(axis=0), 1)
+        given = placed.sum(axis=0) / np.maximum(positives_of(target), 1)
         if np.allclose(given, values, rtol=0, atol=ROUNDING, equal_nan=True):
             return stored
     return _wins(metric, target, probability)
 
 
 def _wins(metric: str, target: np.ndarray, probability: np.ndarray) -> np.ndarray:
-    return _called(metric, target.shape, metrics.get(metric).wins, target, probability)
+    won = np.zeros(target.shape)
+    for part in parts(target):
+        known = part.of(target)
+        own = _called(metric, known.shape, metrics.get(metric).wins, known, part.of(probability))
+        won[part.place] = own
+    return won
 
 
 def label_weights(defined: np.ndarray, absent: Absent) -> tuple[np.ndarray, float]:
@@ -182,7 +189,7 @@ class Scores:
 
     table: pd.DataFrame
     """label, value, low, high, n, positives: the macro row first (n: records, positives: defined
-    labels).
+    labels); n of a label: the records that it is known of.
     """
     replicates: np.ndarray
     """(draw,) float64 of the macro; NaN where a draw lost every label. Empty where intervals are
@@ -194,6 +201,14 @@ class Scores:
     """How patients were drawn: "none" where intervals are made from placements; "multinomial"
     where a metric can only be computed anew from whole records; else as asked.
     """
+    distinct: float
+    """The macro with labels of the very same records counted once."""
+    n_distinct: int
+    """How many labels that leaves of those that count."""
+    same_as: Sequence[str]
+    """(label,) the label before it with the very same records, or ""."""
+    nested: Sequence[Sequence[str]]
+    """(inner, outer) labels: every record that has the one has the other."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -220,6 +235,13 @@ class Scored(Scores):
         """Mean over the labels, of all its records."""
         return float(self.table["value"].iloc[0])
 
+    @property
+    def empty(self) -> bool:
+        """Whether no label has both values in its records, so that there is nothing to score."""
+        labels = self.table.iloc[1:]
+        both = (labels["positives"] > 0) & (labels["positives"] < labels["n"])
+        return bool(np.isnan(self.value) and not both.any())
+
     def names(self) -> frozenset[str]:
         """Names of its records."""
         return frozenset(self.predictions()["record"])
@@ -231,12 +253,36 @@ class Scored(Scores):
         return len(set(self.predictions()["patient"]) & set(other.predictions()["patient"]))
 
 
+def counted(cells: Sequence[Scored]) -> list[Scored]:
+    """The cells that a row averages: without folds in which no label has both values; all of them
+    where that leaves none.
+    """
+    return [c for c in cells if not c.empty] or list(cells)
+
+
+def firsts(cells: Sequence[Scored]) -> list[Scored]:
+    """The first cell of each fold: what all cells of a fold share can be read from it."""
+    return list({c.cell.fit.fold: c for c in reversed(cells)}.values())[::-1]
+
+
+def over_folds(cells: Sequence[Scored]) -> pd.DataFrame:
+    """label, n and positives of all folds together, and in how many of them it is `valued`."""
+    tables = [c.table.iloc[1:].reset_index(drop=True) for c in firsts(cells)]
+    return pd.DataFrame(
+        {
+            "label": tables[0]["label"],
+            **{name: sum(t[name] for t in tables) for name in ("n", "positives")},
+            "valued": sum(t["value"].notna().astype(int) for t in tables),
+        }
+    )
+
+
 def score_table(names: Sequence[str], predictions: pd.DataFrame) -> pd.DataFrame:
     """metric, label, value, n, positives under each metric: the mean over defined labels first,
     called "macro".
 
-    An undefined label is NaN and outside the mean. n counts records; positives of the macro row:
-    defined labels.
+    An undefined label is NaN and outside the mean. n counts records, of a label those that it is
+    known of; positives of the macro row: defined labels.
     """
     labels, target, probability = arrays(predictions)
     return pd.concat(
@@ -270,11 +316,24 @@ def score(
             macro = np.where(np.isfinite(of_labels), of_labels, 0.5).mean(axis=1)
         lost = int(gone.sum())
         # nothing is resampled, and an interval of no width would look like certainty
+        for part in parts(target):
+            if len(set(np.asarray(units, dtype=str)[part.records])) == 1:
+                of_labels[:, part.labels] = np.nan
         if len(set(units)) == 1:
-            of_labels[:], macro[:] = np.nan, np.nan
+            macro[:] = np.nan
         bounds = np.array([percentile_interval(column) for column in (macro, *of_labels.T)])
     table = table.assign(low=bounds[:, 0], high=bounds[:, 1])
-    return Scores(table=table[["label", *COLUMNS]], replicates=macro, lost=lost, bootstrap=kind)
+    distinct, n_distinct = distinct_mean(values, target, absent)
+    return Scores(
+        table=table[["label", *COLUMNS]],
+        replicates=macro,
+        lost=lost,
+        bootstrap=kind,
+        distinct=distinct,
+        n_distinct=n_distinct,
+        same_as=same_as(target, labels),
+        nested=nested(target, labels),
+    )
 
 
 def _table(
@@ -293,13 +352,31 @@ def _table(
             "metric": metric,
             "label": [MACRO, *labels],
             "value": [macro, *values],
-            "n": len(target),
-            "positives": [int(defined.sum()), *target.sum(axis=0).astype(int)],
+            "n": [len(target), *known_of(target)],
+            "positives": [int(defined.sum()), *positives_of(target)],
         }
     )
 
 
 def _replicates(
+    metric: str,
+    known: tuple[np.ndarray, np.ndarray, np.ndarray],
+    draws: Draws,
+    patients: Sequence[str],
+) -> tuple[np.ndarray, Bootstrap]:
+    """(draw, label), and how patients were drawn for it: each label from the records that it is
+    known of.
+    """
+    target, probability, values = known
+    made, kind = np.full((draws.draws, len(values)), np.nan), draws.kind
+    for part in parts(target):
+        own = (part.of(target), part.of(probability), values[part.labels])
+        whose = list(np.asarray(patients, dtype=str)[part.records])
+        made[:, part.labels], kind = _replicates_of(metric, own, draws, whose)
+    return made, kind
+
+
+def _replicates_of(
     metric: str,
     known: tuple[np.ndarray, np.ndarray, np.ndarray],
     draws: Draws,
@@ -331,8 +408,12 @@ def _values(metric: str, target: np.ndarray, probability: np.ndarray) -> np.ndar
     """(label,); NaN where a label has no value. BadSetting where one lies outside the range that
     the metric declares.
     """
-    module = metrics.get(metric)
-    values = _called(metric, target.shape[1:], module.value, target, probability)
+    module, values = metrics.get(metric), np.full(target.shape[1], np.nan)
+    for part in parts(target):
+        known = part.of(target)
+        values[part.labels] = _called(
+            metric, known.shape[1:], module.value, known, part.of(probability)
+        )
     low, high = module.CARD.range
     outside = values[(values < low - ROUNDING) | (values > high + ROUNDING)]
     if len(outside):

@@ -23,8 +23,8 @@ from ecgbench.results.result import Result
 from ecgbench.results.score import COLUMNS, ROUNDING, Draws, Scored, score
 from ecgbench.stats.paired import Difference
 
-VERSION = 4
-"""Raised by hand when the same predictions begin to give other intervals."""
+VERSION = 5
+"""Raised by hand when the same predictions begin to give other intervals, or more beside them."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -123,6 +123,10 @@ class Scorer:
             "n_patients": len(own),
             "lost": scores.lost,
             "bootstrap": scores.bootstrap,
+            "distinct": scores.distinct,
+            "n_distinct": scores.n_distinct,
+            "same_as": list(scores.same_as),
+            "nested": [list(pair) for pair in scores.nested],
         }
 
     @property

@@ -288,8 +288,10 @@ def _flat(settings: Mapping[str, Any]) -> dict[str, Any]:
 def _option(name: str, value: Any) -> str:
     """A setting as the command line spells it."""
     flag = "--" + {"leads": "train-leads"}.get(name, name).replace("_", "-")
-    if value is None:
+    if value is None or (name == "fix" and not value):
         return f"no {flag}"
+    if name == "fix":  # which takes no value
+        return flag
     return f"{flag} {('off', 'on')[value] if isinstance(value, bool) else value}"
 
 

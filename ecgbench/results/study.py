@@ -27,6 +27,11 @@ from ecgbench.results.tables import Outcome
 from ecgbench.room import plain
 
 Facts = dict[str, Any]
+WITHIN = (
+    "mean of {} folds, each trained by itself; how much other training records would change it is "
+    "not in the interval"
+)
+"""The note of a row over folds."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,24 +45,26 @@ class Study:
     task, model, leads (as typed), policy, weights, metric, value (mean over folds, fits and draws
     of leads), std (over draws of leads, ddof 1; NaN where there is one), low, high (95 % interval
     over patients), se, df (standard error and its degrees of freedom), share, share_label (the
-    label that carries most of the variance), n_records, n_patients, n_labels, n_undefined, p
-    (against the best trained row of the same metric, task and setting; NaN in the best's own row
-    and where nothing was tested), p_holm (over all pairs of trained rows of that setting),
-    p_holm_all (of the whole table), best, not_significantly_worse (None where nothing was tested),
-    note (what must be said of the row), status (ok, skipped, failed). Numbers are NaN where status
-    is not ok.
+    label that carries most of the variance), n_records, n_patients, n_labels, n_undefined,
+    value_distinct (value with labels of the very same test records counted once), n_distinct (how
+    many labels that leaves of those with a value), p (against the best trained row of the same
+    metric, task and setting; NaN in the best's own row and where nothing was tested), p_holm (over
+    all pairs of trained rows of that setting), p_holm_all (of the whole table), best,
+    not_significantly_worse (None where nothing was tested), note (what must be said of the row),
+    status (ok, skipped, failed). Numbers are NaN where status is not ok.
     """
     cells: pd.DataFrame
     """One row per cell and metric: task, model, leads, setting (`1@seed3`), seed, fit_seed, fold,
-    policy, weights, status, reason, metric, value, low, high, n_records, windows (per record),
-    seconds, blind (share of test windows that show the model nothing), excluded (records shorter
-    than a window), environment (version of torch and kind of device), recomputed (whether features
-    of a plug-in were computed again), lost (labels that draws lost), commit, uncommitted, key, path
-    (inside the run).
+    policy, weights, status, reason, metric, value, low, high, value_distinct, n_records, windows
+    (per record), seconds, blind (share of test windows that show the model nothing), excluded
+    (records shorter than a window), environment (version of torch and kind of device), recomputed
+    (whether features of a plug-in were computed again), lost (labels that draws lost), commit,
+    uncommitted, key, path (inside the run).
     """
     labels: pd.DataFrame
     """One row per finished cell, metric and label: task, model, setting, fit_seed, fold, policy,
-    weights, metric, label, value (NaN: undefined), low, high, n (records), positives.
+    weights, metric, label, value (NaN: undefined), low, high, n (records that it is known of),
+    positives, same_as (the label before it with the very same test records, or "").
     """
     comparisons: pd.DataFrame
     """One row per comparison with the best trained row of a metric, task and setting: task, leads,
@@ -97,16 +104,26 @@ class Study:
             mine[table] = rows[rows["metric"] == name].reset_index(drop=True)
         return replace(self, **mine)
 
-    def result(self, task: str, model: str, setting: str, policy: str, fit_seed: int = 0) -> Result:
+    def result(
+        self,
+        task: str,
+        model: str,
+        setting: str,
+        policy: str,
+        fit_seed: int = 0,
+        fold: str | None = None,
+    ) -> Result:
         """The finished cell with a setting as printed (`1@seed3`, `I+II`, `12`); MissingData where
-        there is none.
+        there is none. fold: of a cross-validation, "2/5"; None: the first there is.
         """
         for r in self.results:
             c = r.cell
             named = (c.task, c.fit.model, str(c.setting), c.policy, c.fit.seed)
-            if named == (task, model, setting, policy, fit_seed):
+            mine = named == (task, model, setting, policy, fit_seed)
+            if mine and fold in (None, c.fit.fold):
                 return r
         wanted = f"{model} on {task} at {setting}, policy {policy}, fit seed {fit_seed}"
+        wanted += "" if fold is None else f", fold {fold}"
         raise MissingData(
             f"{self.path} holds no finished cell of {wanted}; its cells stand in study.cells"
         )
@@ -221,6 +238,8 @@ class _Reader:
             if task in data["tasks"]:
                 if data["limit"] is not None and data["records"] < data["records_prepared"]:
                     said.append("limited: the records chosen favour rare labels")
+                if folds := data.get("folds"):
+                    said.append(WITHIN.format(folds))
                 if not data.get("patients_known", True):
                     said.append("records taken as independent: the interval may be too narrow")
         return said

@@ -31,6 +31,8 @@ MAIN_COLUMNS = (
     "n_patients",
     "n_labels",
     "n_undefined",
+    "value_distinct",
+    "n_distinct",
     "p",
     "p_holm",
     "p_holm_all",
@@ -58,6 +60,7 @@ CELL_COLUMNS = (
     "value",
     "low",
     "high",
+    "value_distinct",
     "n_records",
     "windows",
     "seconds",
@@ -86,6 +89,7 @@ LABEL_COLUMNS = (
     "high",
     "n",
     "positives",
+    "same_as",
 )
 COMPARISON_COLUMNS = (
     "task",
@@ -135,10 +139,12 @@ def _main(row: Row) -> dict[str, Any]:
     known = vars(row) | vars(row.sure) | {"value": row.score, "std": row.std}
     known |= {"not_significantly_worse": _not_worse(row), "note": _note(row)}
     if row.status == "ok":
-        first = row.cells[0]
-        values = first.table["value"].iloc[1:]
-        known |= {"n_records": first.n_records, "n_patients": first.n_patients}
-        known |= {"n_labels": len(values), "n_undefined": int(values.isna().sum())}
+        values = np.array([c.table["value"].iloc[1:] for c in row.folds])
+        known |= {"n_records": sum(c.n_records for c in row.folds)}
+        known |= {"n_patients": sum(c.n_patients for c in row.folds)}
+        known |= {"n_labels": values.shape[1]}
+        known |= {"n_undefined": int(np.isnan(values).all(axis=0).sum())}
+        known |= {"value_distinct": row.distinct, "n_distinct": row.cells[0].n_distinct}
     return known
 
 
@@ -172,17 +178,20 @@ def _cell(outcome: Outcome, metric: str) -> dict[str, Any]:
     known |= {"status": outcome.status, "reason": outcome.reason}
     if scored := outcome.scored.get(metric):
         known |= {**scored.table.iloc[0][["value", "low", "high"]], "lost": scored.lost}
+        known |= {"value_distinct": scored.distinct}
     return known
 
 
 def labels(outcomes: Sequence[Outcome], metrics: Sequence[str]) -> pd.DataFrame:
     """LABEL_COLUMNS, one row per finished cell, metric and label."""
     rows = [
-        _names(o.cell, metric) | {"weights": _weights(o)} | label
+        _names(o.cell, metric) | {"weights": _weights(o)} | label | {"same_as": same}
         for metric in metrics
         for o in outcomes
         if metric in o.scored
-        for label in o.scored[metric].table.iloc[1:].to_dict("records")
+        for label, same in zip(
+            o.scored[metric].table.iloc[1:].to_dict("records"), o.scored[metric].same_as
+        )
     ]
     return pd.DataFrame(rows, columns=list(LABEL_COLUMNS))
 
@@ -217,7 +226,7 @@ def comparisons(groups: Sequence[Group]) -> pd.DataFrame:
             "best_weights": group.best.weights,
             "not_significantly_worse": _not_worse(row),
             "note": _note(row),
-            "n_patients": row.cells[0].patients_shared(group.best.cells[0]),
+            "n_patients": row.patients_shared(group.best),
         }
         for group in groups
         if group.best

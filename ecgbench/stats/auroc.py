@@ -2,7 +2,8 @@
 
 The AUROC is the probability that a random positive scores above a random negative, ties counting
 half (Mann-Whitney; Hanley and McNeil 1982, doi:10.1148/radiology.143.1.7063747). A label without
-both values is *undefined*, NaN: a 0.5 would be a number nobody measured.
+both values is *undefined*, NaN: a 0.5 would be a number nobody measured. A record of which a label
+is not known (-1) has no part in that label, and its full part in the others.
 """
 
 from typing import Any, Literal
@@ -10,21 +11,27 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ecgbench.stats.known import UNKNOWN, two_valued
+
 Floats = NDArray[np.float64]
 
 
 def auroc(target: ArrayLike, score: ArrayLike, weight: ArrayLike | None = None) -> float:
     """AUROC of one label in O(n log n); NaN if a class is absent or weighs nothing.
 
-    `target` (n,) holds 0 and 1, `score` (n,) is larger for likelier positives, `weight` (n,) is not
-    negative (default: all 1). Raises ValueError on other shapes, on other targets, on NaN scores
-    and on weights that are negative or not finite.
+    `target` (n,) holds 0 and 1, -1 where it is not known; `score` (n,) is larger for likelier
+    positives, `weight` (n,) is not negative (default: all 1). Raises ValueError on other shapes, on
+    other targets, on NaN scores and on weights that are negative or not finite.
 
     >>> auroc([0, 0, 1, 1], [0.1, 0.4, 0.4, 0.8])
     0.875
     """
+    target, score = np.asarray(target), np.asarray(score)
+    weights = _checked_weight(weight, len(target))
+    known = target != UNKNOWN
+    if not known.all() and target.shape == score.shape:
+        target, score, weights = target[known], score[known], weights[known]
     positive, score = checked(target, score)
-    weights = _checked_weight(weight, len(positive))
     rank = np.unique(score, return_inverse=True)[1]
     of_positives = np.bincount(rank, weights * positive)
     of_negatives = np.bincount(rank, weights * ~positive)
@@ -71,7 +78,8 @@ def wins(target: ArrayLike, score: ArrayLike) -> NDArray[np.uint32]:
     """How many comparisons each record wins, twice: (n, k), `target` and `score` both (n, k).
 
     For a positive 2 x negatives below it + ties, for a negative 2 x positives above it + ties:
-    whole numbers, from which AUROCs and placements follow exactly. 0 where a label is undefined.
+    whole numbers, from which AUROCs and placements follow exactly. 0 where a label is undefined, or
+    not known of the record.
     """
     target, score = np.asarray(target), np.asarray(score)
     if target.ndim != 2 or target.shape != score.shape:
@@ -80,10 +88,12 @@ def wins(target: ArrayLike, score: ArrayLike) -> NDArray[np.uint32]:
         )
     won = np.zeros(target.shape, np.uint32)
     for k in range(target.shape[1]):
-        positive, column = checked(target[:, k], score[:, k])
-        above, below = np.sort(column[positive]), np.sort(column[~positive])
+        known = target[:, k] != UNKNOWN
+        checked(target[known, k], score[known, k])
+        column, positive, negative = score[:, k], target[:, k] == 1, target[:, k] == 0
+        above, below = np.sort(column[positive]), np.sort(column[negative])
         won[positive, k] = _twice_below(below, column[positive])
-        won[~positive, k] = 2 * len(above) - _twice_below(above, column[~positive])
+        won[negative, k] = 2 * len(above) - _twice_below(above, column[negative])
     return won
 
 
@@ -94,29 +104,33 @@ def _twice_below(ordered: NDArray[Any], values: NDArray[Any]) -> NDArray[np.int6
 
 def placements(target: ArrayLike, won: ArrayLike) -> Floats:
     """Share (n, k) of the other class on the right side of each record, ties counting half, from
-    its `wins`; NaN where a label is undefined. The mean over a label's positives is its AUROC.
+    its `wins`; NaN where a label is undefined, or not known of the record. The mean over a label's
+    positives is its AUROC.
     """
-    positive = np.asarray(target) == 1
-    others = np.where(positive, (~positive).sum(axis=0), positive.sum(axis=0))
-    defined = positive.any(axis=0) & ~positive.all(axis=0)
+    target = np.asarray(target)
+    positive, negative = target == 1, target == 0
+    others = np.where(positive, negative.sum(axis=0), positive.sum(axis=0))
+    counted = two_valued(target) & (positive | negative)
     placed = np.full(positive.shape, np.nan)
-    np.divide(np.asarray(won), 2 * others, out=placed, where=others * defined > 0)
+    np.divide(np.asarray(won), 2 * others, out=placed, where=counted)
     return placed
 
 
 def influence(target: ArrayLike, score: ArrayLike) -> Floats:
     """Influence (n, k) of each record on the AUROC of each label, `target` and `score` both (n, k);
-    NaN where a label is undefined.
+    NaN where a label is undefined, 0 where it is not known of the record.
 
     Weights w of mean 1 move the AUROC by about mean(w * influence): for a positive n/positives (its
     placement - AUROC), and for a negative the same over the negatives (DeLong et al. 1988,
     doi:10.2307/2531595). Each column sums to 0.
     """
-    placed, positive = placements(target, wins(target, score)), np.asarray(target) == 1
+    target = np.asarray(target)
+    placed, positive, negative = placements(target, wins(target, score)), target == 1, target == 0
     n, n1 = len(positive), np.maximum(positive.sum(axis=0), 1)
     value = np.where(positive, placed, 0.0).sum(axis=0) / n1
-    own = np.where(positive, n1, np.maximum(n - n1, 1))
-    return np.asarray(n / own * (placed - value))
+    own = np.where(positive, n1, np.maximum(negative.sum(axis=0), 1))
+    unknown = two_valued(target) & ~(positive | negative)
+    return np.where(unknown, 0.0, n / own * (placed - value))
 
 
 def checked(target: ArrayLike, score: ArrayLike) -> tuple[NDArray[np.bool_], NDArray[Any]]:

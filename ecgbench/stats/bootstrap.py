@@ -18,6 +18,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from ecgbench.stats.auroc import checked
+from ecgbench.stats.known import UNKNOWN, parts, two_valued
 
 Floats = NDArray[np.float64]
 
@@ -60,15 +61,18 @@ def patient_weights(
 
 def auroc_replicates(target: ArrayLike, score: ArrayLike, weights: ArrayLike) -> Floats:
     """AUROC (draws,) of one label, `target` and `score` (n,), under each row of `weights` (draws,
-    n); NaN where a class has no weight.
+    n); NaN where a class has no weight. A record of which the label is not known (-1) has no part.
 
     Equals `auroc(target, score, row)` to 1e-9; weights are finite and not negative. Raises
     ValueError as `auroc` does.
     """
+    target, score = np.asarray(target), np.asarray(score)
+    weights = _checked_weights(weights, len(target))
+    known = target != UNKNOWN
+    if not known.all() and target.shape == score.shape:
+        target, score, weights = target[known], score[known], weights[:, known]
     positive, score = checked(target, score)
-    return _replicates(positive[:, None], score[:, None], _checked_weights(weights, len(positive)))[
-        :, 0
-    ]
+    return _replicates(positive[:, None], score[:, None], weights)[:, 0]
 
 
 def label_replicates(target: ArrayLike, score: ArrayLike, weights: ArrayLike) -> Floats:
@@ -76,6 +80,7 @@ def label_replicates(target: ArrayLike, score: ArrayLike, weights: ArrayLike) ->
     n).
 
     NaN where a draw lost a class, and in the columns of labels that are undefined on the full data.
+    A record of which a label is not known (-1) has no part in that label.
     """
     target, score = np.asarray(target), np.asarray(score)
     if target.ndim != 2 or target.shape != score.shape or not target.shape[1]:
@@ -84,10 +89,16 @@ def label_replicates(target: ArrayLike, score: ArrayLike, weights: ArrayLike) ->
             f"label"
         )
     weights = _checked_weights(weights, len(target))
-    positive = np.stack([checked(t, s)[0] for t, s in zip(target.T, score.T)], axis=1)
-    defined = positive.any(axis=0) & ~positive.all(axis=0)
     labels = np.full((len(weights), target.shape[1]), np.nan)
-    labels[:, defined] = _replicates(positive[:, defined], score[:, defined], weights)
+    for part in parts(target):
+        known, own = part.of(target), part.of(score)
+        positive = np.stack([checked(t, s)[0] for t, s in zip(known.T, own.T)], axis=1)
+        defined = two_valued(known)
+        found = np.full((len(weights), known.shape[1]), np.nan)
+        found[:, defined] = _replicates(
+            positive[:, defined], own[:, defined], weights[:, part.records]
+        )
+        labels[:, part.labels] = found
     return labels
 
 

@@ -57,7 +57,9 @@ class Estimate:
     share: float
     """Largest share of the variance that comes from one label; NaN where there is no variance."""
     label: int
-    """Which label that is, among those with both values; -1 where there is no variance."""
+    """Which label that is, among the `names` of those with both values; -1 where there is no
+    variance.
+    """
 
     def plus(self, variance: float, df: float) -> "Estimate":
         """With an independent variance added, of as many degrees of freedom (Welch 1947)."""
@@ -133,8 +135,9 @@ class Components:
     `target` (n, k) holds 1, 0, and -1 where a label is not known of a record; `patients` (n,) says
     whose each record is; `placements` (rows, n, k) as `auroc.placements` gives them, or means of
     them over lead draws and fits; `weights` (k,) is what each label counts in a row's value
-    (default: the same for each label that has both values, summing to 1). Labels without both
-    values are left out. Raises ValueError on shapes that do not fit.
+    (default: the same for each label that has both values, summing to 1). `names` (k,) tell which
+    columns are one label, in several folds; default: each is its own. Labels without both values
+    are left out. Raises ValueError on shapes that do not fit.
     """
 
     def __init__(
@@ -143,6 +146,7 @@ class Components:
         patients: ArrayLike,
         placements: ArrayLike,
         weights: ArrayLike | None = None,
+        names: ArrayLike | None = None,
     ) -> None:
         target = np.asarray(target)
         placed = np.asarray(placements, dtype=np.float64)
@@ -162,6 +166,12 @@ class Components:
         else:
             self.weights = np.asarray(weights, dtype=np.float64)[self.defined]
 
+        called = np.arange(len(self.defined)) if names is None else np.asarray(names)
+        kept = called[self.defined].tolist()
+        numbers = {name: i for i, name in enumerate(dict.fromkeys(kept))}
+        self.names = tuple(numbers)
+        """Of the defined labels, each once."""
+        self._label = np.array([numbers[name] for name in kept], np.intp)
         codes = np.unique(np.asarray(patients), return_inverse=True)[1]
         if codes.shape != (len(target),):
             raise ValueError(f"{len(codes)} patients of {len(target)} records")
@@ -314,6 +324,7 @@ class Components:
         shares = (g / (g - 1) * (psi @ own) + first) / variance
         if second > 0:
             shares = shares + across.sum(axis=0) / variance
+        shares = np.bincount(self._label, shares)  # of one label in all its folds
         label = int(np.argmax(shares))
         estimate = Estimate(
             value=value, variance=variance, df=df, share=float(shares[label]), label=label

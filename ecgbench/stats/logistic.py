@@ -12,6 +12,9 @@ time, are shared.
 Neither the function nor the length of its gradient changes when the features are rotated. They are
 rotated once onto the principal axes of the rows (of which there are no more than rows), where the
 matrix of second derivatives is close to its diagonal; from that diagonal L-BFGS starts.
+
+A row of which a label is not known (-1) has no part in that label's sum; a row that knows no label
+has no part at all.
 """
 
 from collections.abc import Callable, Iterator
@@ -19,6 +22,8 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+
+from ecgbench.stats.known import UNKNOWN, two_valued
 
 Floats = NDArray[np.float64]
 
@@ -91,10 +96,11 @@ def path(
     """The fit of each of `penalties`, in their order; each starts where the two before it point, so
     that they are best ordered from strong to weak in even steps of their logarithm.
 
-    features (n, dim), standardised here; target (n, label) of 0 and 1; weight (n,) above 0.
+    features (n, dim), standardised here; target (n, label) of 0 and 1, -1 where a label is not
+    known of a row; weight (n,) above 0.
 
     A label without both values has no fit: its coefficients are 0 and its intercept gives the rate
-    (positives + 1/2) / (W + 1) (Jeffreys' prior), which is never 0 or 1.
+    (positives + 1/2) / (W + 1) (Jeffreys' prior), which is never 0 or 1, of the rows that know it.
 
     ValueError where a penalty is not above 0, or the shapes do not agree.
     """
@@ -107,17 +113,24 @@ def path(
             f"features {features.shape}, target {y.shape} and weights {w.shape} must be of the "
             f"same rows, weights above 0"
         )
+    known = y != UNKNOWN
+    if not known.all():
+        some = known.any(axis=1) | (not known.any())
+        features, y, w, known = features[some], y[some], w[some], known[some]
     standard = Standard.of(features, w)
     rows = _Rows.of(standard, features, w)
-    both = (y.min(axis=0) == 0) & (y.max(axis=0) == 1)
-    rate = (w @ y + 0.5) / (w.sum() + 1)
+    both, y, whole, share = two_valued(y), np.maximum(y, 0), w.sum(), rows.share
+    if not known.all():
+        whole = w @ known
+        share = w[:, None] * known / np.maximum(whole, np.finfo(np.float64).tiny)
+    rate = (w @ y + 0.5) / (whole + 1)
     theta = np.zeros((rows.x.shape[1], y.shape[1]))
     theta[-1] = np.log(rate / (1 - rate))
     before: list[Floats] = []
     for penalty in strengths:
         # in even steps of log penalty coefficients go on nearly as they went
         start = theta[:, both] if len(before) < 2 else 2 * before[-1] - before[-2]
-        found = _minimise(rows, y[:, both], start, penalty, tolerance)
+        found = _minimise(rows, (y[:, both], _of(share, both)), start, penalty, tolerance)
         theta[:, both] = found.theta
         before = [*before[-1:], found.theta]
         inner = (rows.axes @ theta[:-1]) / standard.scale[:, None]
@@ -133,13 +146,20 @@ def path(
 
 
 def losses(target: ArrayLike, logits: ArrayLike) -> Floats:
-    """Log-loss of each row and label; `target` 0 and 1 and `logits` of the same shape.
+    """Log-loss of each row and label, 0 where the label is not known (-1); `target` and `logits` of
+    the same shape.
 
     >>> losses([[1, 0]], [[0.0, 0.0]]).round(4).tolist()
     [[0.6931, 0.6931]]
     """
     z = np.asarray(logits, np.float64)
-    return np.asarray(np.logaddexp(0, np.where(np.asarray(target) == 1, -z, z)))
+    y = np.asarray(target)
+    return np.where(y == UNKNOWN, 0.0, np.logaddexp(0, np.where(y == 1, -z, z)))
+
+
+def _of(share: Floats, labels: NDArray[np.bool_]) -> Floats:
+    """The weights of some labels; one column serves all where every label is known."""
+    return share if share.shape[1] == 1 else np.ascontiguousarray(share[:, labels])
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -175,16 +195,16 @@ class _Rows:
         """(n, label) of (axis + 1, label)."""
         return self.x @ theta
 
-    def slope(self, p: Floats, y: Floats) -> Floats:
-        """(axis + 1, label) gradient of the mean loss."""
-        return self.x.T @ (self.share * (p - y))
+    def slope(self, p: Floats, y: Floats, share: Floats) -> Floats:
+        """(axis + 1, label) gradient of the mean loss; `share`: weights, (n, 1) or (n, label)."""
+        return self.x.T @ (share * (p - y))
 
-    def diagonal(self, probability: Floats) -> Floats:
+    def diagonal(self, probability: Floats, share: Floats) -> Floats:
         """(axis + 1, label) diagonal of the second derivatives of the mean loss."""
         total = np.zeros((self.x.shape[1], probability.shape[1]))
         for b in _blocks(len(self.x)):
             p = probability[b]
-            total += (self.x[b] ** 2).T @ (self.share[b] * p * (1 - p))
+            total += (self.x[b] ** 2).T @ (share[b] * p * (1 - p))
         return total
 
 
@@ -195,15 +215,21 @@ class _Found:
     steps: NDArray[np.int64]
 
 
-def _minimise(rows: _Rows, y: Floats, start: Floats, penalty: float, tolerance: float) -> _Found:
-    """L-BFGS from `start` (axis + 1, label); labels that are done leave the products."""
+def _minimise(
+    rows: _Rows, known: tuple[Floats, Floats], start: Floats, penalty: float, tolerance: float
+) -> _Found:
+    """L-BFGS from `start` (axis + 1, label); labels that are done leave the products.
+
+    known: (n, label) of 0 and 1, and the rows' weights, (n, 1) or (n, label).
+    """
+    y, share = known
     best, norms = start.copy(), np.full(y.shape[1], np.inf)
     taken, labels = np.zeros(y.shape[1], np.int64), np.arange(y.shape[1])
     ridge = np.full((len(start), 1), penalty)
     ridge[-1] = 0
     if not len(labels):
         return _Found(best, norms, taken)
-    state = _State.at(rows, y, start, ridge)
+    state = _State.at(rows, y, share, start, ridge)
     for step in range(STEPS + 1):
         norm = np.sqrt((state.gradient**2).sum(axis=0))
         better = norm < norms[labels]
@@ -225,6 +251,8 @@ class _State:
     """Where L-BFGS stands with the labels that are left; each column is one of them."""
 
     y: Floats
+    share: Floats
+    """Weights of the rows: one column for all labels, or one for each."""
     theta: Floats
     logits: Floats
     probability: Floats
@@ -235,19 +263,20 @@ class _State:
     """(change of theta, change of gradient, 1 / their product or 0), the latest last."""
 
     @classmethod
-    def at(cls, rows: _Rows, y: Floats, theta: Floats, ridge: Floats) -> "_State":
+    def at(cls, rows: _Rows, y: Floats, share: Floats, theta: Floats, ridge: Floats) -> "_State":
         logits = rows.times(theta)
         p = _sigmoid(logits)
-        gradient = rows.slope(p, y) + ridge * theta
+        gradient = rows.slope(p, y, share) + ridge * theta
         # an axis without variation is no direction; its penalty keeps it above 0
-        curvature = rows.diagonal(p) + ridge
+        curvature = rows.diagonal(p, share) + ridge
         start = 1 / np.maximum(curvature, 1e-12 * curvature.max(axis=0))
-        return cls(y, theta, logits, p, gradient, start, [])
+        return cls(y, share, theta, logits, p, gradient, start, [])
 
     def keep(self, which: NDArray[np.bool_]) -> None:
         """Go on with some of the labels."""
         for name in ("y", "theta", "logits", "probability", "gradient", "start"):
             setattr(self, name, np.ascontiguousarray(getattr(self, name)[:, which]))
+        self.share = _of(self.share, which)
         self.memory = [(s[:, which], g[:, which], r[which]) for s, g, r in self.memory]
 
     def advance(self, rows: _Rows, ridge: Floats) -> bool:
@@ -259,7 +288,7 @@ class _State:
         ahead = rows.times(direction)
         bend = (ridge * direction**2).sum(axis=0)
         pull = (ridge * direction * self.theta).sum(axis=0)
-        weighted = rows.share * ahead
+        weighted = self.share * ahead
 
         def slope_at(size: Floats) -> tuple[Floats, Floats, Floats]:
             p = _sigmoid(self.logits + size * ahead)
@@ -272,7 +301,7 @@ class _State:
         self.logits += size * ahead
         moved = size * direction
         self.theta = self.theta + moved
-        gradient = rows.slope(p, self.y) + ridge * self.theta
+        gradient = rows.slope(p, self.y, self.share) + ridge * self.theta
         change = gradient - self.gradient
         product = (moved * change).sum(axis=0)
         sound = product > 1e-14 * np.sqrt((moved**2).sum(axis=0) * (change**2).sum(axis=0))

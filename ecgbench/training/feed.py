@@ -19,6 +19,7 @@ from ecgbench.ecg.leads import ALL, bits_to_mask
 from ecgbench.errors import BadSetting
 from ecgbench.prefetch import prefetched
 from ecgbench.seeds import rng
+from ecgbench.stats.known import UNKNOWN
 from ecgbench.training.loop import steps
 
 
@@ -30,7 +31,7 @@ class Examples:
     windows: list[int]
     """Evaluation windows of each record, at least one."""
     target: np.ndarray
-    """(record, label) int8."""
+    """(record, label) int8; -1 where a label is not known."""
     view: Callable[[str], np.ndarray]
     """Record -> (12, time) float32, mV at the contract's rate; called from a second thread."""
     available: Sequence[int] = ()
@@ -58,9 +59,16 @@ class Batch(NamedTuple):
     measured: Tensor
     """(record, lead) bool."""
     target: Tensor
-    """(record, label) float32."""
+    """(record, label) float32; -1 where a label is not known."""
     whole: int
     """Records of the step over all processes."""
+    known: int
+    """Labels that are known of them: records x labels, but where the target holds -1."""
+
+    @property
+    def masked(self) -> bool:
+        """Whether a label of the step is not known."""
+        return self.known < self.whole * self.target.shape[1]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -101,7 +109,8 @@ class Feed:
         )
         target = torch.from_numpy(self.learn.target[:1].astype(np.float32))
         window = cut(signal, measured, contract, np.zeros(1, int))
-        return Batch(torch.from_numpy(window), torch.from_numpy(measured[None]), target, 1)
+        known = int((target >= 0).sum())
+        return Batch(torch.from_numpy(window), torch.from_numpy(measured[None]), target, 1, known)
 
     def _batch(self, rows: np.ndarray, epoch: int) -> Batch:
         mine, contract = rows[self.rank :: self.world], self.fed.contract
@@ -110,7 +119,9 @@ class Feed:
         for i, row in enumerate(mine):
             signal[i], measured[i] = self._example(int(row), epoch)
         target = torch.from_numpy(self.learn.target[mine].astype(np.float32))
-        return Batch(torch.from_numpy(signal), torch.from_numpy(measured), target, len(rows))
+        known = int((self.learn.target[rows] != UNKNOWN).sum())
+        seen = torch.from_numpy(signal), torch.from_numpy(measured)
+        return Batch(*seen, target, len(rows), known)
 
     def _example(self, row: int, epoch: int) -> tuple[np.ndarray, np.ndarray]:
         """A window anywhere in the record, each start equally likely."""

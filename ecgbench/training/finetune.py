@@ -11,6 +11,7 @@ passes or several processes its statistics are of fewer records, everything else
 """
 
 import hashlib
+import math
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -206,14 +207,15 @@ class _Work:
         stepper.model.train()
         losses = []
         for batch in self.feed(epoch):
-            losses.append(stepper.step(batch))
-            gates.finite(self.name, losses[-1], epoch)
+            loss = stepper.step(batch)
+            gates.finite(self.name, loss, epoch)
+            losses += [loss] if batch.known else []
         if self.fabric.world_size > 1:
             for buffer in self.module.buffers():
                 buffer.copy_(self.fabric.broadcast(buffer.cpu()))
         stepper.model.eval()
         gates.sound(self.name, self.module, epoch)
-        return sum(losses) / len(losses)
+        return sum(losses) / len(losses) if losses else math.nan
 
     def _validate(self) -> float:
         """Record-level macro AUROC, as the evaluation computes it; each process takes its share of

@@ -28,7 +28,7 @@ class Split:
     owner: np.ndarray
     """(window,) which record a window belongs to, 0..n-1 ascending."""
     target: np.ndarray
-    """(record, label) int8."""
+    """(record, label) int8; -1 where a label is not known."""
     chosen: Callable[[int], np.ndarray] | None = None
     """Epoch -> (record,) rows of `features` that training sees, where leads are drawn anew in each
     epoch; else `one_window_each`.

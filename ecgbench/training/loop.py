@@ -2,7 +2,7 @@
 protocol.
 
 Source: the reference benchmark's optimisation (AdamW, constant rate, BCE with logits averaged over
-records and labels, best epoch by record-level validation macro AUROC).
+records and known labels, best epoch by record-level validation macro AUROC).
 """
 
 import math
@@ -14,9 +14,10 @@ import torch
 from torch import Tensor, nn
 
 from ecgbench.seeds import rng
+from ecgbench.training.loss import mean
 
 Batches = Callable[[int], Iterable[tuple[Tensor, Tensor]]]
-"""Epoch -> batches of (input, target (record, label) float)."""
+"""Epoch -> batches of (input, target (record, label) float, -1 where a label is not known)."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,6 @@ def train(
     epochs: int,
 ) -> Trained:
     """Train `module` for `epochs`; its parameters end at the best epoch (the first of equals)."""
-    criterion = nn.BCEWithLogitsLoss()
     state: dict[str, Tensor] = {}
     log: list[Epoch] = []
 
@@ -56,12 +56,14 @@ def train(
         losses = []
         for x, y in batches(epoch):
             optimiser.zero_grad(set_to_none=True)
-            loss = criterion(module(x), y)
+            loss = mean(module(x), y)
+            if loss is None:  # of these records no label is known
+                continue
             loss.backward()
             optimiser.step()
             losses.append(loss.item())
         module.eval()
-        return sum(losses) / len(losses)
+        return sum(losses) / len(losses) if losses else math.nan
 
     for improved in rounds(log, epochs, learn, validate):
         if improved:

@@ -2,10 +2,10 @@
 encoder, fitted until it has converged.
 
 Rows are all windows of a record, which weigh 1 together. Features are standardised by the mean and
-the standard deviation of the rows that are fitted, those of no other row. One penalty serves all
-labels of a task: of `PENALTIES` the one whose log-loss in patient-wise cross-validation over
-training and validation records together is least. With it, the heads are fitted to all of those
-records.
+the standard deviation of the rows that are fitted, those of no other row. A label is fitted to the
+records that it is known of. One penalty serves all labels of a task: of `PENALTIES` the one whose
+log-loss in patient-wise cross-validation over training and validation records together is least.
+With it, the heads are fitted to all of those records.
 
 There is no epoch to choose and so no use for a split that only validates: what a fit says about
 records it was not fitted on are the predictions of the cross-validation.
@@ -25,6 +25,7 @@ from ecgbench.files import put
 from ecgbench.inference.predict import probabilities
 from ecgbench.seeds import rng
 from ecgbench.stats import logistic
+from ecgbench.stats.known import UNKNOWN
 
 PENALTIES = tuple(float(f"{10 ** (1 - 2 * i / 3):.6g}") for i in range(13))
 """From strong to weak, over eight decades: of a mean over records, per squared coefficient of
@@ -70,7 +71,7 @@ class Examples:
     patients: list[str]
     """Of each record."""
     target: np.ndarray
-    """(record, label) int8."""
+    """(record, label) int8; -1 where a label is not known of a record."""
     shown: Windows
     """What heads are fitted to, and judged on in the cross-validation."""
     complete: Windows
@@ -86,7 +87,9 @@ class Heads:
     bias: np.ndarray
     """(penalty, label)."""
     loss: np.ndarray
-    """(penalty,) log-loss of the fold, summed over records, mean over labels."""
+    """(penalty,) log-loss of the fold, summed over records, mean over labels; 0 where one is
+    not known.
+    """
     gradient: np.ndarray
     """(penalty,) the longest gradient of a label."""
     steps: np.ndarray
@@ -106,7 +109,7 @@ class Probed:
     chosen: int
     """Which of PENALTIES."""
     loss: np.ndarray
-    """(penalty,) cross-validated log-loss, mean over records and labels."""
+    """(penalty,) cross-validated log-loss, mean over records and their known labels."""
     held_out: np.ndarray
     """(record, label) probability of each record by the heads of its fold."""
     folds: dict[int, Heads]
@@ -161,13 +164,20 @@ def fit(
     `kept`: a folder of this very fit, where the heads of a fold are stored once they are there, so
     that a fit which was killed goes on behind the last fold that was finished.
 
-    BadSetting where all patients are in one fold.
+    BadSetting where all patients are in one fold, or no label is known of any record.
     """
     where = _folds(seed, data)
+    known = int((data.target != UNKNOWN).sum())
+    if not known:
+        raise BadSetting(
+            f"no label is known of any of the {len(data.target)} training and validation records; "
+            f"give more records (--limit), or another task: ecgbench tasks"
+        )
     done = {}
     for fold in np.unique(where).tolist():
         done[fold] = _kept_or_fitted(data, where == fold, advance, kept and kept / f"fold{fold}")
-    loss = np.sum([h.loss for h in done.values()], axis=0) / len(where)
+    # where all labels are known: by the number of records
+    loss = np.sum([h.loss for h in done.values()], axis=0) / (known / data.target.shape[1])
     chosen = int(np.argmin(loss))
     times = times_drawn(seed, data.patients)
     features, owner, weight = data.shown.of(times > 0)

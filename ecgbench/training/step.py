@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ecgbench.training import ranks
 from ecgbench.training.feed import Batch
+from ecgbench.training.loss import summed
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
@@ -40,12 +40,12 @@ class Stepper:
 
     def step(self, batch: Batch) -> float:
         """Make one step and return the loss of the whole batch; no step where the loss is not
-        finite.
+        finite, or no label is known.
         """
         loss = self._share(batch)
         of_all_processes([p for p in self.module.parameters() if p.requires_grad], loss)
         value = float(loss)
-        if abs(value) < float("inf"):
+        if abs(value) < float("inf") and batch.known:
             self.optimiser.step()
         if others := batch.whole - len(batch.target):
             self.advance(others)
@@ -88,9 +88,7 @@ class Stepper:
             else nullcontext()
         ):
             logits = self.model(signal, measured).float()
-            loss = F.binary_cross_entropy_with_logits(logits, target, reduction="sum") / (
-                batch.whole * target.shape[1]
-            )
+            loss = summed(logits, target, batch.masked) / max(batch.known, 1)
             self.fabric.backward(loss)
         return loss.detach()
 

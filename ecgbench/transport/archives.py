@@ -7,11 +7,13 @@ import os
 import re
 import shutil
 import stat
+import struct
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
+from itertools import accumulate
 from pathlib import Path, PurePosixPath
 from typing import IO
 
@@ -29,6 +31,10 @@ DAMAGED = (
     EOFError,
     NotImplementedError,  # a compression that zipfile does not know
 )
+END = struct.Struct("<4s4H2LH")
+"""The end of a zip archive: mark, its disk, that of the directory, entries there and in all, bytes
+and place of the directory, bytes of a comment.
+"""
 Member = tuple[str, bool, int, Callable[[], IO[bytes] | None]]
 """Name, whether it is a plain file, its bytes, and what opens it."""
 
@@ -68,6 +74,63 @@ def unpack(archive: Path, most: int | None = None) -> dict[str, int]:
         raise BadArchive(f"it is damaged ({type(error).__name__})") from None
     finally:
         shutil.rmtree(work, ignore_errors=True)
+
+
+def join(volumes: Sequence[Path], to: Path) -> None:
+    """`to` becomes one zip archive of the files of one that was split, in their order; BadArchive.
+
+    The parts follow one another, and what counts from the beginning of a part then counts from the
+    beginning of all (APPNOTE.TXT of PKWARE, 4.3.12 and 4.3.16).
+    """
+    starts = [0, *accumulate(volume.stat().st_size for volume in volumes)]
+    demand_room(to.parent, starts[-1], to.name)
+    with writing(to), to.open("wb") as out:
+        for volume in volumes:
+            with volume.open("rb") as part:
+                shutil.copyfileobj(part, out, 2**20)
+    try:
+        with writing(to), to.open("r+b") as whole:
+            _renumber(whole, starts[:-1], starts[-1])
+    except (struct.error, IndexError):
+        raise BadArchive("its parts do not belong together") from None
+
+
+def _renumber(whole: IO[bytes], starts: Sequence[int], total: int) -> None:
+    """Makes the directory of joined parts that of one archive."""
+    tail = max(0, total - END.size - 2**16)
+    whole.seek(tail)
+    place = (rest := whole.read()).rfind(b"PK\5\6")
+    if place < 0:
+        raise BadArchive("its last part does not end as a zip archive does")
+    end = [*END.unpack_from(rest, place)]
+    _, last, disk, _, entries, size, offset, _ = end
+    if last != len(starts) - 1:
+        raise BadArchive(f"it is of {last + 1} parts, and {len(starts)} are here")
+    first = _whole(starts, disk, offset)
+    whole.seek(first)
+    directory = bytearray(whole.read(size))
+    at = 0
+    for _ in range(entries):
+        if directory[at : at + 4] != b"PK\1\2":
+            raise BadArchive("its parts do not belong together")
+        (begins,) = struct.unpack_from("<L", directory, at + 42)
+        *lengths, on = struct.unpack_from("<4H", directory, at + 28)
+        struct.pack_into("<H", directory, at + 34, 0)
+        struct.pack_into("<L", directory, at + 42, _whole(starts, on, begins))
+        at += 46 + sum(lengths)  # name, extra, comment
+    whole.seek(first)
+    whole.write(directory)
+    end[1:4] = [0, 0, entries]
+    end[6] = first
+    whole.seek(tail + place)
+    whole.write(END.pack(*end))
+
+
+def _whole(starts: Sequence[int], disk: int, offset: int) -> int:
+    """A place in a part as one in all parts."""
+    if disk == 2**16 - 1 or offset == 2**32 - 1 or starts[disk] + offset >= 2**32 - 1:
+        raise BadArchive("it is a split zip of more than 4 GiB; join it with: zip -s 0")
+    return starts[disk] + offset
 
 
 def _extract(archive: Path, work: Path, most: int) -> None:

@@ -4,19 +4,20 @@ getting those, several at a time.
 
 import json
 import re
-import tempfile
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from urllib.parse import quote
 
 import requests
 
-from ecgbench.cards import Download, Manifest
+from ecgbench.cards import Download, Listing, Manifest
 from ecgbench.files import as_json, locked, put
-from ecgbench.transport import archives, resumed
+from ecgbench.transport import archives, listings, resumed
 from ecgbench.transport.fetch import DownloadError
 
 PARALLEL = 4
@@ -51,6 +52,7 @@ class Plan:
     def demand_room(self, name: str) -> None:
         """BadSetting where the disk has no room for it."""
         inner = sum(d.unpacked or d.size or 0 for d in self.lacking if d.unpack)
+        inner += sum(_size(d) or 0 for d in self.lacking if d.before)  # joined, then unpacked
         resumed.demand_room(self.root, (self.size or 0) + inner, name)
 
 
@@ -58,12 +60,18 @@ class _Stopped(Exception):
     """Others have failed, or the person has had enough."""
 
 
-def planned(root: Path, files: Sequence[Download], manifest: Manifest | None) -> Plan:
-    """What of a dataset is not in `root` yet. Nothing is written; of a manifest the lists are
-    read.
+def planned(
+    root: Path,
+    files: Sequence[Download],
+    manifest: Manifest | None,
+    listing: Listing | None = None,
+) -> Plan:
+    """What of a dataset is not in `root` yet. Nothing is written; of a manifest and a listing the
+    lists are read.
     """
     every = (*files, *(_listed(manifest) if manifest else ()))
-    for one in every:
+    every += (*(listings.wanted(listing) if listing else ()),)
+    for one in (part for whole in every for part in (*whole.before, whole)):
         try:
             archives.inside(one.path)
         except ValueError as error:
@@ -71,7 +79,7 @@ def planned(root: Path, files: Sequence[Download], manifest: Manifest | None) ->
     with ThreadPoolExecutor(PARALLEL) as pool:
         here = list(pool.map(lambda one: _here(root / one.path, one), every))
     lacking = tuple(one for one, there in zip(every, here) if not there)
-    sizes = [one.size for one in lacking]
+    sizes = [_size(one) for one in lacking]
     if None not in sizes:
         return Plan(root, every, lacking, sum(s or 0 for s in sizes), exact=True)
     about = manifest.size * len(lacking) // len(every) if manifest else None
@@ -106,6 +114,15 @@ def fetch(plan: Plan, advance: Callable[[int], None]) -> None:
         raise DownloadError(f"{failed[0]}{several if len(plan.lacking) > 1 else ''}")
 
 
+@contextmanager
+def otherwise(by_hand: str) -> Iterator[None]:
+    """Adds to the error of a file that cannot be had what else a person can do."""
+    try:
+        yield
+    except DownloadError as error:
+        raise DownloadError(f"{error}; {by_hand}") from None
+
+
 class _Work:
     """What the threads share."""
 
@@ -121,17 +138,31 @@ class _Work:
         if not hasattr(self._own, "session"):
             self._own.session = resumed.session()
         self._told(one, 0)
-        resumed.obtain(self._own.session, one, path, lambda count: self._told(one, count))
+        for part in (*one.before, one):
+            place = self.plan.root / part.path
+            resumed.obtain(self._own.session, part, place, partial(self._told, part))
         if one.unpack:
             try:
-                held = archives.unpack(path, one.unpacked)
+                held = self._unpacked(one, path)
             except archives.BadArchive as error:
                 raise resumed.refused(one, path, str(error)) from None
             put(path.with_name(path.name + DONE), as_json({"url": one.url, "files": held}))
-            path.unlink()
+            for part in (*one.before, one):
+                (self.plan.root / part.path).unlink()
         if self.plan.unit[1] == "files":
             with self._lock:
                 self.advance(1)
+
+    def _unpacked(self, one: Download, path: Path) -> dict[str, int]:
+        """The files of an archive, and their bytes."""
+        if not one.before:
+            return archives.unpack(path, one.unpacked)
+        joined = path.with_name(f".{path.name}.joined")
+        try:
+            archives.join([*(self.plan.root / part.path for part in one.before), path], joined)
+            return archives.unpack(joined, one.unpacked)
+        finally:
+            joined.unlink(missing_ok=True)
 
     def _told(self, one: Download, count: int) -> None:
         if self.stopped:
@@ -142,6 +173,12 @@ class _Work:
                 done = sum(self._bytes.values()) // MEGABYTE
                 self.advance(done - self._shown)
                 self._shown = done
+
+
+def _size(one: Download) -> int | None:
+    """Bytes of a file, with those of the parts before it; None where nobody says."""
+    sizes = [part.size for part in (*one.before, one)]
+    return None if None in sizes else sum(size or 0 for size in sizes)
 
 
 def _here(path: Path, wanted: Download) -> bool:
@@ -158,7 +195,7 @@ def _listed(manifest: Manifest) -> Iterator[Download]:
     """The files that a release lists and a dataset wants."""
     session, found = resumed.session(), 0
     try:
-        named = _sums(_text(session, manifest.base + SUMS), manifest)
+        named = _sums(resumed.text(session, manifest.base + SUMS), manifest)
     except resumed.NotThere:
         named = dict.fromkeys(_records(session, manifest))
     for name, proof in sorted(named.items()):
@@ -190,7 +227,7 @@ def _records(session: requests.Session, manifest: Manifest) -> list[str]:
     names = [manifest.below + table for table in manifest.tables]
     while folders:
         folder = folders.pop()
-        for line in _text(session, manifest.base + quote(folder) + LIST).split():
+        for line in resumed.text(session, manifest.base + quote(folder) + LIST).split():
             name = folder + line
             ours = name.startswith(manifest.below) or manifest.below.startswith(name)
             if not name.endswith("/"):
@@ -199,10 +236,3 @@ def _records(session: requests.Session, manifest: Manifest) -> list[str]:
                 seen.add(name)
                 folders.append(name)
     return names
-
-
-def _text(session: requests.Session, url: str) -> str:
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / url.rpartition("/")[2]
-        resumed.obtain(session, Download(url=url, path=path.name), path, lambda count: None)
-        return path.read_text(encoding="utf-8", errors="replace")

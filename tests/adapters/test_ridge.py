@@ -16,7 +16,8 @@ from sklearn.linear_model import Ridge
 
 from ecgbench.adapt import Policy, TrainingSplit
 from ecgbench.adapters import mean, ridge, zero
-from ecgbench.benchmark.evaluation import Evaluation
+from ecgbench.benchmark.evaluation import Evaluation, Record
+from ecgbench.cells import OFFICIAL
 from ecgbench.datasets import ptbxl
 from ecgbench.ecg.leads import ALL, LEADS, LIMB, LIMB_FROM_I_II, LeadSubset, bits_to_mask, rows_of
 from ecgbench.errors import BadSetting, LeakError
@@ -196,10 +197,13 @@ def evaluation(training: list[str]) -> Evaluation:
     index = pd.DataFrame(
         {"record": list("abvwtu"), "split": ["train"] * 2 + ["val"] * 2 + ["test"] * 2}
     )
-    selection: Any = SimpleNamespace(prepared=SimpleNamespace(index=index, name="invented"))
+    prepared = SimpleNamespace(index=index, name="invented")
+    selection: Any = SimpleNamespace(prepared=prepared, fold=OFFICIAL)
     nothing: Any = SimpleNamespace(name="none")
     made = Evaluation(nothing, nothing, selection, Path(), nothing)
-    made.__dict__["records"] = {"train": [(i, r, 1) for i, r in enumerate(training)]}
+    made.__dict__["records"] = {
+        "train": [Record(i, r, 1, ALL.bits) for i, r in enumerate(training)]
+    }
     made.__dict__["view"] = SimpleNamespace(get=lambda record: ecg(ord(record)))
     return made
 

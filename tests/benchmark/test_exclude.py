@@ -1,4 +1,4 @@
-"""`--exclude flat_leads`: records with a lead without variation take no part, and that is told."""
+"""`--exclude` and `--fix`: records of a kind take no part, or are put right, and that is told."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -36,6 +36,13 @@ def read(root, row):
         recording.signal[7] = 0.25
     return recording
 '''
+SWAPPED = (
+    PLUG_IN.replace(
+        "recording.signal[7] = 0.25", "recording.signal[[3, 5]] = recording.signal[[5, 3]]"
+    )
+    .replace("Flat", "Turned")
+    .replace("flat", "turned")
+)
 pytestmark = [pytest.mark.usefixtures("one_thread"), pytest.mark.long]
 
 
@@ -64,4 +71,33 @@ def test_they_take_no_part_and_have_keys_of_their_own(
     assert typed(tmp_path / "all", *usual, "--exclude", "flat_leads") == 2
     assert "exclude" in capsys.readouterr().err
     assert typed(tmp_path / "c", *usual, "--exclude", "loud") == 2
-    assert "--exclude loud: there is flat_leads" in capsys.readouterr().err
+    assert "--exclude loud: there is flat_leads, suspect_leads" in capsys.readouterr().err
+
+
+def test_what_is_put_right_is_another_study(
+    typed: Callable[..., int], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = tmp_path / "turned.py"
+    source.write_text(SWAPPED)
+    usual = ("--tasks", str(source), "--limit", "60", "--prepared", str(tmp_path / "prepared"))
+    assert typed(tmp_path / "plain", *usual) == 0
+    assert typed(tmp_path / "fixed", *usual, "--fix") == 0
+    plain, fixed = (read(tmp_path / name) for name in ("plain", "fixed"))
+    suspect = plain.datasets[0].suspect
+    assert 10 < suspect == fixed.datasets[0].repaired < 30
+    assert plain.datasets[0].repaired == fixed.datasets[0].suspect == 0
+    found = (
+        f"Turned: {suspect} of 60 records ({suspect / 60:.2%}) are perhaps not what they are called"
+    )
+    assert any(note.startswith(found) for note in plain.notes), plain.notes
+    done = (
+        f"Turned: prepared with --fix; {suspect} of 60 records are repaired "
+        f"(limb leads put right {suspect})."
+    )
+    assert done in fixed.notes
+    keys = [set(Store(tmp_path / name).keys().values()) for name in ("plain", "fixed")]
+    assert not keys[0] & keys[1]
+    capsys.readouterr()
+    assert typed(tmp_path / "fixed", *usual) == 2
+    said = " ".join(capsys.readouterr().err.split())
+    assert "holds a run with --fix, and asked for is no --fix" in said

@@ -102,6 +102,24 @@ def test_figshare_microvolts_by_name_and_codes_as_they_stand(tmp_path: Path) -> 
         assert np.allclose(start, 100 * i + 10 * np.arange(12), atol=0.01)
 
 
+def test_words_that_are_no_labels_are_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    numbers = list(range(77))
+    root = write(tmp_path / "a", numbers) / "chapman"
+    said = [{RHYTHMS[i % 11], *BEATS[i % 7].split()} - {"NONE"} for i in numbers]
+    told = chapman.counts(root).set_index("no label")["records"].to_dict()
+    assert told == {
+        "VEB": 11, "AVRT": 7, "SAAWR": 7,
+        "(none at all)": sum(own <= {"VEB", "AVRT", "SAAWR"} for own in said),
+    }  # fmt: skip
+    assert told["(none at all)"] > 0
+    monkeypatch.setitem(globals(), "RHYTHMS", ["A"] * 11)
+    monkeypatch.setitem(globals(), "BEATS", ["B C"] * 7)
+    with pytest.raises(MissingData, match="has none of the rhythms and beats of Chapman"):
+        chapman.index(write(tmp_path / "b", numbers) / "chapman")
+
+
 def test_folds_rest_on_no_order(tmp_path: Path) -> None:
     first = chapman.index(write(tmp_path / "a", list(range(110))) / "chapman")
     second = chapman.index(write(tmp_path / "b", list(range(109, -1, -1))) / "chapman")

@@ -72,7 +72,9 @@ def edit(root: Path, exam: int, column: str, value: str) -> None:
 
 
 def test_labels_are_the_papers_six_with_af_before_st() -> None:
-    (task,) = code15.CARD.tasks
+    task, known = code15.CARD.tasks
+    assert (known.name, known.labels, known.masked) == ("code15_known", task.labels, True)
+    assert not task.masked
     assert len(task.labels) == task.paper == 6
     assert task.labels == ("1AVB", "RBBB", "LBBB", "SBRAD", "AFIB", "STACH")
     assert {row["csv_column"]: row["code"] for row in table("code15")} == LABELS
@@ -107,9 +109,31 @@ def test_flags_by_name_tracings_by_exam_and_the_rule_of_ten_seconds(tmp_path: Pa
     found = copy.index.set_index("record")
     for exam in (101, 105, 106, 109):
         flag = FLAGS[(exam - 101) % 7] if (exam - 101) % 7 < 6 else ""
-        columns = [c for c in found if ":" in c and found.loc[str(exam), c]]
-        assert columns == [f"code15:{LABELS[flag]}"]
+        columns = [c for c in found if ":" in c and found.loc[str(exam), c] == 1]
+        assert columns == [f"code15:{LABELS[flag]}", f"code15_known:{LABELS[flag]}"]
     assert found.loc["102", "sex"] == "female"
+
+
+def test_labels_are_unknown_of_an_exam_with_neither_a_flag_nor_the_mark_of_a_normal_ecg(
+    tmp_path: Path,
+) -> None:
+    root = make(tmp_path)
+    # 107 and 114 have no flag; 101 has one, whatever the mark says
+    edit(root, 107, "normal_ecg", "True")
+    edit(root, 121, "normal_ecg", "")
+    found = code15.index(root).set_index("record")
+    flags, known = found[code15.TASK.columns], found[code15.KNOWN.columns]
+    expected = flags.to_numpy().copy()
+    expected[found.index.isin(["114", "121"])] = -1
+    np.testing.assert_array_equal(known.to_numpy(), expected)
+    assert set(flags.to_numpy().ravel()) == {0, 1}
+    edit(root, 107, "normal_ecg", "perhaps")
+    with pytest.raises(MissingData, match="exam 107 has a flag that is neither True nor False"):
+        code15.index(root)
+    table = pd.read_csv(root / "exams.csv", dtype=str, keep_default_na=False)
+    table.drop(columns="normal_ecg").to_csv(root / "exams.csv", index=False)
+    with pytest.raises(MissingData, match="lacks the column normal_ecg"):
+        code15.index(root)
 
 
 def test_zeros_within_a_tracing_are_counted_with_its_padding(tmp_path: Path) -> None:
@@ -180,7 +204,7 @@ def test_genuine_tracings_are_millivolts_with_the_statistics_others_found() -> N
             assert values.std() == pytest.approx(float(facts[f"std_{lead}"]), rel=1e-3)
         i, ii, iii = signal[:3]
         assert (np.abs(iii - ii + i).max() > 0.05) == (row["record"] in flawed)
-        present = {c.partition(":")[2] for c in row if ":" in c and row[c]}
+        present = {c.partition(":")[2] for c in row if ":" in c and row[c] == 1}
         assert present == {LABELS[flag] for flag in FLAGS if facts[flag] == "True"}
         assert row["patient"] == facts["patient_id"]
         spans.append(np.median(np.ptp(ii[:2800].reshape(7, 400), axis=1)))

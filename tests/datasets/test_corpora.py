@@ -104,6 +104,15 @@ def test_ikem_index(prague: Path) -> None:
     assert lost(copy) == dict.fromkeys(("101", "103"), "the exam is in none of the HDF5 files")
 
 
+def test_ikem_does_not_choose_between_two_exams_of_one_number(prague: Path) -> None:
+    with h5py.File(prague / "ikem" / "exams_part2.hdf5", "r+") as part:
+        part["exam_id"][1] = 101  # was 102
+    twice = "the HDF5 files hold its exam twice"
+    copy = prepare("ikem", prague, prague / "prepared")
+    gone = "the exam is in none of the HDF5 files"
+    assert lost(copy) == {"101": twice, "102": gone}
+
+
 def test_ikem_refuses_what_disagrees(prague: Path) -> None:
     file = prague / "ikem" / "exams_part1.hdf5"
     with h5py.File(file, "r+") as part:
@@ -141,29 +150,42 @@ def test_mimic_reads_by_name_and_counts_two_studies_of_a_patient_as_one(boston: 
     assert copy.quarantined.empty
     assert copy.index["patient"].value_counts().to_dict() == {"10000032": 2, "10000117": 1}
     recording = copy.recording("44458630")
-    stored = counts(8 + sum(map(ord, "44458630")), 1200, 12) / 200.0
+    stored = (counts(8 + sum(map(ord, "44458630")), 1200, 12) / 200.0).clip(-3, 3)
     for place, lead in enumerate(MIMIC_LEADS):
         np.testing.assert_allclose(recording.signal[LEADS.index(lead)], stored[:, place], atol=1e-3)
     assert MIMIC_LEADS[4:6] == ("aVF", "aVL")
 
 
-def test_mimic_quarantines_missing_samples_and_paths_that_lead_away(boston: Path) -> None:
+def test_mimic_fills_short_gaps_limits_peaks_and_tells_of_both(boston: Path) -> None:
     root = boston / "mimic-iv-ecg"
-    file = next(root.rglob("45090959.dat"))
-    samples = np.fromfile(file, "<i2")
-    header = file.with_suffix(".hea")
-    gone, samples[12 * 40] = int(samples[12 * 40]), -(2**15)
-    samples.tofile(file)
-    lines = header.read_text().splitlines()
-    words = lines[1].split()
-    words[6] = str((int(words[6]) - gone - 2**15) % 65536)
-    header.write_text("\n".join([lines[0], " ".join(words), *lines[2:]]) + "\n")
+    for study, gap in (("45090959", 25), ("40689238", 26)):
+        file = next(root.rglob(f"{study}.dat"))
+        samples = np.fromfile(file, "<i2").reshape(-1, 12)
+        column, header = samples[:, 0].astype(np.int64), file.with_suffix(".hea")
+        samples[40 : 40 + gap, 0] = -(2**15)
+        samples.tofile(file)
+        lines = header.read_text().splitlines()
+        words = lines[1].split()
+        moved = int(samples[:, 0].astype(np.int64).sum() - column.sum())
+        words[6] = str((int(words[6]) + moved) % 65536)
+        header.write_text("\n".join([lines[0], " ".join(words), *lines[2:]]) + "\n")
     table = root / "record_list.csv"
     text = table.read_text()
     table.write_text(text.replace("files/p1000/p10000032/s44458630", "../../elsewhere"))
-    reasons = lost(prepare("mimic_iv_ecg", boston, boston / "prepared"))
-    assert "1 samples are NaN" in reasons["45090959"]
+    copy = prepare("mimic_iv_ecg", boston, boston / "prepared")
+    reasons = lost(copy)
+    assert reasons["40689238"].startswith("26 samples are missing, up to 0.052 s in a row, where")
     assert reasons["44458630"].startswith("its table names the file '../../elsewhere/44458630'")
+    assert copy.index["fixed"].tolist() == ["gaps+clip"]
+    filled = copy.recording("45090959").signal
+    stored = counts(8 + sum(map(ord, "45090959")), 1200, 12).T / 200.0
+    ends = stored[0, [39, 65]]
+    along = np.interp(np.arange(40, 65), [39, 65], ends).clip(-3, 3)
+    np.testing.assert_allclose(filled[0, 40:65], along, atol=1e-3)
+    np.testing.assert_allclose(filled[6, :], stored[6].clip(-3, 3), atol=1e-3)
+    said = copy.findings.set_index("kind")["sentence"]
+    assert said["gaps"] == "repaired: 25 missing samples filled in, 0.05 s in a row at most"
+    assert said["clip"].endswith("limited to 3 mV")
 
 
 @pytest.fixture

@@ -24,7 +24,27 @@ FLAGS = [
     "pasp_gte_45_flag",
     "tr_max_gte_32_flag",
 ]
+QUANTITIES = [
+    ("lvef_value",),
+    ("ivs_measurement", "lvpw_measurement"),
+    ("aortic_stenosis_value",),
+    ("aortic_regurgitation_value",),
+    ("mitral_regurgitation_value",),
+    ("tricuspid_regurgitation_value",),
+    ("pulmonary_regurgitation_value",),
+    ("rv_systolic_function_value",),
+    ("pericardial_effusion_value",),
+    ("pasp_value",),
+    ("tr_max_velocity_value",),
+]
+"""Of each flag."""
 SPLITS = ["no_split", "train", "test", "train", "val", "no_split", "test", "train"] * 3
+
+
+def value(line: int, column: str) -> str:
+    """Of a quantity: empty in every second line, of the second thickness in the others' second."""
+    empty = line % 4 < 3 if column == "lvpw_measurement" else line % 2 == 1
+    return "" if empty else "2.5"
 
 
 def write(root: Path, name: str = "echonext_metadata_100k.csv") -> Path:
@@ -34,7 +54,8 @@ def write(root: Path, name: str = "echonext_metadata_100k.csv") -> Path:
     lines = [
         {"ecg_key": f"0{i}", "patient_key": f"p{i // 8 if s == 'train' else 100 + i}", "split": s}
         | {flag: int(i % 11 == k) for k, flag in enumerate(FLAGS)}
-        | {"shd_moderate_or_greater_flag": 1, "tr_max_velocity_value": "" if i % 2 else "2.5"}
+        | {"shd_moderate_or_greater_flag": 1}
+        | {column: value(i, column) for own in QUANTITIES for column in own}
         for i, s in enumerate(SPLITS)
     ]
     pd.DataFrame(lines).iloc[:, ::-1].to_csv(folder / name, index=False)
@@ -67,6 +88,30 @@ def test_each_record_is_the_row_of_its_split_and_nothing_is_repaired(tmp_path: P
         assert np.allclose(recording.signal[:, 0], 10 * i + np.arange(12), rtol=1e-4)
         assert (recording.fs, recording.leads, recording.signal.shape) == (250, LEADS, (12, 2500))
         assert [c for c in echonext.TASK.columns if row[c]] == [echonext.TASK.columns[i % 11]]
+
+
+def test_a_flag_0_without_a_measured_value_is_unknown_and_a_flag_1_stays(tmp_path: Path) -> None:
+    task = echonext.CARD.task("echonext_measured")
+    assert (task.masked, task.labels, task.parent) == (True, echonext.TASK.labels, None)
+    assert task.columns[9] == "echonext_measured:pasp_gte_45"
+    index = prepare("echonext", write(tmp_path), tmp_path / "prepared").index
+    for row in index.to_dict("records"):
+        i = int(row["record"])
+        for k, (column, own) in enumerate(zip(task.columns, QUANTITIES)):
+            measured = any(value(i, quantity) for quantity in own)
+            assert row[column] == (1 if i % 11 == k else 0 if measured else -1), (i, column)
+    # line 3: of two thicknesses one was measured
+    third = index.set_index("record").loc["03"]
+    assert third["echonext_measured:lvwt_gte_13"] == 0
+    assert third["echonext_measured:lvef_lte_45"] == -1
+
+
+def test_a_table_without_the_quantities(tmp_path: Path) -> None:
+    root = write(tmp_path) / "echonext"
+    file = root / "echonext_metadata_100k.csv"
+    pd.read_csv(file, dtype=str).drop(columns="pasp_value").to_csv(file, index=False)
+    with pytest.raises(MissingData, match=r"csv lacks the column pasp_value; download it again"):
+        echonext.index(root)
 
 
 def test_the_table_in_capitals(tmp_path: Path) -> None:

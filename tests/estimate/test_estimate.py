@@ -21,6 +21,7 @@ from ecgbench.benchmark.run import Run
 from ecgbench.cells import Plan
 from ecgbench.cli import main
 from ecgbench.estimate import study
+from ecgbench.prepared import disk
 
 TINY = Path(__file__).parents[1] / "tiny.py"
 USUAL = (
@@ -193,3 +194,41 @@ def test_earlier_fits_in_the_folder_say_how_long_the_next_take(
     assert [line.split()[3:6] for line in told.splitlines() if line.startswith("tiny ")] == [
         ["1", "2", "h"]
     ]
+
+
+def test_views_of_each_contract_and_dataset_count_once(tmp_path: Path) -> None:
+    def part(model: str, dataset: str, copy: int, views: dict[str, int]) -> study.Part:
+        answer = {"disk": {"run": 1, "prepared": copy}, "views": views}
+        return study.Part(model=model, dataset=dataset, plan=plan, done=0, answer=answer)
+
+    plan = Plan(name="x", cells=())
+    parts = (
+        part("a", "ptbxl", 100, {"f": 10}),
+        part("b", "ptbxl", 100, {"f": 10}),
+        part("c", "ptbxl", 100, {"g": 20}),
+        part("c", "georgia", 0, {"g": 5}),
+    )
+    whole = study.Estimate(plan=plan, parts=parts, device="cpu")
+    assert (whole.views, whole.beside) == (35, 135)
+    assert study.scarce(whole, tmp_path, 135) == ""
+    assert "--views stream" in study.scarce(whole, tmp_path, 134)
+    assert "ecgbench data prune" in study.scarce(whole, tmp_path, 134)
+
+
+def test_a_dry_run_counts_what_is_not_kept_and_says_when_the_disk_is_too_small(
+    typed: Callable[..., int], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ("--limit", "60", "--dry-run")
+    assert typed(*words) == 0
+    told = capsys.readouterr().out
+    assert "of it for filtered and resampled views; --views stream: none" in told
+    assert "too little disk" not in told
+    monkeypatch.setattr(disk, "free_bytes", lambda folder: 1)
+    assert typed(*words) == 0
+    assert "too little disk" in capsys.readouterr().out
+    assert typed(*words, "--views", "stream") == 0
+    assert "of it for" not in capsys.readouterr().out
+    assert typed("--limit", "60") == 0
+    capsys.readouterr()
+    assert typed(*words, "--leads", "I") == 0
+    assert "of it for" not in capsys.readouterr().out, "all is kept now"

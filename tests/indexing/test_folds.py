@@ -67,7 +67,7 @@ def test_the_name_is_the_seed() -> None:
 
 def test_in_turns_patients_stay_whole_and_shares_hold() -> None:
     patients, labels = drawn(4000)
-    fold = folds.batched("x", patients, labels, 10, size=300)
+    fold = folds.batched("x", patients, labels, 10, folds.turns_of(patients, 300))
     of = dict(zip(patients, fold.tolist()))
     assert [of[p] for p in patients] == fold.tolist()
     has = np.array(["e" in own for own in labels])

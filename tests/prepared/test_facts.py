@@ -5,8 +5,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from ecgbench.ecg.checks import limb
 from ecgbench.ecg.leads import LIMB_FROM_I_II
-from ecgbench.prepared.facts import facts, lines, residual
+from ecgbench.prepared.facts import facts, lines
 from ecgbench.prepared.prepare import Prepared, prepare
 
 
@@ -25,22 +26,26 @@ def test_counts_are_those_of_the_index(demo: Prepared) -> None:
             has = (index["split"] == split) & (index[f"demo:{label}"] == 1)
             assert count == has.sum()
     assert told["limb_leads"]["records"] == len(index)
-    assert told["limb_leads"]["largest"] <= 0.003
+    missed = {name: each["largest"] for name, each in told["limb_leads"]["identities"].items()}
+    assert len(missed) == 4
+    assert max(missed.values()) <= 0.003
+    assert 50 < told["rhythm"]["heart_rate"] < 110
+    assert (told["found"], told["fixed"], told["findings"]) == ({}, {}, [])
     text = "\n".join(lines(told))
     assert "train: 120 records" in text
-    assert "0 beyond 10" in text
+    assert "a record is told of beyond 50" in text
+    assert "found" not in text
 
 
 def test_each_identity_counts() -> None:
     draw = np.random.default_rng(0)
-    signal = np.zeros((12, 50), np.float32)
-    signal[:6] = LIMB_FROM_I_II @ draw.normal(size=(2, 50))
-    assert residual(signal) < 1e-6
-    exchanged = signal[[0, 1, 2, 5, 4, 3, *range(6, 12)]]
-    assert residual(exchanged) > 0.5
-    for row, factor in ((2, 1), (3, 2), (5, 2)):
+    signal = (LIMB_FROM_I_II @ draw.normal(size=(2, 50))).astype(np.float32)
+    assert limb.missed(signal).max() < 1e-6
+    for row, counts in enumerate(((1, 1, 1, 0), (1, 1, 0, 1), (1, 0, 1, 1))):
         off = signal.copy()
         off[row, 7] += 0.25
-        assert residual(off) == pytest.approx(0.25 * factor, abs=1e-5)
-    inverted = signal * np.array([-1, *[1] * 11], np.float32)[:, None]
-    assert residual(inverted) > 0.5
+        np.testing.assert_allclose(limb.missed(off), 0.25 * np.array(counts), atol=1e-5)
+    for row, counts in ((3, (0, 2, 0, 0)), (4, (0, 0, 2, 0)), (5, (0, 0, 0, 2))):
+        off = signal.copy()
+        off[row, 7] += 0.25
+        np.testing.assert_allclose(limb.missed(off), 0.25 * np.array(counts), atol=1e-5)

@@ -19,7 +19,7 @@ from ecgbench.ecg.leads import LEADS
 from ecgbench.ecg.recording import Recording
 from ecgbench.errors import BadRecord, BadSetting, EcgbenchError, MissingData
 from ecgbench.prepared import prepare as preparing
-from ecgbench.prepared.prepare import find, held, prepare, state, where
+from ecgbench.prepared.prepare import find, held, prepare, prepare_and_check, state, where
 from ecgbench.prepared.source import Source, rows
 from ecgbench.prepared.store import encode
 from ecgbench.prepared.subset import Selection
@@ -64,6 +64,28 @@ def test_the_store_gives_back_exactly_what_the_files_hold(fake_ptbxl: Path) -> N
     )
     with pytest.raises(BadSetting, match="'00031'"):
         copy.recording("00031")
+
+
+def test_windows_are_cut_out_of_recordings_and_a_spoilt_recording_is_refused(
+    fake_ptbxl: Path,
+) -> None:
+    copy = prepare("ptbxl", fake_ptbxl, None)
+    rows, starts = np.array([29, 0, 7, 7]), np.array([4500, 0, 1, 4499])
+    windows = copy.windows(rows, starts, 500)
+    for window, row, start in zip(windows, rows, starts):
+        whole = copy.recording(copy.index["record"][row]).signal
+        np.testing.assert_array_equal(window, whole[:, start : start + 500])
+    assert windows.dtype == np.float32
+    with pytest.raises(BadSetting, match="a window of 500 samples lies outside its record"):
+        copy.windows(np.array([3]), np.array([4501]), 500)
+    with (copy.folder / "signal.i16").open("r+b") as out:
+        out.seek(120_000 + 77)
+        out.write(b"\x55")
+    with pytest.raises(MissingData, match="is damaged; delete that folder"):
+        copy.recording(copy.index["record"][1])
+    with pytest.raises(MissingData, match="is damaged; delete that folder"):
+        prepare_and_check("ptbxl", fake_ptbxl, None)
+    assert prepare("ptbxl", fake_ptbxl, None).folder == copy.folder, "opening reads no signal"
 
 
 def test_signals_that_are_no_whole_microvolts_or_too_large_keep_16_bits_per_lead() -> None:
@@ -244,7 +266,7 @@ def test_too_many_lost_stops_names_reasons_and_leaves_nothing(fake_ptbxl: Path) 
 
 
 def test_the_limit_is_half_a_percent_of_the_dataset() -> None:
-    source = SimpleNamespace(name="ptbxl", root="x", module=ptbxl)
+    source = SimpleNamespace(name="ptbxl", root="x", module=ptbxl, fix=False)
     lost = [(str(i), "empty") for i in range(10)]
     preparing._stop_if_too_many(source, lost, 2000)  # type: ignore[arg-type]
     with pytest.raises(MissingData, match="11 of 2000"):

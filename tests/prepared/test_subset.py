@@ -134,3 +134,24 @@ def test_each_fact_of_a_record_moves_what_rests_on_it(column: str, moved: set[st
 def test_a_limit_beyond_the_data_is_all_of_it(limit: int | None) -> None:
     assert Selection(prepared(), limit).index.equals(prepared().index)
     assert Selection(prepared(), limit).digest == Selection(prepared(), None).digest
+
+
+def test_a_task_that_masks_the_labels_of_another_moves_no_selection() -> None:
+    """A masked task of labels of its own is favoured as any other: where it is known."""
+    whole, draw = prepared(), np.random.default_rng(1)
+    before = list(Selection(whole, 60).index["record"])
+    masked = Task(name="known", title="Known", labels=("S0", "S1", "S2"), masked=True)
+    own = Task(name="own", title="Own", labels=("rare",), masked=True)
+    table = whole.published.copy()
+    for label in masked.labels:
+        hidden = draw.random(len(table)) < 0.5
+        table[f"known:{label}"] = np.where(hidden, -1, table[f"super:{label}"])
+    whole.index = whole.published = table
+    whole.card = SimpleNamespace(tasks=(*TASKS, masked))
+    assert list(Selection(whole, 60).index["record"]) == before
+
+    train = np.flatnonzero(table["split"] == "train")
+    table["own:rare"] = -1
+    table.loc[train[[300, 600]], "own:rare"] = [1, 0]
+    whole.card = SimpleNamespace(tasks=(*TASKS, own))
+    assert set(Selection(whole, 60).of("train")["own:rare"]) == {-1, 0, 1}

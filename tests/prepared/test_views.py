@@ -12,7 +12,7 @@ from ecgbench.cards import Filter, InputContract
 from ecgbench.ecg import preprocess
 from ecgbench.ecg.leads import LEADS
 from ecgbench.prepared.prepare import Prepared, prepare
-from ecgbench.prepared.views import View
+from ecgbench.prepared.views import View, key, lacking_bytes
 
 CONTRACT = InputContract(
     name="paper",
@@ -105,3 +105,31 @@ def test_a_copy_that_cannot_be_written_still_gives_views(fake_ptbxl: Path) -> No
     (copy.folder / "views").write_text("a file where the folder should be")
     found = view(copy, CONTRACT, ["00001"])
     np.testing.assert_array_equal(found.get("00001"), _expected(copy, "00001"))
+
+
+def test_a_view_that_is_not_kept_is_the_same_to_the_bit_and_writes_nothing(
+    fake_ptbxl: Path,
+) -> None:
+    copy = prepare("ptbxl", fake_ptbxl, None)
+    stream = View(copy, CONTRACT, keep=False)
+    records = copy.index["record"].tolist()
+    stream.fill(records)
+    passing = [stream.get(r).tobytes() for r in records]
+    assert not (copy.folder / "views").exists()
+    assert stream.missing(records) == []
+    kept = view(copy, CONTRACT, records)
+    assert passing == [kept.get(r).tobytes() for r in records]
+    assert [stream.length(r) for r in records] == [kept.length(r) for r in records]
+
+
+def test_the_bytes_that_a_view_lacks_are_those_it_takes(fake_ptbxl: Path) -> None:
+    copy, preparation = prepare("ptbxl", fake_ptbxl, None), CONTRACT.preparation
+    each = 12 * 1000 * 4
+    assert lacking_bytes(copy, preparation, key(preparation)) == 30 * each
+    folder = view(copy, CONTRACT, ["00003", "00030"]).folder
+    assert folder.name == key(preparation)
+    assert lacking_bytes(copy, preparation, key(preparation)) == 28 * each
+    assert lacking_bytes(copy, preparation, key(preparation), np.array([0, 2])) == each
+    view(copy, CONTRACT, copy.index["record"].tolist())
+    assert (folder / "signal.f32").stat().st_size == 30 * each
+    assert lacking_bytes(copy, preparation, key(preparation)) == 0

@@ -554,3 +554,59 @@ def test_one_patient_gives_no_interval() -> None:
     one = score("auroc", p.table(), draws(p.patients, 200))
     assert np.isfinite(one.table["value"].iloc[0])
     assert one.table[["low", "high"]].isna().all(axis=None)
+
+
+@pytest.mark.parametrize("kind", ["none", "bayesian", "multinomial"])
+def test_a_masked_label_has_the_numbers_of_its_known_records(kind: Bootstrap) -> None:
+    """Value, interval, n and positives, under the same draws of patients."""
+    whole = predicted()
+    hidden = np.random.default_rng(4).random(whole.target.shape) < [0.0, 0.3, 0.5]
+    table = replace(whole, target=np.where(hidden, -1, whole.target).astype(np.int8)).table()
+    drawn = draws(whole.patients, 200, kind)
+    made = score("auroc", with_wins(["auroc"], table), drawn)
+    found = made.table.set_index("label")
+    for k, label in enumerate(LABELS):
+        known = table[~hidden[:, k]].reset_index(drop=True)
+        known = known[["record", "patient", "leads", f"probability:{label}", f"target:{label}"]]
+        alone = score("auroc", known, drawn).table.set_index("label").loc[label]
+        assert found.loc[label, "n"] == alone["n"] == len(known)
+        assert found.loc[label, "positives"] == (known[f"target:{label}"] == 1).sum()
+        for column in ("value", "low", "high"):
+            assert found.loc[label, column] == pytest.approx(alone[column], abs=1e-9)
+        assert alone["value"] == pytest.approx(
+            roc_auc_score(known[f"target:{label}"], known[f"probability:{label}"]), abs=1e-12
+        )
+    assert found.loc["macro", "value"] == pytest.approx(found["value"].iloc[1:].mean())
+    assert found.loc["macro", "n"] == len(table)
+
+
+def test_a_label_that_one_patient_knows_has_no_interval_from_draws() -> None:
+    whole = predicted()
+    target = whole.target.copy()
+    target[:, 1] = -1
+    target[:2, 1] = 0, 1
+    table = replace(whole, target=target).table()
+    found = score("auroc", table, draws(whole.patients)).table.set_index("label")
+    assert np.isfinite(found.loc["MI", "value"])
+    assert np.isnan(found.loc["MI", ["low", "high"]].astype(float)).all()
+    assert np.isfinite(found.loc["macro", ["low", "high"]].astype(float)).all()
+
+
+def test_a_metric_never_meets_an_unknown_label(plugin: Plugin) -> None:
+    """Whichever way its intervals are made, and a label that nobody knows is never shown to it."""
+    strict = "    assert len(target)\n    assert set(np.unique(target)) <= {0, 1}\n"
+    value = f"def value(target, score):\n{strict}    return target.mean(axis=0).astype(float)\n"
+    influence = f"def influence(target, score):\n{strict}    return target - target.mean(axis=0)\n"
+    mean = "weights @ target / weights.sum(axis=1, keepdims=True)"
+    counts = f"def replicates(target, score, weights):\n{strict}    return {mean}\n"
+    whole = predicted()
+    hidden = np.random.default_rng(4).random(whole.target.shape) < [0.0, 0.3, 1.0]
+    target = np.where(hidden, -1, whole.target).astype(np.int8)
+    table = replace(whole, target=target).table()
+    for name, body in (("a", value), ("b", value + influence), ("c", value + influence + counts)):
+        made = score(plugin(name, body), table, draws(whole.patients)).table
+        rate = target[target[:, 1] >= 0, 1].mean()
+        assert made["value"].iloc[2] == pytest.approx(rate)
+        assert made["low"].iloc[2] < rate < made["high"].iloc[2]
+        assert np.isnan(made["value"].iloc[3])
+        assert made["n"].tolist() == [120, 120, (~hidden[:, 1]).sum(), 0]

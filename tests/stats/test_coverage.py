@@ -97,3 +97,14 @@ def test_the_records_are_those_of_the_published_simulation(benchmark: ModuleType
     same = clustered.patients[1:] == clustered.patients[:-1]
     alike = (clustered.target[1:] == clustered.target[:-1]).all(axis=1)
     assert alike[same].mean() > 0.4
+
+
+def test_intervals_of_a_mean_over_folds_cover_and_pooled_scores_mislead(
+    benchmark: ModuleType,
+) -> None:
+    """100 patients; heads without skill, which know how frequent the label is in other folds."""
+    line = benchmark.over_folds(100, 5, (0.3,), 60)
+    assert line.coverage >= 0.95 - 0.085, line
+    found = {one.design: one.null for one in benchmark.without_skill(100, 5, 0.3, 60)}
+    assert found["5 folds, within folds"] == pytest.approx(0.5, abs=0.03)
+    assert found["5 folds, pooled over folds"] < 0.44

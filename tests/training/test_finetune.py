@@ -198,10 +198,14 @@ def test_it_learns_and_every_group_moves_at_its_rate(tmp_path: Path) -> None:
     assert tuned.log[tuned.best].validation == pytest.approx(by_hand)
 
 
-@pytest.mark.parametrize("micro", [None, 3, 1])
-def test_equals_a_plain_torch_loop(micro: int | None, tmp_path: Path) -> None:
-    """21 records in batches of 8: two steps an epoch, the last 5 records are dropped."""
+@pytest.mark.parametrize(("micro", "unknown"), [(None, 0), (3, 0), (1, 0), (3, 0.4), (1, 0.7)])
+def test_equals_a_plain_torch_loop(micro: int | None, unknown: float, tmp_path: Path) -> None:
+    """21 records in batches of 8: two steps an epoch, the last 5 records are dropped. The loss is
+    the mean over the labels that are known.
+    """
     data, training = split(21, 1), short(micro_batch=micro, weight_decay=0.1)
+    hidden = np.random.default_rng(8).random(data.target.shape) < unknown
+    data = replace(data, target=np.where(hidden, -1, data.target).astype(np.int8))
     tuned = tune(tmp_path, training, data=(data, nowhere(4, 2)), seed=5)
     network, head = small(), heads.linear(8, 2, 5)
     groups = [(network.first, 0.0002), (network.second, 0.002), (head, 0.02)]
@@ -218,9 +222,8 @@ def test_equals_a_plain_torch_loop(micro: int | None, tmp_path: Path) -> None:
                 start = rng("crop", 5, epoch, record).integers(view.shape[1] - SAMPLES + 1)
                 cut.append(torch.from_numpy(view[:, start : start + SAMPLES]))
             logits = head(network(torch.stack(cut), torch.ones(8, 12, dtype=torch.bool)).pooled)
-            loss = F.binary_cross_entropy_with_logits(
-                logits, torch.from_numpy(data.target[rows]).float()
-            )
+            target = torch.from_numpy(data.target[rows]).float()
+            loss = F.binary_cross_entropy_with_logits(logits[target >= 0], target[target >= 0])
             optimiser.zero_grad()
             loss.backward()
             optimiser.step()
@@ -233,6 +236,36 @@ def test_equals_a_plain_torch_loop(micro: int | None, tmp_path: Path) -> None:
     ).items():
         found = tuned.head[name[5:]] if name.startswith("head.") else tuned.encoder[name]
         np.testing.assert_allclose(found.numpy(), value.numpy(), atol=1e-6)
+
+
+def test_a_batch_that_knows_no_label_takes_no_step(tmp_path: Path) -> None:
+    """Nor does it make a loss of 0 that nobody computed."""
+    data = split(16, 1)
+    whole = tune(tmp_path / "one", short(epochs=1), data=(data, nowhere(4, 2)))
+    target = data.target.copy()
+    target[rng("order", 0, 0).permutation(16)[8:]] = -1
+    half = tune(
+        tmp_path / "two", short(epochs=1), data=(replace(data, target=target), nowhere(4, 2))
+    )
+    assert half.log[0].loss > 0
+    assert half.log[0].loss != whole.log[0].loss
+    first = rng("order", 0, 0).permutation(16)[:8]
+    alone = tune(
+        tmp_path / "three",
+        short(epochs=1, batch=16),
+        data=(
+            replace(
+                data,
+                target=np.where(np.isin(np.arange(16), first)[:, None], target, -1).astype(np.int8),
+            ),
+            nowhere(4, 2),
+        ),
+    )
+    for name in half.head:
+        torch.testing.assert_close(half.head[name], alone.head[name], rtol=0, atol=1e-6)
+    unknown = replace(data, target=np.full_like(target, -1))
+    with pytest.raises(gates.GateError):
+        tune(tmp_path / "four", short(epochs=1), data=(unknown, nowhere(4, 2)))
 
 
 def test_a_window_starts_anywhere_and_records_draw_alone() -> None:

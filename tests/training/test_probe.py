@@ -230,3 +230,73 @@ def test_a_repeat_with_another_seed_draws_patients_and_shows_a_spread() -> None:
         np.testing.assert_allclose(found.weight[label] * scaler.scale_, theirs.coef_[0], atol=1e-4)
     apart = np.abs(fit(2, data, nothing).weight - found.weight).max()
     assert apart > 0.01
+
+
+def test_a_label_is_fitted_to_the_records_that_know_it() -> None:
+    """scikit-learn on those records alone, their features on the scale of all rows that know a
+    label; the loss that chooses the penalty is of known entries alone.
+    """
+    data, draw = examples(), np.random.default_rng(7)
+    unknown = draw.random(data.target.shape) < [0.0, 0.4, 0.5]
+    unknown[:6] = True
+    data = replace(data, target=np.where(unknown, -1, data.target))
+    owner, some = data.shown.owner, ~unknown.all(axis=1)
+    weight = 1 / np.bincount(owner)[owner]
+    x, target = data.shown.features.astype(np.float64), data.target[owner]
+    scaler = StandardScaler().fit(x[some[owner]], sample_weight=weight[some[owner]])
+    (head,) = logistic.path(x, target, weight, [0.01])
+    for k in range(3):
+        known = target[:, k] >= 0
+        theirs = LogisticRegression(C=100 / weight[known].sum(), tol=1e-10, max_iter=10_000)
+        theirs.fit(scaler.transform(x[known]), target[known, k], sample_weight=weight[known])
+        np.testing.assert_allclose(head.weight[k] * scaler.scale_, theirs.coef_[0], atol=1e-5)
+        bias = head.bias[k] + head.weight[k] @ scaler.mean_
+        assert bias == pytest.approx(theirs.intercept_[0], abs=1e-5)
+
+    probed, where = fit(0, data, nothing), folds(data)
+    total = 0.0
+    for fold in range(FOLDS):
+        learn = where[owner] != fold
+        (head,) = logistic.path(x[learn], target[learn], weight[learn], [PENALTIES[probed.chosen]])
+        logits = x[~learn] @ head.weight.T + head.bias
+        p = np.where(target[~learn] == 1, 1 / (1 + np.exp(-logits)), 1 / (1 + np.exp(logits)))
+        total += float((-np.log(p) * (target[~learn] >= 0) * weight[~learn, None]).sum())
+    known = (data.target >= 0).sum()
+    assert probed.loss[probed.chosen] == pytest.approx(total / known, rel=1e-3)
+
+
+def test_records_that_know_no_label_change_no_head() -> None:
+    """Whether they are there or not, and whatever their features."""
+    data = examples()
+    silent = np.arange(len(data.patients)) % 3 == 0
+    there = replace(data, target=np.where(silent[:, None], -1, data.target))
+    loud = data.shown.features + np.float32(50) * silent[data.shown.owner, None]
+    shifted = replace(there, shown=replace(data.shown, features=loud.astype(np.float32)))
+    mine = ~silent[data.shown.owner]
+    windows = Windows(
+        features=data.shown.features[mine],
+        owner=np.unique(data.shown.owner[mine], return_inverse=True)[1],
+    )
+    kept = [p for p, gone in zip(data.patients, silent) if not gone]
+    gone = Examples(patients=kept, target=data.target[~silent], shown=windows, complete=windows)
+    expected = fit(0, gone, nothing)
+    for other in (there, shifted):
+        found = fit(0, other, nothing)
+        assert found.chosen == expected.chosen
+        np.testing.assert_allclose(found.loss, expected.loss, rtol=1e-9)
+        np.testing.assert_allclose(found.weight, expected.weight, atol=1e-9)
+        np.testing.assert_array_equal(found.held_out.shape, there.target.shape)
+
+
+def test_a_label_that_a_fold_or_nobody_knows() -> None:
+    data = examples()
+    target = data.target.copy()
+    target[:, 0] = -1
+    target[folds(data) != 1, 1] = -1
+    found = fit(0, replace(data, target=target), nothing)
+    assert np.isfinite(found.held_out).all()
+    # of no record known: a rate of one half, and no coefficient
+    assert not found.weight[0].any()
+    assert found.bias[0] == 0
+    with pytest.raises(BadSetting, match="no label is known of any of the"):
+        fit(0, replace(data, target=np.full_like(target, -1)), nothing)

@@ -28,7 +28,7 @@ from requests.adapters import HTTPAdapter
 from typer.testing import CliRunner
 
 from ecgbench import datasets as room
-from ecgbench.cards import Download, Manifest
+from ecgbench.cards import Download, Listing, Manifest
 from ecgbench.cli import app
 from ecgbench.errors import BadSetting, EcgbenchError
 from ecgbench.transport import archives, datasets, resumed
@@ -67,6 +67,9 @@ class Site:
         self.server = Server(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self.server.server_port}"
         threading.Thread(target=self.server.serve_forever, args=(0.02,), daemon=True).start()
+
+    def serve_one(self, name: str, body: bytes) -> None:
+        self.pages[f"/{name}"] = [whole(body)]
 
     def serve(self, files: dict[str, bytes]) -> None:
         self.pages = {f"/{name}": [whole(body)] for name, body in files.items()}
@@ -188,15 +191,25 @@ def site(
     made.server.server_close()
 
 
-def fetch(root: Path, *files: Download, manifest: Manifest | None = None) -> datasets.Plan:
-    plan = datasets.planned(root, files, manifest)
+def fetch(
+    root: Path,
+    *files: Download,
+    manifest: Manifest | None = None,
+    listing: Listing | None = None,
+) -> datasets.Plan:
+    plan = datasets.planned(root, files, manifest, listing)
     datasets.fetch(plan, lambda n: None)
     return plan
 
 
-def failure(root: Path, *files: Download, manifest: Manifest | None = None) -> str:
+def failure(
+    root: Path,
+    *files: Download,
+    manifest: Manifest | None = None,
+    listing: Listing | None = None,
+) -> str:
     with pytest.raises(EcgbenchError) as caught:
-        fetch(root, *files, manifest=manifest)
+        fetch(root, *files, manifest=manifest, listing=listing)
     assert "\n" not in str(caught.value)
     return str(caught.value)
 
@@ -747,7 +760,7 @@ def test_the_command_fetches_and_then_finds_all_here(georgia: Site, tmp_path: Pa
     assert (code, [p for p, _ in georgia.asked]) == (0, ["/SHA256SUMS.txt"])
 
 
-@pytest.mark.parametrize("name", ["code", "demo", "ikem"])
+@pytest.mark.parametrize("name", ["code", "demo", "hefei"])
 def test_what_is_not_free_or_not_listed_is_not_tried(
     name: str, site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -761,6 +774,24 @@ def test_what_is_not_free_or_not_listed_is_not_tried(
     assert card.access == "open" or card.access in said
     assert not card.folder or f"put them into {tmp_path / card.folder}" in said
     assert not list(tmp_path.iterdir())
+
+
+def test_what_is_fetched_by_hand_comes_with_its_layout(tmp_path: Path) -> None:
+    code, said = ecgbench("hefei", "--data", str(tmp_path))
+    assert code != 0
+    assert "hefei/hf_round2_train/100001.txt" in said
+    assert "register with Tianchi" in said
+
+
+def test_a_list_that_cannot_be_had_leaves_the_way_by_hand(site: Site, tmp_path: Path) -> None:
+    site.pages = {}
+    with pytest.raises(BadSetting) as caught:
+        CliRunner().invoke(
+            app, ["data", "fetch", "ikem", "--data", str(tmp_path)], catch_exceptions=False
+        )
+    card = room.get("ikem").CARD
+    assert f"or get the files by hand from {card.url}" in str(caught.value)
+    assert str(tmp_path / "ikem") in str(caught.value)
 
 
 def test_manifests_of_the_package() -> None:

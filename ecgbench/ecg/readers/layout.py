@@ -9,6 +9,7 @@ import numpy as np
 
 from ecgbench.ecg.leads import canonical
 from ecgbench.ecg.recording import Recording
+from ecgbench.ecg.repair import Repair
 from ecgbench.errors import BadRecord, UnknownName
 from ecgbench.text import shortened
 
@@ -36,6 +37,8 @@ class Layout:
     """Name of the array where a file holds several: `val`, `tracings`, of a MATLAB struct
     `ECG.data`.
     """
+    repair: Repair | None = None
+    """Of the dataset's card."""
 
 
 def standard(names: Sequence[str], record: str) -> list[int]:
@@ -72,21 +75,32 @@ def recording(array: np.ndarray, layout: Layout, record: str, patient: str) -> R
         raise BadRecord(f"{record}: an array of {array.dtype}, not of real numbers")
     rows = standard(names, record)
     signal = array[rows]
-    if signal.dtype == np.int16:
+    exact = signal.astype(np.float64) / (layout.per_mv or 1.0)
+    repaired: tuple[tuple[str, str], ...] = ()
+    if layout.repair is not None:
+        exact[without_sample(signal)] = np.nan
+        exact, repaired = layout.repair(exact, layout.fs, record)
+    elif signal.dtype == np.int16:
         demand_samples(signal, record)
     return Recording(
-        signal=(signal.astype(np.float64) / (layout.per_mv or 1.0)).astype(np.float32),
+        signal=exact.astype(np.float32),
         unit="mV" if layout.per_mv else "standardised",
         leads=tuple(names[i] for i in rows),
         fs=layout.fs,
         record=record,
         patient=patient,
+        repaired=repaired,
     )
 
 
+def without_sample(signal: np.ndarray) -> np.ndarray:
+    """Where samples are marked as missing: NaN, and MISSING among 16-bit integers."""
+    return np.asarray(signal == MISSING if signal.dtype == np.int16 else np.isnan(signal))
+
+
 def demand_samples(signal: np.ndarray, record: str) -> None:
-    """BadRecord where 16-bit samples are marked as missing."""
-    if missing := int((signal == MISSING).sum()):
+    """BadRecord where samples are marked as missing."""
+    if missing := int(without_sample(signal).sum()):
         raise BadRecord(f"{record}: {missing} samples are NaN (marked as missing in the file)")
 
 

@@ -1,13 +1,19 @@
 """numpy's own files: one array per file, or many recordings in one array (EchoNext), or arrays by
-name (.npz).
+name (.npz), of which `fs`, `unit` and `leads` may say what the signal is.
 """
 
 from pathlib import Path
+from zipfile import BadZipFile
 
 import numpy as np
 
 from ecgbench.ecg.readers.layout import Layout, at, lacking, recording, refused, there
+from ecgbench.ecg.readers.said import Said, hertz, per_mv
 from ecgbench.ecg.recording import Recording
+from ecgbench.errors import BadRecord
+
+WORDS = ("leads", "names", "fs", "unit")
+"""Arrays of a .npz that say what its signal is."""
 
 
 def read(
@@ -29,3 +35,42 @@ def read(
     except (OSError, ValueError, EOFError) as error:
         raise refused(path, record, "an array of numpy", error) from error
     return recording(at(stored, position, path, record), layout, record, patient)
+
+
+def alone(path: Path, record: str, patient: str, said: Said) -> Recording:
+    """The standard leads of the one recording in a file, in mV: (lead, time) or (time, lead), as
+    the number of its signals tells.
+
+    BadRecord for a file that is missing, damaged, holds Python objects or more than one signal's
+    array; BadSetting where neither the file nor `said` gives rate, unit or names.
+    """
+    try:
+        stored = np.load(there(path, record), allow_pickle=False)
+        if isinstance(stored, np.ndarray):
+            stored = {"": stored}
+        else:
+            with stored:
+                stored = {name: stored[name] for name in stored}
+    except (OSError, ValueError, EOFError, BadZipFile) as error:
+        raise refused(path, record, "an array of numpy", error) from error
+    words = {name: stored.pop(name) for name in list(stored) if name in WORDS}
+    if len(stored) != 1:
+        named = ", ".join(stored) or "none"
+        raise BadRecord(
+            f"{record}: {path.name} holds {len(stored)} arrays of signals ({named}), not one"
+        )
+    array = np.squeeze(next(iter(stored.values())))
+    array = array[None] if array.ndim == 1 else array
+    own = [str(name) for key in WORDS[:2] for name in np.ravel(words.get(key, []))] or None
+    fs, unit = (str(np.ravel(words[key])[0]) if key in words else "" for key in WORDS[2:])
+    count = len(own or said.signals) or min(array.shape, default=0)
+    names = said.names(own, count, path)
+    if array.ndim == 2 and array.shape[0] == array.shape[1]:
+        raise BadRecord(f"{record}: an array of shape {array.shape} does not tell its leads")
+    layout = Layout(
+        leads=names,
+        fs=said.rate(hertz(fs), path),
+        per_mv=said.scale(per_mv(unit), path),
+        leads_first=array.shape[0] == count,
+    )
+    return recording(array, layout, record, patient)

@@ -1,12 +1,14 @@
 """WFDB: what a header says of its signals, and a refusal with a precise reason of whatever does not
 agree with itself.
 
-The `wfdb` package reads the header. The samples are 16-bit numbers in a row, read here: the package
-would parse the header a second time for them, which takes longer than all else. What it does not
-test is tested here: the size of the signal file, and the checksum in each signal line of the header
-(without it, a web page saved under the name of a .dat of the right size reads as an ECG).
+The `wfdb` package reads the header. The samples, mostly 16-bit numbers in a row, are read here: the
+package would parse the header a second time for them, which takes longer than all else. What it
+does not test is tested here: the size of the signal file, and the checksum in each signal line of
+the header (without it, a web page saved under the name of a .dat of the right size reads as an
+ECG).
 """
 
+import math
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,18 +17,16 @@ from typing import Any
 
 import numpy as np
 
-from ecgbench.ecg.readers.layout import demand_samples, one_line, standard, there
+from ecgbench.ecg.readers.layout import MISSING, demand_samples, one_line, standard, there
+from ecgbench.ecg.readers.said import per_mv
 from ecgbench.ecg.recording import Recording
+from ecgbench.ecg.repair import Repair
 from ecgbench.errors import BadRecord
 
-PER_MV = {
-    **dict.fromkeys(("mV", "mv", "millivolt", "millivolts"), 1.0),
-    **dict.fromkeys(("uV", "uv", "microvolt", "microvolts"), 1000.0),
-}
-"""Spellings of a header's unit -> how many of it make 1 mV."""
-
-BYTES = 2
-"""Of signal format 16: bytes per sample."""
+BYTES = {"16": 2.0, "61": 2.0, "160": 2.0, "80": 1.0, "212": 1.5, "24": 3.0, "32": 4.0}
+"""Signal format -> bytes per sample."""
+MARKED = {"80": -(2**7), "212": -(2**11), "24": -(2**23), "32": -(2**31)}
+"""Signal format -> the value that stands for "no sample"; of the others it is that of 16 bits."""
 
 
 def read(
@@ -47,6 +47,43 @@ def read(
     units, no lead, a lead that is there twice, a wrong rate or gain. Other signals, and files that
     hold no lead, are not looked at.
     """
+    signal, leads, fs = _read(path, record, expected_fs, expected_gain, names)
+    demand_samples(signal, record)
+    return Recording(signal=signal, unit="mV", leads=leads, fs=fs, record=record, patient=patient)
+
+
+def read_repaired(
+    path: Path,
+    record: str,
+    patient: str,
+    repair: Repair,
+    expected_fs: float | None = None,
+    expected_gain: float | None = None,
+) -> Recording:
+    """As `read`, but what `repair` declares is done to missing samples and peaks, and told in
+    `Recording.repaired`.
+    """
+    signal, leads, fs = _read(path, record, expected_fs, expected_gain, {})
+    signal, done = repair(signal, fs, record)
+    return Recording(
+        signal=signal,
+        unit="mV",
+        leads=leads,
+        fs=fs,
+        record=record,
+        patient=patient,
+        repaired=done,
+    )
+
+
+def _read(
+    path: Path,
+    record: str,
+    expected_fs: float | None,
+    expected_gain: float | None,
+    names: Mapping[str, str],
+) -> tuple[np.ndarray, tuple[str, ...], float]:
+    """(lead, time) float64 in mV, NaN where a sample is marked as missing; its leads, and Hz."""
     import wfdb
 
     header = _header(wfdb, path, record)
@@ -61,11 +98,10 @@ def read(
     gain = _gain(header, rows, record, expected_gain)
     digital = _samples(header, rows, path.parent, record)
     _check_samples(header, rows, digital, record)
-    signal = ((digital - np.asarray(header.baseline)[rows]) / gain).T.astype(np.float32)
-    leads = tuple(header.sig_name[i] for i in rows)
-    return Recording(
-        signal=signal, unit="mV", leads=leads, fs=float(header.fs), record=record, patient=patient
-    )
+    signal = (digital - np.asarray(header.baseline)[rows]) / gain
+    marks = [MARKED.get(header.fmt[i], MISSING) for i in rows]
+    signal[digital == np.array(marks, digital.dtype)] = np.nan
+    return signal.T, tuple(header.sig_name[i] for i in rows), float(header.fs)
 
 
 def comments(header: Path) -> dict[str, str]:
@@ -110,10 +146,12 @@ def _demand_calibrated(path: Path, header: Any, rows: list[int], record: str) ->
 
 def _gain(header: Any, rows: list[int], record: str, expected: float | None) -> np.ndarray:
     """(lead,) digital steps per mV."""
-    unknown = sorted({str(header.units[i]) for i in rows if header.units[i] not in PER_MV})
-    if unknown:
-        raise BadRecord(f"{record}: unit {', '.join(map(repr, unknown))} is neither mV nor uV")
-    gain = np.array([header.adc_gain[i] * PER_MV[header.units[i]] for i in rows], np.float64)
+    scale = {unit: per_mv(unit) for unit in sorted({str(header.units[i]) for i in rows})}
+    if unknown := [unit for unit, per in scale.items() if per is None]:
+        raise BadRecord(
+            f"{record}: unit {', '.join(map(repr, unknown))} is no unit of voltage (V, mV, uV, nV)"
+        )
+    gain = np.array([header.adc_gain[i] * scale[header.units[i]] for i in rows], np.float64)
     if expected is not None and (gain != expected).any():
         raise BadRecord(
             f"{record}: gain {gain[gain != expected][0]:g} per mV, expected {expected:g} per mV"
@@ -122,33 +160,36 @@ def _gain(header: Any, rows: list[int], record: str, expected: float | None) -> 
 
 
 def _samples(header: Any, rows: list[int], folder: Path, record: str) -> np.ndarray:
-    """(time, lead) int16 digital samples. Each file that holds a lead is of format 16 and has the
-    very size that the header implies.
+    """(time, lead) int16 digital samples, int32 where a format is another than 16. Each file that
+    holds a lead has the very size that the header implies.
     """
-    digital = np.empty((header.sig_len, len(rows)), np.int16)
+    plain = {header.fmt[i] for i in rows} == {"16"}
+    digital = np.empty((header.sig_len, len(rows)), np.int16 if plain else np.int32)
     for name in dict.fromkeys(header.file_name[i] for i in rows):
         signals = [i for i, f in enumerate(header.file_name) if f == name]
         formats = {header.fmt[i] for i in signals}
-        if formats != {"16"} or {header.samps_per_frame[i] for i in signals} != {1}:
+        (fmt,) = formats if len(formats) == 1 else ("",)
+        if fmt not in BYTES or {header.samps_per_frame[i] for i in signals} != {1}:
             raise BadRecord(
-                f"{record}: signal format {', '.join(sorted(formats))}; only format 16 at one "
-                f"rate is read"
+                f"{record}: signal format {', '.join(sorted(formats))}; only the formats "
+                f"{', '.join(BYTES)} at one rate are read"
             )
         size = there(folder / name, record).stat().st_size
-        offset = header.byte_offset[signals[0]] or 0
-        wanted = offset + len(signals) * header.sig_len * BYTES
+        offset, count = header.byte_offset[signals[0]] or 0, len(signals) * header.sig_len
+        wanted = offset + math.ceil(count * BYTES[fmt])
         if size < wanted:
             raise BadRecord(
                 f"{record}: {name} is truncated: {size} bytes of the {wanted} that its header "
                 f"implies"
             )
-        if size > wanted:
+        # of two samples in three bytes the last may be alone
+        if size > wanted + (fmt == "212" and count % 2):
             raise BadRecord(
                 f"{record}: the header states {header.sig_len} samples ({wanted} bytes), but "
                 f"{name} has {size} bytes"
             )
         try:
-            samples = np.fromfile(folder / name, "<i2", offset=offset)
+            samples = _decoded(folder / name, fmt, offset, count)
         except OSError as error:
             raise BadRecord(f"{record}: {name} cannot be read ({one_line(error)})") from error
         columns = [k for k, i in enumerate(rows) if i in signals]
@@ -157,10 +198,32 @@ def _samples(header: Any, rows: list[int], folder: Path, record: str) -> np.ndar
     return digital
 
 
-def _check_samples(header: Any, rows: list[int], digital: np.ndarray, record: str) -> None:
-    """Checksums (16-bit sums, compared modulo 65536) and missing values of (time, lead) digital
-    samples.
+def _decoded(file: Path, fmt: str, offset: int, count: int) -> np.ndarray:
+    """(count,) integers of a signal file, as the format's page of WFDB defines them:
+    https://physionet.org/physiotools/wag/signal-5.htm
     """
+    if fmt in ("16", "61", "32"):
+        return np.fromfile(file, {"16": "<i2", "61": ">i2", "32": "<i4"}[fmt], offset=offset)
+    if fmt in ("80", "160"):
+        steps = np.fromfile(file, "u1" if fmt == "80" else "<u2", offset=offset).astype(np.int32)
+        return steps - (2**7 if fmt == "80" else 2**15)
+    three = np.fromfile(file, "u1", offset=offset).astype(np.int32)
+    three = np.pad(three, (0, -len(three) % 3)).reshape(-1, 3)
+    if fmt == "24":
+        return _signed(three @ [1, 2**8, 2**16], 24)
+    low = three[:, 0] | (three[:, 1] & 0x0F) << 8
+    high = three[:, 2] | (three[:, 1] & 0xF0) << 4
+    return _signed(np.stack([low, high], axis=1).reshape(-1)[:count], 12)
+
+
+def _signed(steps: np.ndarray, bits: int) -> np.ndarray:
+    """Two's complement of so many bits."""
+    half = 2 ** (bits - 1)
+    return np.asarray((steps ^ half) - half)
+
+
+def _check_samples(header: Any, rows: list[int], digital: np.ndarray, record: str) -> None:
+    """Checksums (16-bit sums, compared modulo 65536) of (time, lead) digital samples."""
     for row, total in zip(rows, digital.sum(axis=0, dtype=np.int64)):
         stated = header.checksum[row]  # the format allows a signal line without one
         if stated is not None and (int(stated) - int(total)) % 65536:
@@ -169,4 +232,3 @@ def _check_samples(header: Any, rows: list[int], digital: np.ndarray, record: st
                 f"the header and "
                 f"{total % 65536} in the samples; the signal file is not the one that was described"
             )
-    demand_samples(digital, record)

@@ -1,0 +1,187 @@
+"""Preparing beside bare reading, per format: WFDB 16, MATLAB, HDF5, CSV and numpy.
+
+`python benchmarks/formats.py [--records N] [--workers N]`: invented recordings of 12 leads, 10 s at
+500 Hz, a fifth of N of WFDB and CSV. Bare reading is `wfdb.rdrecord`, `scipy.io.loadmat`,
+`h5py.File`, `pandas.read_csv` or `numpy.load` alone, in this process, without a check; preparing
+reads, checks, hashes and stores, in as many processes as there are cores. A round of bare reading
+comes before and after, and the ratio is to their mean. The second that each process takes to begin
+is counted.
+"""
+
+import argparse
+import os
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pandas as pd
+import scipy.io
+import wfdb
+from laef import machine
+
+from ecgbench import datasets
+from ecgbench.ecg.leads import LEADS
+from ecgbench.prepared.prepare import prepare
+
+SAMPLES, TARGET = 5_000, 2.0
+FILES = 10
+"""That the records of a format share, for writing some formats takes longer than all else."""
+SLOW = {"wfdb": 5, "csv": 5}
+"""Formats of which a part of the records is enough."""
+PLUG_IN = '''"""Recordings of one format."""
+import pandas as pd
+from ecgbench.cards import DatasetCard
+from ecgbench.ecg.leads import LEADS
+from ecgbench.ecg.readers import {reader} as reader
+from ecgbench.ecg.readers.layout import Layout
+
+LAYOUT = Layout(leads={leads}, fs=500.0, per_mv=1000.0, leads_first={first}, variable="{variable}")
+CARD = DatasetCard(
+    title="{name}", version="1", doi="", licence="", url="", folder="{name}", synthetic=False,
+    records={count}, patients={count}, fs=500.0, seconds=10.0, leads=LEADS, index_files=(),
+    tasks=(), splits="none", pretraining=True,
+)
+
+
+def index(root):
+    names = [f"r{{i:05d}}" for i in range({count})]
+    paths = [f"f{{i % {files}}}" for i in range({count})]
+    return pd.DataFrame({{"record": names, "patient": names, "split": "train", "path": paths}})
+
+
+def read(root, row):
+    record = row["record"]
+    return reader.read(root / f"{{row['path']}}{end}", record, record, {words})
+'''
+
+
+def _wfdb(folder: Path, name: str, steps: np.ndarray) -> None:
+    wfdb.wrsamp(
+        name,
+        fs=500,
+        units=["mV"] * 12,
+        sig_name=list(LEADS),
+        d_signal=steps.T,
+        fmt=["16"] * 12,
+        adc_gain=[1000.0] * 12,
+        baseline=[0] * 12,
+        write_dir=str(folder),
+    )
+
+
+def _hdf5(folder: Path, name: str, steps: np.ndarray) -> None:
+    with h5py.File(folder / f"{name}.h5", "w") as file:
+        file["ecg"] = steps
+
+
+def _bare_hdf5(folder: Path, name: str) -> Any:
+    with h5py.File(folder / f"{name}.h5", "r") as file:
+        return file["ecg"][()]
+
+
+FORMATS: dict[str, tuple[Any, ...]] = {
+    "wfdb": (_wfdb, lambda f, n: wfdb.rdrecord(str(f / n)), ".hea", "None", True, ""),
+    "mat": (
+        lambda f, n, x: scipy.io.savemat(f / f"{n}.mat", {"val": x}),
+        lambda f, n: scipy.io.loadmat(f / f"{n}.mat"),
+        ".mat",
+        "LEADS",
+        True,
+        "val",
+    ),
+    "hdf5": (_hdf5, _bare_hdf5, ".h5", "LEADS", True, "ecg"),
+    "csv": (
+        lambda f, n, x: np.savetxt(
+            f / f"{n}.csv", x.T, "%d", ",", header=",".join(LEADS), comments=""
+        ),
+        lambda f, n: pd.read_csv(f / f"{n}.csv"),
+        ".csv",
+        "None",
+        False,
+        "",
+    ),
+    "numpy": (
+        lambda f, n, x: np.save(f / f"{n}.npy", x),
+        lambda f, n: np.load(f / f"{n}.npy"),
+        ".npy",
+        "LEADS",
+        True,
+        "",
+    ),
+}
+"""Writes, bare reading, suffix, names of the leads, whether they come first, variable."""
+
+
+def seconds_of(work: Callable[[], object]) -> float:
+    started = time.perf_counter()
+    work()
+    return time.perf_counter() - started
+
+
+def measured(name: str, count: int, workers: int) -> tuple[float, float]:
+    """Seconds of bare reading and of preparing of so many recordings of a format."""
+    write, bare, suffix, leads, first, variable = FORMATS[name]
+    names, draw = [f"f{i % FILES}" for i in range(count)], np.random.default_rng(0)
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place) / "data" / f"of_{name}"
+        folder.mkdir(parents=True)
+        for record in names[:FILES]:
+            write(folder, record, draw.integers(-2000, 2000, (12, SAMPLES)).astype(np.int16))
+        plug_in = Path(place) / f"of_{name}.py"
+        text = PLUG_IN.format(
+            reader=name,
+            leads=leads,
+            first=first,
+            variable=variable,
+            name=f"of_{name}",
+            count=count,
+            files=FILES,
+            end="" if name == "wfdb" else suffix,
+            words="500.0" if name == "wfdb" else "LAYOUT",
+        )
+        plug_in.write_text(text)
+
+        def read_all() -> None:
+            for record in names:
+                bare(folder, record)
+
+        def prepare_all() -> None:
+            home = Path(place) / "prepared"
+            copy = prepare(str(plug_in), folder.parent, home, workers=workers)
+            assert len(copy.samples) == count, copy.left_out
+
+        read_all()  # into the page cache
+        before, ours, after = map(seconds_of, (read_all, prepare_all, read_all))
+    datasets.ROOM.forget()
+    return (before + after) / 2, ours
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--records", type=int, default=2000)
+    parser.add_argument("--workers", type=int, default=min(8, os.cpu_count() or 1))
+    options = parser.parse_args()
+    count, workers = options.records, options.workers
+    print(
+        f"{machine('cpu')}; {count} records a format, {workers} processes; target: at most "
+        f"{TARGET:g} times bare reading",
+        flush=True,
+    )
+    for name in FORMATS:
+        own = count // SLOW.get(name, 1)
+        alone, ours = measured(name, own, workers)
+        print(
+            f"  {name:6} bare {own / alone:7,.0f} records/s, prepared {own / ours:6,.0f}, "
+            f"ratio of times {ours / alone:5.2f}",
+            flush=True,
+        )
+
+
+if __name__ == "__main__":
+    main()

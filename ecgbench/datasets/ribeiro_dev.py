@@ -1,0 +1,108 @@
+"""Ribeiro-dev: CODE without most of its recordings that show none of six diagnoses, on which
+choices of pre-training are compared before anything else is tested.
+
+E. Coppola et al., medRxiv 2024.11.14.24317328, and the paper of LAEF name it, 220,000 people of
+CODE, and publish neither list nor share. It is made from the files of CODE as they lie there:
+
+    code/annotations.csv       id_exam, id_patient, 1dAVb, RBBB, LBBB, SB, AF, ST
+    code/wfdb/RECORDS.txt      a record a line, below wfdb/: S0010/TNMG1_N1
+    code/wfdb/S0010/TNMG1_N1.{hea,dat}
+
+Of 2,322,465 labelled exams 2,051,701 have none of the six. DROPPED of the patients lose all such
+recordings, drawn by the name of the patient; whoever has a diagnosis keeps those with it. That
+leaves about 312,000 recordings, which at CODE's 1.39 a patient are those of some 220,000.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from ecgbench.cards import DatasetCard, Task
+from ecgbench.datasets import code
+from ecgbench.datasets.code15 import FLAGS, TURN
+from ecgbench.ecg.leads import LEADS
+from ecgbench.ecg.recording import Recording
+from ecgbench.errors import MissingData
+from ecgbench.indexing import tables
+from ecgbench.indexing.folds import dealt
+from ecgbench.seeds import seed_of
+from ecgbench.vocabulary import codes, table
+
+NAME = "ribeiro_dev"
+DROPPED = 0.98
+"""Share of the patients whose recordings without a diagnosis are left out."""
+COLUMNS = {row["csv_column"]: f"{NAME}:{row['code']}" for row in table("code15")}
+"""Of the annotations -> of the index; CODE has the six of CODE-15%."""
+TASK = Task(
+    name=NAME,
+    title="Ribeiro-dev",
+    labels=codes("code15"),
+    rule="ours",
+    absent="not flagged",
+)
+CARD = DatasetCard(
+    title="Ribeiro-dev",
+    version="1, of CODE",
+    doi=code.CARD.doi,
+    licence=code.CARD.licence,
+    url=code.CARD.url,
+    folder=code.CARD.folder,
+    synthetic=False,
+    # 2,322,465 - 2,051,701 with a diagnosis, and 2 % of those without
+    records=311_798,
+    patients=220_000,
+    fs=code.CARD.fs,
+    seconds=code.CARD.seconds,
+    leads=LEADS,
+    index_files=code.CARD.index_files,
+    tasks=(TASK,),
+    splits="ours: 10 folds by patient, stratified on the labels (8 train, 1 val, 1 test)",
+    country=code.CARD.country,
+    access=code.CARD.access,
+    cautions=(
+        "the share of recordings without a diagnosis that is left out, 98 % by patient, is ours: "
+        "the papers do not say theirs, so scores do not compare with their Ribeiro-dev",
+        "its numbers of records and patients are what that share leaves to be expected",
+        "made to choose with, not to test with: CODE-15% is a part of CODE, so its exams may be "
+        "among these",
+    ),
+)
+
+
+def index(root: Path) -> pd.DataFrame:
+    """One row per record that stays: record, patient, split, fold, path, exam and a column per
+    label.
+
+    MissingData where a flag is none, or no record stays.
+    """
+    notes = tables.read(root / code.TABLE, ("id_exam", *COLUMNS), CARD.url)
+    hot = notes[list(COLUMNS)].apply(lambda column: column.map(FLAGS)).rename(columns=COLUMNS)
+    if (odd := hot.isna().any(axis=1)).any():
+        raise MissingData(
+            f"{root / code.TABLE}: exam {notes.loc[odd, 'id_exam'].iloc[0]} has a flag that is "
+            f"neither True nor False; ask for it again: {CARD.url}"
+        )
+    known = hot.astype(np.int8).assign(exam=notes["id_exam"]).drop_duplicates("exam")
+    every = code.index(root).drop(columns="split").merge(known, on="exam", how="inner")
+    shown = every[[*COLUMNS.values()]].to_numpy(bool)
+    stays = shown.any(axis=1) | ~every["patient"].map(dropped).to_numpy(bool)
+    kept, shown = every[stays].reset_index(drop=True), shown[stays]
+    if kept.empty:
+        raise MissingData(
+            f"{root / code.TABLE} names no record of {code.LIST}; ask for both again: {CARD.url}"
+        )
+    held = [["any", *np.array(TASK.labels)[row].tolist()] for row in shown]
+    return kept.assign(**dealt(CARD.folder, kept["patient"].tolist(), held, CARD.folds, TURN))
+
+
+def dropped(patient: str) -> bool:
+    """Whether a patient's recordings without a diagnosis are left out."""
+    return seed_of(NAME, patient) < DROPPED * 2**64
+
+
+def read(root: Path, row: Mapping[str, Any]) -> Recording:
+    """One record in mV at its own rate; BadRecord where its header or samples cannot be trusted."""
+    return code.read(root, row)

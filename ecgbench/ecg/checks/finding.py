@@ -1,0 +1,64 @@
+"""What a check tells of a recording, and the change that would undo it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ecgbench.ecg.leads import LEADS
+from ecgbench.ecg.recording import Recording
+
+_PLACE = {name: place for place, name in enumerate(LEADS)}
+
+
+@dataclass(frozen=True)
+class Change:
+    """What makes the samples of a recording those of the leads and the unit that it states."""
+
+    leads: tuple[tuple[str, str, int], ...] = ()
+    """(lead, lead whose samples it takes, 1 or -1 where they are inverted)."""
+    divisor: float = 1.0
+    """Of all samples."""
+
+    def __call__(self, recording: Recording) -> Recording:
+        """The recording with the change; what only moves or changes sign stays exact, and what is
+        whole thousandths but for the rounding of float32 becomes that.
+        """
+        signal = recording.signal.copy()
+        row = recording.leads.index
+        for lead, source, sign in self.leads:
+            own = recording.signal[row(source)]
+            signal[row(lead)] = own if sign > 0 else 0.0 - own  # never -0.0
+        if self.divisor != 1.0:
+            thousandths = signal.astype(np.float64) / self.divisor * 1000
+            whole = np.rint(thousandths)
+            near = np.abs(thousandths - whole) <= np.finfo(np.float32).eps * np.abs(whole)
+            signal = (np.where(near, whole, thousandths) / 1000).astype(np.float32)
+        return replace(recording, signal=signal)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing about a recording that does not fit what it says of itself."""
+
+    kind: str
+    """Of `checks.KINDS`."""
+    sentence: str
+    """What was seen, with its numbers."""
+    change: Change | None = None
+    """The only change that makes it fit; None where the recording does not single one out."""
+
+
+def rows(recording: Recording, leads: Sequence[str]) -> np.ndarray | None:
+    """(lead, time) samples in the order of `leads`; None where one of them was not measured."""
+    if not set(leads) <= set(recording.leads):
+        return None
+    return recording.signal[[recording.leads.index(n) for n in leads]]
+
+
+def middle(recording: Recording, seconds: float = 10.0) -> np.ndarray:
+    """(lead, time) samples of `seconds` at most from the middle, leads in clinical order."""
+    count = min(recording.signal.shape[1], round(seconds * recording.fs))
+    start = (recording.signal.shape[1] - count) // 2
+    order = sorted(range(len(recording.leads)), key=lambda i: _PLACE[recording.leads[i]])
+    return recording.signal[order, start : start + count]

@@ -1,0 +1,41 @@
+"""Whether a recording's millivolts are millivolts."""
+
+import numpy as np
+
+from ecgbench.ecg.checks.finding import Change, Finding
+from ecgbench.ecg.recording import Recording
+
+PLAUSIBLE = (0.005, 50.0)
+"""mV: what a lead spans in a second, the median of seconds and of leads that vary. In 2,397 genuine
+recordings of PTB-XL, Brugada-HUCA, the Challenge, Chapman, CODE-15 and PTB it is 0.27 to 4.5.
+"""
+USUAL = (0.1, 10.0)
+"""mV: where it is after the right factor."""
+UNITS = {1e3: "uV", 1e6: "nV", 1e-3: "V"}
+"""How many of the file's numbers make 1 mV -> the unit that they would be."""
+
+
+def span(recording: Recording) -> float:
+    """What a lead spans in a second: the median of whole seconds and of the leads that vary, in the
+    unit of the recording; 0 where none varies.
+    """
+    signal, second = recording.signal, max(1, round(recording.fs))
+    count = max(1, signal.shape[1] // second)
+    parts = signal[:, : count * second].reshape(len(signal), count, -1)
+    spans = np.median(np.ptp(parts, axis=2), axis=1)
+    varying = spans[spans > 0]
+    return float(np.median(varying)) if len(varying) else 0.0
+
+
+def check(recording: Recording) -> list[Finding]:
+    """Whether the samples are too large or too small for mV, and which unit would explain them."""
+    spanned = span(recording)
+    low, high = PLAUSIBLE
+    if recording.unit != "mV" or not spanned or low <= spanned <= high:
+        return []
+    said = f"a lead spans {spanned:.3g} mV in a second (median), where {low:g} to {high:g} can be"
+    for divisor, unit in UNITS.items():
+        if USUAL[0] <= spanned / divisor <= USUAL[1]:
+            said += f"; read as {unit} it would span {spanned / divisor:.3g} mV"
+            return [Finding("scale", said, Change(divisor=divisor))]
+    return [Finding("scale", said)]

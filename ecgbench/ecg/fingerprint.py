@@ -1,0 +1,225 @@
+"""Fingerprints of recordings: numbers by which the same recording is found again although it was
+cut elsewhere, resampled, rescaled, rounded or lightly filtered.
+
+Each lead stands for itself. Of its band from 8 to 30 Hz, sampled at 100 Hz, the beats are the
+peaks of the envelope, placed between samples by a parabola. A beat's hash holds the times to the
+next two beats, in steps of STEP, and the signs of BITS fixed projections of the samples around it:
+nothing that depends on the unit, on the baseline or on where the recording begins. A step or a sign
+on the edge changes now and then, so of two copies a part of the hashes agree, all of them at one
+shift in time; two recordings that only resemble each other have no such shift.
+"""
+
+import math
+from dataclasses import dataclass
+from functools import cache, lru_cache
+
+import numpy as np
+
+from ecgbench.ecg.leads import LEADS
+from ecgbench.seeds import rng
+
+HASHED = ("I", "II", "V2", "V5")
+"""Leads with hashes; whoever lacks one of them is found by the others."""
+RATE = 100
+"""Hz of the beats' search."""
+BAND = (8.0, 30.0)
+"""Hz: QRS complexes without baseline, mains and most of what filters change."""
+APART = 0.25
+"""Seconds between two beats at least."""
+LOW = 0.25
+"""Peaks lower than this share of a lead's ninth decile of peaks are no beats."""
+STEP = 3.0
+"""Milliseconds in which times between beats are counted."""
+LENGTH = 10
+"""Bits of such a time: up to 3 s."""
+BITS = 20
+"""Of a beat's shape."""
+AROUND = 0.2
+"""Seconds before and after a beat whose samples are projected."""
+EDGE = 0.3
+"""Seconds at either end that are left out, of beats and of comparisons: the band is not itself
+there.
+"""
+FINE = 500
+"""Hz at which two recordings are compared."""
+COMPARED = (4.0, 30.0)
+"""Hz, of that comparison."""
+OVERLAP = 4.0
+"""Seconds that two recordings must share for it."""
+SLACK = 0.02
+"""Seconds by which a shift is moved to either side for the best agreement."""
+FEW, PROMISING = 3, 0.6
+"""Leads of a first look at 100 Hz, and the correlation below which it is the last."""
+SILENT = 1e-4
+"""Share of its mean energy below which a lead tells nothing in a cut."""
+
+
+@dataclass(frozen=True)
+class Fingerprint:
+    """The hashes of one recording: 12 bytes each."""
+
+    hashes: np.ndarray
+    """(beat,) uint64; those of different leads never agree."""
+    times: np.ndarray
+    """(beat,) int32: when, in milliseconds from the start."""
+
+
+def fingerprint(signal: np.ndarray, fs: float) -> Fingerprint:
+    """The fingerprint of (12, time) in clinical order at `fs` Hz, in any unit.
+
+    A lead without variation, or with samples that are not finite, has no hashes.
+    """
+    leads = [i for i in map(LEADS.index, HASHED) if measured(signal[i])]
+    if not leads or signal.shape[1] < 2 * EDGE * fs:
+        return Fingerprint(np.zeros(0, np.uint64), np.zeros(0, np.int32))
+    bands = _band(signal[leads], fs, RATE, BAND)
+    found = [_hashed(*_beats(band), lead) for lead, band in zip(leads, bands)]
+    hashes, times = map(np.concatenate, zip(*found))
+    return Fingerprint(hashes, times)
+
+
+def measured(row: np.ndarray) -> bool:
+    """Whether (time,) samples of a lead are finite and vary."""
+    return bool(np.isfinite(row).all() and np.ptp(row) > 0)
+
+
+def agreement(
+    first: np.ndarray, first_fs: float, second: np.ndarray, second_fs: float, shift: float
+) -> tuple[float, float]:
+    """How well two recordings, (12, time) each, agree where they overlap: the correlation of what
+    they hold from 4 to 30 Hz, as the mean over leads, and the shift in seconds at which it is
+    largest.
+
+    shift: what happens at t in the second happens at t + shift in the first, about; it is moved by
+    up to SLACK. (0, shift) where they share less than OVERLAP seconds or no lead, or where a first
+    look at FEW leads finds less than PROMISING.
+    """
+    common = [i for i in range(len(LEADS)) if measured(first[i]) and measured(second[i])]
+    one, two = (first, first_fs), (second, second_fs)
+    if not common or _closest(one, two, common[:FEW], RATE, shift)[0] < PROMISING:
+        return 0.0, shift
+    return _closest(one, two, common, FINE, shift)
+
+
+def _closest(
+    first: tuple[np.ndarray, float],
+    second: tuple[np.ndarray, float],
+    leads: list[int],
+    rate: int,
+    shift: float,
+) -> tuple[float, float]:
+    """The largest correlation of some leads, and its shift, in steps of 1 / rate around `shift`."""
+    edge, bands = round(EDGE * rate), []
+    for signal, fs in (first, second):
+        band = _band(signal[leads], fs, rate, COMPARED).real
+        bands.append(_scaled(band)[:, edge : band.shape[1] - edge])
+    one, two = bands
+    best, middle, slack = (0.0, shift), round(shift * rate), round(SLACK * rate)
+    for lag in range(middle - slack, middle + slack + 1):
+        start, stop = max(lag, 0), min(one.shape[1], lag + two.shape[1])
+        if stop - start >= OVERLAP * rate:
+            value = _correlation(one[:, start:stop], two[:, start - lag : stop - lag])
+            best = max(best, (value, lag / rate))
+    return best
+
+
+def _scaled(band: np.ndarray) -> np.ndarray:
+    """Each lead divided by its root mean square, where it has one."""
+    size = np.sqrt((band**2).mean(axis=1, keepdims=True))
+    scaled: np.ndarray = np.divide(band, size, out=np.zeros_like(band), where=size > 0)
+    return scaled
+
+
+def _correlation(one: np.ndarray, two: np.ndarray) -> float:
+    """Mean over the leads that are not silent in both cuts."""
+    own, other = (one**2).mean(axis=1), (two**2).mean(axis=1)
+    heard = (own > SILENT) | (other > SILENT)
+    size, product = np.sqrt(own * other)[heard], (one * two).mean(axis=1)[heard]
+    each = np.divide(product, size, out=np.zeros_like(size), where=size > 0)
+    return float(each.mean()) if len(each) else 0.0
+
+
+def _band(signal: np.ndarray, fs: float, rate: int, band: tuple[float, float]) -> np.ndarray:
+    """(lead, time) at `fs` as analytic signals of a band at `rate`: the real part is the band, the
+    absolute value its envelope.
+
+    By Fourier transform of the signal continued to whole seconds, so any two rates fit; the edges
+    of the band are an octave of a cosine.
+    """
+    samples = signal.shape[1]
+    whole = round(math.ceil(samples / fs) * fs)
+    if whole > samples:
+        signal = np.pad(signal, ((0, 0), (0, whole - samples)), mode="edge")
+    spectrum = np.fft.rfft(signal, axis=1)
+    out = round(whole / fs * rate)
+    kept = min(spectrum.shape[1], out // 2)
+    one_sided = np.zeros((len(signal), out), np.complex128)
+    one_sided[:, :kept] = spectrum[:, :kept] * _shape(kept, fs / whole, *band)
+    analytic: np.ndarray = np.fft.ifft(one_sided, axis=1) * (out / whole)
+    return analytic[:, : math.floor(samples / fs * rate)]
+
+
+@lru_cache(maxsize=64)
+def _shape(count: int, step: float, low: float, high: float) -> np.ndarray:
+    """(count,) factors of the frequencies 0, step, 2 step ... Hz of an analytic signal."""
+    octaves = np.log2(np.maximum(np.arange(count) * step, 1e-9))
+    rise = np.clip(octaves - math.log2(low) + 0.5, 0, 1)
+    fall = np.clip(math.log2(high) - octaves + 0.5, 0, 1)
+    shape: np.ndarray = 2 * (np.sin(np.pi / 2 * rise) * np.sin(np.pi / 2 * fall)) ** 2
+    return shape
+
+
+def _beats(analytic: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The band (time,) and the places of its beats, in samples and parts of them."""
+    from scipy.ndimage import maximum_filter1d  # slow to import; names are checked without it
+
+    envelope, reach = np.abs(analytic), round(APART * RATE)
+    middle = envelope[1:-1]
+    peaks = 1 + np.flatnonzero((middle > envelope[:-2]) & (middle >= envelope[2:]))
+    highest = maximum_filter1d(envelope, 2 * reach + 1)
+    peaks = peaks[envelope[peaks] >= highest[peaks]]
+    if not len(peaks):
+        return analytic.real, np.zeros(0)
+    heights = np.sort(envelope[peaks])
+    peaks = peaks[envelope[peaks] >= LOW * heights[9 * len(heights) // 10]]
+    before, at, after = (envelope[peaks + k] for k in (-1, 0, 1))
+    bend = before - 2 * at + after
+    part = np.divide(before - after, 2 * bend, out=np.zeros_like(bend), where=bend != 0)
+    places = peaks + part
+    edge = EDGE * RATE
+    return analytic.real, places[(places >= edge) & (places <= len(envelope) - 1 - edge)]
+
+
+def _hashed(band: np.ndarray, places: np.ndarray, lead: int) -> tuple[np.ndarray, np.ndarray]:
+    """Hashes of the beats that have two after them, and their times in ms."""
+    count = len(places) - 2
+    if count < 1:
+        return np.zeros(0, np.uint64), np.zeros(0, np.int32)
+    steps = np.rint(np.diff(places) * 1000 / RATE / STEP).astype(np.uint64)
+    offsets = np.arange(-round(AROUND * RATE), round(AROUND * RATE) + 1)
+    cut = _between(band, places[:count, None] + offsets)
+    signs = (cut @ _projections(len(offsets)) > 0).astype(np.uint64)
+    word = (signs << np.arange(BITS, dtype=np.uint64)).sum(axis=1, dtype=np.uint64)
+    for part in (steps[:count], steps[1 : count + 1]):
+        word = (word << np.uint64(LENGTH)) | np.minimum(part, np.uint64(2**LENGTH - 1))
+    word |= np.uint64(lead) << np.uint64(BITS + 2 * LENGTH)
+    return word, np.rint(places[:count] * 1000 / RATE).astype(np.int32)
+
+
+def _between(band: np.ndarray, at: np.ndarray) -> np.ndarray:
+    """Values at places between samples, by the cubic through the four around each."""
+    left = np.floor(at).astype(np.int64)
+    t = at - left
+    p, q, r, s = (band[np.clip(left + k, 0, len(band) - 1)] for k in (-1, 0, 1, 2))
+    value: np.ndarray = q + 0.5 * t * (
+        r - p + t * (2 * p - 5 * q + 4 * r - s + t * (3 * (q - r) + s - p))
+    )
+    return value
+
+
+@cache
+def _projections(samples: int) -> np.ndarray:
+    """(samples, BITS), each orthogonal to a constant."""
+    drawn = rng("fingerprint projections").normal(size=(samples, BITS))
+    fixed: np.ndarray = drawn - drawn.mean(axis=0)
+    return fixed

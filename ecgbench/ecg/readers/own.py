@@ -1,0 +1,41 @@
+"""Recordings from anywhere: the reader of a file's format, by the suffix of its name."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from ecgbench.ecg.readers import edf, export, numpy, wfdb
+from ecgbench.ecg.readers.said import SPELLINGS, Said
+from ecgbench.ecg.recording import Recording
+from ecgbench.errors import BadRecord
+
+
+def read(path: Path, record: str, patient: str, said: Said) -> Recording:
+    """The standard leads of the recording in a file, in mV; other signals are left out.
+
+    BadRecord for a file that cannot be trusted; BadSetting, which asks for it, where neither the
+    file nor `said` gives rate, unit or names.
+    """
+    reader = READERS.get(path.suffix.lower())
+    if reader is None:
+        known = ", ".join(READERS)
+        raise BadRecord(f"{record}: {path.name} is of no format that is read here ({known})")
+    return reader(path, record, patient, said)
+
+
+def _wfdb(path: Path, record: str, patient: str, said: Said) -> Recording:
+    given = dict(text.split("=", 1) for text in said.signals if "=" in text)
+    names = {**SPELLINGS, **{name.upper(): lead for name, lead in given.items()}}
+    return wfdb.read(path.with_suffix(""), record, patient, names=names)
+
+
+READERS: dict[str, Callable[[Path, str, str, Said], Recording]] = {
+    ".hea": _wfdb,
+    ".csv": export.read,
+    ".tsv": export.read,
+    ".txt": export.read,
+    ".edf": edf.read,
+    ".bdf": edf.read,
+    ".npy": numpy.alone,
+    ".npz": numpy.alone,
+}
+"""Suffix in small letters -> reader."""

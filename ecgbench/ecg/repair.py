@@ -1,0 +1,62 @@
+"""What a dataset's card declares to be mended in its samples when they are read, as data, and the
+function that the data name.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ecgbench.errors import BadRecord
+
+
+@dataclass(frozen=True, kw_only=True)
+class Repair:
+    """Missing samples and peaks of a source that has many of them."""
+
+    gap_seconds: float
+    """Longest run of missing samples of a lead that is filled along the line through its ends, s; a
+    run at the start or end of a record by the sample beside it. A longer one costs the record.
+    """
+    clip_mv: float | None
+    """Largest magnitude, mV; larger samples become it. None: no limit."""
+
+    def __call__(
+        self, signal: np.ndarray, fs: float, record: str
+    ) -> tuple[np.ndarray, tuple[tuple[str, str], ...]]:
+        """(lead, time) in mV with NaN where samples are missing -> the same without, and what was
+        done, as (kind, sentence); BadRecord where too much is missing.
+        """
+        done = []
+        missing = np.isnan(signal)
+        if missing.any():
+            longest = max(_longest(row) for row in missing) / fs
+            if longest > self.gap_seconds + 0.5 / fs or missing.all(axis=1).any():
+                raise BadRecord(
+                    f"{record}: {int(missing.sum())} samples are missing, up to {longest:.3g} s in "
+                    f"a row, where {self.gap_seconds:g} s are filled in"
+                )
+            signal = np.array([_filled(x, gap) for x, gap in zip(signal, missing)])
+            said = f"{int(missing.sum())} missing samples filled in, {longest:.3g} s in a row"
+            done.append(("gaps", f"{said} at most"))
+        if self.clip_mv is not None and (over := np.abs(signal) > self.clip_mv).any():
+            largest = np.abs(signal).max()
+            signal = signal.clip(-self.clip_mv, self.clip_mv)
+            done.append(
+                (
+                    "clip",
+                    f"{int(over.sum())} samples of up to {largest:.3g} mV limited to "
+                    f"{self.clip_mv:g} mV",
+                )
+            )
+        return signal, tuple(done)
+
+
+def _longest(missing: np.ndarray) -> int:
+    """The most samples in a row."""
+    edges = np.flatnonzero(np.diff(np.r_[False, missing, False].astype(np.int8)))
+    return int((edges[1::2] - edges[::2]).max(initial=0))
+
+
+def _filled(x: np.ndarray, missing: np.ndarray) -> np.ndarray:
+    at = np.arange(len(x))
+    return np.where(missing, np.interp(at, at[~missing], x[~missing]), x)

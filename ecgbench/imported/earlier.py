@@ -1,0 +1,167 @@
+"""What an earlier import left, and a person may have edited: it stays; new records are added."""
+
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import ModuleType
+
+import pandas as pd
+
+from ecgbench.cards import DatasetCard
+from ecgbench.ecg.readers.said import Said
+from ecgbench.errors import BadSetting
+from ecgbench.imported import labels, records
+from ecgbench.indexing.tables import alike
+from ecgbench.room import Room
+from ecgbench.stats.known import UNKNOWN
+from ecgbench.text import counted
+
+
+@dataclass(frozen=True, kw_only=True)
+class Order:
+    """What a person asks for."""
+
+    folder: Path
+    """Of the recordings."""
+    labels: Path
+    name: str
+    """Of the dataset, its task and its card file."""
+    to: Path
+    """Folder that receives card file and records.csv."""
+    said: Said = field(default_factory=Said)
+    columns: tuple[str, ...] = ()
+    """Of the table: those that are labels; where none is named, those of 0 and 1."""
+    partial: bool = False
+    """Whether records of the table without a file are left out."""
+    overwrite: bool = False
+    """Whether card and table are written anew; patients stay in their splits."""
+
+    @property
+    def card(self) -> Path:
+        """The card file."""
+        return self.to / f"{self.name}.py"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Earlier:
+    """What an earlier import left, and a person may have edited."""
+
+    module: ModuleType
+    table: pd.DataFrame
+
+    @property
+    def known(self) -> bool:
+        """Whether the table names patients."""
+        return bool(self.module.CARD.patients_known)
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Labels of its tasks, as the card has them."""
+        return tuple(dict.fromkeys(n for t in self.module.CARD.tasks for n in t.labels))
+
+    def homes(self) -> dict[str, str]:
+        """Patient -> fold or split."""
+        column = "fold" if "fold" in self.table else "split"
+        return dict(zip(map(alike, self.table["patient"]), self.table[column]))
+
+
+def is_there(order: Order) -> bool:
+    """Whether there is an earlier import to go on with; BadSetting for a folder that holds
+    something else.
+    """
+    others = [path.name for path in sorted(order.to.glob("*.py")) if path != order.card]
+    table = order.to / records.FILE
+    if table.is_file() and others and not order.card.is_file():
+        raise BadSetting(
+            f"{order.to} holds the records of {others[0]}; give another folder with --to, or "
+            f"--name {Path(others[0]).stem}"
+        )
+    if order.card.is_file() != table.is_file():
+        there, lost = (order.card, table) if order.card.is_file() else (table, order.card)
+        if not order.overwrite:
+            raise BadSetting(
+                f"there is a file {there} and no {lost.name}; import into another folder with "
+                f"--to, or write it anew with --overwrite"
+            )
+        return False
+    return table.is_file()
+
+
+def earlier(order: Order) -> Earlier:
+    """The card file and the table that are there; BadSetting where they are of no import."""
+    room = Room("ecgbench.datasets", "dataset", ("CARD", "index", "read"), DatasetCard)
+    try:
+        module = room.get(str(order.card))
+        card_file = str(module.__file__)
+    finally:
+        room.forget()
+    if not hasattr(module, "RECORDINGS") or not hasattr(module, "SAID"):
+        raise BadSetting(
+            f"{order.card} is no card of an import; give another folder with --to, or another "
+            f"--name"
+        )
+    return Earlier(module=module, table=records.read(card_file))
+
+
+def demand_alike(order: Order, before: Earlier, given: labels.Labels) -> None:
+    """BadSetting where an earlier import is of another kind than this one."""
+    place = order.card.parent / Path(before.module.RECORDINGS).expanduser()
+    if place.resolve() != order.folder.resolve():
+        raise BadSetting(
+            f"the recordings of {order.card} are in {os.path.abspath(place)}, not in "
+            f"{order.folder}; correct RECORDINGS in it, or import into another folder with --to"
+        )
+    if order.overwrite:
+        return
+    anew = "or write card and table anew: --overwrite (patients stay in their splits)"
+    if order.said not in (Said(), before.module.SAID):
+        raise BadSetting(
+            f"{order.card} has other settings of files, {before.module.SAID}; correct SAID in it, "
+            f"{anew}"
+        )
+    if odd := sorted({*given.labels} ^ {*before.labels}):
+        who, lacks = (
+            (given.file.name, order.card.name)
+            if odd[0] in given.labels
+            else (order.card.name, given.file.name)
+        )
+        raise BadSetting(f"{who} has the label {odd[0]!r}, {lacks} has not; correct it, {anew}")
+    if given.patients_known != before.known:
+        both = [given.file.name, records.FILE]
+        who, lacks = both if given.patients_known else both[::-1]
+        raise BadSetting(f"{who} names patients and {lacks} does not; correct it, {anew}")
+    if ("fold" in before.table) != ("fold" in given.table) and {"fold", "split"} & {*given.table}:
+        raise BadSetting(
+            f"{given.file.name} gives other splits than {records.FILE} has (folds in one, words in "
+            f"the other); leave that column out, {anew}"
+        )
+
+
+def joined(before: Earlier, table: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
+    """The rows that were there before, as they are, and the new ones; what differs is told."""
+    old = before.table.drop(columns="left_out")
+    old = old if before.known else old.drop(columns="patient")
+    notes = []
+    if odd := different(table, old.set_index("path")):
+        notes.append(
+            f"{counted(len(odd), 'record')} of {records.FILE} differ from the table ({odd[0]}); "
+            f"{records.FILE} keeps its own, --overwrite takes the table's"
+        )
+    numbers = old.copy()
+    for label in before.labels:
+        numbers[label] = records.values(old, label)
+    new = table[~table["path"].isin(old["path"])]
+    return pd.concat([numbers, new], ignore_index=True).fillna(""), notes
+
+
+def different(table: pd.DataFrame, old: pd.DataFrame) -> list[str]:
+    """What the table says otherwise than records.csv of the records that both have."""
+    columns = [c for c in table.columns if c in old.columns and c != "record"]
+    found = []
+    for row in table[table["path"].isin(old.index)].to_dict("records"):
+        for column in columns:
+            now, was = str(row[column]), str(old.at[row["path"], column])
+            if now.removeprefix(str(UNKNOWN)) != was and alike(now) != alike(was):
+                found.append(f"{row['record']}: {column} is {was or 'empty'}, there {now}")
+                break
+    return found

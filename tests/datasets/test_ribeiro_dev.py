@@ -1,0 +1,149 @@
+"""Ribeiro-dev: six labels of CODE's annotations, most patients without a diagnosis left out."""
+
+import csv
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ecgbench.cells import Folders
+from ecgbench.conformance import datasets as conformance
+from ecgbench.datasets import code, ribeiro_dev
+from ecgbench.errors import MissingData
+from ecgbench.estimate import pretraining
+from ecgbench.prepared.prepare import prepare
+from ecgbench.pretraining import recipe
+from ecgbench.pretraining.assemble import development
+from tests.datasets.test_corpora import wfdb_record
+
+LEADS = ("DI", "DII", "DIII", "AVR", "AVL", "AVF", "V1", "V2", "V3", "V4", "V5", "V6")
+FLAGS = ("1dAVb", "RBBB", "LBBB", "SB", "ST", "AF")
+"""In another order than the labels have."""
+PATIENTS = 4000
+
+
+def annotations(root: Path, rows: list[tuple[object, ...]]) -> None:
+    with (root / "annotations.csv").open("w", newline="") as out:
+        csv.writer(out).writerows([("id_exam", "id_patient", "date_exam", *FLAGS), *rows])
+
+
+def listed(root: Path, names: list[str]) -> None:
+    (root / "wfdb").mkdir(parents=True, exist_ok=True)
+    (root / "wfdb" / "RECORDS.txt").write_text("\n".join(f"S0010/{n}" for n in names) + "\n")
+
+
+@pytest.fixture
+def minas(tmp_path: Path) -> Path:
+    """CODE without signals: each patient has an exam with nothing, each tenth one with a diagnosis
+    too, in two records.
+    """
+    root, rows, names = tmp_path / "code", [], []
+    root.mkdir()
+    for patient in range(PATIENTS):
+        rows.append((10_000 + patient, patient, "2012-01-01", *["0"] * 6))
+        names.append(f"TNMG{10_000 + patient}_N1")
+        if patient % 10 == 0:
+            hot = [int(k == patient // 10 % 6) for k in range(6)]
+            rows.append((50_000 + patient, patient, "2013-01-01", *hot))
+            names += [f"TNMG{50_000 + patient}_N{i}" for i in (1, 2)]
+    names.append("TNMG99_N1")  # without an annotation
+    annotations(root, rows)
+    listed(root, names)
+    return tmp_path
+
+
+def test_who_has_a_diagnosis_stays_and_of_the_others_few(minas: Path) -> None:
+    found = ribeiro_dev.index(minas / "code")
+    labels = found[[*ribeiro_dev.COLUMNS.values()]]
+    ill = found[labels.any(axis=1)]
+    assert len(ill) == PATIENTS // 10 * 2
+    healthy = found[~labels.any(axis=1)]
+    expected = PATIENTS * (1 - ribeiro_dev.DROPPED)
+    assert abs(len(healthy) - expected) < 5 * np.sqrt(expected)
+    assert not healthy["patient"].map(ribeiro_dev.dropped).any()
+    assert "TNMG99_N1" not in set(found["record"])
+    # by name: the table has ST before AF, the labels AF before ST
+    row = found.set_index("record").loc["TNMG50040_N2"]
+    assert [c for c in labels if row[c]] == ["ribeiro_dev:STACH"]
+    assert ribeiro_dev.TASK.labels == ("1AVB", "RBBB", "LBBB", "SBRAD", "AFIB", "STACH")
+    assert (found.groupby("patient")["split"].nunique() == 1).all()
+    assert found["split"].value_counts(normalize=True).round(1).to_dict() == {
+        "train": 0.8, "val": 0.1, "test": 0.1,
+    }  # fmt: skip
+
+
+def test_who_stays_does_not_rest_on_the_order_of_files(minas: Path) -> None:
+    root = minas / "code"
+    once = ribeiro_dev.index(root).set_index("record")[["split", *ribeiro_dev.COLUMNS.values()]]
+    lines = (root / "annotations.csv").read_text().splitlines()
+    (root / "annotations.csv").write_text("\n".join([lines[0], *lines[:0:-1]]) + "\n")
+    names = (root / "wfdb" / "RECORDS.txt").read_text().splitlines()
+    (root / "wfdb" / "RECORDS.txt").write_text("\n".join(names[::-1]) + "\n")
+    again = ribeiro_dev.index(root).set_index("record")[once.columns]
+    assert again.loc[once.index].equals(once)
+
+
+def test_flags_and_lists_that_are_none(minas: Path) -> None:
+    root = minas / "code"
+    annotations(root, [(1, 2, "2012-01-01", 0, 0, 0, 0, 0, "yes")])
+    with pytest.raises(MissingData, match="exam 1 has a flag that is neither True nor False"):
+        ribeiro_dev.index(root)
+    annotations(root, [(1, 2, "2012-01-01", 0, 0, 0, 0, 0, 1)])
+    with pytest.raises(MissingData, match="names no record of wfdb/RECORDS"):
+        ribeiro_dev.index(root)
+
+
+def test_signals_are_those_of_code_and_an_exam_that_is_named_twice_is_not_trusted(
+    tmp_path: Path,
+) -> None:
+    root, rows, names = tmp_path / "code", [], []
+    for i in range(40):
+        name = f"TNMG{100 + i}_N1"
+        wfdb_record(root / "wfdb" / "S0010", name, LEADS, 400, 1000 + i)
+        rows.append((100 + i, 7 * i, "2012-01-01", *(int(k == i % 6) for k in range(6))))
+        names.append(name)
+    annotations(root, [*rows, (103, 5000, "2012-01-01", *["0"] * 6)])
+    listed(root, names)
+    copy = prepare("ribeiro_dev", tmp_path, tmp_path / "prepared")
+    lost = {"TNMG103_N1": "annotations.csv names its exam 103 twice"}
+    assert dict(copy.quarantined.itertuples(index=False, name=None)) == lost
+    whole = prepare("code", tmp_path, tmp_path / "prepared")
+    assert dict(whole.quarantined.itertuples(index=False, name=None)) == lost
+    assert len(copy.index) == 39
+    same = copy.recording("TNMG111_N1").signal == whole.recording("TNMG111_N1").signal
+    assert same.all()
+    rows = conformance.check("ribeiro_dev", tmp_path, tmp_path / "prepared")
+    assert [r for r in rows if not r["ok"]] == []
+
+
+def test_pretraining_says_which_task_stands_in(
+    minas: Path, here: Callable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def told(name: str, data: Path | None) -> str:
+        return development(recipe.get(name), Folders(data=data, prepared=None, out=tmp_path))
+
+    assert recipe.get("paper").task == "ribeiro_dev"
+    assert told("paper", minas) == "development task: ribeiro_dev"
+    nowhere = tmp_path / "nowhere"
+    lacking = f"whose data, CODE, are not in {nowhere}"
+    assert told("paper", nowhere).startswith(f"development task: ribeiro_dev, {lacking}")
+    stands_in = "development task: ptbxl_super, which stands in for the paper's ribeiro_dev"
+    assert told("small", nowhere) == f"{stands_in}, {lacking}"
+    assert told("small", minas) == stands_in
+    assert told("smoke", None) == "development task: demo"
+    quick = pretraining.Rates(codebooks=1, training=(1, 1), probe=1, network=1)
+    monkeypatch.setattr(pretraining, "rates", lambda *_: quick)
+    done = here(
+        "pretrain", "--recipe", "small", "--data", nowhere, "--device", "cpu", "--dry-run",
+        cwd=tmp_path,
+    )  # fmt: skip
+    assert f"{stands_in}, {lacking}\n" in done.stdout
+
+
+def test_card() -> None:
+    card = ribeiro_dev.CARD
+    assert card.access == code.CARD.access != "open"
+    assert f"{ribeiro_dev.DROPPED:.0%}" == "98%"
+    assert any("98 % by patient, is ours" in c for c in card.cautions)
+    assert card.records == 2_322_465 - 2_051_701 + round(2_051_701 * (1 - ribeiro_dev.DROPPED))

@@ -1,0 +1,243 @@
+"""Recordings from anywhere: what was written in each format comes back in mV, leads by name; what a
+file does not say is asked for; a file that cannot be trusted is refused with its reason.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pyedflib
+import pytest
+import wfdb as package
+
+from ecgbench.ecg.readers import own, wfdb
+from ecgbench.ecg.readers.said import Said, per_mv
+from ecgbench.errors import BadRecord, BadSetting
+
+RATE = 256
+NAMES = ("Resp", "EKG V1", "Lead I", "ecg_avr")
+LEADS = ("V1", "I", "aVR")
+ALL = Said(fs=RATE, unit="mV", signals=("I",))
+
+
+@pytest.fixture
+def signal() -> np.ndarray:
+    """(4, 512) mV; the first is no lead."""
+    return np.random.default_rng(1).integers(-2000, 2000, (4, 512)) / 1000
+
+
+def _wfdb(file: Path, signal: np.ndarray) -> Path:
+    words = {"fs": RATE, "units": ["l", "uV", "mV", "V"], "sig_name": list(NAMES)}
+    scaled = signal * np.array([[1], [1000], [1], [0.001]])
+    gains = {"adc_gain": [1000, 1, 1000, 1e6], "baseline": [0] * 4, "fmt": ["16"] * 4}
+    package.wrsamp("r", p_signal=scaled.T, write_dir=str(file.parent), **words, **gains)
+    return file.with_suffix(".hea")
+
+
+def _csv(file: Path, signal: np.ndarray) -> Path:
+    table = np.vstack([np.arange(512) / RATE, signal * np.array([[1], [1000], [1], [1]])]).T
+    head = "Device,Nice\nSample Rate,256 Hz\nUnit,mV\n\ntime (s),Resp,EKG V1 (uV),Lead I,ecg_avr"
+    np.savetxt(file.with_suffix(".csv"), table, "%.6f", ",", header=head, comments="")
+    return file.with_suffix(".csv")
+
+
+def _semicolons(file: Path, signal: np.ndarray) -> Path:
+    rows = "\r\n".join(";".join(f"{v:.3f}".replace(".", ",") for v in row) for row in signal.T)
+    head = f"# Abtastrate: {RATE}\r\n# Einheit: mV\r\n" + ";".join(NAMES)
+    file.with_suffix(".txt").write_bytes(f"{head}\r\n{rows}\r\n".encode("utf-16"))
+    return file.with_suffix(".txt")
+
+
+def _rdsamp(file: Path, signal: np.ndarray) -> Path:
+    """As PhysioNet's rdsamp prints it: a line of units below that of names."""
+    rows = "\n".join("\t".join(f"{v:.3f}" for v in row) for row in signal.T)
+    names = "\t".join(f"'{name}'" for name in NAMES)
+    file.with_suffix(".tsv").write_text(f"fs={RATE}\n{names}\n'l'\t'mV'\t'mV'\t'mV'\n{rows}\n")
+    return file.with_suffix(".tsv")
+
+
+def _edf(file: Path, signal: np.ndarray, bdf: bool = False) -> Path:
+    file = file.with_suffix(".bdf" if bdf else ".edf")
+    kind = pyedflib.FILETYPE_BDFPLUS if bdf else pyedflib.FILETYPE_EDFPLUS
+    steps = 2**23 if bdf else 2**15
+    with pyedflib.EdfWriter(str(file), 4, file_type=kind) as out:
+        for i, (name, unit) in enumerate(zip(NAMES, ("", "uV", "mV", "mV"))):
+            most = 4096 if unit == "uV" else 4.096
+            limits = {"physical_max": most, "physical_min": -most}
+            digital = {"digital_max": steps - 1, "digital_min": -steps}
+            words = {"label": name, "dimension": unit, "sample_frequency": RATE}
+            kept = {"transducer": "", "prefilter": ""}
+            out.setSignalHeader(i, {**words, **limits, **digital, **kept})
+        out.writeSamples([s * 1000 if i == 1 else s for i, s in enumerate(signal)])
+    return file
+
+
+def _bdf(file: Path, signal: np.ndarray) -> Path:
+    return _edf(file, signal, bdf=True)
+
+
+def _npy(file: Path, signal: np.ndarray) -> Path:
+    np.save(file.with_suffix(".npy"), signal.T)
+    return file.with_suffix(".npy")
+
+
+def _npz(file: Path, signal: np.ndarray) -> Path:
+    np.savez(file.with_suffix(".npz"), x=signal * 1e6, fs=RATE, unit="nV", leads=np.array(NAMES))
+    return file.with_suffix(".npz")
+
+
+@pytest.mark.parametrize("write", [_wfdb, _csv, _semicolons, _rdsamp, _edf, _bdf, _npy, _npz])
+def test_what_was_written_comes_back_in_millivolts(
+    write: Callable[[Path, np.ndarray], Path], signal: np.ndarray, tmp_path: Path
+) -> None:
+    said = Said(fs=RATE, unit="mV", signals=NAMES) if write is _npy else Said()
+    found = own.read(write(tmp_path / "r", signal), "r", "p", said)
+    assert (found.leads, found.fs, found.unit) == (LEADS, RATE, "mV")
+    np.testing.assert_allclose(found.signal, signal[1:], atol=2e-4)
+
+
+WATCH = """Name,"Doe, Jane"
+Date of Birth,"Jan 1, 1980"
+Recorded Date,2024-05-01 08:00:00 +0200
+Device,"Watch6,2"
+Sample Rate,512 hertz
+
+
+Lead,Lead I
+Unit,µV
+
+"""
+
+
+@pytest.mark.parametrize("decimals", [".", ","])
+def test_the_export_of_a_watch_says_everything_itself(decimals: str, tmp_path: Path) -> None:
+    values = np.random.default_rng(2).normal(0, 300, 15360).round(3)
+    lines = "\n".join(f"{value:g}".replace(".", decimals) for value in values)
+    (tmp_path / "w.csv").write_text(WATCH + lines + "\n")
+    found = own.read(tmp_path / "w.csv", "w", "p", Said())
+    assert (found.leads, found.fs, found.seconds) == (("I",), 512, 30)
+    np.testing.assert_allclose(found.signal[0], [float(f"{v:g}") / 1000 for v in values], rtol=1e-5)
+
+
+@pytest.mark.parametrize("fmt", ["16", "212", "24", "32", "80", "61", "160"])
+def test_formats_of_wfdb_read_as_its_own_package_reads_them(fmt: str, tmp_path: Path) -> None:
+    high = 100 if fmt == "80" else 2000
+    steps = np.random.default_rng(3).integers(-high, high, (333, 3))
+    other = {"61": steps.astype(">i2"), "160": (steps + 2**15).astype("<u2")}.get(fmt)
+    words = {"fs": RATE, "units": ["mV"] * 3, "sig_name": ["I", "V2", "resp"]}
+    more = {"adc_gain": [200.0] * 3, "baseline": [7] * 3, "write_dir": str(tmp_path)}
+    package.wrsamp(
+        "r", d_signal=steps, fmt=["16" if fmt in ("61", "160") else fmt] * 3, **words, **more
+    )
+    if other is not None:  # which the package reads and does not write
+        (tmp_path / "r.dat").write_bytes(other.tobytes())
+        header = (tmp_path / "r.hea").read_text()
+        (tmp_path / "r.hea").write_text(header.replace("r.dat 16 ", f"r.dat {fmt} "))
+    expected = package.rdrecord(str(tmp_path / "r"), physical=True).p_signal
+    found = own.read(tmp_path / "r.hea", "r", "p", Said())
+    assert found.leads == ("I", "V2")
+    np.testing.assert_allclose(found.signal.T, expected[:, :2], atol=1e-6)
+    (tmp_path / "r.dat").write_bytes((tmp_path / "r.dat").read_bytes()[:-9])
+    with pytest.raises(BadRecord, match="truncated"):
+        own.read(tmp_path / "r.hea", "r", "p", Said())
+
+
+def test_a_missing_sample_of_format_212_is_refused(tmp_path: Path) -> None:
+    steps = np.zeros((10, 1), int)
+    steps[4] = -2048
+    words = {"fs": RATE, "units": ["mV"], "sig_name": ["I"], "fmt": ["212"], "adc_gain": [200.0]}
+    package.wrsamp("r", d_signal=steps, baseline=[0], write_dir=str(tmp_path), **words)
+    with pytest.raises(BadRecord, match="1 samples are NaN"):
+        own.read(tmp_path / "r.hea", "r", "p", Said())
+
+
+@pytest.mark.parametrize(
+    ("said", "asks"),
+    [
+        (Said(unit="mV", signals=("I",)), "does not say its rate; .* --fs 500"),
+        (Said(fs=500, signals=("I",)), "does not say its unit; .* --unit mV"),
+        (Said(fs=500, unit="mV"), "does not say the name of its signal; .* --signals I"),
+    ],
+)
+@pytest.mark.parametrize("suffix", [".csv", ".npy"])
+def test_what_nobody_says_is_asked_for(said: Said, asks: str, suffix: str, tmp_path: Path) -> None:
+    file = tmp_path / f"r{suffix}"
+    np.save(file, np.zeros(100)) if suffix == ".npy" else file.write_text("1\n2\n" * 50)
+    with pytest.raises(BadSetting, match=asks) as caught:
+        own.read(file, "r", "p", said)
+    assert "\n" not in str(caught.value)
+    assert own.read(file, "r", "p", Said(fs=500, unit="mV", signals=("I",))).leads == ("I",)
+
+
+def test_a_file_goes_before_what_is_said_and_names_of_ones_own_are_told(
+    signal: np.ndarray, tmp_path: Path
+) -> None:
+    other = Said(fs=999, unit="V", signals=("Resp=II", "Lead I=III"))
+    found = own.read(_csv(tmp_path / "r", signal), "r", "p", other)
+    assert (found.leads, found.fs) == (("II", "V1", "III", "aVR"), RATE)
+    np.testing.assert_allclose(found.signal, signal, atol=1e-5)
+
+
+def _cut(file: Path) -> None:
+    file.write_bytes(file.read_bytes()[:-700])
+
+
+def _apart(file: Path) -> None:
+    file.write_bytes(file.read_bytes().replace(b"EDF+C", b"EDF+D", 1))
+
+
+def _page(file: Path) -> None:
+    file.write_text("<html>\n" * 500)
+
+
+def _hole(file: Path) -> None:
+    lines = file.read_text().splitlines()
+    file.write_text("\n".join([*lines[:50], "0.1,,1,2,3", *lines[51:]]))
+
+
+FAULTS: dict[str, tuple[Callable[[Path, np.ndarray], Path], Callable[[Path], None], str]] = {
+    "EDF cut": (_edf, _cut, "is truncated"),
+    "EDF+D": (_edf, _apart, "discontinuous"),
+    "EDF web page": (_edf, _page, "cannot be read as EDF"),
+    "BDF empty": (_bdf, lambda file: file.write_text("") and None, "is empty"),
+    "npy cut": (_npy, _cut, "cannot be read as an array"),
+    "npz cut": (_npz, _cut, "cannot be read as an array"),
+    "CSV hole": (_csv, _hole, "r: .*"),
+    "CSV web page": (_csv, _page, "no line of numbers"),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_is_refused_with_its_reason(fault: str, signal: np.ndarray, tmp_path: Path) -> None:
+    write, spoil, reason = FAULTS[fault]
+    file = write(tmp_path / "r", signal)
+    spoil(file)
+    if fault == "CSV hole":  # of a signal that is no lead: it costs nothing
+        assert own.read(file, "r", "p", ALL).leads == LEADS
+        file.write_text(file.read_text().replace("0.1,,1,2,3", "0.1,1,,2,3"))
+        reason = "1 samples are not finite"
+    with pytest.raises(BadRecord, match=reason) as caught:
+        own.read(file, "r", "p", ALL)
+    assert str(caught.value).startswith("r: ")
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("unit", ["", "mmHg", "mV/s", "0mV", "dB"])
+def test_what_is_no_unit_of_voltage_is_none(unit: str) -> None:
+    assert per_mv(unit) is None
+
+
+@pytest.mark.real
+def test_genuine_files_read_alike_by_header_and_as_a_table(real_data: Path, tmp_path: Path) -> None:
+    for header in sorted((real_data / "samples" / "challenge-2021" / "georgia").glob("*.hea")):
+        one = own.read(header, "r", "p", Said())
+        direct = wfdb.read(header.with_suffix(""), "r", "p")
+        np.testing.assert_array_equal(one.signal, direct.signal)
+        head = ",".join(f"{name} (mV)" for name in one.leads)
+        np.savetxt(tmp_path / "r.csv", one.signal.T, "%.4f", ",", header=head, comments="")
+        table = own.read(tmp_path / "r.csv", "r", "p", Said(fs=500))
+        np.testing.assert_allclose(table.signal, one.signal, atol=1e-4)
+    (tables,) = (real_data / "samples" / "chapman" / "ECGDataDenoised").glob("*.csv")
+    names = ("I", "II", "III", "aVR", "aVL", "aVF", "V1", "V2", "V3", "V4", "V5", "V6")
+    found = own.read(tables, "r", "p", Said(fs=500, unit="uV", signals=names))
+    assert found.signal[0, 0] == np.float32(-0.16533)

@@ -1,0 +1,149 @@
+"""Own recordings from the folder to the page: a watch, devices of different leads, and the example
+of docs/importing.md.
+"""
+
+import re
+import shlex
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import wfdb
+
+from ecgbench.ecg.leads import LEADS, LIMB_FROM_I_II
+from ecgbench.results.study import read
+
+pytestmark = [pytest.mark.usefixtures("one_thread"), pytest.mark.long]
+Here = Callable[..., "subprocess.CompletedProcess[str]"]
+
+PAGE = (Path(__file__).parents[2] / "docs" / "importing.md").read_text(encoding="utf-8")
+TINY = Path(__file__).parents[1] / "tiny.py"
+WATCH = 'Name,"Doe, Jane"\nSample Rate,512 hertz\n\nLead,Lead I\nUnit,µV\n\n'
+USUAL = ("--weights", "random", "--seeds", 1, "--in-process")
+FAST = ("merl", "ecgfounder")
+"""Padded baselines of which a test can wait for the features of 12 recordings."""
+
+
+def beats(number: int, fs: float, seconds: float) -> np.ndarray:
+    """A lead I in mV; odd numbers are fast."""
+    draw, t = np.random.default_rng(number), np.arange(int(fs * seconds)) / fs
+    wave = np.cos(np.pi * (1 + number % 2) * t + draw.uniform(0, 3)) ** 60
+    return wave + draw.normal(0, 0.02, len(t))
+
+
+def watch(file: Path, number: int, seconds: float = 30) -> None:
+    values = 1000 * beats(number, 512, seconds)
+    file.write_text(WATCH + "\n".join(f"{v:.3f}" for v in values), encoding="utf-8")
+
+
+def clinic(folder: Path, name: str, number: int) -> None:
+    """Twelve leads of 10 s at 500 Hz, as WFDB."""
+    draw, one = np.random.default_rng(number), beats(number, 500, 10)
+    two = 0.7 * one + draw.normal(0, 0.01, len(one))
+    limb = LIMB_FROM_I_II @ np.stack([one, two])
+    chest = draw.uniform(0.5, 1.5, (6, 1)) * one
+    words = {"fs": 500, "units": ["mV"] * 12, "sig_name": [n.upper() for n in LEADS]}
+    words |= {"fmt": ["16"] * 12, "adc_gain": [1000.0] * 12, "baseline": [0] * 12}
+    signal = np.vstack([limb, chest]).T
+    wfdb.wrsamp(name, p_signal=signal, write_dir=str(folder), **words)
+
+
+def labels(folder: Path, names: list[str]) -> None:
+    rows = [f"{name},P{i},{i % 2}" for i, name in enumerate(names)]
+    (folder / "labels.csv").write_text("\n".join(["record,patient,fast", *rows]) + "\n")
+
+
+def test_recordings_of_a_watch_by_laef_natively_and_by_padded_models(
+    here: Here, tmp_path: Path
+) -> None:
+    (tmp_path / "watch").mkdir()
+    names = [f"ecg_{i:02d}" for i in range(12)]
+    for i, name in enumerate(names):
+        watch(tmp_path / "watch" / f"{name}.csv", i)
+    labels(tmp_path, names)
+    words = ("run", "--records", "watch", "--labels", "labels.csv", "--leads", "I", *USUAL)
+    words = (*words, "--models", ",".join(("laef", *FAST)), "--out", "out")
+    done = here(*words, cwd=tmp_path, ECGBENCH_PREPARED="")
+    assert done.returncode == 0, done.stderr
+    table = pd.read_csv(tmp_path / "out" / "report" / "main_table.csv")
+    assert {*zip(table["model"], table["policy"], table["status"])} == {
+        ("laef", "native", "ok"),
+        *((name, "zero", "ok") for name in FAST),
+    }
+    assert {*table["leads"]} == {"I"}
+    assert {p.name for p in (tmp_path / "out" / "imported").iterdir()} == {
+        "watch.py",
+        "records.csv",
+        "prepared",
+    }
+    again = here(*words, cwd=tmp_path, ECGBENCH_PREPARED="")
+    assert again.returncode == 0, again.stderr
+    assert "imported before from the same files and labels" in again.stderr
+    assert "0 cells computed" in again.stdout
+
+
+def test_devices_of_twelve_leads_and_of_one_together(here: Here, tmp_path: Path) -> None:
+    folder = tmp_path / "mixed"
+    (folder / "clinic").mkdir(parents=True)
+    names = [f"{'w' if i % 4 < 2 else 'c'}{i:02d}" for i in range(40)]
+    for i, name in enumerate(names):
+        if name[0] == "w":
+            watch(folder / f"{name}.csv", i, seconds=10)
+        else:
+            clinic(folder / "clinic", name, i)
+    (folder / "w00.csv").write_text("Sample Rate,512\nLead,Lead I\nUnit,mmHg\n1\n2\n")
+    labels(tmp_path, names)
+    words = ("run", "--records", "mixed", "--labels", "labels.csv", "--leads", "I,12", *USUAL)
+    words = (*words, "--models", TINY, "--out", "out")
+    refused = here(*words, cwd=tmp_path)
+    assert refused.returncode == 2
+    assert "w00.csv does not say its unit" in refused.stderr
+    (folder / "w00.csv").write_text("<html>")
+    done = here(*words, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "I: 19 records; " in done.stderr or "; I: 19 records" in done.stderr
+    assert "quarantined w00: w00.csv holds no line of numbers" in done.stderr
+    study = read(tmp_path / "out")
+    tested = {r.document["setting"]: {*r.predictions()["record"]} for r in study.results}
+    assert tested["12"] == {name for name in tested["I"] if name[0] == "c"}
+    assert tested["12"] < tested["I"]
+    # every record in I but the one that cannot be read: none is lost for its leads
+    rows = pd.read_csv(tmp_path / "out" / "imported" / "records.csv", dtype=str)
+    last = rows[(rows["fold"] == rows["fold"].max()) & (rows["record"] != "w00")]
+    assert tested["I"] == {*last["record"]}
+
+
+def test_what_belongs_to_records_needs_them(here: Here, tmp_path: Path) -> None:
+    (tmp_path / "rec").mkdir()
+    for words, said in (
+        (("--labels", "labels.csv"), "are of --records FOLDER"),
+        (("--records", "rec"), "add --labels labels.csv"),
+        (("--records", "nowhere", "--labels", "labels.csv"), "there is no folder nowhere"),
+        (("--records", "rec", "--labels", "labels.csv"), "labels.csv cannot be read"),
+        (("--records", "rec", "--labels", "l", "--unit", "mmHg"), "no unit of voltage"),
+    ):
+        done = here("run", *words, cwd=tmp_path)
+        assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
+        assert said in done.stderr
+
+
+def test_the_example_of_the_page_runs_as_it_stands(
+    here: Here, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The page's code, then its commands, word for word; and what it says the first one prints."""
+    (code,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+    (commands,) = re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL)
+    (printed,) = re.findall(r"```text\n(.*?)```", PAGE, re.DOTALL)
+    with monkeypatch.context() as patch:
+        patch.chdir(tmp_path)
+        exec(compile(code, "importing.md", "exec"), {})
+    for number, command in enumerate(commands.splitlines()):
+        done = here(*shlex.split(command)[1:], cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        if not number:
+            assert done.stdout == printed
+    table = (tmp_path / "runs/mine/report/main_table.md").read_text(encoding="utf-8")
+    assert {"LAEF", "MERL"} <= {word.strip(" *†") for word in re.split(r"[|\n]", table)} or table
