@@ -197,7 +197,10 @@ def _data(datasets: Sequence[DatasetFacts]) -> Iterator[str]:
                 f"left out where it cannot give the leads of a setting."
             )
         if d.flat:
-            yield f"{d.title}: {d.flat} records have a lead without variation; they are kept."
+            yield (
+                f"{d.title}: {d.flat:,} of {d.records:,} records ({d.flat / d.records:.1%}) have a "
+                f"lead without variation; they are kept (--exclude flat_leads leaves them out)."
+            )
         yield from _checked(d)
 
 
