@@ -241,6 +241,19 @@ def facts(
     if rows := found.get("counts"):
         table = [list(rows[0]), *([str(value) for value in row.values()] for row in rows)]
         typer.echo("\n".join(aligned(table)))
+        wanted = module.CARD.tasks[0].paper
+        if "classes" in rows[0]:
+            rules = [r for r in rows if r["classes"] == wanted]
+            said = (f"threshold {r['threshold']} ({_with(r)})" for r in rules)
+            typer.echo(
+                f"the paper's {wanted} labels: {'; '.join(said) or 'no rule gives them here'}"
+            )
+
+
+def _with(rule: dict[str, object]) -> str:
+    """Which of a rule's two steps are taken, in words."""
+    merged = "spellings merged" if rule["spellings"] else "spellings as they are"
+    return f"{merged}, infarctions {'with' if rule['stages'] else 'without'} a stage"
 
 
 def ls(data: Path = DATA, prepared: Path = PREPARED, as_json: bool = JSON) -> None:
