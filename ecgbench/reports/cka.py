@@ -1,0 +1,399 @@
+"""Representation analysis: how alike the features of two models are, and how much of a model's own
+features at twelve leads stays when only some are measured.
+
+Debiased linear CKA (`stats.cka`) of the features that the head receives, the mean over a record's
+windows. One record a patient, the first by its name: two of a patient are alike whatever the
+network, and CKA would count that. Both sides have the same records and the same leads. Of random
+leads each lead-drawing seed is computed by itself; then their mean and spread. What many models
+share about *which* lead was drawn counts in that number; `within` is free of it: the mean over the
+twelve settings of one named lead, where a run has them all.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import combinations
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy.stats import rankdata
+
+from ecgbench.cells import OFFICIAL
+from ecgbench.ecg.leads import LEADS
+from ecgbench.errors import MissingData
+from ecgbench.reports import Column, Figure, Notes, Numbers, ReportCard, Row, Section, Table
+from ecgbench.reports._facts import FULL, Head, columns, leads_of, setting_words, titles_of
+from ecgbench.results.result import Result
+from ecgbench.results.study import Study
+from ecgbench.seeds import rng
+from ecgbench.stats.cka import DRAWS, MOST, Drawn, Products, cka, drawn, standardised
+from ecgbench.text import enumerated, shortened
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure as Sheet
+
+CARD = ReportCard(
+    title="Representation analysis",
+    summary="debiased linear CKA between models and between numbers of leads",
+    reads="run",
+    order=60,
+)
+FEWEST = 20
+"""Patients below which nothing is computed."""
+WIDTH = 22
+"""Letters of a model's name beside a heat map."""
+NUMBERS = ("cka", "sd", "low", "high", "p", "null", "standardised", "draws", "patients")
+
+Names = tuple[str, str]
+"""Model and policy."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Panel:
+    """Cells whose features are the same for all of their tasks."""
+
+    tasks: tuple[str, ...]
+    title: str
+    heads: tuple[Head, ...]
+    cells: Mapping[tuple[Names, str], Mapping[str, Result]]
+    """(column, setting as typed) -> setting as printed -> its cell."""
+
+    def settings(self, names: Names) -> list[str]:
+        """Those of a column, as typed."""
+        return [typed for whose, typed in self.cells if whose == names]
+
+
+class Alike:
+    """CKA of cells, each computed once."""
+
+    def __init__(self) -> None:
+        self._sides: dict[str, dict[str, tuple[str, np.ndarray]]] = {}
+
+    def __call__(self, first: Result, second: Result) -> tuple[float, float, int, Drawn]:
+        """CKA of two cells on one record of each patient that both have; of standardised features;
+        how many patients; and what draws say of it.
+        """
+        x, y = self._shared(first, second)
+        known = len(x) >= FEWEST
+        value = cka(x, y) if known else float("nan")
+        other = cka(standardised(x), standardised(y)) if known else float("nan")
+        words = first.cell.identity, second.cell.identity
+        chosen = np.sort(rng("cka", *words).permutation(len(x))[:MOST])
+        sides = Products.of(x[chosen]), Products.of(y[chosen])
+        nan = float("nan")
+        nothing = Drawn(nan, nan, nan, nan, nan, len(x))
+        said = drawn(*sides, len(x), rng("cka draws", *words)) if known else nothing
+        return value, other, len(x), said
+
+    def _shared(self, first: Result, second: Result) -> tuple[np.ndarray, np.ndarray]:
+        mine, others = self._side(first), self._side(second)
+        both: dict[str, str] = {}
+        for record in sorted(mine.keys() & others.keys()):
+            both.setdefault(mine[record][0], record)
+        records = sorted(both.values())
+        return tuple(np.array([side[r][1] for r in records]) for side in (mine, others))  # type: ignore[return-value]
+
+    def _side(self, result: Result) -> dict[str, tuple[str, np.ndarray]]:
+        """Record -> its patient and its features."""
+        if result.content not in self._sides:
+            records, features = result.features()
+            table = result.predictions()
+            whose = dict(zip(table["record"], table["patient"]))
+            self._sides[result.content] = {
+                record: (str(whose[record]), row.astype(np.float64))
+                for record, row in zip(records, features)
+                if record in whose
+            }
+        return self._sides[result.content]
+
+
+def sections(study: Study) -> list[Section]:
+    """Tables and figures of every panel; a sentence where no features were kept."""
+    panels, alike = _panels(study), Alike()
+    try:
+        pairs = [row for panel in panels for row in _pairs(panel, alike)]
+        kept = [row for panel in panels for row in _kept(panel, alike, study)]
+    except MissingData as error:
+        return [_section([Notes([f"Not computed: {error}."])])] if panels else []
+    if not pairs and not kept:
+        return []
+    parts: list[Any] = [Notes(_notes(study, [*pairs, *kept]))]
+    if kept:
+        parts += [_table("cka_stability", "Twelve leads against fewer", kept), *_scatter(kept)]
+    if pairs:
+        parts += [*_maps(panels, pairs), _table("cka_pairs", "Two models", pairs)]
+    return [_section(parts)]
+
+
+def _section(parts: Sequence[Any]) -> Section:
+    return Section(name="cka", title="How alike features are", short=CARD.title, parts=parts)
+
+
+def _panels(study: Study) -> list[Panel]:
+    """Tasks with the very same features are one panel; those that are columns of another's
+    predictions are in it.
+    """
+    heads, titles = columns(study), titles_of(study)
+    found: dict[tuple[str, ...], list[str]] = {}
+    for task in titles:
+        shas = [str((r.document["features"] or {}).get("sha256", task)) for r in _of(study, task)]
+        if shas:
+            found.setdefault(tuple(sorted(set(shas))), []).append(task)
+    panels = []
+    for tasks in found.values():
+        cells: dict[tuple[Names, str], dict[str, Result]] = {}
+        for r in _of(study, tasks[0]):
+            where = (r.cell.fit.model, r.cell.policy), r.cell.setting.typed
+            cells.setdefault(where, {}).setdefault(str(r.cell.setting), r)
+        there = {names for names, _ in cells}
+        panels.append(
+            Panel(
+                tasks=tuple(tasks),
+                title=enumerated([titles[task] for task in tasks]),
+                heads=tuple(head for head in heads if head.names in there),
+                cells=cells,
+            )
+        )
+    return panels
+
+
+def _of(study: Study, task: str) -> list[Result]:
+    """Its cells, of the first fit: a fold of a cross-validation has other records in each."""
+    mine = [r for r in study.results if r.cell.task == task and r.cell.fit.fold == OFFICIAL]
+    return [r for r in mine if r.cell.fit.seed == mine[0].cell.fit.seed]
+
+
+def _pairs(panel: Panel, alike: Alike) -> Iterator[dict[str, Any]]:
+    """Every two columns at every setting that both have."""
+    for first, second in combinations(panel.heads, 2):
+        for typed in panel.settings(first.names):
+            mine = panel.cells[first.names, typed]
+            others = panel.cells.get((second.names, typed), {})
+            cells = [(mine[setting], others[setting]) for setting in mine if setting in others]
+            if cells:
+                yield {
+                    **_where(panel, typed),
+                    "first": first.label,
+                    "second": second.label,
+                    **_numbers(cells, alike),
+                }
+
+
+def _kept(panel: Panel, alike: Alike, study: Study) -> Iterator[dict[str, Any]]:
+    """Every column at twelve leads against each of its other settings."""
+    for head in panel.heads:
+        whole = panel.cells.get((head.names, FULL), {}).get(FULL)
+        if whole is None:
+            continue
+        made: dict[str, dict[str, Any]] = {}
+        for typed in panel.settings(head.names):
+            if typed != FULL:
+                cells = [(whole, cell) for cell in panel.cells[head.names, typed].values()]
+                made[typed] = {"first": head.label, **_numbers(cells, alike)}
+        ones = [made[lead]["cka"] for lead in LEADS if lead in made]
+        within = float(np.mean(ones)) if len(ones) == len(LEADS) else None
+        for typed, row in made.items():
+            scored = study.main[
+                (study.main["task"] == panel.tasks[0])
+                & (study.main["model"] == head.model)
+                & (study.main["policy"] == head.policy)
+                & (study.main["leads"] == typed)
+                & (study.main["metric"] == study.metric)
+            ]["value"]
+            yield {
+                **_where(panel, typed),
+                **row,
+                "within": within if typed == "1" else None,
+                "score": float(scored.iloc[0]) if len(scored) else None,
+            }
+
+
+def _where(panel: Panel, typed: str) -> dict[str, Any]:
+    return {"task": panel.title, "leads": typed}
+
+
+def _numbers(cells: Sequence[tuple[Result, Result]], alike: Alike) -> dict[str, Any]:
+    """NUMBERS over lead draws; what draws of records say is of the first."""
+    values, others, patients, said = zip(*(alike(*pair) for pair in cells))
+    found = {
+        "cka": float(np.mean(values)),
+        "sd": float(np.std(values, ddof=1)) if len(values) > 1 else None,
+        "low": said[0].low + values[0] - said[0].value,
+        "high": said[0].high + values[0] - said[0].value,
+        "p": said[0].p,
+        "null": said[0].null,
+        "standardised": float(np.mean(others)),
+        "draws": len(values),
+        "patients": min(patients),
+    }
+    return {k: None if isinstance(v, float) and np.isnan(v) else v for k, v in found.items()}
+
+
+def _table(name: str, caption: str, rows: Sequence[Mapping[str, Any]]) -> Table:
+    sides = [Column("first", "Model" if name == "cka_stability" else "First")]
+    sides += [Column("second", "Second")] if "second" in rows[0] else []
+    more = ("within", "score") if "within" in rows[0] else ()
+    shown = [
+        Column("task", "Task", "group"),
+        *sides,
+        Column("leads", "Leads"),
+        Column("cka", "CKA", "number", _number),
+        Column("sd", "SD", "number", _number, "over lead draws"),
+        Column("interval", "95 %", "text"),
+        Column("p", "p", "number", partial(_number, digits=3)),
+        Column("standardised", "standardised", "number", _number),
+        *([Column("within", "within", "number", _number)] if more else []),
+    ]
+    spelled = [{**row, "interval": _interval(row)} for row in rows]
+    held = ("task", *(c.name for c in sides), "leads", *NUMBERS, *more)
+    return Table(
+        name=name,
+        caption=caption,
+        columns=shown,
+        rows=spelled,
+        numbers=Numbers(columns=held, rows=list(rows), summary="a pair at a lead setting"),
+        formats=("csv", "html"),
+    )
+
+
+def _number(value: float | None, digits: int = 2) -> str:
+    return "--" if value is None else f"{value:.{digits}f}"
+
+
+def _interval(row: Mapping[str, Any]) -> str:
+    return "--" if row["low"] is None else f"{row['low']:.2f} to {row['high']:.2f}"
+
+
+def _maps(panels: Sequence[Panel], pairs: Sequence[Mapping[str, Any]]) -> Iterator[Figure]:
+    """A heat map of all pairs per panel, a square per number of leads."""
+    for number, panel in enumerate(panels):
+        mine = [row for row in pairs if row["task"] == panel.title and row["cka"] is not None]
+        typed = [t for t in dict.fromkeys(str(row["leads"]) for row in mine) if t.isdigit()]
+        typed = sorted({*typed} & {FULL, "2", "1"}, key=int, reverse=True) or typed[:3]
+        if not typed or len(panel.heads) < 3:
+            continue
+        wide = 1.5 + 0.42 * len(panel.heads)
+        yield Figure(
+            name="cka" if len(panels) == 1 else f"cka_{number + 1}",
+            draw=partial(_heat, panel, typed, mine),
+            caption=(
+                f"{panel.title}: debiased linear CKA between the features of two models, by "
+                f"measured leads. 0: no more alike than independent features; 1: the same up to "
+                f"rotation and scale."
+            ),
+            size=(1.6 + wide * len(typed), 1.6 + wide),
+            numbers=Numbers(
+                columns=("task", "first", "second", "leads", *NUMBERS),
+                rows=[row for row in mine if row["leads"] in typed],
+                summary="the squares of the figure",
+            ),
+        )
+
+
+def _heat(
+    panel: Panel, typed: Sequence[str], rows: Sequence[Mapping[str, Any]], sheet: "Sheet"
+) -> None:
+    labels = [head.label for head in panel.heads]
+    names = [shortened(label, WIDTH) for label in labels]
+    axes = sheet.subplots(1, len(typed), squeeze=False)[0]
+    picture: Any = None
+    for at, (ax, leads) in enumerate(zip(axes, typed)):
+        square = np.full((len(labels), len(labels)), np.nan)
+        np.fill_diagonal(square, 1.0)
+        for row in rows:
+            if row["leads"] == leads:
+                i, j = labels.index(row["first"]), labels.index(row["second"])
+                square[i, j] = square[j, i] = row["cka"]
+        picture = _square(ax, square, names, at == 0)
+        ax.set_title(setting_words(leads))
+    sheet.colorbar(picture, ax=list(axes), shrink=0.7, label="CKA")
+
+
+def _square(ax: "Axes", square: np.ndarray, names: Sequence[str], first: bool) -> Any:
+    ax.grid(visible=False)
+    picture = ax.imshow(square, cmap="viridis", vmin=0, vmax=1)
+    places = range(len(names))
+    ax.set_xticks(places, names, rotation=90, fontsize=7)
+    ax.set_yticks(places, names if first else [""] * len(names), fontsize=7)
+    for (i, j), value in np.ndenumerate(square):
+        if i != j and np.isfinite(value):
+            colour = "white" if value < 0.6 else "black"
+            ax.text(j, i, f"{value:.2f}", ha="center", va="center", fontsize=6, color=colour)
+    return picture
+
+
+def _scatter(rows: Sequence[Mapping[str, Any]]) -> Iterator[Figure]:
+    """What stays of the features against the score, where there are models to compare."""
+    points = [r for r in rows if r["cka"] is not None and r["score"] is not None]
+    points = [r for r in points if leads_of(str(r["leads"]))[1] is False]
+    if len({r["first"] for r in points}) < 3:
+        return
+    yield Figure(
+        name="cka_score",
+        draw=partial(_dots, points),
+        caption=(
+            "Each dot is a model at a number of leads: what stays of its features at twelve leads "
+            "against its score there. Features that stay say nothing of what they are worth: "
+            "anything that averages over leads keeps them. " + " ".join(_ranks(points))
+        ),
+        numbers=Numbers(
+            columns=("task", "first", "leads", "cka", "score"), rows=points, summary="the dots"
+        ),
+    )
+
+
+def _ranks(points: Sequence[Row]) -> Iterator[str]:
+    """Spearman's rank correlation within a task and number of leads."""
+    for task in dict.fromkeys(r["task"] for r in points):
+        for leads in dict.fromkeys(r["leads"] for r in points if r["task"] == task):
+            mine = [r for r in points if (r["task"], r["leads"]) == (task, leads)]
+            x, y = (rankdata([r[name] for r in mine]) for name in ("cka", "score"))
+            if len(mine) > 3 and np.ptp(x) and np.ptp(y):
+                rho = float(np.corrcoef(x, y)[0, 1])
+                yield f"{task}, {setting_words(str(leads))}: rank correlation {rho:.2f}."
+
+
+def _dots(points: Sequence[Row], sheet: "Sheet") -> list[Any]:
+    from ecgbench.reports import handle, look
+
+    ax = sheet.subplots()
+    names = list(dict.fromkeys(str(r["first"]) for r in points))
+    for r in points:
+        style = {**look(names.index(str(r["first"]))), "linestyle": ""}
+        ax.plot(r["cka"], 100 * r["score"], **style)
+        ax.annotate(
+            str(r["leads"]),
+            (r["cka"], 100 * r["score"]),
+            (4, 3),
+            fontsize=7,
+            textcoords="offset points",
+        )
+    ax.set_xlim(min(-0.05, *(r["cka"] - 0.02 for r in points)), 1.05)
+    ax.set_xlabel("CKA with its own features at 12 leads")
+    ax.set_ylabel("macro score × 100")
+    return [handle(shortened(name, WIDTH), at) for at, name in enumerate(names)]
+
+
+def _notes(study: Study, rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """How to read them, and what may mislead."""
+    said = [
+        f"CKA of one record a patient; random leads: the mean over lead draws. p is that of no "
+        f"relation, from {DRAWS} permutations of patients (at least {1 / (DRAWS + 1):.3f}); "
+        f"intervals are from {DRAWS} halves of at most {MOST} patients, of the first lead draw. "
+        f"`standardised`: every feature counts alike; a few loud ones rule the other number.",
+        "Models that see the same random lead are alike in which lead that was, whatever else they "
+        "hold; `within`, the mean over the twelve single leads, is free of that.",
+    ]
+    few = {row["task"] for row in rows if row["patients"] < FEWEST}
+    if few:
+        said.append(f"Fewer than {FEWEST} patients: no CKA for {enumerated(sorted(few))}.")
+    blind = study.cells[study.cells["blind"].fillna(0) > 0]
+    if len(blind):
+        models = {m.name: m.title for m in study.models}
+        named = enumerated(list(dict.fromkeys(models.get(n, n) for n in blind["model"])))
+        said.append(
+            f"In part of the records {named} sees nothing of the measured leads; those records are "
+            f"alike to it, and its numbers there say so."
+        )
+    return said

@@ -1,0 +1,71 @@
+"""The report of CKA: its numbers again from what the run stored, one record a patient."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from ecgbench.reports import cka as report
+from ecgbench.results.study import read
+from ecgbench.stats.cka import cka
+
+pytestmark = [pytest.mark.usefixtures("one_thread"), pytest.mark.long]
+
+
+@pytest.fixture(scope="module")
+def run(typed: Callable[..., int], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("cka") / "run"
+    words = ("--leads", "1,12,II", "--seeds", "2", "--policy", "zero,copy,mean", "--limit", "180")
+    assert typed(out, *words) == 0
+    return out
+
+
+def test_every_number_again_from_the_stored_features(run: Path) -> None:
+    study = read(run)
+    (section,) = report.sections(study)
+    tables = {part.name: part for part in section.parts if part.kind == "table"}
+    stays = {(r["first"], r["leads"]): r for r in tables["cka_stability"].rows}
+    assert len(stays) == 3 * 2
+    for policy in ("zero", "copy", "mean"):
+        whole = study.result("demo", "tiny", "12", policy)
+        values = []
+        for setting in ("1@seed0", "1@seed1"):
+            part = study.result("demo", "tiny", setting, policy)
+            (names, x), (again, y) = whole.features(), part.features()
+            assert names == again
+            patients = whole.predictions().set_index("record")["patient"]
+            first = pd.Series(names).groupby(patients[names].to_numpy()).min()
+            rows = [names.index(r) for r in sorted(first)]
+            assert len(rows) < len(names), "some patients have two records"
+            values.append(cka(x[rows], y[rows]))
+        row = stays[f"Tiny {policy}", "1"]
+        assert row["cka"] == pytest.approx(np.mean(values), abs=1e-9)
+        assert row["sd"] == pytest.approx(np.std(values, ddof=1), abs=1e-9)
+        assert (row["draws"], row["patients"]) == (2, len(rows))
+        assert row["low"] < values[0] < row["high"]
+        assert 1 / 201 <= row["p"] <= 1
+        assert row["within"] is None
+    pairs = {(r["first"], r["second"], r["leads"]): r for r in tables["cka_pairs"].rows}
+    assert len(pairs) == 3 * 3
+    # with all leads nothing is filled, so all policies give the same features
+    assert pairs["Tiny zero", "Tiny copy", "12"]["cka"] == pytest.approx(1, abs=1e-9)
+    assert pairs["Tiny zero", "Tiny mean", "1"]["cka"] < 0.999
+    figures = {part.name for part in section.parts if part.kind == "figure"}
+    assert figures == {"cka", "cka_score"}
+
+
+def test_the_page_and_the_files(run: Path, tmp_path: Path, here: Callable[..., object]) -> None:
+    done = here("report", run, "--to", tmp_path / "page", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr  # type: ignore[attr-defined]
+    table = pd.read_csv(tmp_path / "page" / "cka_pairs.csv")
+    assert {"cka", "low", "high", "p", "null", "standardised", "patients"} <= set(table)
+    assert "How alike features are" in (tmp_path / "page" / "index.html").read_text()
+    assert (tmp_path / "page" / "cka.png").stat().st_size > 10_000
+
+
+def test_features_that_were_not_kept_are_told(typed: Callable[..., int], tmp_path: Path) -> None:
+    assert typed(tmp_path / "run", "--leads", "1,12", "--keep-features", "no") == 0
+    (section,) = report.sections(read(tmp_path / "run"))
+    assert "Not computed: features of this cell were not kept" in section.parts[0].texts[0]
