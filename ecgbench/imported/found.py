@@ -22,8 +22,10 @@ def files(folder: Path, without: Collection[Path]) -> list[str]:
     found = []
     for place, folders, names in os.walk(folder, followlinks=True):
         here = Path(place)
+        # a link to a folder above would never end
+        shut = left_out | {above.resolve() for above in (here, *here.parents)}
         folders[:] = [
-            n for n in folders if not n.startswith(".") and (here / n).resolve() not in left_out
+            n for n in folders if not n.startswith(".") and (here / n).resolve() not in shut
         ]
         found += [
             (here / name).relative_to(folder).as_posix()

@@ -11,6 +11,7 @@ import pandas as pd
 
 from ecgbench.errors import BadSetting
 from ecgbench.imported.cells import Sheet, hot, read
+from ecgbench.indexing.tables import one_spelling
 from ecgbench.prepared.subset import SPLITS
 from ecgbench.stats.known import UNKNOWN
 from ecgbench.text import shortened
@@ -171,7 +172,7 @@ def _patients(sheet: Sheet, name: str) -> list[str]:
             f"{sheet.place(values.index(''))}: no patient; fill in that cell, or leave the column "
             f"{name!r} out (each record then counts as a patient)"
         )
-    return values
+    return one_spelling(values)
 
 
 def _splits(sheet: Sheet, name: str) -> list[str]:

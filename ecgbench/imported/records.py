@@ -25,7 +25,7 @@ from ecgbench.imported.cells import Sheet, hot
 from ecgbench.imported.cells import read as sheet
 from ecgbench.imported.labels import OF_AN_INDEX
 from ecgbench.imported.splitting import split_of
-from ecgbench.indexing.tables import within
+from ecgbench.indexing.tables import one_spelling, within
 
 FILE = "records.csv"
 LOSSES = 0.005
@@ -40,7 +40,7 @@ def read(card_file: str) -> pd.DataFrame:
     if lacking or not {"fold", "split"} & {*table}:
         raise MissingData(f"{found.file} lacks the column {(lacking or ['fold (or split)'])[0]!r}")
     _demand_folds(found)
-    table["patient"] = table["patient"] if "patient" in table else table["record"]
+    table["patient"] = one_spelling(table["patient"]) if "patient" in table else table["record"]
     table["left_out"] = table.get("left_out", "")
     return table
 

@@ -4,7 +4,8 @@ before someone says what it is.
 
 import os
 import re
-from collections.abc import Sequence
+import unicodedata
+from collections.abc import Iterable, Sequence
 from pathlib import Path, PurePosixPath
 
 import pandas as pd
@@ -48,10 +49,22 @@ def either(root: Path, index_file: str) -> list[Path]:
 
 
 def alike(patient: object) -> str:
-    """An identity without what writers of tables do differently: blanks, quotes, capitals, 7.0.
+    """An identity without what writers of tables do differently: blanks, quotes, capitals, accents
+    as letters of their own, 7.0.
 
-    >>> alike(" 'P07'"), alike(7.0)
-    ('p07', '7')
+    >>> alike(" 'P07'"), alike(7.0), alike("Jose\\u0301  B.") == alike("JOSÉ B.")
+    ('p07', '7', True)
     """
-    text = str(patient).strip(" \t'\"").casefold()
+    text = " ".join(unicodedata.normalize("NFKC", str(patient)).split())
+    text = unicodedata.normalize("NFKC", text.strip(" '\"").casefold())
     return re.sub(r"^(\d+)\.0+$", r"\1", text)
+
+
+def one_spelling(patients: Iterable[str]) -> list[str]:
+    """Each patient as first spelled, so that what counts or draws patients meets each once.
+
+    >>> one_spelling(["P7", "p7 ", "P8"])
+    ['P7', 'P7', 'P8']
+    """
+    first: dict[str, str] = {}
+    return [first.setdefault(alike(patient), patient) for patient in patients]

@@ -282,6 +282,23 @@ def test_splits_that_are_given_are_kept_and_no_patient_is_in_two(folder: Path) -
     shutil.rmtree(folder / "mine")
     change(folder / "labels.csv", ("A16,P8", "A16,'p9.0'"), ("A18,P9", "A18,P9.0"))
     assert "in more than one split" in _say(folder)
+    change(folder / "labels.csv", ("'p9.0'", "Jose\u0301  B"), ("P9.0", "José B"))
+    assert "in more than one split" in _say(folder)
+
+
+def test_a_patient_spelled_in_two_ways_is_one(folder: Path) -> None:
+    change(folder / "labels.csv", ("A1,P0", "A1,'p0'"), ("A3,P1", "A3, P1"))
+    made = bring(order(folder))
+    assert made.table["patient"].nunique() == PATIENTS
+    change(folder / "mine" / "records.csv", ("A5,b/A5.csv,P2", "A5,b/A5.csv,p2"))
+    datasets.resolve(str(folder / "mine" / "mine.py"))
+    assert Source.of("mine", None).index["patient"].nunique() == PATIENTS
+
+
+def test_a_link_to_a_folder_above_is_not_followed(folder: Path) -> None:
+    (folder / "rec" / "a" / "loop").symlink_to(folder / "rec")
+    bring(order(folder))
+    assert len(table(folder)) == 2 * PATIENTS
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,9 @@
 name (.npz), of which `fs`, `unit` and `leads` may say what the signal is.
 """
 
+import zlib
 from pathlib import Path
+from tokenize import TokenError
 from zipfile import BadZipFile
 
 import numpy as np
@@ -12,6 +14,9 @@ from ecgbench.ecg.readers.said import Said, hertz, per_mv
 from ecgbench.ecg.recording import Recording
 from ecgbench.errors import BadRecord
 
+DAMAGED = (OSError, ValueError, EOFError, SyntaxError, TokenError, NotImplementedError)
+DAMAGED += (BadZipFile, zlib.error, MemoryError)
+"""What numpy raises for bytes that are no array of its own."""
 WORDS = ("leads", "names", "fs", "unit")
 """Arrays of a .npz that say what its signal is."""
 
@@ -32,7 +37,7 @@ def read(
                 if layout.variable not in stored:
                     raise lacking(path, record, layout, stored)
                 stored = stored[layout.variable]
-    except (OSError, ValueError, EOFError) as error:
+    except DAMAGED as error:
         raise refused(path, record, "an array of numpy", error) from error
     return recording(at(stored, position, path, record), layout, record, patient)
 
@@ -51,7 +56,7 @@ def alone(path: Path, record: str, patient: str, said: Said) -> Recording:
         else:
             with stored:
                 stored = {name: stored[name] for name in stored}
-    except (OSError, ValueError, EOFError, BadZipFile) as error:
+    except DAMAGED as error:
         raise refused(path, record, "an array of numpy", error) from error
     words = {name: stored.pop(name) for name in list(stored) if name in WORDS}
     if len(stored) != 1:
@@ -62,7 +67,7 @@ def alone(path: Path, record: str, patient: str, said: Said) -> Recording:
     array = np.squeeze(next(iter(stored.values())))
     array = array[None] if array.ndim == 1 else array
     own = [str(name) for key in WORDS[:2] for name in np.ravel(words.get(key, []))] or None
-    fs, unit = (str(np.ravel(words[key])[0]) if key in words else "" for key in WORDS[2:])
+    fs, unit = ("".join(map(str, np.ravel(words.get(key, []))[:1])) for key in WORDS[2:])
     count = len(own or said.signals) or min(array.shape, default=0)
     names = said.names(own, count, path)
     if array.ndim == 2 and array.shape[0] == array.shape[1]:

@@ -3,6 +3,7 @@ file does not say is asked for; a file that cannot be trusted is refused with it
 """
 
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -220,6 +221,28 @@ def test_a_fault_is_refused_with_its_reason(fault: str, signal: np.ndarray, tmp_
         own.read(file, "r", "p", ALL)
     assert str(caught.value).startswith("r: ")
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("write", [_npy, _npz, _edf, _csv, _wfdb])
+def test_changed_bytes_are_read_or_refused_and_nothing_else(
+    write: Callable[[Path, np.ndarray], Path], signal: np.ndarray, tmp_path: Path
+) -> None:
+    file, draw = write(tmp_path / "r", signal), np.random.default_rng(0)
+    if write is _npz:  # the kind whose damage only its decompression meets
+        np.savez_compressed(file, x=signal[1:2], fs=RATE)
+    whole = file.read_bytes()
+    for _ in range(150):
+        content = bytearray(whole)
+        content[int(draw.integers(min(len(content), 400)))] = int(draw.integers(256))
+        file.write_bytes(content)
+        with suppress(BadRecord, BadSetting):
+            own.read(file, "r", "p", ALL)
+
+
+def test_an_npz_that_says_nothing_by_an_empty_array_is_asked_about(tmp_path: Path) -> None:
+    np.savez(tmp_path / "r.npz", x=np.zeros(500), fs=np.zeros(0), unit="mV", leads=["I"])
+    with pytest.raises(BadSetting, match="does not say its rate"):
+        own.read(tmp_path / "r.npz", "r", "p", Said())
 
 
 @pytest.mark.parametrize("unit", ["", "mmHg", "mV/s", "0mV", "dB"])
