@@ -1,6 +1,7 @@
 """What an earlier import left, and a person may have edited: it stays; new records are added."""
 
 import os
+import shlex
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
@@ -137,15 +138,17 @@ def demand_alike(order: Order, before: Earlier, given: labels.Labels) -> None:
         )
 
 
-def joined(before: Earlier, table: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
+def joined(order: Order, before: Earlier, table: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
     """The rows that were there before, as they are, and the new ones; what differs is told."""
     old = before.table.drop(columns="left_out")
     old = old if before.known else old.drop(columns="patient")
     notes = []
     if odd := different(table, old.set_index("path")):
+        words = [order.folder, "--labels", order.labels, "--name", order.name, "--to", order.to]
+        anew = f"ecgbench data import {shlex.join(map(str, words))} --overwrite"
         notes.append(
             f"{counted(len(odd), 'record')} of {records.FILE} differ from the table ({odd[0]}); "
-            f"{records.FILE} keeps its own, --overwrite takes the table's"
+            f"{records.FILE} keeps its own; this takes the table's: {anew}"
         )
     numbers = old.copy()
     for label in before.labels:

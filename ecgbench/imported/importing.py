@@ -120,7 +120,7 @@ def _brought(order: Order, progress: Progress | None) -> Imported:
     without_file = len(given.table) - len(table)
     notes: list[str] = []
     if stays:
-        table, notes = joined(stays, table)
+        table, notes = joined(order, stays, table)
     said = before.module.SAID if before and order.said == Said() else order.said
     seen = _read(order.folder, table, said, progress)
     table["left_out"] = [seen[path].reason for path in table["path"]]

@@ -98,7 +98,9 @@ class Row:
     @property
     def distinct(self) -> float:
         """The same mean with labels of the very same records counted once."""
-        return float(np.mean([c.distinct for c in self.cells])) if self.status == "ok" else np.nan
+        if self.status != "ok":
+            return np.nan
+        return float(np.mean([c.distinct for c in counted(self.cells)]))
 
     @property
     def std(self) -> float:

@@ -202,6 +202,7 @@ class _Reader:
         policy together.
         """
         rows: dict[tuple[str, ...], Row] = {}
+        lacking: dict[tuple[str, ...], dict[str, int]] = {}  # records without the leads, by fold
         frozen = self.plan.training.protocol != "finetune"
         for metric, o in product(self.cards, outcomes):
             c, model = o.cell, o.cell.fit.model
@@ -217,18 +218,21 @@ class _Reader:
                 untrained=frozen and weights == RANDOM,
                 notes=self._conditions(c.task),
             )
-            row = rows.setdefault((metric, c.task, model, new.leads, c.policy), new)
+            named = (metric, c.task, model, new.leads, c.policy)
+            row = rows.setdefault(named, new)
             if metric in o.scored:
                 row.cells.append(o.scored[metric])
                 marks = o.result.marks if o.result else []
                 row.marks += [mark for mark in marks if mark not in row.marks]
-                if lacking := o.result.document.get("lacking_leads", 0) if o.result else 0:
-                    told = f"{lacking} test records without these leads are left out"
-                    row.notes += [] if told in row.notes else [told]
+                if o.result and (lost := o.result.document.get("lacking_leads", 0)):
+                    lacking.setdefault(named, {})[c.fit.fold] = lost
                 if o.result and o.result.uncommitted and UNCOMMITTED not in row.notes:
                     row.notes.append(UNCOMMITTED)
             elif row.status != "failed":
                 row.status = "skipped" if o.status == "skipped" else "failed"
+        for which, by_fold in lacking.items():
+            told = f"{sum(by_fold.values())} test records without these leads are left out"
+            rows[which].notes.append(told)
         return list(rows.values())
 
     def _conditions(self, task: str) -> list[str]:

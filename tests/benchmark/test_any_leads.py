@@ -2,6 +2,7 @@
 study of them from end to end.
 """
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 
 from ecgbench import datasets
 from ecgbench.datasets import demo
-from ecgbench.ecg.draw import draw
+from ecgbench.ecg.draw import Count, draw
 from ecgbench.ecg.leads import ALL, LEADS, LIMB, LeadSubset
 from ecgbench.errors import BadRecord
 from ecgbench.models import laef
@@ -139,6 +140,20 @@ def test_a_study_of_them(
     assert f"{left} test records without these leads are left out" in str(rows["2"])
     assert "without these leads" not in str(rows["1"])
     assert any("records have fewer than twelve leads" in note for note in study.notes)
+
+
+def test_records_left_out_of_folds_are_told_in_one_number(
+    typed: Callable[..., int], folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["--tasks", str(folder / "devices.py"), "--limit", LIMIT, "--folds", "3"]
+    words += ["--prepared", str(folder / "prepared"), "--leads", "12,1", "--seeds", "2"]
+    assert typed(folder / "folds", *words) == 0, capsys.readouterr().err
+    study = read(folder / "folds")
+    (whole,) = study.main.set_index("leads").loc[["12"], "note"]
+    twelve = [r for r in study.results if r.cell.setting == Count(12, 0)]
+    lost = {r.cell.fit.fold: r.document["lacking_leads"] for r in twelve}
+    assert len(lost) == 3
+    assert re.findall(r"(\d+) test records without these leads", whole) == [str(sum(lost.values()))]
 
 
 def test_leads_that_nobody_has_are_skipped_with_the_reason(

@@ -115,6 +115,7 @@ def test_a_label_counts_in_the_folds_where_it_has_both_values(bootstrap: Bootstr
     for r, value in zip(rows, expected):
         assert r.score == pytest.approx(value)
         assert r.sure.value == pytest.approx(value)
+        assert r.distinct == pytest.approx(value)
         assert r.sure.low < value < r.sure.high
         assert r.patients == 200
     difference = rows[1].difference

@@ -16,6 +16,7 @@ import csv
 import io
 import re
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -26,9 +27,11 @@ from ecgbench.ecg.readers.said import Said, hertz, lead, per_mv
 from ecgbench.ecg.recording import Recording
 from ecgbench.errors import BadRecord
 from ecgbench.files import decoded
+from ecgbench.text import shortened
 
-RATES = {"samplerate", "samplingrate", "samplingfrequency", "samplefrequency", "fs", "rate"}
-RATES |= {"frequency", "abtastrate", "hz"}
+SAMPLING = {"samplerate", "samplingrate", "samplingfrequency", "samplefrequency", "fs"}
+SAMPLING |= {"abtastrate"}
+RATES = SAMPLING | {"rate", "frequency", "hz"}  # those may also be of a filter, or of the heart
 UNITS = {"unit", "units", "einheit"}
 LEAD = {"lead", "leads", "ableitung"}
 _NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?|nan", re.IGNORECASE)
@@ -71,9 +74,19 @@ def read(path: Path, record: str, patient: str, said: Said) -> Recording:
     rows, common = standard(names, record), per_mv(table.fact(UNITS))
     stated = [per_mv(table.units[i]) if table.units else None for i in rows]
     scale = [said.scale(one or common, path) for one in stated]
-    fs = said.rate(hertz(table.fact(RATES)), path)
+    fs = said.rate(_rate(table, record), path)
     layout = Layout(leads=tuple(names[i] for i in rows), fs=fs, per_mv=1.0, leads_first=False)
     return recording(table.values[:, rows] / scale, layout, record, patient)
+
+
+def _rate(table: _Table, record: str) -> float | None:
+    """What a table states of its rate, that of sampling before any other; BadRecord where that is
+    none.
+    """
+    stated = table.fact(SAMPLING)
+    if stated and hertz(stated) is None:
+        raise BadRecord(f"{record}: its rate is {shortened(stated, 40)!r}, which is none in Hz")
+    return hertz(stated or table.fact(RATES))
 
 
 def _taken_apart(text: str, path: Path, record: str) -> _Table:
@@ -136,7 +149,10 @@ def _separator(shown: list[str], head: list[str], alone: bool) -> str:
     last = _words(head[-1], ",") if head else []
     one = alone and not any(map(lead, last)) if len(last) > 1 else alone or len(last) == 1
     if one and all(_DECIMAL.fullmatch(line.strip('"')) for line in shown):
-        return ";"
+        before = [line.strip('"').split(",")[0] for line in shown]
+        # numbers that count the lines are a column of their own
+        steps = {int(b) - int(a) for a, b in pairwise(before)} if "".join(before).isdigit() else {}
+        return "," if len(shown) > 2 and len(steps) == 1 and 0 not in steps else ";"
     blanks = all(len(line.split()) > 1 for line in shown)
     return " " if blanks and not all("," in line for line in shown) else ","
 

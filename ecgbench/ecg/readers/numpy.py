@@ -14,8 +14,10 @@ from ecgbench.ecg.readers.said import Said, hertz, per_mv
 from ecgbench.ecg.recording import Recording
 from ecgbench.errors import BadRecord
 
-DAMAGED = (OSError, ValueError, EOFError, SyntaxError, TokenError, NotImplementedError)
-DAMAGED += (BadZipFile, zlib.error, MemoryError)
+DAMAGED = (
+    *(OSError, ValueError, EOFError, SyntaxError, TokenError, NotImplementedError, MemoryError),
+    *(BadZipFile, zlib.error),
+)
 """What numpy raises for bytes that are no array of its own."""
 WORDS = ("leads", "names", "fs", "unit")
 """Arrays of a .npz that say what its signal is."""

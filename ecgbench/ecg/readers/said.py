@@ -12,7 +12,10 @@ from ecgbench.errors import BadSetting
 
 _MILLIVOLTS = {"v": 1e3, "mv": 1.0, "uv": 1e-3, "nv": 1e-6}
 _UNIT = re.compile(r"(?P<steps>\d+(\.\d*)?([eE][-+]?\d+)?)?\s*(?P<unit>[a-z]+)")
-_RATE = re.compile(r"(?P<number>\d+([.,]\d+)?)\s*(hz|hertz|sps|samples/s|1/s)?", re.IGNORECASE)
+_RATE = re.compile(
+    r"(?P<number>\d+([.,]\d+)?)\s*((?P<kilo>k)?(hz|hertz|sps|samples/s|1/s))?",
+    re.IGNORECASE,
+)
 
 _BEFORE = ("ECG", "EKG", "LEAD", "ECG LEAD", "EKG LEAD", "ABLEITUNG")
 _OWN = {name.upper(): name for name in LEADS} | {
@@ -123,11 +126,13 @@ def per_mv(unit: str) -> float | None:
 def hertz(text: str) -> float | None:
     """A rate as files write it, None for what is none.
 
-    >>> hertz("512"), hertz("512,5 hertz"), hertz("40 mm/s")
-    (512.0, 512.5, None)
+    >>> hertz("512"), hertz("512,5 hertz"), hertz("0.5 kHz"), hertz("40 mm/s")
+    (512.0, 512.5, 500.0, None)
     """
     found = _RATE.fullmatch(text.strip())
-    return (float(found["number"].replace(",", ".")) or None) if found else None
+    if not found:
+        return None
+    return float(found["number"].replace(",", ".")) * (1000 if found["kilo"] else 1) or None
 
 
 def _short(found: "re.Match[str]") -> str:

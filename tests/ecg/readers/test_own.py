@@ -239,6 +239,41 @@ def test_changed_bytes_are_read_or_refused_and_nothing_else(
             own.read(file, "r", "p", ALL)
 
 
+HEAD = "Lead,Lead I\nUnit,uV\n"
+
+
+@pytest.mark.parametrize(
+    ("head", "rate"),
+    [
+        ("Frequency,50 Hz\nSampling rate,500\n", 500.0),
+        ("Sample Rate,0.5 kHz\n", 500.0),
+        ("Sample Rate,2 ms\n", None),
+    ],
+)
+def test_a_rate_that_is_said_goes_before_what_is_given(
+    head: str, rate: float | None, tmp_path: Path
+) -> None:
+    (tmp_path / "r.csv").write_text(head + HEAD + "I\n" + "7\n" * 30)
+    if rate is None:
+        with pytest.raises(BadRecord, match="its rate is '2 ms'"):
+            own.read(tmp_path / "r.csv", "r", "p", ALL)
+    else:
+        assert own.read(tmp_path / "r.csv", "r", "p", ALL).fs == rate
+
+
+def test_a_column_that_counts_the_samples_is_no_part_of_them(tmp_path: Path) -> None:
+    steps = np.random.default_rng(0).integers(400, 600, 30)
+    for names, signals in (("sample,value", "value=I"), ("time,value", "value=I")):
+        lines = "\n".join(f"{i},{step}" for i, step in enumerate(steps))
+        (tmp_path / "r.csv").write_text(f"Sample Rate,500\n{HEAD}\n{names}\n{lines}\n")
+        found = own.read(tmp_path / "r.csv", "r", "p", Said(signals=(signals,)))
+        np.testing.assert_allclose(found.signal[0], steps / 1000, rtol=1e-6)
+    # one signal whose decimals are written with a comma
+    (tmp_path / "r.csv").write_text(f"Sample Rate,500\n{HEAD}\n" + "1,5\n2,5\n2,25\n")
+    found = own.read(tmp_path / "r.csv", "r", "p", Said())
+    np.testing.assert_allclose(found.signal[0], [0.0015, 0.0025, 0.00225], rtol=1e-6)
+
+
 def test_an_npz_that_says_nothing_by_an_empty_array_is_asked_about(tmp_path: Path) -> None:
     np.savez(tmp_path / "r.npz", x=np.zeros(500), fs=np.zeros(0), unit="mV", leads=["I"])
     with pytest.raises(BadSetting, match="does not say its rate"):
