@@ -35,6 +35,8 @@ class Order:
     partial: bool = False
     """Whether records of the table without a file are left out."""
     overwrite: bool = False
+    strict: bool = False
+    """Whether what differs from an earlier import is refused, as a run must not go on with it."""
     """Whether card and table are written anew; patients stay in their splits."""
 
     @property
@@ -146,10 +148,10 @@ def joined(order: Order, before: Earlier, table: pd.DataFrame) -> tuple[pd.DataF
     if odd := different(table, old.set_index("path")):
         words = [order.folder, "--labels", order.labels, "--name", order.name, "--to", order.to]
         anew = f"ecgbench data import {shlex.join(map(str, words))} --overwrite"
-        notes.append(
-            f"{counted(len(odd), 'record')} of {records.FILE} differ from the table ({odd[0]}); "
-            f"{records.FILE} keeps its own; this takes the table's: {anew}"
-        )
+        said = f"{counted(len(odd), 'record')} of {records.FILE} differ from the table ({odd[0]})"
+        if order.strict:
+            raise BadSetting(f"{said}; correct the table, or take it as it is now: {anew}")
+        notes.append(f"{said}; {records.FILE} keeps its own; this takes the table's: {anew}")
     numbers = old.copy()
     for label in before.labels:
         numbers[label] = records.values(old, label)

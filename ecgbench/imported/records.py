@@ -40,6 +40,11 @@ def read(card_file: str) -> pd.DataFrame:
     if lacking or not {"fold", "split"} & {*table}:
         raise MissingData(f"{found.file} lacks the column {(lacking or ['fold (or split)'])[0]!r}")
     _demand_folds(found)
+    if (twice := table["path"].duplicated()).any():
+        raise MissingData(
+            f"{found.place(int(twice.to_numpy().argmax()))}: the file "
+            f"{table.loc[twice, 'path'].iloc[0]} is there twice; remove one of the lines"
+        )
     table["patient"] = one_spelling(table["patient"]) if "patient" in table else table["record"]
     table["left_out"] = table.get("left_out", "")
     return table

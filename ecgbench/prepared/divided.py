@@ -70,8 +70,8 @@ def redivided(copy: Prepared, asked: Division) -> Prepared:
     if STRATA not in published:
         raise BadSetting(
             f"--folds {asked}: the index of {copy.name} has no column {STRATA!r}, which says what "
-            f"its folds are stratified on; make its split with ecgbench.indexing.folds.dealt, or "
-            f"leave it out"
+            f"its folds are stratified on; cross-validate (--folds 5), leave it out, or make its "
+            f"split with ecgbench.indexing.folds.dealt"
         )
     fold = _dealt(copy, count or copy.card.folds)
     split = splits(fold)

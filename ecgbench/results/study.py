@@ -29,7 +29,7 @@ from ecgbench.room import plain
 Facts = dict[str, Any]
 WITHIN = (
     "mean of {} folds, each trained by itself; how much other training records would change it is "
-    "not in the interval"
+    "not in the interval, and p is smaller by that"
 )
 """The note of a row over folds."""
 

@@ -389,3 +389,20 @@ def test_the_command_says_what_was_found_and_refuses_names_that_are_taken(
         done = here(*words, "--name", name, cwd=folder)
         assert (done.returncode, done.stderr.count("\n")) == (2, 1)
         assert said in done.stderr
+
+
+def test_a_run_does_not_go_on_with_labels_that_the_table_no_longer_has(folder: Path) -> None:
+    bring(order(folder))
+    change(folder / "labels.csv", ("A7,P3,0", "A7,P3,1"))
+    assert any("differ from the table (A7" in note for note in bring(order(folder)).notes)
+    with pytest.raises(BadSetting, match=r"1 record of records.csv differ.* --overwrite"):
+        bring(order(folder, strict=True))
+
+
+def test_a_file_that_is_there_twice_in_the_edited_table_is_refused(folder: Path) -> None:
+    bring(order(folder))
+    file = folder / "mine" / "records.csv"
+    lines = file.read_text().splitlines()
+    file.write_text("\n".join([*lines, lines[3].replace("A", "B", 1)]) + "\n")
+    with pytest.raises(MissingData, match="is there twice; remove one of the lines"):
+        records.read(str(folder / "mine" / "mine.py"))
