@@ -240,24 +240,25 @@ def _fill(making: _Making, work: Path) -> None:
             f"records need the same one"
         )
     index = source.index.merge(kept.table(), on="record", how="inner", validate="one_to_one")
+    tables = {
+        "index.parquet": as_parquet(index),
+        "left_out.parquet": as_parquet(
+            pd.DataFrame(sorted(kept.lost), columns=LEFT_OUT, dtype="str")
+        ),
+        "findings.parquet": as_parquet(pd.DataFrame(kept.findings, columns=FOUND, dtype="str")),
+    }
     meta = {
         "dataset": source.name,
         "digest": digest(index),
+        "tables": {name: hashlib.sha256(content).hexdigest() for name, content in tables.items()},
         "unit": kept.units.pop(),
         "fix": source.fix,
         "layout": LAYOUT,
         "ecgbench": __version__,
     }
     put(work / "gain.npy", as_npy(np.array(kept.gains, "<f4")))
-    put(work / "index.parquet", as_parquet(index))
-    put(
-        work / "left_out.parquet",
-        as_parquet(pd.DataFrame(sorted(kept.lost), columns=LEFT_OUT, dtype="str")),
-    )
-    put(
-        work / "findings.parquet",
-        as_parquet(pd.DataFrame(kept.findings, columns=FOUND, dtype="str")),
-    )
+    for name, content in tables.items():
+        put(work / name, content)
     put(work / "meta.json", as_json(meta))
 
 
@@ -340,8 +341,9 @@ def _stop_if_too_many(source: Source, lost: list[tuple[str, str]], total: int) -
         return
     reasons = "; ".join(f"{record}: {reason}" for record, reason in lost[:3])
     raise MissingData(
-        f"{source.name}: {len(lost)} of {total} records in {source.root} cannot be used, more "
-        f"than {LOST_COUNT} and more than "
+        f"{source.name}: {len(lost)} of {total} records"
+        f"{f' in {source.root}' if source.root else ''} cannot be used, more than {LOST_COUNT} and "
+        f"more than "
         f"{share:.1%}, so nothing was prepared; {reasons}; ... Correct the files, then: "
         f"{command(source.name, None, source.fix)}"
     )

@@ -81,8 +81,12 @@ def outcomes(
 
 def _written(table: pd.DataFrame, file: Path) -> int:
     """Writes the rows for other processes and returns in how many batches; 0 where a plug-in's
-    index holds what Arrow does not know.
+    index holds what Arrow does not know, or gives back as something else: a list as an array, an
+    int beside None as a float.
     """
+    mixed = (table[c] for c in table.columns if table[c].dtype == object)
+    if any(not {*map(type, values)} <= {str, type(None)} for values in mixed):
+        return 0
     try:
         arrow = pa.Table.from_pandas(table, preserve_index=False).combine_chunks()
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):

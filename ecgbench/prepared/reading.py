@@ -15,6 +15,10 @@ from ecgbench.errors import BadRecord
 from ecgbench.prepared.checked import Checked, checked
 from ecgbench.prepared.source import read
 from ecgbench.prepared.store import Prepared, encode, sha256
+from ecgbench.text import shortened
+
+LONGEST = 100
+"""Characters of a reason that a reader's library gives."""
 
 FACTS: dict[str, Callable[[Any], Any]] = {
     "samples": int,
@@ -67,7 +71,9 @@ def look(name: str, root: Path | None, row: dict[str, Any], fix: bool) -> Outcom
             return Lost(record, why, "excluded")
         return _kept(record, checked(recording, card, fix))
     except OSError as error:
-        return Lost(record, f"cannot be read ({error.strerror})", "damaged")
+        # HDF5's have only words
+        why = error.strerror or shortened(str(error), LONGEST) or type(error).__name__
+        return Lost(record, f"cannot be read ({why})", "damaged")
     except BadRecord as error:
         return Lost(record, str(error).removeprefix(f"{record}: "), "damaged")
 

@@ -26,13 +26,16 @@ from ecgbench.processes import goes_first
 def main() -> None:
     """Answer until there are no more questions."""
     goes_first()
-    # what a reader prints must not stand between the answers
+    # what a reader prints must not stand between the answers, nor may a program that it starts wait
+    # for the questions
     answers, nowhere = os.fdopen(os.dup(1), "wb"), os.open(os.devnull, os.O_RDWR)
+    questions = os.fdopen(os.dup(0))
+    os.dup2(nowhere, 0)
     os.dup2(nowhere, 1)
     dataset, root, file, fix = sys.argv[1:]
     with pa.memory_map(file) as mapped:
         table = pa.ipc.open_file(mapped)
-        for line in sys.stdin:
+        for line in questions:
             try:
                 name, place = datasets.resolve(dataset), Path(root) if root else None
                 batch = pa.Table.from_batches([table.get_batch(int(line))]).to_pandas()

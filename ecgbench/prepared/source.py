@@ -23,7 +23,7 @@ from ecgbench.indexing.tables import alike, either
 from ecgbench.prepared.manifest import Manifest, State
 from ecgbench.stats.known import UNKNOWN
 
-LAYOUT = 5
+LAYOUT = 6
 """Raised by hand when reading, checking or storing changes: every prepared copy is then made
 anew.
 """

@@ -6,7 +6,7 @@
         gain.npy             (record, 12) float32, steps per unit: signal = integer / gain
         index.parquet        the dataset's index + samples, fs (Hz), flat, sha256
         left_out.parquet     record, reason, kind: "damaged", or "excluded" by a rule of the card
-        meta.json            digest, unit, versions
+        meta.json            digest, unit, sha256 of the tables, versions
 
 The *fingerprint* shows whether the files on disk are those that were prepared (sizes and times,
 nothing is read). The *digest* covers what was found in them and enters the key of every result: it
@@ -14,11 +14,12 @@ does not depend on times, paths or machines.
 """
 
 import hashlib
+import io
 import json
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -61,6 +62,8 @@ class Prepared:
     """(record,) int64: samples per lead."""
     available: np.ndarray
     """(record,) int64: bit mask of the leads that a record has."""
+    tables: dict[str, str] = field(default_factory=dict)
+    """sha256 of the files of tables as written."""
 
     division: str = ""
     """In words: how its split differs from that of its card (`--folds`)."""
@@ -111,7 +114,11 @@ class Prepared:
 
     def _table(self, file: str) -> pd.DataFrame:
         with _reading(self.name, self.folder):
-            return pd.read_parquet(self.folder / file)
+            content = (self.folder / file).read_bytes()
+            # Parquet notices few of the bits that may have changed in it
+            if hashlib.sha256(content).hexdigest() != self.tables.get(file):
+                raise damaged(self.name, self.folder)
+            return pd.read_parquet(io.BytesIO(content))
 
     @property
     def published(self) -> pd.DataFrame:
@@ -266,24 +273,25 @@ def opened(source: Source, folder: Path) -> Prepared:
     samples, available = (sizes[c].to_numpy(np.int64) for c in ("samples", "available"))
     if written != BYTES * int(numbers(samples, available).sum()):
         raise damaged(source.name, folder)
-    return _prepared(source, folder, (meta["digest"], meta["unit"]), samples, available)
+    return _prepared(source, folder, meta, samples, available)
 
 
 def empty(source: Source, folder: Path) -> Prepared:
     """Where nothing is prepared yet."""
     nothing = np.zeros(0, np.int64)
-    return _prepared(source, folder, ("", ""), nothing, nothing)
+    return _prepared(source, folder, {"digest": "", "unit": "", "tables": {}}, nothing, nothing)
 
 
 def _prepared(
-    source: Source, folder: Path, meta: tuple[str, str], samples: np.ndarray, available: np.ndarray
+    source: Source, folder: Path, meta: dict[str, Any], samples: np.ndarray, available: np.ndarray
 ) -> Prepared:
     return Prepared(
         name=source.name,
         card=source.module.CARD,
         folder=folder,
-        digest=meta[0],
-        unit=meta[1],
+        digest=meta["digest"],
+        unit=meta["unit"],
+        tables=meta["tables"],
         source=source,
         samples=samples,
         available=available,

@@ -3,10 +3,11 @@ resampling), cached on disk.
 
     <prepared copy>/views/<key>/signal.f32   (lead, time) of each record, of the leads that it has,
     one after the other; sparse until computed
-                                done.npy     (record,) bool
+                                done.npy     (record,) uint64, 0 until computed, then `_sum`
 
 A view holds no normalisation and nothing that mixes leads, so leads can be hidden after it. Samples
-reach the disk before the record counts as done: a kill loses at most the last batch. Two processes
+reach the disk before the record counts as done: a kill loses at most the last batch. What is read
+is compared with its checksum, and computed again where it is not what was written. Two processes
 may fill one view: both write the same bytes to the same place, and `done` is merged under a lock.
 A view that is not kept computes a recording whenever it is asked for, to the same bits, and writes
 nothing.
@@ -14,6 +15,7 @@ nothing.
 
 import hashlib
 import json
+import zlib
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict
@@ -48,7 +50,7 @@ class View:
         self._ends = np.cumsum(self._leads * self._lengths)
         self.folder = prepared.folder / "views" / key(self.preparation)
         self._cached = keep and self._create()
-        self._done = self._on_disk() if self._cached else np.zeros(len(self._lengths), bool)
+        self._done = self._on_disk() if self._cached else np.zeros(len(self._lengths), np.uint64)
 
     def length(self, record: str) -> int:
         """Samples per lead of a record in this view."""
@@ -63,10 +65,15 @@ class View:
             return self._whole(row, self._compute(record))
         if not self._done[row]:
             self.fill([record])
+        samples = self._read(row)
+        if _sum(samples.tobytes()) != self._done[row]:
+            self._store([record])
+            samples = self._read(row)
+        return self._whole(row, samples)
+
+    def _read(self, row: int) -> np.ndarray:
         count = int(self._leads[row] * self._lengths[row])
-        return self._whole(
-            row, np.fromfile(self.folder / "signal.f32", "<f4", count, offset=self._offset(row))
-        )
+        return np.fromfile(self.folder / "signal.f32", "<f4", count, offset=self._offset(row))
 
     def _whole(self, row: int, samples: np.ndarray) -> np.ndarray:
         """(12, time) of the samples of the leads that a record has."""
@@ -126,13 +133,13 @@ class View:
                 out.seek(self._offset(row))
                 out.write(samples)
             flush(out)
-        self._done[rows] = True
+        self._done[rows] = [_sum(samples) for samples in computed]
         self._merge()
 
     def _merge(self) -> None:
         """Joins what this process and others have computed."""
         with writing(self.folder / "done.npy"), locked(self.folder):
-            self._done |= self._on_disk()
+            self._done = np.where(self._done, self._done, self._on_disk())
             put(self.folder / "done.npy", as_npy(self._done))
 
 
@@ -156,15 +163,20 @@ def lacking_bytes(
     hold yet will take on disk.
     """
     wanted = lengths(prepared, preparation)
-    wanted[_done(prepared.folder / "views" / folder, len(wanted))] = 0
+    wanted[_done(prepared.folder / "views" / folder, len(wanted)) > 0] = 0
     wanted *= np.bitwise_count(prepared.available).astype(np.int64)
     return VALUE * int(wanted[slice(None) if rows is None else rows].sum())
 
 
 def _done(folder: Path, records: int) -> np.ndarray:
-    """(record,) bool; where done.npy is gone or is not what was written, nothing is done."""
+    """(record,) uint64; where done.npy is gone or is not what was written, nothing is done."""
     with suppress(FileNotFoundError, ValueError):
         done = from_npy(folder / "done.npy")
-        if done.dtype == bool and done.shape == (records,):
+        if done.dtype == np.uint64 and done.shape == (records,):
             return done
-    return np.zeros(records, bool)
+    return np.zeros(records, np.uint64)
+
+
+def _sum(samples: bytes) -> int:
+    """Checksum of what is stored of a record, never 0."""
+    return 2**32 + zlib.crc32(samples)

@@ -300,7 +300,7 @@ def read(root, row): {read}
         ),
         (
             {"read": "return Path('gone').read_bytes()"},
-            r"mine: 6 of 180 records in None cannot be used",
+            r"mine: 6 of 180 records cannot be used",
         ),
         (
             {"index": "return demo.index(root).assign(record=range(180))"},
@@ -486,3 +486,23 @@ def test_the_order_of_lines_in_the_index_file_does_not_matter(fake_ptbxl: Path) 
     assert two.folder != one.folder
     assert two.digest == one.digest
     pd.testing.assert_frame_equal(one.index, two.index)
+
+
+@pytest.mark.parametrize("column", ["patient", "split", "sex", "flat"])
+def test_a_table_that_is_not_as_it_was_written_is_not_believed(
+    fake_ptbxl: Path, column: str
+) -> None:
+    copy = prepare("ptbxl", fake_ptbxl, None)
+    assert column in copy.index
+    for file in ("index", "left_out", "findings"):
+        table = copy.folder / f"{file}.parquet"
+        written = table.read_bytes()
+        own = pd.read_parquet(table)
+        if file == "index":
+            own[column] = own[column].to_numpy()[::-1]
+        own.to_parquet(table)
+        again = find("ptbxl", fake_ptbxl, None)
+        with pytest.raises(MissingData, match="is damaged; delete that folder"):
+            getattr(again, file)
+        table.write_bytes(written)
+        assert len(find("ptbxl", fake_ptbxl, None).index) == len(copy.index)

@@ -5,17 +5,18 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pandas as pd
 import pyarrow as pa
 import pytest
 
 from ecgbench import datasets
-from ecgbench.errors import BadSetting
+from ecgbench.errors import BadSetting, MissingData
 from ecgbench.prepared import readers
 from ecgbench.prepared.prepare import Prepared, prepare
 from ecgbench.prepared.source import Source, rows
 
 PLUG_IN = """
-import os, signal, time
+import os, signal, subprocess, sys
 from ecgbench.datasets import demo
 from ecgbench.datasets.demo import CARD, index
 
@@ -59,6 +60,9 @@ def test_the_copy_is_the_same_to_the_byte_whoever_reads(
     ("fault", "complaint"),
     [
         ("", ""),
+        ("assert not sys.stdin.read()", ""),
+        ("assert not subprocess.run('cat', capture_output=True).stdout", ""),
+        ("raise OSError('truncated file')", r"mine: 6 of 180 records cannot .* read \(truncated"),
         ("raise KeyError(5)", r"dataset 'mine' failed at mine.py:8: KeyError: 5"),
         (
             "os.kill(os.getpid(), signal.SIGKILL)",
@@ -77,7 +81,7 @@ def test_a_plug_in_given_by_path_is_read_there_and_its_fault_is_one_line(
             copy = prepare(str(tmp_path / "mine.py"), None, tmp_path / "prepared", workers=2)
             assert len(copy.index) == 180
             return
-        with pytest.raises(BadSetting, match=complaint) as said:
+        with pytest.raises((BadSetting, MissingData), match=complaint) as said:
             prepare(str(tmp_path / "mine.py"), None, tmp_path / "prepared", workers=2)
         assert "\n" not in str(said.value)
         assert [p.name for p in (tmp_path / "prepared" / "mine").iterdir()] == [".lock"]
@@ -91,8 +95,12 @@ def test_rows_come_to_another_process_as_they_are_here(fake_ptbxl: Path, tmp_pat
     with pa.memory_map(str(tmp_path / "rows.arrow")) as file:
         there = pa.Table.from_batches([pa.ipc.open_file(file).get_batch(0)]).to_pandas()
     assert repr(list(rows(there))) == repr(list(rows(source.index)))
-    odd = source.index.assign(odd=[1, "a"] * 15)
-    assert readers._written(odd, tmp_path / "rows.arrow") == 0
+    for odd in ([1, "a"], [1, None], [["V1"], ["V2"]], ["a", float("nan")]):
+        mixed = pd.Series([*odd] * 15, dtype=object)
+        table = source.index.assign(odd=mixed)
+        assert readers._written(table, tmp_path / "rows.arrow") == 0, odd
+    table = source.index.assign(odd=pd.Series(["a", None] * 15, dtype=object))
+    assert readers._written(table, tmp_path / "rows.arrow") == 1
 
 
 def test_few_records_are_read_in_this_process_and_many_by_as_many_as_there_are_cores(

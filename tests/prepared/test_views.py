@@ -83,7 +83,7 @@ def test_views_survive_a_kill_and_two_writers(
     kill_when(_fill_slowly, fake_ptbxl, tmp_path / "started")
     records = copy.index["record"].tolist()
     mine, theirs = View(copy, CONTRACT), View(copy, CONTRACT)
-    assert mine._done.sum() >= 6
+    assert (mine._done > 0).sum() >= 6
     mine.fill(records[:20])
     theirs.fill(records[10:])
     after = View(copy, CONTRACT)
@@ -98,6 +98,23 @@ def test_deleted_samples_of_a_view_are_computed_again(fake_ptbxl: Path) -> None:
     np.testing.assert_array_equal(
         view(copy, CONTRACT, ["00001"]).get("00001"), _expected(copy, "00001")
     )
+
+
+def test_samples_of_a_view_that_are_not_as_they_were_written_are_computed_again(
+    fake_ptbxl: Path,
+) -> None:
+    prepared = prepare("ptbxl", fake_ptbxl, None)
+    records = prepared.index["record"].tolist()
+    view = View(prepared, CONTRACT)
+    view.fill(records)
+    sound = (view.folder / "signal.f32").read_bytes()
+    damaged = bytearray(sound)
+    damaged[1000:2000] = sound[200_000:201_000]
+    (view.folder / "signal.f32").write_bytes(damaged)
+    again, streamed = View(prepared, CONTRACT), View(prepared, CONTRACT, keep=False)
+    for record in records:
+        np.testing.assert_array_equal(again.get(record), streamed.get(record))
+    assert (view.folder / "signal.f32").read_bytes() == sound
 
 
 def test_a_copy_that_cannot_be_written_still_gives_views(fake_ptbxl: Path) -> None:
