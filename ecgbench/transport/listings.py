@@ -51,6 +51,11 @@ def wanted(listing: Listing) -> list[Download]:
             )
             for file in own
         ]
+    places = [one.path for one in found]
+    # they would be written over one another
+    for path in places:
+        if places.count(path) > 1:
+            raise DownloadError(f"{listing.url}: lists several files {shortened(path, 60)}")
     return found
 
 

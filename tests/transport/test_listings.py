@@ -131,6 +131,15 @@ def test_a_list_that_is_none(name: str, site: Site, tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
+def test_two_files_of_one_name_are_not_written_over_one_another(
+    site: Site, record: dict[str, Any], tmp_path: Path
+) -> None:
+    record["files"].append(zenodo("p1.hdf5", PART))
+    pages(site, "/api/records/7", record)
+    assert "lists several files p1.hdf5" in failure(tmp_path, listing=RECORD)
+    assert not list(tmp_path.iterdir())
+
+
 @pytest.mark.parametrize("body", [b"{", b"[" * 100_000])
 def test_a_list_that_is_no_json(body: bytes, site: Site, tmp_path: Path) -> None:
     site.pages["/api/records/7"] = [answer(200, body)]
