@@ -488,18 +488,14 @@ def test_the_order_of_lines_in_the_index_file_does_not_matter(fake_ptbxl: Path) 
     pd.testing.assert_frame_equal(one.index, two.index)
 
 
-@pytest.mark.parametrize("column", ["patient", "sex"])
-def test_a_table_that_is_not_as_it_was_written_is_not_believed(
-    fake_ptbxl: Path, column: str
-) -> None:
+def test_a_table_that_is_not_as_it_was_written_is_not_believed(fake_ptbxl: Path) -> None:
     copy = prepare("ptbxl", fake_ptbxl, None)
-    assert column in copy.index
     for file in ("index", "left_out", "findings"):
         table = copy.folder / f"{file}.parquet"
         written = table.read_bytes()
         own = pd.read_parquet(table)
         if file == "index":
-            own[column] = own[column].to_numpy()[::-1]
+            own["patient"] = own["patient"].to_numpy()[::-1]
         own.to_parquet(table)
         with pytest.raises(MissingData, match="is damaged; delete that folder"):
             getattr(find("ptbxl", fake_ptbxl, None), file)
