@@ -404,6 +404,10 @@ def cross_validated(
                 lost=0,
                 bootstrap="none",
                 records=str(k),
+                distinct=float("nan"),
+                n_distinct=0,
+                same_as=(),
+                nested=(),
                 predictions=lambda table=table: table,
             )
         )

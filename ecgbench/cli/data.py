@@ -142,10 +142,10 @@ def prepare(
     the electrodes of the arms were likely exchanged. What is found is told and stays as it is.
 
     With --fix, two limb leads that are exchanged (or three that are rotated, or one that is
-    inverted) are put right where the identities of the limb leads single that out, and a unit that
-    is wrong by a power of ten is turned into mV. That makes another copy beside the other one:
-    `ecgbench run --fix` uses it, `ecgbench run` the one without, and their results have different
-    keys.
+    inverted) are put right where the identities of the limb leads single that out. That makes
+    another copy beside the other one: `ecgbench run --fix` uses it, `ecgbench run` the one without,
+    and their results have different keys. A unit or a rate that cannot be right is told, not
+    changed: one recording does not tell which factor is.
 
     What the card of a dataset declares (MIMIC-IV-ECG: short gaps are filled in, samples are limited
     to 3 mV) is part of its reader, with --fix or without.

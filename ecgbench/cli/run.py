@@ -98,8 +98,8 @@ def run(
         "finding of `ecgbench data facts`)."
     ),
     fix: bool = _what(
-        "Use the copies of `ecgbench data prepare --fix`: exchanged or inverted limb leads and a "
-        "wrong unit are put right where that is beyond doubt.",
+        "Use the copies of `ecgbench data prepare --fix`: exchanged or inverted limb leads are put "
+        "right where that is beyond doubt.",
         "--fix",
         default=False,
     ),

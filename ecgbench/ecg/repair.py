@@ -27,6 +27,8 @@ class Repair:
         done, as (kind, sentence); BadRecord where too much is missing.
         """
         done = []
+        if infinite := int(np.isinf(signal).sum()):
+            raise BadRecord(f"{record}: {infinite} samples are infinite")
         missing = np.isnan(signal)
         if missing.any():
             longest = max(_longest(row) for row in missing) / fs

@@ -2,8 +2,8 @@
 (`ecg.checks`), and with `--fix` what is wrong beyond doubt is put right.
 
 Without it nothing is changed here. Only what a check singles out is put right: one exchange or
-inversion of limb leads by which their identities hold, and a unit that is wrong by a power of ten.
-What is only likely (exchanged electrodes, another rate) never is.
+inversion of limb leads by which their identities hold. What is only likely (exchanged electrodes,
+another unit, another rate) never is.
 """
 
 from dataclasses import dataclass
@@ -21,7 +21,6 @@ REPAIRED = "repaired: "
 """How the sentence begins of what is no longer so."""
 FIXED = {
     "identities": "limb leads put right",
-    "scale": "another unit turned into mV",
     "gaps": "missing samples filled in",
     "clip": "samples limited",
 }

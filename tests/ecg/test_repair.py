@@ -42,3 +42,10 @@ def test_a_file_without_a_header_is_mended_by_its_layout() -> None:
     assert (mended.signal == 3).all()
     assert [kind for kind, _ in mended.repaired] == ["gaps", "clip"]
     assert mended.repaired[0][1].startswith("1 missing samples")
+
+
+def test_an_infinite_sample_is_no_peak() -> None:
+    signal = np.zeros((2, 100))
+    signal[1, 7] = np.inf
+    with pytest.raises(BadRecord, match="r: 1 samples are infinite"):
+        Repair(gap_seconds=0.05, clip_mv=3.0)(signal, 500, "r")

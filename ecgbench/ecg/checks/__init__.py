@@ -4,6 +4,8 @@ Each check is a pure function of one recording, whatever the order of its leads;
 saw, with the numbers, and repairs nothing.
 """
 
+from dataclasses import replace
+
 from ecgbench.ecg.checks import beats, copies, limb, scale
 from ecgbench.ecg.checks.finding import Finding
 from ecgbench.ecg.recording import Recording
@@ -40,4 +42,6 @@ def _undone(recording: Recording, found: list[Finding]) -> Recording:
     for finding in found:
         if finding.change is not None:
             recording = finding.change(recording)
+        if finding.divisor != 1.0:
+            recording = replace(recording, signal=recording.signal / finding.divisor)
     return recording

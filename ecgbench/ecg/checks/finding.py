@@ -13,27 +13,18 @@ _PLACE = {name: place for place, name in enumerate(LEADS)}
 
 @dataclass(frozen=True)
 class Change:
-    """What makes the samples of a recording those of the leads and the unit that it states."""
+    """What makes the samples of a recording those of the leads that it states."""
 
     leads: tuple[tuple[str, str, int], ...] = ()
     """(lead, lead whose samples it takes, 1 or -1 where they are inverted)."""
-    divisor: float = 1.0
-    """Of all samples."""
 
     def __call__(self, recording: Recording) -> Recording:
-        """The recording with the change; what only moves or changes sign stays exact, and what is
-        whole thousandths but for the rounding of float32 becomes that.
-        """
+        """The recording with the change, to the bit."""
         signal = recording.signal.copy()
         row = recording.leads.index
         for lead, source, sign in self.leads:
             own = recording.signal[row(source)]
             signal[row(lead)] = own if sign > 0 else 0.0 - own  # never -0.0
-        if self.divisor != 1.0:
-            thousandths = signal.astype(np.float64) / self.divisor * 1000
-            whole = np.rint(thousandths)
-            near = np.abs(thousandths - whole) <= np.finfo(np.float32).eps * np.abs(whole)
-            signal = (np.where(near, whole, thousandths) / 1000).astype(np.float32)
         return replace(recording, signal=signal)
 
 
@@ -47,6 +38,8 @@ class Finding:
     """What was seen, with its numbers."""
     change: Change | None = None
     """The only change that makes it fit; None where the recording does not single one out."""
+    divisor: float = 1.0
+    """What would make its samples mV, perhaps: the other checks look at them so, nothing else."""
 
 
 def rows(recording: Recording, leads: Sequence[str]) -> np.ndarray | None:

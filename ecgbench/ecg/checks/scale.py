@@ -1,8 +1,10 @@
-"""Whether a recording's millivolts are millivolts."""
+"""Whether a recording's millivolts are millivolts: told, never changed. One recording cannot tell
+1,000 steps a millivolt from 200, which is a usual gain too.
+"""
 
 import numpy as np
 
-from ecgbench.ecg.checks.finding import Change, Finding
+from ecgbench.ecg.checks.finding import Finding
 from ecgbench.ecg.recording import Recording
 
 PLAUSIBLE = (0.005, 50.0)
@@ -37,5 +39,5 @@ def check(recording: Recording) -> list[Finding]:
     for divisor, unit in UNITS.items():
         if USUAL[0] <= spanned / divisor <= USUAL[1]:
             said += f"; read as {unit} it would span {spanned / divisor:.3g} mV"
-            return [Finding("scale", said, Change(divisor=divisor))]
+            return [Finding("scale", said, divisor=divisor)]
     return [Finding("scale", said)]
