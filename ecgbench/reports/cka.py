@@ -16,7 +16,7 @@ from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.stats import rankdata
+import pandas as pd
 
 from ecgbench.cells import OFFICIAL
 from ecgbench.ecg.leads import LEADS
@@ -348,7 +348,7 @@ def _ranks(points: Sequence[Row]) -> Iterator[str]:
     for task in dict.fromkeys(r["task"] for r in points):
         for leads in dict.fromkeys(r["leads"] for r in points if r["task"] == task):
             mine = [r for r in points if (r["task"], r["leads"]) == (task, leads)]
-            x, y = (rankdata([r[name] for r in mine]) for name in ("cka", "score"))
+            x, y = (pd.Series([r[name] for r in mine]).rank() for name in ("cka", "score"))
             if len(mine) > 3 and np.ptp(x) and np.ptp(y):
                 rho = float(np.corrcoef(x, y)[0, 1])
                 yield f"{task}, {setting_words(str(leads))}: rank correlation {rho:.2f}."
