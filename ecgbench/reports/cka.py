@@ -174,8 +174,8 @@ def _pairs(panel: Panel, alike: Alike) -> Iterator[dict[str, Any]]:
             if cells:
                 yield {
                     **_where(panel, typed),
-                    "first": first.label,
-                    "second": second.label,
+                    "first": _label(first),
+                    "second": _label(second),
                     **_numbers(cells, alike),
                 }
 
@@ -190,7 +190,7 @@ def _kept(panel: Panel, alike: Alike, study: Study) -> Iterator[dict[str, Any]]:
         for typed in panel.settings(head.names):
             if typed != FULL:
                 cells = [(whole, cell) for cell in panel.cells[head.names, typed].values()]
-                made[typed] = {"first": head.label, **_numbers(cells, alike)}
+                made[typed] = {"first": _label(head), **_numbers(cells, alike)}
         ones = [made[lead]["cka"] for lead in LEADS if lead in made]
         within = float(np.mean(ones)) if len(ones) == len(LEADS) else None
         for typed, row in made.items():
@@ -207,6 +207,10 @@ def _kept(panel: Panel, alike: Alike, study: Study) -> Iterator[dict[str, Any]]:
                 "within": within if typed == "1" else None,
                 "score": float(scored.iloc[0]) if len(scored) else None,
             }
+
+
+def _label(head: Head) -> str:
+    return head.label + (" (random weights)" if head.untrained else "")
 
 
 def _where(panel: Panel, typed: str) -> dict[str, Any]:
@@ -294,7 +298,7 @@ def _maps(panels: Sequence[Panel], pairs: Sequence[Mapping[str, Any]]) -> Iterat
 def _heat(
     panel: Panel, typed: Sequence[str], rows: Sequence[Mapping[str, Any]], sheet: "Sheet"
 ) -> None:
-    labels = [head.label for head in panel.heads]
+    labels = [_label(head) for head in panel.heads]
     names = [shortened(label, WIDTH) for label in labels]
     axes = sheet.subplots(1, len(typed), squeeze=False)[0]
     picture: Any = None

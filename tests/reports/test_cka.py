@@ -40,7 +40,7 @@ def test_every_number_again_from_the_stored_features(run: Path) -> None:
             rows = [names.index(r) for r in sorted(first)]
             assert len(rows) < len(names), "some patients have two records"
             values.append(cka(x[rows], y[rows]))
-        row = stays[f"Tiny {policy}", "1"]
+        row = stays[f"Tiny {policy} (random weights)", "1"]
         assert row["cka"] == pytest.approx(np.mean(values), abs=1e-9)
         assert row["sd"] == pytest.approx(np.std(values, ddof=1), abs=1e-9)
         assert (row["draws"], row["patients"]) == (2, len(rows))
@@ -50,8 +50,10 @@ def test_every_number_again_from_the_stored_features(run: Path) -> None:
     pairs = {(r["first"], r["second"], r["leads"]): r for r in tables["cka_pairs"].rows}
     assert len(pairs) == 3 * 3
     # with all leads nothing is filled, so all policies give the same features
-    assert pairs["Tiny zero", "Tiny copy", "12"]["cka"] == pytest.approx(1, abs=1e-9)
-    assert pairs["Tiny zero", "Tiny mean", "1"]["cka"] < 0.999
+    assert pairs["Tiny zero (random weights)", "Tiny copy (random weights)", "12"][
+        "cka"
+    ] == pytest.approx(1, abs=1e-9)
+    assert pairs["Tiny zero (random weights)", "Tiny mean (random weights)", "1"]["cka"] < 0.999
     figures = {part.name for part in section.parts if part.kind == "figure"}
     assert figures == {"cka", "cka_score"}
 
