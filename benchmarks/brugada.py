@@ -3,8 +3,8 @@ V2 and hardly in the limb leads.
 
 `python benchmarks/brugada.py --data DIR` (or ECGBENCH_REAL_DATA or ECGBENCH_DATA; DIR/brugada_huca
 as published, complete). Through the prepared store and its folds: median beat of the measured
-leads, logistic regression, AUROC for "confirmed or other" as the mean over five folds. A recording
-that is there under two patients is in one fold here. Beats are found in the measured leads alone.
+leads, logistic regression, AUROC for "confirmed or other" as the mean over five folds. Patients of
+whom the same recording is are one. Beats are found in the measured leads alone.
 
 With --laef also `ecgbench run` of LAEF on both tasks at the same leads, into --out, and its rows
 with their intervals; --weights as there.
@@ -12,14 +12,13 @@ with their intervals; --weights as there.
 Exit 1 where not V1 or V2 alone is above every single limb lead, or where V2 does not add to I+II.
 """
 
-import argparse
-import os
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
 import numpy as np
+from genuine import arguments, copy_of
 from laef import machine
 from scipy.signal import find_peaks
 from sklearn.linear_model import LogisticRegression
@@ -27,8 +26,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from ecgbench.ecg.leads import LEADS, LIMB, LeadSubset
-from ecgbench.prepared.duplicates import identical
-from ecgbench.prepared.prepare import Prepared, prepare
+from ecgbench.prepared.prepare import Prepared
 from ecgbench.stats.auroc import auroc
 
 COLUMN = "brugada_any:confirmed or other"
@@ -76,14 +74,6 @@ def median_beat(signal: np.ndarray, fs: float) -> np.ndarray:
     return np.median(cut - np.median(cut, axis=2, keepdims=True), axis=1).ravel()
 
 
-def folds(copy: Prepared) -> np.ndarray:
-    """(record,) fold, of identical recordings that of the first."""
-    of = dict(zip(copy.index["record"], copy.index["fold"]))
-    for group in identical(copy):
-        of |= {place.record: of[group[0].record] for place in group}
-    return np.array([of[record] for record in copy.index["record"]])
-
-
 def importance(copy: Prepared, setting: str) -> tuple[float, float]:
     """Mean and standard deviation of the folds' AUROCs at a setting."""
     rows = [LEADS.index(lead) for lead in subset(setting)]
@@ -91,7 +81,7 @@ def importance(copy: Prepared, setting: str) -> tuple[float, float]:
     for record in copy.index["record"]:
         recording = copy.recording(record)
         features.append(median_beat(recording.rows[rows].astype(float), recording.fs))
-    x, y, fold = np.stack(features), copy.index[COLUMN].to_numpy(), folds(copy)
+    x, y, fold = np.stack(features), copy.index[COLUMN].to_numpy(), copy.index["fold"].to_numpy()
     scores = []
     for held_out in np.unique(fold):
         train, test = fold != held_out, fold == held_out
@@ -102,7 +92,7 @@ def importance(copy: Prepared, setting: str) -> tuple[float, float]:
     return float(np.mean(scores)), float(np.std(scores, ddof=1))
 
 
-def run_laef(data: Path, prepared: Path, out: Path, weights: str) -> int:
+def run_laef(data: Path, prepared: Path | str, out: Path, weights: str) -> int:
     """LAEF through the program, and its rows."""
     words = ["run", "--tasks", "brugada,brugada_any", "--models", "laef", "--leads", RUN]
     places = ["--data", str(data), "--prepared", str(prepared), "--out", str(out)]
@@ -118,19 +108,13 @@ def run_laef(data: Path, prepared: Path, out: Path, weights: str) -> int:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    usual = os.environ.get("ECGBENCH_REAL_DATA") or os.environ.get("ECGBENCH_DATA")
-    parser.add_argument("--data", type=Path, default=usual, required=usual is None)
-    parser.add_argument("--prepared", type=Path, help="default: a temporary folder")
+    parser = arguments(__doc__)
     parser.add_argument("--laef", action="store_true", help="also run LAEF, some minutes")
     parser.add_argument("--weights", default="released", help="of LAEF, as for ecgbench run")
     parser.add_argument("--out", type=Path, default=Path("runs/brugada"))
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        prepared = options.prepared or Path(folder)
-        copy = prepare("brugada", Path(options.data), prepared)
+        copy = copy_of("brugada", options, folder)
         print(f"{machine('cpu')}; {len(copy.index)} records, {copy.index[COLUMN].sum()} positive")
         found = {}
         for setting in (*SETTINGS, *(lead for lead in LIMB if lead not in SETTINGS)):
@@ -145,7 +129,9 @@ def main() -> int:
         print(f"V1 or V2 above every limb lead ({limb:.3f}), V2 adds to I+II: {holds}")
         failed = 0
         if options.laef:
-            failed = run_laef(options.data, prepared, options.out, options.weights)
+            failed = run_laef(
+                options.data, options.prepared or folder, options.out, options.weights
+            )
     return int(not holds or failed)
 
 

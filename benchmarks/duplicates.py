@@ -9,21 +9,19 @@ and shapes of genuine beats, so that hashes are as common as they are in PTB-XL.
 Exit 1 where a false match is found, or fewer than 98 % of the copies of any kind.
 """
 
-import argparse
-import os
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 import numpy as np
+from genuine import arguments, copy_of
 from laef import machine
 from scipy.signal import butter, resample_poly, sosfilt
 
 from ecgbench.ecg.fingerprint import LENGTH, Fingerprint, agreement, fingerprint
 from ecgbench.prepared.duplicates import BYTES, CONFIRMED, Table, candidates, confirmed
-from ecgbench.prepared.prepare import Prepared, prepare
+from ecgbench.prepared.prepare import Prepared
 
 ENOUGH = 0.98
 LARGE, NEAR = 100_000, 5
@@ -151,16 +149,11 @@ def mixed(shapes: Fingerprint, times: Fingerprint, draw: np.random.Generator) ->
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    usual = os.environ.get("ECGBENCH_REAL_DATA") or os.environ.get("ECGBENCH_DATA")
-    parser.add_argument("--data", type=Path, default=usual, required=usual is None)
-    parser.add_argument("--prepared", type=Path, help="default: a temporary folder")
+    parser = arguments(__doc__)
     parser.add_argument("--copies", type=int, default=500, help="records that are altered")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        copy = prepare("ptbxl", Path(options.data), options.prepared or Path(folder))
+        copy = copy_of("ptbxl", options, folder)
         print(machine("cpu"))
         wrong = false_matches(copy)
         prints = []
