@@ -106,8 +106,10 @@ def _mean(cells: Sequence[Scored]) -> float:
     return float(np.mean([c.value for c in cells]))
 
 
-class _Fold:
-    """The records that all cells of a fold have, in alphabetical order."""
+class Fold:
+    """Placements of some rows in the records that all their cells of a fold have, in alphabetical
+    order.
+    """
 
     def __init__(self, rows: Sequence[Sequence[Scored]], absent: Absent) -> None:
         tables = [[c.predictions().set_index("record") for c in cells] for cells in rows]
@@ -117,9 +119,19 @@ class _Fold:
         placed = [np.mean([_placements(metric, t, common) for t in row], axis=0) for row in tables]
         first = tables[0][0].loc[common]
         labels, target, _ = arrays(first)
-        self.labels, self.target, self.placed = np.asarray(labels), target, np.stack(placed)
+        self.records, self.labels, self.target = common, np.asarray(labels), target
+        self.placed = np.stack(placed)
+        """(row, record, label)."""
         self.patients = first["patient"].to_numpy(str)
         self.weights, self.offset = label_weights(np.isfinite(self.placed[0]).any(axis=0), absent)
+
+
+def by_fold(rows: Sequence[Sequence[Scored]], absent: Absent) -> list[Fold]:
+    """The folds of rows whose cells were scored by the same metric in the same way."""
+    folds = dict.fromkeys(c.cell.fit.fold for cells in rows for c in cells)
+    return [
+        Fold([[c for c in cells if c.cell.fit.fold == f] for cells in rows], absent) for f in folds
+    ]
 
 
 def _placements(metric: str, table: pd.DataFrame, records: Sequence[str]) -> np.ndarray:
@@ -133,11 +145,7 @@ class _Placed:
     """From placements."""
 
     def __init__(self, rows: Sequence[Sequence[Scored]], absent: Absent) -> None:
-        folds = list(dict.fromkeys(c.cell.fit.fold for cells in rows for c in cells))
-        parts = [
-            _Fold([[c for c in cells if c.cell.fit.fold == f] for cells in rows], absent)
-            for f in folds
-        ]
+        parts = by_fold(rows, absent)
         sizes = np.cumsum([0, *(len(p.patients) for p in parts)])
         labels = np.concatenate([p.labels for p in parts])
         # the labels of one fold are not known of the records of another
@@ -157,18 +165,18 @@ class _Placed:
         )
         self.labels = self.components.names
         self.offset = float(np.mean([p.offset for p in parts]))
-        self.fits = [_fits(cells) for cells in rows]
+        self.fits = [fits_of(cells) for cells in rows]
 
     def row(self, a: int) -> Sure:
-        between = _between(self.fits[a])
-        found = self.components.row(a).plus(*between).shifted(self.offset)
-        low, high = found.as_share() if between[0] else self.components.interval(a, self.offset)
+        repeated = between(self.fits[a])
+        found = self.components.row(a).plus(*repeated).shifted(self.offset)
+        low, high = found.as_share() if repeated[0] else self.components.interval(a, self.offset)
         return Sure(value=found.value, low=low, high=high, **self._said(found))
 
     def difference(self, a: int, b: int) -> Difference:
         first, second = self.fits[a], self.fits[b]
         apart = {seed: value - second[seed] for seed, value in first.items() if seed in second}
-        found = self.components.difference(a, b).plus(*_between(apart))
+        found = self.components.difference(a, b).plus(*between(apart))
         low, high = found.as_difference()
         return Difference(
             difference=found.value, low=low, high=high, p=found.p, **self._said(found)
@@ -182,7 +190,7 @@ class _Placed:
         return {**known, "share": found.share, "share_label": str(self.labels[found.label])}
 
 
-def _fits(cells: Sequence[Scored]) -> dict[int, float]:
+def fits_of(cells: Sequence[Scored]) -> dict[int, float]:
     """Seed of a fit -> mean over its settings and folds."""
     values: dict[int, list[float]] = {}
     for c in cells:
@@ -190,7 +198,7 @@ def _fits(cells: Sequence[Scored]) -> dict[int, float]:
     return {seed: float(np.mean(v)) for seed, v in values.items()}
 
 
-def _between(fits: Mapping[int, float]) -> tuple[float, float]:
+def between(fits: Mapping[int, float]) -> tuple[float, float]:
     """Variance that repeated fits add to their mean, and its degrees of freedom; 0 for one fit."""
     if len(fits) < 2:
         return 0.0, 1.0

@@ -43,12 +43,12 @@ class Scorer:
         patients = (
             None if names is not None else self.patients[result.dataset, result.cell.fit.fold]
         )
-        facts = self._facts(metric) | {
+        facts = self.facts(metric) | {
             "cell": result.content,
             "patients": patients and _digest(patients),
             "names": names and _digest(names),
         }
-        summary = self._kept(facts, lambda: self._computed(result, metric, patients, names))
+        summary = self.kept(facts, lambda: self._computed(result, metric, patients, names))
         table = pd.DataFrame({name: summary.pop(name) for name in ("label", *COLUMNS)})
         replicates = np.asarray(summary.pop("replicates"))
         stored = result.scores()
@@ -71,22 +71,22 @@ class Scorer:
 
     def evidence(self, rows: Sequence[Sequence[Scored]]) -> Computed:
         """How sure rows of cells of a metric and their differences are."""
-        facts = self._facts(rows[0][0].metric) | {
+        facts = self.facts(rows[0][0].metric) | {
             "rows": [[(c.content, c.records, c.cell.identity) for c in cells] for cells in rows]
         }
-        known = self._kept(facts, lambda: asdict(evidence(rows, self.scoring.absent)))
+        known = self.kept(facts, lambda: asdict(evidence(rows, self.scoring.absent)))
         return Computed(
             rows=[Sure(**one) for one in known["rows"]],
             pairs=[Difference(**one) for one in known["pairs"]],
         )
 
-    def _facts(self, metric: str) -> dict[str, Any]:
+    def facts(self, metric: str) -> dict[str, Any]:
         """What any interval rests on."""
         scoring = self.scoring
         how = {"draws": scoring.draws, "bootstrap": scoring.bootstrap, "absent": scoring.absent}
         return {"version": VERSION, "metric": metric, "source": _source(metric), **how}
 
-    def _kept(self, facts: dict[str, Any], compute: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    def kept(self, facts: dict[str, Any], compute: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         """What was computed from these facts before; else it is computed, and kept."""
         file = self.run / "derived" / f"{key(facts)}.json"
         if (known := _cached(file)) is not None:

@@ -3,7 +3,8 @@ asked for.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -84,11 +85,22 @@ class Study:
     """Finished cells in the order of the plan: predictions, features and validation predictions of
     each on request.
     """
+    scorer: Scorer | None = field(default=None, repr=False)
+    """Scores cells, and keeps what was computed of them; None of a study made by hand."""
 
     @property
     def metric(self) -> str:
         """The metric that tables lead with."""
         return next(iter(self.metrics))
+
+    @cached_property
+    def finished(self) -> dict[tuple[str, str, str, str], list[Result]]:
+        """(task, model, policy, leads as typed) -> its finished cells: lead draws, fits, folds."""
+        rows: dict[tuple[str, str, str, str], list[Result]] = {}
+        for r in self.results:
+            c = r.cell
+            rows.setdefault((c.task, c.fit.model, c.policy, c.setting.typed), []).append(r)
+        return rows
 
     def of(self, metric: str) -> "Study":
         """The study with the rows of one metric alone."""
@@ -194,6 +206,7 @@ class _Reader:
             labels=tables.labels(outcomes, self.metrics),
             comparisons=tables.comparisons(groups),
             results=list(self.results.values()),
+            scorer=self.score,
         )
         return replace(study, notes=notes.notes(self.plan, study, rows))
 

@@ -1,0 +1,479 @@
+"""Several tasks, datasets and lead settings at once: means over them, and any contrast of them,
+paired over the same patients.
+
+A mean is taken within a dataset first: tasks of one dataset have the same patients, and several
+tasks are no several datasets. Patients of different datasets are independent. Of datasets that
+share recordings nobody has paired, the standard errors add, which no overlap can exceed; where
+pairs are given (`ecgbench data duplicates --csv`), such patients are one.
+
+Source: docs/intervals.md for the variances; degrees of freedom over datasets are Satterthwaite's
+(Satterthwaite 1946, doi:10.2307/3002019; Welch 1947), shares are Fieller's (Fieller 1954).
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
+from itertools import combinations
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import brentq
+
+from ecgbench.cells import Absent
+from ecgbench.corpora import RELATIONS
+from ecgbench.errors import MissingData
+from ecgbench.results.evidence import Fold, between, by_fold, fits_of
+from ecgbench.results.score import Scored, counted
+from ecgbench.results.scorer import Scorer
+from ecgbench.results.study import Study
+from ecgbench.seeds import rng
+from ecgbench.stats.components import Components, Estimate
+
+Floats = NDArray[np.float64]
+By = Literal["dataset", "task"]
+"""What counts alike in a mean: datasets, each the mean of its tasks; or tasks (the paper's)."""
+Patient = tuple[str, str]
+"""Dataset and patient."""
+SEPARATOR = "\x1f"
+DRAWS = 2000
+"""For statements about several contrasts at once."""
+_WIDEST = 1e3
+"""A share whose interval is not inside this has none."""
+
+
+class Entry(NamedTuple):
+    """A model under a policy at a lead setting as typed: one row of a main table, for any task."""
+
+    model: str
+    policy: str
+    leads: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Share:
+    """What is kept of a skill above chance, and its 95 % interval; NaN where there is none."""
+
+    value: float
+    low: float
+    high: float
+
+
+def lacking(study: Study, entries: Sequence[Entry], tasks: Sequence[str]) -> dict[str, str]:
+    """Task -> why these entries cannot be compared in it: no score, or other draws of leads, fits
+    or folds than another entry of the same setting. Only such tasks.
+    """
+    rows = study.main.set_index(["task", "model", "policy", "leads"])
+    known = {name: (row["status"], row["value"]) for name, row in rows.iterrows()}
+    why: dict[str, str] = {}
+    for task in tasks:
+        averaged: dict[str, set[tuple[str, int, str]]] = {}
+        for e in entries:
+            status, value = known.get((task, *_row(e)), ("not in this study", np.nan))
+            named = f"{e.model} at {e.leads}"
+            if status != "ok":
+                why.setdefault(task, f"{named}: {status}")
+            elif not np.isfinite(value):
+                why.setdefault(task, f"{named}: no label has both values")
+            else:
+                own = {
+                    (str(c.setting), c.fit.seed, c.fit.fold)
+                    for c in (r.cell for r in _results(study, task, e))
+                }
+                if averaged.setdefault(e.leads, own) != own:
+                    why.setdefault(task, f"{named}: other lead draws, fits or folds than the rest")
+    return why
+
+
+def _row(e: Entry) -> tuple[str, str, str]:
+    return e.model, e.policy, e.leads
+
+
+def _results(study: Study, task: str, e: Entry) -> list[Any]:
+    return study.finished.get((task, e.model, e.policy, e.leads), [])
+
+
+def joint(
+    study: Study,
+    entries: Sequence[Entry],
+    tasks: Sequence[str] | None = None,
+    by: By = "dataset",
+    paired: Mapping[Patient, str] | None = None,
+) -> "Joint":
+    """Of the first metric of a study. `tasks`: default all. `paired`: patients of several datasets
+    that are one -> a name for each.
+
+    MissingData where a task lacks one of the entries (`lacking` tells which), or where the study
+    was not read from a run.
+    """
+    names = [t.name for t in study.tasks] if tasks is None else list(tasks)
+    for task, why in lacking(study, entries, names).items():
+        raise MissingData(f"{task}: {why}; leave the task out, or run what is missing")
+    if study.scorer is None or not names or not entries:
+        raise MissingData(f"{study.path}: nothing to compare")
+    scorer, dataset_of = study.scorer, {t.name: t.dataset for t in study.tasks}
+    datasets: dict[str, list[str]] = {}
+    for name in names:
+        datasets.setdefault(dataset_of[name], []).append(name)
+    rows = {
+        task: [
+            counted([scorer(r, study.metric) for r in _results(study, task, e)]) for e in entries
+        ]
+        for task in names
+    }
+    patients, groups = dict(paired or {}), []
+    for members in _drawn_together(list(datasets), patients):
+        size = {d: 1.0 if by == "dataset" else float(len(datasets[d])) for d in members}
+        total = sum(size.values())
+        weights = {t: size[d] / total / len(datasets[d]) for d in members for t in datasets[d]}
+        groups.append(
+            _Group(
+                datasets={d: datasets[d] for d in members},
+                rows={t: rows[t] for t in weights},
+                weights=weights,
+                share=total / (len(datasets) if by == "dataset" else len(names)),
+                absent=scorer.scoring.absent,
+                paired=patients,
+            )
+        )
+    return Joint(entries=tuple(entries), groups=tuple(groups), scorer=scorer, metric=study.metric)
+
+
+def _drawn_together(
+    datasets: Sequence[str], paired: Mapping[Patient, str]
+) -> list[tuple[str, ...]]:
+    """Datasets in groups that share patients by the given pairs."""
+    where: dict[str, set[str]] = {}
+    for (dataset, _), name in paired.items():
+        if dataset in datasets:
+            where.setdefault(name, set()).add(dataset)
+    group = {d: {d} for d in datasets}
+    for shared in where.values():
+        union = set().union(*(group[d] for d in shared))
+        for d in union:
+            group[d] = union
+    return list(dict.fromkeys(tuple(d for d in datasets if d in group[e]) for e in datasets))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Group:
+    """Datasets whose patients are drawn together; nearly always one."""
+
+    datasets: Mapping[str, Sequence[str]]
+    """Name -> tasks."""
+    rows: Mapping[str, Sequence[Sequence[Scored]]]
+    """Task -> the cells of each entry."""
+    weights: Mapping[str, float]
+    """Task -> what it counts; they sum to 1."""
+    share: float
+    """What the group counts in the whole."""
+    absent: Absent
+    paired: Mapping[Patient, str]
+
+    @property
+    def name(self) -> str:
+        return " and ".join(self.datasets)
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What its numbers rest on, for a key."""
+        cells = {
+            t: [[(c.content, c.records, c.cell.identity) for c in cells] for cells in rows]
+            for t, rows in self.rows.items()
+        }
+        shared = sorted((*p, n) for p, n in self.paired.items() if p[0] in self.datasets)
+        return {"cells": cells, "weights": dict(self.weights), "share": self.share, "same": shared}
+
+    @cached_property
+    def drawn(self) -> Floats | None:
+        """(draw, entry) values under draws of patients; None where there are placements."""
+        cells = [c for rows in self.rows.values() for row in rows for c in row]
+        if all(c.bootstrap == "none" for c in cells):
+            return None
+        return np.asarray(
+            sum(
+                w * np.stack([np.mean([c.replicates for c in row], axis=0) for row in self.rows[t]])
+                for t, w in self.weights.items()
+            )
+        ).T
+
+    @cached_property
+    def folds(self) -> dict[str, list[Fold]]:
+        """Task -> its folds."""
+        return {t: by_fold(rows, self.absent) for t, rows in self.rows.items()}
+
+    @cached_property
+    def placed(self) -> Components:
+        """Of all its tasks, each label of each task being one of its own."""
+        where = {t: d for d, tasks in self.datasets.items() for t in tasks}
+        at: dict[tuple[str, str, int], int] = {}  # of a record, which its tasks share
+        patients: list[str] = []
+        columns, names, weights = 0, [], []
+        for task, folds in self.folds.items():
+            for number, fold in enumerate(folds):
+                for record, patient in zip(fold.records, fold.patients):
+                    place = where[task], record, number
+                    if place not in at:
+                        at[place] = len(at)
+                        patients.append(self.patient(where[task], str(patient)))
+                columns += len(fold.labels)
+                names += [f"{task}{SEPARATOR}{label}" for label in fold.labels]
+                weights += list(fold.weights * self.weights[task] / len(folds))
+        target = np.full((len(at), columns), -1, np.int8)
+        entries = len(next(iter(self.rows.values())))
+        placed, start = np.zeros((entries, *target.shape)), 0
+        for task, folds in self.folds.items():
+            for number, fold in enumerate(folds):
+                rows = np.array([at[where[task], record, number] for record in fold.records])
+                block = slice(start, start + len(fold.labels))
+                target[rows, block], placed[:, rows, block] = fold.target, fold.placed
+                start += len(fold.labels)
+        return Components(target, np.array(patients), placed, np.array(weights), np.array(names))
+
+    def patient(self, dataset: str, patient: str) -> str:
+        """A name that is the same for one patient, whichever table they are in."""
+        return self.paired.get((dataset, patient), f"{dataset}{SEPARATOR}{patient}")
+
+    @cached_property
+    def offset(self) -> float:
+        """What labels without both values add to each value (`--absent half`)."""
+        return float(
+            sum(
+                self.weights[t] * np.mean([f.offset for f in folds])
+                for t, folds in self.folds.items()
+            )
+        )
+
+    @property
+    def values(self) -> Floats:
+        """(entry,)"""
+        if self.drawn is None:
+            return np.asarray(self.placed.values + self.offset)
+        means = [[np.mean([c.value for c in row]) for row in rows] for rows in self.rows.values()]
+        return np.asarray(np.array(list(self.weights.values())) @ np.array(means))
+
+    def contrast(self, c: Floats) -> Estimate:
+        if self.drawn is not None:
+            spread = float(np.nanvar(self.drawn @ c, ddof=1))
+            return Estimate(
+                value=float(c @ self.values), variance=spread, df=np.inf, share=np.nan, label=-1
+            )
+        found = self.placed.contrast(c).shifted(self.offset * float(c.sum()))
+        for task, rows in self.rows.items():
+            fits = [fits_of(row) for row, used in zip(rows, c) if used]
+            seeds = set(fits[0]).intersection(*fits[1:]) if fits else set()
+            apart = {s: float(sum(w * f[s] for w, f in zip(c[c != 0], fits))) for s in seeds}
+            variance, df = between(apart)
+            found = found.plus(variance * self.weights[task] ** 2, df)
+        return found
+
+    def studentised(self, contrasts: Floats, draws: int) -> Floats:
+        """(draw, contrast) errors over their standard errors; 0 where nothing differs."""
+        if self.drawn is not None:
+            off = (self.drawn - self.values) @ contrasts.T
+            off = off[rng("joint", self.name).integers(0, len(off), draws)]
+            spread = off.std(axis=0)
+            return np.asarray(np.divide(off, spread, out=np.zeros_like(off), where=spread > 0))
+        named = sorted(
+            {
+                (self.patient(d, p), d, p)
+                for d, tasks in self.datasets.items()
+                for t in tasks
+                for f in self.folds[t]
+                for p in map(str, f.patients)
+            }
+        )
+        once = {name: (d, p) for name, d, p in reversed(named)}
+        normal = np.stack(
+            [rng("joint", *once[name]).standard_normal(draws) for name in sorted(once)], axis=1
+        )
+        made = self.placed.joint(contrasts, normal, rng("joint", self.name, "rest"))
+        return np.asarray(np.where(np.isfinite(made), made, 0.0))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Joint:
+    """Means of some entries over tasks and datasets. Contrasts are weights (entry,) in the order of
+    `entries`; values are fractions.
+    """
+
+    entries: tuple[Entry, ...]
+    groups: tuple[_Group, ...]
+    scorer: Scorer
+    metric: str
+
+    @property
+    def datasets(self) -> tuple[str, ...]:
+        """All of them."""
+        return tuple(d for g in self.groups for d in g.datasets)
+
+    @property
+    def tasks(self) -> tuple[str, ...]:
+        """All of them."""
+        return tuple(t for g in self.groups for t in g.rows)
+
+    @property
+    def least_patients(self) -> int:
+        """Of the smallest test set."""
+        return min(
+            sum({c.cell.fit.fold: c.n_patients for c in rows[0]}.values())
+            for g in self.groups
+            for rows in g.rows.values()
+        )
+
+    @property
+    def overlapping(self) -> list[tuple[str, str]]:
+        """Pairs of datasets that share recordings of which nobody said which."""
+        return [
+            pair
+            for a, b in combinations(self.groups, 2)
+            for pair in ((d, e) for d in a.datasets for e in b.datasets)
+            if pair in RELATIONS or pair[::-1] in RELATIONS
+        ]
+
+    def kept(self, what: str, more: Any, compute: Any) -> dict[str, Any]:
+        """What was computed of these cells before, a dictionary that JSON holds; else it is
+        computed, and kept in the run. `more`: what else it rests on.
+        """
+        rests = {"of": [g.facts for g in self.groups], "joint": what, "more": more}
+        return self.scorer.kept(self.scorer.facts(self.metric) | rests, compute)
+
+    @cached_property
+    def values(self) -> Floats:
+        """(entry,) means over datasets."""
+        known = self.kept("values", None, lambda: {"values": self._values().tolist()})
+        return np.array(known["values"])
+
+    def _values(self) -> Floats:
+        return np.asarray(sum(g.share * g.values for g in self.groups))
+
+    def contrast(self, weights: ArrayLike) -> Estimate:
+        """See `contrasts`."""
+        return self.contrasts(np.asarray(weights)[None])[0]
+
+    def difference(self, a: Entry, b: Entry) -> Estimate:
+        """The mean of a less that of b."""
+        return self.contrast(self.less(a, b))
+
+    def less(self, a: Entry, b: Entry) -> Floats:
+        """(entry,) the weights of a less b."""
+        one = np.eye(len(self.entries))
+        return np.asarray(one[self.entries.index(a)] - one[self.entries.index(b)])
+
+    def contrasts(self, weights: ArrayLike) -> list[Estimate]:
+        """Of weights (contrast, entry): each with its variance over patients and repeated fits, and
+        the share of the variance that comes from one label, or of several datasets from one of
+        them (see `named`).
+        """
+        c = np.asarray(weights, dtype=np.float64)
+
+        def compute() -> dict[str, Any]:
+            return {"contrasts": [asdict(self._contrast(row)) for row in c]}
+
+        known = self.kept("contrasts", c.tolist(), compute)
+        return [Estimate(**one) for one in known["contrasts"]]
+
+    def named(self, estimate: Estimate) -> str:
+        """Which label or dataset carries the share of an estimate; "" where none is named."""
+        if estimate.label < 0:
+            return ""
+        if len(self.groups) > 1:
+            return self.groups[estimate.label].name
+        names = self.groups[0].placed.names
+        return names[estimate.label].replace(SEPARATOR, " ") if len(names) > 2 else ""
+
+    def _contrast(self, c: Floats) -> Estimate:
+        parts = [g.contrast(c) for g in self.groups]
+        if len(parts) == 1:
+            return parts[0]
+        value = float(sum(g.share * p.value for g, p in zip(self.groups, parts)))
+        clusters = [
+            [(g.share * p.se, p.df) for g, p in zip(self.groups, parts) if g.name in names]
+            for names in self._clusters
+        ]
+        # of what may be shared the standard errors add
+        variances = [sum(se for se, _ in cluster) ** 2 for cluster in clusters]
+        total = sum(variances)
+        if not total > 0:
+            unknown = np.nan if np.isnan(total) else 0.0
+            return Estimate(value=value, variance=unknown, df=np.inf, share=np.nan, label=-1)
+        spread = sum(
+            v**2 / min(df for _, df in cluster) for v, cluster in zip(variances, clusters) if v
+        )
+        own = [(g.share * p.se) ** 2 / total for g, p in zip(self.groups, parts)]
+        label = int(np.argmax(own))
+        return Estimate(
+            value=value,
+            variance=total,
+            df=total**2 / spread if spread > 0 else np.inf,
+            share=min(own[label], 1.0),
+            label=label,
+        )
+
+    @property
+    def _clusters(self) -> list[set[str]]:
+        """Names of groups that may share recordings."""
+        cluster = {g.name: {g.name} for g in self.groups}
+        of = {d: g.name for g in self.groups for d in g.datasets}
+        for a, b in self.overlapping:
+            union = cluster[of[a]] | cluster[of[b]]
+            for name in union:
+                cluster[name] = union
+        return [set(c) for c in dict.fromkeys(frozenset(c) for c in cluster.values())]
+
+    def studentised(self, weights: ArrayLike, draws: int = DRAWS) -> Floats:
+        """(draw, contrast) joint draws of the errors of contrasts over their standard errors, for
+        statements about all of them at once. The same patient's draws serve every task, setting
+        and model. Repeated fits and overlapping datasets count in the standard errors that they
+        are taken times, not in how the contrasts go together.
+        """
+        c = np.asarray(weights, dtype=np.float64)
+        total, variance = np.zeros((draws, len(c))), np.zeros(len(c))
+        for g in self.groups:
+            se = g.share * np.array([g.contrast(row).se for row in c])
+            total += np.where(se > 0, se, 0.0) * g.studentised(c, draws)
+            variance += np.where(se > 0, se, 0.0) ** 2
+        size = np.sqrt(variance)
+        return np.asarray(np.divide(total, size, out=np.zeros_like(total), where=size > 0))
+
+    def share(self, a: Entry, b: Entry, chance: float = 0.5) -> Share:
+        """The skill above chance of a, as a share of that of b, with Fieller's 95 % interval: all
+        shares r for which (a - chance) - r (b - chance) does not differ from 0.
+
+        None (NaN) where b's own interval reaches chance: a share of nothing says nothing.
+        """
+        known = self.kept(
+            "share", [list(a), list(b), chance], lambda: asdict(self._share(a, b, chance))
+        )
+        return Share(**known)
+
+    def _share(self, a: Entry, b: Entry, chance: float) -> Share:
+        one = np.eye(len(self.entries))
+        first, second = one[self.entries.index(a)], one[self.entries.index(b)]
+        top = self._contrast(first).value - chance
+        base = self._contrast(second).shifted(-chance)
+        nothing = Share(value=float("nan"), low=float("nan"), high=float("nan"))
+        if not base.value > base.t * base.se:
+            return nothing
+        value = top / base.value
+        if a == b:
+            return Share(value=1.0, low=1.0, high=1.0)
+
+        def beyond(r: float) -> float:
+            off = self._contrast(first - r * second).shifted(-chance * (1 - r))
+            return abs(off.value) - off.t * off.se
+
+        ends = [_edge(beyond, value, way) for way in (-1, 1)]
+        return replace(nothing, value=value, low=ends[0], high=ends[1])
+
+
+def _edge(beyond: Any, start: float, way: int) -> float:
+    """Where a function that is below 0 at `start` rises above it, in one direction."""
+    if not beyond(start) < 0:
+        return start
+    step = 0.05
+    while beyond(start + way * step) < 0:
+        step *= 2
+        if step > _WIDEST:
+            return way * float("inf")
+    return float(brentq(beyond, start, start + way * step, xtol=1e-6))

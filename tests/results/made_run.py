@@ -1,0 +1,214 @@
+"""Runs whose cells are written by hand: several datasets, tasks, models, lead settings and folds,
+with a stated skill; no recording and no network.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ecgbench.cells import Cell, Fit, Plan, Scoring, key
+from ecgbench.ecg.draw import parse_leads, settings
+from ecgbench.files import as_json, as_parquet
+from ecgbench.results.folders import publish
+from ecgbench.results.score import prediction_table, score_table, with_wins
+from ecgbench.results.store import Store
+from ecgbench.seeds import rng
+
+CONTRACT = {
+    "name": "paper",
+    "fs": 100,
+    "seconds": 5,
+    "leads": ["I", "II"],
+    "unit": "mV",
+    "filter": None,
+    "normalisation": "none",
+    "fill": "before",
+    "policy": "zero",
+    "absent": "0 mV",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Data:
+    """Test records of a dataset, and its tasks."""
+
+    tasks: Mapping[str, int]
+    """Task -> how many labels."""
+    records: int = 120
+    per_patient: int = 1
+    prevalence: float = 0.3
+    title: str = ""
+    evaluation_only: Mapping[str, bool] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Made:
+    """What is written; `skill` of (model, leads as typed) is the distance of positives from
+    negatives in standard deviations.
+    """
+
+    data: Mapping[str, Data]
+    models: Sequence[str] = ("good", "weak")
+    leads: str = "1,12"
+    seeds: int = 2
+    fits: tuple[int, ...] = (0,)
+    skill: Callable[[str, str], float] = lambda model, leads: 1.0
+    scoring: Scoring = field(default_factory=Scoring)
+    seed: int = 0
+    shared: float = 0.6
+    """Share of the noise that all models have in common."""
+    lacking: Sequence[tuple[str, str, str]] = ()
+    """(task, model, leads) without a score: their fit failed."""
+
+
+def targets(data: Data, name: str, seed: int) -> dict[str, np.ndarray]:
+    """Task -> (record, label) int8; a label has both values."""
+    made = {}
+    for task, labels in data.tasks.items():
+        target = rng("made", seed, name, task).random((data.records, labels)) < data.prevalence
+        target[0], target[1] = True, False
+        made[task] = target.astype(np.int8)
+    return made
+
+
+def plan(made: Made) -> Plan:
+    """Its plan."""
+    fits = [
+        Fit(task=task, model=model, contract="paper", weights="released", seed=seed)
+        for data in made.data.values()
+        for task in data.tasks
+        for model in made.models
+        for seed in made.fits
+    ]
+    cells = tuple(
+        Cell(fit=fit, task=fit.task, setting=setting, policy="zero")
+        for fit in fits
+        for setting in settings(parse_leads(made.leads), made.seeds)
+    )
+    return Plan(name="made", cells=cells, scoring=made.scoring)
+
+
+def write(path: Path, made: Made, **model_facts: Any) -> Store:
+    """Write the run."""
+    run, asked = Store(path), plan(made)
+    run.write_plan(asked)
+    models = {m: run.add_facts("models", _model(m) | model_facts.get(m, {})) for m in made.models}
+    run.add_facts("invocations", _invocation())
+    run.add_keys({c.identity: key({"cell": c.identity}) for c in asked.cells})
+    where = {task: name for name, data in made.data.items() for task in data.tasks}
+    known = {name: targets(data, name, made.seed) for name, data in made.data.items()}
+    facts = {name: run.add_facts("datasets", _dataset(name, d)) for name, d in made.data.items()}
+    for cell in asked.cells:
+        name = where[cell.task]
+        if (cell.task, cell.fit.model, cell.setting.typed) in made.lacking:
+            run.give_reason(cell, "FAILED.json", "it broke")
+            continue
+        about = {"model": models[cell.fit.model], "dataset": facts[name], "dataset_name": name}
+        _write_cell(run, cell, made, made.data[name], known[name][cell.task], about)
+    return run
+
+
+def patients(data: Data) -> list[str]:
+    """Of its records."""
+    return [f"p{i // data.per_patient:05}" for i in range(data.records)]
+
+
+def _write_cell(
+    run: Store, cell: Cell, made: Made, data: Data, target: np.ndarray, about: dict[str, Any]
+) -> None:
+    name, leads = about["dataset_name"], cell.setting.typed
+    common = rng("made", made.seed, name, cell.task, "noise").standard_normal(target.shape)
+    own = rng("made", made.seed, name, cell.identity).standard_normal(target.shape)
+    noise = np.sqrt(made.shared) * common + np.sqrt(1 - made.shared) * own
+    score = made.skill(cell.fit.model, leads) * target + noise
+    labels = [f"{cell.task.upper()}{k}" for k in range(target.shape[1])]
+    columns = {
+        "record": [f"r{i:05}" for i in range(len(target))],
+        "patient": patients(data),
+        "leads": [leads if not leads.isdigit() else "II"] * len(target),
+    }
+    table = prediction_table(columns, labels, 1 / (1 + np.exp(-score)), target)
+    note = {
+        **about,
+        "identity": cell.identity,
+        "key": key({"cell": cell.identity}),
+        "finished": 0.0,
+        "seconds": 1.0,
+        "device": "cpu",
+        "code": {},
+        "weights_name": "released",
+        "n_records": len(table),
+        "excluded": 0,
+        "blind": 0.0,
+        "windows": 2.0,
+        "features": None,
+        "fit": f"fits/{cell.fit.model}",
+    }
+    metrics = made.scoring.metrics
+    files = {
+        "predictions.parquet": as_parquet(with_wins(metrics, table)),
+        "scores.parquet": as_parquet(score_table(metrics, table)),
+        "cell.json": as_json(note),
+    }
+    publish(run.cell_folder(cell, note["key"]), files)
+
+
+def _model(name: str) -> dict[str, Any]:
+    return {
+        "name": name,
+        "title": name.title(),
+        "summary": "a network",
+        "paper": "none",
+        "licence": "MIT",
+        "parameters": 9,
+        "weights": "released",
+        "weights_sha256": "ab" * 32,
+        "contract": CONTRACT,
+        "origin": "a test",
+    }
+
+
+def _dataset(name: str, data: Data) -> dict[str, Any]:
+    names = sorted(set(patients(data)))
+    return {
+        "name": name,
+        "title": data.title or name.title(),
+        "version": "1",
+        "doi": "",
+        "licence": "MIT",
+        "synthetic": False,
+        "records": data.records,
+        "records_prepared": data.records,
+        "records_release": data.records,
+        "limit": None,
+        "digest": "d",
+        "flat": 0,
+        "test_records": data.records,
+        "test_patients": len(names),
+        "quarantined": [],
+        "patients": names,
+        "tasks": {
+            task: {
+                "title": task.title(),
+                "dataset": name,
+                "evaluation_only": data.evaluation_only.get(task, False),
+                "n_labels": labels,
+            }
+            for task, labels in data.tasks.items()
+        },
+    }
+
+
+def _invocation() -> dict[str, Any]:
+    return {
+        "command": "ecgbench run",
+        "started": 0.0,
+        "seconds": 1.0,
+        "computed": 1,
+        "device": "cpu",
+        "version": "0",
+        "packages": {},
+    }
