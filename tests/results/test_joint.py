@@ -7,12 +7,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.results.made_run import Data, Made, write
 
 from ecgbench.cells import Scoring
 from ecgbench.errors import MissingData
 from ecgbench.results.joint import Entry, joint, lacking
 from ecgbench.results.study import Study, read
+from tests.results.made_run import Data, Made, write
 
 TWO = Made(
     data={"first": Data(tasks={"a": 3, "b": 2}, per_patient=2), "second": Data(tasks={"c": 4})},
