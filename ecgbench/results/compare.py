@@ -192,13 +192,19 @@ def _against_best(group: Group, able: Sequence[Row], shown: Evidence) -> None:
             group.pairs[pair] = 1.0 if _weak(found) or np.isnan(found.p) else found.p
 
 
-def _weak(of: Sure | Difference) -> str:
-    """Why it is not tested; "" where it is."""
-    if of.df < LEAST_DF:
-        return f"{UNTESTED}{of.df:.1f} degrees of freedom, fewer than {LEAST_DF}"
-    if of.share > LARGEST_SHARE:
-        return f"{UNTESTED}{of.share:.0%} of the variance comes from the label {of.share_label}"
+def weak(df: float, share: float, carrier: str) -> str:
+    """Why what has these degrees of freedom is not tested, or what owes this share of its variance
+    to one `carrier`, as "the label MI"; "" where it is.
+    """
+    if df < LEAST_DF:
+        return f"{UNTESTED}{df:.1f} degrees of freedom, fewer than {LEAST_DF}"
+    if share > LARGEST_SHARE:
+        return f"{UNTESTED}{share:.0%} of the variance comes from {carrier}"
     return ""
+
+
+def _weak(of: Sure | Difference) -> str:
+    return weak(of.df, of.share, f"the label {of.share_label}")
 
 
 def correct(groups: Sequence[Group]) -> None:

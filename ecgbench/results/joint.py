@@ -230,6 +230,12 @@ class _Group:
                 start += len(fold.labels)
         return Components(target, np.array(patients), placed, np.array(weights), np.array(names))
 
+    @cached_property
+    def label_names(self) -> list[str]:
+        """Of the labels of its components, with their task where there are several."""
+        split = [str(name).partition(SEPARATOR) for name in self.placed.names]
+        return [label if len(self.rows) == 1 else f"{task} {label}" for task, _, label in split]
+
     def patient(self, dataset: str, patient: str) -> str:
         """A name that is the same for one patient, whichever table they are in."""
         return self.paired.get((dataset, patient), f"{dataset}{SEPARATOR}{patient}")
@@ -331,7 +337,7 @@ class Joint:
             if pair in RELATIONS or pair[::-1] in RELATIONS
         ]
 
-    def kept(self, what: str, more: Any, compute: Any) -> dict[str, Any]:
+    def once(self, what: str, more: Any, compute: Any) -> dict[str, Any]:
         """What was computed of these cells before, a dictionary that JSON holds; else it is
         computed, and kept in the run. `more`: what else it rests on.
         """
@@ -341,7 +347,7 @@ class Joint:
     @cached_property
     def values(self) -> Floats:
         """(entry,) means over datasets."""
-        known = self.kept("values", None, lambda: {"values": self._values().tolist()})
+        known = self.once("values", None, lambda: {"values": self._values().tolist()})
         return np.array(known["values"])
 
     def _values(self) -> Floats:
@@ -370,8 +376,18 @@ class Joint:
         def compute() -> dict[str, Any]:
             return {"contrasts": [asdict(self._contrast(row)) for row in c]}
 
-        known = self.kept("contrasts", c.tolist(), compute)
+        known = self.once("contrasts", c.tolist(), compute)
         return [Estimate(**one) for one in known["contrasts"]]
+
+    def by_dataset(self, weights: ArrayLike) -> dict[str, list[Estimate]]:
+        """Dataset (or those drawn together) -> the contrasts of the mean over its tasks alone."""
+        c = np.asarray(weights, dtype=np.float64)
+
+        def compute() -> dict[str, Any]:
+            return {g.name: [asdict(g.contrast(row)) for row in c] for g in self.groups}
+
+        known = self.once("by dataset", c.tolist(), compute)
+        return {g.name: [Estimate(**one) for one in known[g.name]] for g in self.groups}
 
     def named(self, estimate: Estimate) -> str:
         """Which label or dataset carries the share of an estimate; "" where none is named."""
@@ -379,8 +395,8 @@ class Joint:
             return ""
         if len(self.groups) > 1:
             return self.groups[estimate.label].name
-        names = self.groups[0].placed.names
-        return names[estimate.label].replace(SEPARATOR, " ") if len(names) > 2 else ""
+        names = self.groups[0].label_names
+        return names[estimate.label] if len(names) > 2 else ""
 
     def _contrast(self, c: Floats) -> Estimate:
         parts = [g.contrast(c) for g in self.groups]
@@ -442,7 +458,7 @@ class Joint:
 
         None (NaN) where b's own interval reaches chance: a share of nothing says nothing.
         """
-        known = self.kept(
+        known = self.once(
             "share", [list(a), list(b), chance], lambda: asdict(self._share(a, b, chance))
         )
         return Share(**known)

@@ -19,6 +19,7 @@ from ecgbench.errors import BadSetting, MissingData
 from ecgbench.results import invocation, notes, tables
 from ecgbench.results.compare import Row, compare, correct
 from ecgbench.results.facts import Command, DatasetFacts, ModelFacts, Provenance, TaskFacts
+from ecgbench.results.options import Options
 from ecgbench.results.origin import UNCOMMITTED, origins
 from ecgbench.results.result import Result
 from ecgbench.results.score import Scored
@@ -87,6 +88,8 @@ class Study:
     """
     scorer: Scorer | None = field(default=None, repr=False)
     """Scores cells, and keeps what was computed of them; None of a study made by hand."""
+    options: Options = field(default_factory=Options)
+    """What its reader asks of reports."""
 
     @property
     def metric(self) -> str:

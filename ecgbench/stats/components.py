@@ -331,6 +331,51 @@ class Components:
         )
         return estimate, v0, second
 
+    def by_label(self, weights: ArrayLike) -> list[Estimate]:
+        """A contrast of the rows (rows,) in each of the defined labels by itself: `contrast` with
+        all weight on one label, whose prior the other labels still inform.
+        """
+        c = np.asarray(weights, dtype=np.float64)
+        used = np.flatnonzero(c)
+        few = c[used]
+        g, m = self.patients, self._sizes
+        values = few @ self.aurocs[used]
+        if g < 2:
+            return [
+                Estimate(value=float(v), variance=np.nan, df=np.nan, share=np.nan, label=-1)
+                for v in values
+            ]
+        s_matrix, sigma_matrix = (x[:, used][:, :, used] for x in self._spread)
+        psi = np.tensordot(few, (self._positive + self._negative)[used], 1)
+        v0 = (psi**2).sum(axis=0) * g / (g - 1)
+        s = np.einsum("kab,a,b->k", s_matrix, few, few)
+        own = np.maximum(np.einsum("kab,a,b->k", sigma_matrix, few, few), 0.0) / m
+        variance = v0 + np.maximum(own - s / m**2, 0.0)
+        apart = np.einsum("kaa,a->k", sigma_matrix, few**2) / m
+        made = []
+        for k in range(len(m)):
+            v, value = float(variance[k]), float(values[k])
+            if not v > ROUNDING * apart[k]:
+                value = 0.0 if abs(value) < ROUNDING else value
+                made.append(Estimate(value=value, variance=0.0, df=np.inf, share=np.nan, label=-1))
+                continue
+            rest = max(v - float(own[k]), 0.0)
+            f = m[k] + PRIOR_DF - 1
+            inverse = (own[k] ** 2 / f + rest**2 / g) / v**2
+            fourth = float((psi[:, k] ** 4).sum()) - v0[k] ** 2 / g
+            if fourth > 0 and v0[k] > 0:
+                inverse += fourth / (2 * v0[k] ** 2)
+            made.append(
+                Estimate(
+                    value=value,
+                    variance=v,
+                    df=float(1 / inverse),
+                    share=1.0,
+                    label=int(self._label[k]),
+                )
+            )
+        return made
+
     def label_interval(self, a: int, label: int) -> Interval:
         """95 % score interval of the AUROC of one of the defined labels in a row.
 

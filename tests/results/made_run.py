@@ -59,19 +59,29 @@ class Made:
     scoring: Scoring = field(default_factory=Scoring)
     seed: int = 0
     shared: float = 0.6
-    """Share of the noise that all models have in common."""
+    """Share of the noise that all cells have in common."""
+    prevalence: Mapping[str, float] = field(default_factory=dict)
+    """Of a label by its name, `A0`, where it is not that of its dataset."""
+    lost: Mapping[tuple[str, str], float] = field(default_factory=dict)
+    """(leads, label) -> what its skill is there, whatever the model."""
     lacking: Sequence[tuple[str, str, str]] = ()
     """(task, model, leads) without a score: their fit failed."""
 
 
-def targets(data: Data, name: str, seed: int) -> dict[str, np.ndarray]:
+def labels_of(task: str, count: int) -> list[str]:
+    """`A0`, `A1` of task a."""
+    return [f"{task.upper()}{k}" for k in range(count)]
+
+
+def targets(made: Made, data: Data, name: str) -> dict[str, np.ndarray]:
     """Task -> (record, label) int8; a label has both values."""
-    made = {}
-    for task, labels in data.tasks.items():
-        target = rng("made", seed, name, task).random((data.records, labels)) < data.prevalence
+    of_tasks = {}
+    for task, count in data.tasks.items():
+        common = [made.prevalence.get(label, data.prevalence) for label in labels_of(task, count)]
+        target = rng("made", made.seed, name, task).random((data.records, count)) < common
         target[0], target[1] = True, False
-        made[task] = target.astype(np.int8)
-    return made
+        of_tasks[task] = target.astype(np.int8)
+    return of_tasks
 
 
 def plan(made: Made) -> Plan:
@@ -99,7 +109,7 @@ def write(path: Path, made: Made, **model_facts: Any) -> Store:
     run.add_facts("invocations", _invocation())
     run.add_keys({c.identity: key({"cell": c.identity}) for c in asked.cells})
     where = {task: name for name, data in made.data.items() for task in data.tasks}
-    known = {name: targets(data, name, made.seed) for name, data in made.data.items()}
+    known = {name: targets(made, data, name) for name, data in made.data.items()}
     facts = {name: run.add_facts("datasets", _dataset(name, d)) for name, d in made.data.items()}
     for cell in asked.cells:
         name = where[cell.task]
@@ -123,8 +133,9 @@ def _write_cell(
     common = rng("made", made.seed, name, cell.task, "noise").standard_normal(target.shape)
     own = rng("made", made.seed, name, cell.identity).standard_normal(target.shape)
     noise = np.sqrt(made.shared) * common + np.sqrt(1 - made.shared) * own
-    score = made.skill(cell.fit.model, leads) * target + noise
-    labels = [f"{cell.task.upper()}{k}" for k in range(target.shape[1])]
+    labels = labels_of(cell.task, target.shape[1])
+    skill = [made.lost.get((leads, n), made.skill(cell.fit.model, leads)) for n in labels]
+    score = np.array(skill) * target + noise
     columns = {
         "record": [f"r{i:05}" for i in range(len(target))],
         "patient": patients(data),

@@ -236,3 +236,30 @@ def test_binormal_variance_against_simulation() -> None:
         shift = np.sqrt(2) * scipy.stats.norm.ppf(auroc)
         placement = scipy.stats.norm.cdf(shift + random.standard_normal(400_000))
         assert binormal_variance(auroc) == pytest.approx(placement.var(), rel=0.02)
+
+
+@pytest.mark.parametrize("contrast", [(1, 0, 0), (1, -1, 0)])
+def test_a_label_by_itself_is_the_contrast_of_it_alone(contrast: tuple[float, ...]) -> None:
+    target, patients, scores = study(k=1, n=150)
+    target[:, 0] = np.arange(150) % 4 == 0
+    alone = components(target, patients, scores)
+    (found,) = alone.by_label(contrast)
+    whole = alone.contrast(contrast)
+    assert (found.value, found.variance, found.df) == pytest.approx(
+        (whole.value, whole.variance, whole.df), rel=1e-12
+    )
+
+
+def test_labels_by_themselves_are_those_of_the_macro() -> None:
+    target, patients, scores = study(k=5)
+    made = components(target, patients, scores)
+    found = made.by_label((1, -1, 0))
+    assert np.mean([e.value for e in found]) == pytest.approx(made.difference(0, 1).value)
+    for k, e in enumerate(found):
+        placed = np.stack([placements(target, wins(target, s)) for s in scores])
+        one = Components(target[:, [k]], patients, placed[:, :, [k]])
+        assert e.value == pytest.approx(one.difference(0, 1).value)
+        if target[:, k].sum() > 30:  # the prior, which all labels inform, counts little
+            assert e.se == pytest.approx(one.difference(0, 1).se, rel=0.05)
+    nothing = made.by_label((0, 0, 0))
+    assert [e.variance for e in nothing] == [0.0] * 5

@@ -1,0 +1,227 @@
+"""How models stand over all tasks of a run at one lead setting: means over datasets, every
+difference of two, and which models may be the best.
+
+Only columns that have a score in every task that any trained column has: a mean over other tasks
+is another quantity.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+from ecgbench.reports._facts import Head, columns, records, tasks
+from ecgbench.results.compare import LEAST_PATIENTS, UNTESTED, weak
+from ecgbench.results.joint import By, Entry, Joint, joint, lacking
+from ecgbench.results.study import Study
+from ecgbench.stats.best import upper_bounds
+from ecgbench.stats.components import Estimate, Interval
+from ecgbench.stats.paired import holm
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pair:
+    """Two trained columns: the better less the other."""
+
+    better: Head
+    other: Head
+    estimate: Estimate
+    p: float | None
+    p_holm: float | None
+    """Over all pairs of trained columns of the setting."""
+    note: str
+    """Why it is not tested."""
+
+    @property
+    def bounds(self) -> Interval:
+        """95 % interval of the difference."""
+        return self.estimate.as_difference()
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Standing:
+    """One lead setting."""
+
+    leads: str
+    heads: tuple[Head, ...]
+    """Trained, the best mean first."""
+    untrained: tuple[Head, ...]
+    tasks: tuple[str, ...]
+    lost: Mapping[Head, str]
+    """Columns that lack a score -> where and why."""
+    joint: Joint
+    """Of `heads`, then `untrained`."""
+    by_task: Joint
+    """The same with tasks that count alike."""
+    sign: int
+    """1 where higher is better."""
+
+    def entry(self, head: Head) -> Entry:
+        """Of the joint statistics."""
+        return Entry(head.model, head.policy, self.leads)
+
+    @cached_property
+    def values(self) -> dict[Head, float]:
+        """Means over datasets."""
+        return dict(zip((*self.heads, *self.untrained), map(float, self.joint.values)))
+
+    @cached_property
+    def values_by_task(self) -> dict[Head, float]:
+        """Means over tasks, as the paper takes them."""
+        return dict(zip((*self.heads, *self.untrained), map(float, self.by_task.values)))
+
+    @cached_property
+    def intervals(self) -> dict[Head, Interval]:
+        """95 % intervals of the means."""
+        every = (*self.heads, *self.untrained)
+        return {
+            head: e.as_share() if 0 < e.value < 1 else e.as_difference()
+            for head, e in zip(every, self.joint.contrasts(np.eye(len(every))))
+        }
+
+    @cached_property
+    def pairs(self) -> list[Pair]:
+        """All pairs of trained columns."""
+        order = list(combinations(self.heads, 2))
+        if not order:
+            return []
+        weights = [self.joint.less(self.entry(a), self.entry(b)) for a, b in order]
+        found = self.joint.contrasts(self.sign * np.array(weights))
+        patients = self.joint.least_patients
+        few = f"{UNTESTED}{patients} test patients, fewer than {LEAST_PATIENTS}"
+        why = [few if patients < LEAST_PATIENTS else self._weak(e) for e in found]
+        p = [1.0 if said or np.isnan(e.p) else e.p for said, e in zip(why, found)]
+        return [
+            Pair(
+                better=a,
+                other=b,
+                estimate=e,
+                p=None if said else one,
+                p_holm=None if said else float(adjusted),
+                note=said,
+            )
+            for (a, b), e, said, one, adjusted in zip(order, found, why, p, holm(p))
+        ]
+
+    def _weak(self, e: Estimate) -> str:
+        # of several datasets one may well carry most: it is the largest part of the question
+        carrier = self.joint.named(e) if len(self.joint.groups) == 1 else ""
+        return weak(e.df, e.share if carrier else np.nan, f"the label {carrier}")
+
+    def pair(self, a: Head, b: Head) -> Pair:
+        """In whichever order they stand."""
+        return next(p for p in self.pairs if {p.better, p.other} == {a, b})
+
+    @cached_property
+    def beyond_the_best(self) -> dict[Head, float]:
+        """Upper bound of each trained mean less the best other's, all at once; see stats.best.
+        Such a model may be the best where it is above 0.
+        """
+        n = len(self.heads)
+        if n < 2:
+            return {}
+        order = list(combinations(range(n), 2))
+        weights = np.array(
+            [
+                self.joint.less(self.entry(self.heads[a]), self.entry(self.heads[b]))
+                for a, b in order
+            ]
+        )
+
+        def compute() -> dict[str, Any]:
+            drawn, found = self.joint.studentised(weights), self.joint.contrasts(weights)
+            errors, se = np.zeros((len(drawn), n, n)), np.zeros((n, n))
+            for (a, b), column, e in zip(order, drawn.T, found):
+                errors[:, a, b], errors[:, b, a] = column, -column
+                se[a, b] = se[b, a] = e.se
+            values = self.sign * np.array([self.values[head] for head in self.heads])
+            return {"bounds": upper_bounds(values, se, self.sign * errors).tolist()}
+
+        known = self.joint.once("the best", weights.tolist(), compute)
+        return dict(zip(self.heads, known["bounds"]))
+
+    @property
+    def tested(self) -> bool:
+        """Whether any pair is."""
+        return any(pair.p is not None for pair in self.pairs)
+
+
+def settings(study: Study) -> list[str]:
+    """Lead settings as typed, in the order of the run."""
+    return list(dict.fromkeys(study.main["leads"]))
+
+
+def real_tasks(study: Study) -> list[str]:
+    """Tasks whose data are not synthetic."""
+    return [task.task for task in tasks(study) if not task.synthetic]
+
+
+def standing(
+    study: Study, leads: str, among: Sequence[str] | None = None, by: By = "dataset"
+) -> Standing | None:
+    """Of the first metric. `among`: of these tasks; default: all that are not synthetic. None where
+    no trained column is complete.
+    """
+    if study.scorer is None:
+        return None
+    wanted = real_tasks(study) if among is None else list(among)
+    heads = columns(study)
+    scored = {
+        (r["task"], r["model"], r["policy"])
+        for r in records(study.main)
+        if r["leads"] == leads and r["metric"] == study.metric and r["value"] is not None
+    }
+    trained = [h for h in heads if not h.untrained]
+    of = [t for t in wanted if any((t, *h.names) in scored for h in trained)]
+    lost: dict[Head, str] = {}
+    for head in heads:
+        missing = lacking(study, [Entry(*head.names, leads)], of)
+        if missing:
+            task, why = next(iter(missing.items()))
+            more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+            lost[head] = f"no score in {task}{more} ({why})"
+    complete = [h for h in heads if h not in lost]
+    ragged = _ragged(study, [h for h in complete if not h.untrained], leads, of)
+    lost |= ragged
+    complete = [h for h in complete if h not in lost]
+    if not of or all(h.untrained for h in complete):
+        return None
+    sign = 1 if study.metrics[study.metric].direction == "higher" else -1
+    first = joint(study, [Entry(*h.names, leads) for h in complete], of, by)
+    value = dict(zip(complete, first.values))
+    ordered = sorted(complete, key=lambda h: (h.untrained, -sign * value[h]))
+    entries = [Entry(*h.names, leads) for h in ordered]
+    paired = study.options.paired
+    return Standing(
+        leads=leads,
+        heads=tuple(h for h in ordered if not h.untrained),
+        untrained=tuple(h for h in ordered if h.untrained),
+        tasks=tuple(of),
+        lost=lost,
+        joint=joint(study, entries, of, by, paired),
+        by_task=joint(study, entries, of, "task", paired),
+        sign=sign,
+    )
+
+
+def _ragged(study: Study, heads: Sequence[Head], leads: str, of: Sequence[str]) -> dict[Head, str]:
+    """Columns that average fewer lead draws or fits than the one that averages most."""
+    if len(heads) < 2 or not of:
+        return {}
+    drawn = {
+        head: {
+            (task, str(r.cell.setting), r.cell.fit.seed, r.cell.fit.fold)
+            for task in of
+            for r in study.finished.get((task, *head.names, leads), [])
+        }
+        for head in heads
+    }
+    every = set().union(*drawn.values())
+    return {
+        head: "averages fewer lead draws, fits or folds than others"
+        for head, own in drawn.items()
+        if own != every
+    }

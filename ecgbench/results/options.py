@@ -1,0 +1,81 @@
+"""What the reader of a run asks of its reports, beside which of them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pandas as pd
+
+from ecgbench.errors import BadSetting
+from ecgbench.room import plain
+
+MARGINS = (0.01, 0.02, 0.05)
+"""Of macro AUROC. No clinical basis: a margin is the reader's."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """Of `ecgbench report`."""
+
+    baseline: str = ""
+    """Model that the others are compared with; "": the first trained one of the run."""
+    blocks: tuple[str, ...] = ()
+    """Task that stands for its dataset where models are ranked; the first of each other one."""
+    margins: tuple[float, ...] = MARGINS
+    """Of non-inferiority, as fractions, the smallest first."""
+    paired: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    """(dataset, patient) -> a name that all records of one patient share, over datasets."""
+
+
+def chosen(names: str, known: list[str], option: str) -> tuple[str, ...]:
+    """Comma-separated names, as they are known; BadSetting where one is not."""
+    found = []
+    for name in (n.strip() for n in names.split(",") if n.strip()):
+        same = next((k for k in known if plain(k) == plain(name)), None)
+        if same is None:
+            raise BadSetting(f"{option} {name}: not in this run; it has {', '.join(known)}")
+        found.append(same)
+    return tuple(found)
+
+
+def margins(text: str) -> tuple[float, ...]:
+    """`0.01,0.02` as fractions; BadSetting where one is none between 0 and 0.5.
+
+    >>> margins("0.05,0.01")
+    (0.01, 0.05)
+    """
+    try:
+        values = sorted({float(part) for part in text.split(",")})
+    except ValueError:
+        values = [0.0]
+    if not values or not all(0 < value < 0.5 for value in values):
+        raise BadSetting(
+            f"--margins {text}: fractions of an AUROC between 0 and 0.5; for example: --margins "
+            f"{','.join(map(str, MARGINS))}"
+        )
+    return tuple(values)
+
+
+def pairs(file: Path) -> dict[tuple[str, str], str]:
+    """Patients that are one, of what `ecgbench data duplicates --csv FILE` wrote; BadSetting where
+    the file is none.
+    """
+    columns = ["dataset", "patient", "other dataset", "other patient"]
+    again = "write it with: ecgbench data duplicates DATASET DATASET --csv FILE"
+    try:
+        table = pd.read_csv(file, dtype=str, keep_default_na=False)
+    except (OSError, ValueError) as error:
+        raise BadSetting(f"--duplicates {file}: {error}; {again}") from None
+    if lacking := [name for name in columns if name not in table]:
+        raise BadSetting(f"--duplicates {file}: no column {lacking[0]!r}; {again}")
+    name: dict[tuple[str, str], tuple[str, str]] = {}
+
+    def root(patient: tuple[str, str]) -> tuple[str, str]:
+        while (above := name.setdefault(patient, patient)) != patient:
+            patient = above
+        return patient
+
+    for dataset, patient, other, also in table[columns].itertuples(index=False):
+        first, second = sorted((root((dataset, patient)), root((other, also))))
+        name[second] = first
+    return {patient: "\x1f".join(root(patient)) for patient in list(name)}

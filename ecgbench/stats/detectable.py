@@ -1,0 +1,38 @@
+"""The smallest true difference that a comparison finds."""
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import ndtri
+
+from ecgbench.stats.components import Estimate, binormal_variance
+
+POWER = 0.8
+
+
+def detectable(found: Estimate, power: float = POWER) -> float | None:
+    """(t_.975 + z_power) standard errors of a difference; None where it has none."""
+    if not found.se > 0:
+        return None
+    return float((found.t + ndtri(power)) * found.se)
+
+
+def expected(
+    positives: ArrayLike, negatives: ArrayLike, auroc: float, shared: float, power: float = POWER
+) -> float:
+    """The same before anything is computed, of two macro AUROCs of `auroc` whose errors have the
+    correlation `shared`, over labels with these positives and negatives (label,); labels without
+    both are left out. NaN where none has.
+
+    Binormal scores, labels taken as independent, normal quantiles: an order of size, which records
+    with several labels make somewhat too small.
+
+    >>> round(expected([50, 50], [950, 950], 0.85, 0.5), 3)
+    0.049
+    """
+    one, other = np.asarray(positives, np.float64), np.asarray(negatives, np.float64)
+    both = (one > 0) & (other > 0)
+    if not both.any():
+        return float("nan")
+    own = binormal_variance(auroc) * (1 / one[both] + 1 / other[both])
+    se = np.sqrt(2 * (1 - shared) * own.sum()) / both.sum()
+    return float((ndtri(0.975) + ndtri(power)) * se)

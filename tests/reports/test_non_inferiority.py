@@ -1,0 +1,109 @@
+"""Verdicts by margin: as good, worse, not known, and none where a verdict would mean nothing."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ecgbench.reports import non_inferiority as report
+from ecgbench.results.options import Options
+from ecgbench.results.study import Study, read
+from tests.results.made_run import Data, Made, write
+
+SKILL = {"12": 2.0, "II": 2.0, "V1": 1.7, "I": 0.8}
+MADE = Made(
+    data={"alpha": Data(tasks={"a": 3}, records=1500)},
+    models=("good", "blind"),
+    leads="I,II,V1,12",
+    skill=lambda model, leads: SKILL[leads] if model == "good" else 0.02,
+    shared=0.97,
+)
+
+
+def study(path: Path, how: Made = MADE) -> Study:
+    write(path, how)
+    return read(path)
+
+
+def rows_of(one: Study) -> dict[tuple[str, str, str], dict[str, Any]]:
+    (section,) = report.sections(one)
+    table = next(p for p in section.parts if getattr(p, "name", "") == "non_inferiority")
+    return {(r["model"], r["leads"], r["against"]): r for r in table.numbers.rows}
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Study:
+    return study(tmp_path_factory.mktemp("margins") / "run")
+
+
+def test_verdicts_follow_the_interval(made: Study) -> None:
+    rows = rows_of(made)
+    assert [rows["good", s, report.OWN]["margin_0.05"] for s in ("II", "V1", "I")] == [
+        "yes",
+        "yes",
+        "no",
+    ]
+    for (_, _, against), row in rows.items():
+        for margin in (0.01, 0.02, 0.05):
+            said = row[f"margin_{margin:g}"]
+            if against == report.OWN and row["model"] == "good":
+                expected = (
+                    "yes"
+                    if row["low"] > -margin
+                    else "no"
+                    if row["high"] < -margin
+                    else "undecided"
+                )
+                assert said == expected
+    assert rows["good", "II", report.OWN]["detectable"] == pytest.approx(
+        (1.96 + 0.842) * rows["good", "II", report.OWN]["se"], rel=0.05
+    )
+
+
+def test_bounds_for_all_settings_at_once_are_wider(made: Study) -> None:
+    for row in rows_of(made).values():
+        assert row["low_all_settings"] <= row["low"]
+
+
+def test_what_is_at_chance_gets_no_verdict_and_is_compared_with_the_best(made: Study) -> None:
+    rows = rows_of(made)
+    assert {rows["blind", s, report.OWN]["margin_0.05"] for s in ("I", "II", "V1")} == {
+        "no verdict"
+    }
+    against = rows["blind", "II", report.BEST]
+    assert against["against_model"] == "good"
+    assert against["high"] < -0.1
+    assert ("good", "II", report.BEST) not in rows
+
+
+def test_a_label_that_is_lost_cancels_a_yes(tmp_path: Path) -> None:
+    """One label of eight falls from 0.92 to 0.76, the mean by 0.02 only."""
+    data = {"alpha": Data(tasks={"a": 8}, records=1500)}
+    how = replace(MADE, data=data, lost={("II", "A3"): 1.0}, shared=0.8)
+    row = rows_of(study(tmp_path / "run", how))["good", "II", report.OWN]
+    assert row["low"] > -0.05
+    assert (row["margin_0.05"], row["lost_label"]) == ("cancelled", "A3")
+    few = replace(how, prevalence={"A3": 0.008})
+    row = rows_of(study(tmp_path / "few", few))["good", "II", report.OWN]
+    assert row["lost_label"] == ""
+
+
+def test_margins_are_the_readers(made: Study) -> None:
+    other = replace(made, options=Options(margins=(0.2,)))
+    row = rows_of(other)["good", "I", report.OWN]
+    assert {name for name in row if name.startswith("margin")} == {"margin_0.2"}
+
+
+def test_sentences_use_the_bounds_of_all_settings(made: Study) -> None:
+    (section,) = report.sections(made)
+    said = section.parts[0].texts
+    row = rows_of(made)["good", "II", report.OWN]
+    assert ("lead II" in said[0]) == (row["low_all_settings"] > -0.02)
+    assert "lead I " not in said[0]
+    assert all("Blind" not in text for text in said)
+    assert "no clinical basis" in section.parts[-1].texts[0]
+
+
+def test_without_twelve_leads_there_is_nothing(tmp_path: Path) -> None:
+    assert report.sections(study(tmp_path / "run", replace(MADE, leads="I,II"))) == []
