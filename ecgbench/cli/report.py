@@ -3,6 +3,7 @@ pre-training.
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -41,6 +42,17 @@ def report(
         "Reports on the page, comma-separated, a path adds your own; see `ecgbench reports`."
     ),
     also: str = option("Reports of your own besides, by path, comma-separated.", "--reports"),
+    baseline: str = option(
+        "Model that the others are compared with.  (default: the first trained one of the run)"
+    ),
+    blocks: str = option(
+        "Tasks that stand for their dataset where models are ranked.  (default: each dataset's "
+        "first)"
+    ),
+    margins: str = option("Of non-inferiority, as fractions.  (default: 0.01,0.02,0.05)"),
+    duplicates: Path | None = option(
+        "What `ecgbench data duplicates --csv` wrote: such patients count once over datasets."
+    ),
     publish: bool = flag(
         "Of a run: write it only if clean commits made every number and no cell is pending; the "
         "page says so.",
@@ -60,6 +72,16 @@ def report(
     besides = [reports.resolve(name) for name in also.split(",")] if also else []
     place = folder or newest(Path("runs"))
     source = reports.read(place, metrics.split(",") if metrics else ())
+    source = _asked(
+        source,
+        place,
+        {
+            "--baseline": baseline,
+            "--blocks": blocks,
+            "--margins": margins,
+            "--duplicates": str(duplicates or ""),
+        },
+    )
     if publish:
         source = _published(source, place, names)
     written = reports.write(source, to or place / "report", names, besides)
@@ -70,6 +92,32 @@ def report(
         for line in _without_number(cells):
             typer.echo(f"  {line}", err=True)
     typer.echo("\n".join(str(path) for path in written))
+
+
+def _asked(source: Any, place: Path, given: dict[str, str]) -> Any:
+    """The source with what its reader asks of it; BadSetting where that cannot be meant."""
+    from ecgbench.results import options
+    from ecgbench.results.study import Study
+
+    named = [option for option, value in given.items() if value]
+    if not named:
+        return source
+    if not isinstance(source, Study):
+        raise BadSetting(f"{named[0]} {given[named[0]]}: {place} is no run; leave it out")
+    models = list(dict.fromkeys(source.main["model"]))
+    tasks = [task.name for task in source.tasks]
+    baseline = options.chosen(given["--baseline"], models, "--baseline")
+    if len(baseline) > 1:
+        raise BadSetting(f"--baseline {given['--baseline']}: one model")
+    return replace(
+        source,
+        options=options.Options(
+            baseline=baseline[0] if baseline else "",
+            blocks=options.chosen(given["--blocks"], tasks, "--blocks"),
+            margins=options.margins(given["--margins"]) if given["--margins"] else options.MARGINS,
+            paired=options.pairs(Path(given["--duplicates"])) if given["--duplicates"] else {},
+        ),
+    )
 
 
 def _published(source: Any, place: Path, names: list[str] | None) -> "Study":

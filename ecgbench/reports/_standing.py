@@ -53,9 +53,11 @@ class Standing:
     lost: Mapping[Head, str]
     """Columns that lack a score -> where and why."""
     joint: Joint
-    """Of `heads`, then `untrained`."""
-    by_task: Joint
-    """The same with tasks that count alike."""
+    """Of `heads` and `untrained`, in the order of the run."""
+    values: Mapping[Head, float]
+    """Means over datasets."""
+    by_task: Mapping[Head, float]
+    """Means over tasks, as the paper takes them."""
     sign: int
     """1 where higher is better."""
 
@@ -64,22 +66,13 @@ class Standing:
         return Entry(head.model, head.policy, self.leads)
 
     @cached_property
-    def values(self) -> dict[Head, float]:
-        """Means over datasets."""
-        return dict(zip((*self.heads, *self.untrained), map(float, self.joint.values)))
-
-    @cached_property
-    def values_by_task(self) -> dict[Head, float]:
-        """Means over tasks, as the paper takes them."""
-        return dict(zip((*self.heads, *self.untrained), map(float, self.by_task.values)))
-
-    @cached_property
     def intervals(self) -> dict[Head, Interval]:
         """95 % intervals of the means."""
-        every = (*self.heads, *self.untrained)
+        by_entry = {self.entry(head): head for head in self.values}
+        found = self.joint.contrasts(np.eye(len(by_entry)))
         return {
-            head: e.as_share() if 0 < e.value < 1 else e.as_difference()
-            for head, e in zip(every, self.joint.contrasts(np.eye(len(every))))
+            by_entry[entry]: e.as_share() if 0 < e.value < 1 else e.as_difference()
+            for entry, e in zip(self.joint.entries, found)
         }
 
     @cached_property
@@ -190,19 +183,19 @@ def standing(
     if not of or all(h.untrained for h in complete):
         return None
     sign = 1 if study.metrics[study.metric].direction == "higher" else -1
-    first = joint(study, [Entry(*h.names, leads) for h in complete], of, by)
-    value = dict(zip(complete, first.values))
+    entries = [Entry(*h.names, leads) for h in complete]
+    whole = joint(study, entries, of, by, study.options.paired)
+    value = dict(zip(complete, map(float, whole.values)))
     ordered = sorted(complete, key=lambda h: (h.untrained, -sign * value[h]))
-    entries = [Entry(*h.names, leads) for h in ordered]
-    paired = study.options.paired
     return Standing(
         leads=leads,
         heads=tuple(h for h in ordered if not h.untrained),
         untrained=tuple(h for h in ordered if h.untrained),
         tasks=tuple(of),
         lost=lost,
-        joint=joint(study, entries, of, by, paired),
-        by_task=joint(study, entries, of, "task", paired),
+        joint=whole,
+        by_task=dict(zip(complete, map(float, whole.by("task").values))),
+        values=value,
         sign=sign,
     )
 

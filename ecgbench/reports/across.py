@@ -99,7 +99,7 @@ def _means(study: Study, s: Standing) -> list[Shown]:
             "value": s.values[head],
             "low": low,
             "high": high,
-            "value_by_task": s.values_by_task[head],
+            "value_by_task": s.by_task[head],
             "rank": None if head.untrained else place,
             "beyond_the_best": bound,
             "may_be_best": None if bound is None or not s.tested else bound > 0,

@@ -112,18 +112,37 @@ class Fold:
     """
 
     def __init__(self, rows: Sequence[Sequence[Scored]], absent: Absent) -> None:
-        tables = [[c.predictions().set_index("record") for c in cells] for cells in rows]
-        every = [t.index for row in tables for t in row]
-        common = sorted(set(every[0]).intersection(*every[1:]))
-        metric = rows[0][0].metric
-        placed = [np.mean([_placements(metric, t, common) for t in row], axis=0) for row in tables]
-        first = tables[0][0].loc[common]
-        labels, target, _ = arrays(first)
-        self.records, self.labels, self.target = common, np.asarray(labels), target
-        self.placed = np.stack(placed)
-        """(row, record, label)."""
+        cells = [c for row in rows for c in row]
+        alike = len({c.records for c in cells}) == 1
+        common = None if alike else frozenset.intersection(*(c.names() for c in cells))
+        first = _in_order(cells[0].predictions(), common)
+        labels, self.target, _ = arrays(first)
+        self.labels = np.asarray(labels)
+        self.records = list(map(str, first["record"]))
         self.patients = first["patient"].to_numpy(str)
+        metric = cells[0].metric
+        self.placed = np.stack(
+            [np.mean([_placements(metric, c, common) for c in row], axis=0) for row in rows]
+        )
+        """(row, record, label)."""
         self.weights, self.offset = label_weights(np.isfinite(self.placed[0]).any(axis=0), absent)
+
+
+def _in_order(predictions: pd.DataFrame, common: frozenset[str] | None) -> pd.DataFrame:
+    """Those of the records, all where None, in alphabetical order."""
+    names = predictions["record"].to_numpy(str)
+    order = np.argsort(names, kind="stable")
+    if common is not None:
+        order = order[[name in common for name in names[order]]]
+    own = predictions.iloc[order]
+    if len(own) < len(predictions):  # what was stored compares with records that are gone
+        own = own[[c for c in map(str, own.columns) if not c.startswith("wins:")]]
+    return own
+
+
+def _placements(metric: str, cell: Scored, common: frozenset[str] | None) -> np.ndarray:
+    own = _in_order(cell.predictions(), common)
+    return placements(arrays(own)[1], wins_of(metric, own))
 
 
 def by_fold(rows: Sequence[Sequence[Scored]], absent: Absent) -> list[Fold]:
@@ -132,13 +151,6 @@ def by_fold(rows: Sequence[Sequence[Scored]], absent: Absent) -> list[Fold]:
     return [
         Fold([[c for c in cells if c.cell.fit.fold == f] for cells in rows], absent) for f in folds
     ]
-
-
-def _placements(metric: str, table: pd.DataFrame, records: Sequence[str]) -> np.ndarray:
-    own: pd.DataFrame = table.loc[list(records)]
-    if len(own) < len(table):  # what was stored compares with records that are gone
-        own = own[[c for c in map(str, own.columns) if not c.startswith("wins:")]]
-    return placements(arrays(own)[1], wins_of(metric, own))
 
 
 class _Placed:

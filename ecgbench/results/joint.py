@@ -112,16 +112,30 @@ def joint(
     if study.scorer is None or not names or not entries:
         raise MissingData(f"{study.path}: nothing to compare")
     scorer, dataset_of = study.scorer, {t.name: t.dataset for t in study.tasks}
-    datasets: dict[str, list[str]] = {}
+    tasks_of: dict[str, list[str]] = {}
     for name in names:
-        datasets.setdefault(dataset_of[name], []).append(name)
+        tasks_of.setdefault(dataset_of[name], []).append(name)
     rows = {
-        task: [
-            counted([scorer(r, study.metric) for r in _results(study, task, e)]) for e in entries
-        ]
+        task: _Task(
+            rows=[
+                counted([scorer(r, study.metric) for r in _results(study, task, e)])
+                for e in entries
+            ],
+            absent=scorer.scoring.absent,
+        )
         for task in names
     }
-    patients, groups = dict(paired or {}), []
+    groups = _groups(tasks_of, rows, by, dict(paired or {}))
+    return Joint(entries=tuple(entries), groups=groups, scorer=scorer, metric=study.metric)
+
+
+def _groups(
+    datasets: Mapping[str, Sequence[str]],
+    rows: Mapping[str, "_Task"],
+    by: By,
+    patients: Mapping[Patient, str],
+) -> tuple["_Group", ...]:
+    groups = []
     for members in _drawn_together(list(datasets), patients):
         size = {d: 1.0 if by == "dataset" else float(len(datasets[d])) for d in members}
         total = sum(size.values())
@@ -129,14 +143,13 @@ def joint(
         groups.append(
             _Group(
                 datasets={d: datasets[d] for d in members},
-                rows={t: rows[t] for t in weights},
+                tasks={t: rows[t] for t in weights},
                 weights=weights,
-                share=total / (len(datasets) if by == "dataset" else len(names)),
-                absent=scorer.scoring.absent,
+                share=total / (len(datasets) if by == "dataset" else len(rows)),
                 paired=patients,
             )
         )
-    return Joint(entries=tuple(entries), groups=tuple(groups), scorer=scorer, metric=study.metric)
+    return tuple(groups)
 
 
 def _drawn_together(
@@ -156,18 +169,29 @@ def _drawn_together(
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
+class _Task:
+    """The cells of each entry in a task."""
+
+    rows: Sequence[Sequence[Scored]]
+    absent: Absent
+
+    @cached_property
+    def folds(self) -> list[Fold]:
+        """Their placements, read when they are asked for."""
+        return by_fold(self.rows, self.absent)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
 class _Group:
     """Datasets whose patients are drawn together; nearly always one."""
 
     datasets: Mapping[str, Sequence[str]]
     """Name -> tasks."""
-    rows: Mapping[str, Sequence[Sequence[Scored]]]
-    """Task -> the cells of each entry."""
+    tasks: Mapping[str, _Task]
     weights: Mapping[str, float]
     """Task -> what it counts; they sum to 1."""
     share: float
     """What the group counts in the whole."""
-    absent: Absent
     paired: Mapping[Patient, str]
 
     @property
@@ -197,10 +221,15 @@ class _Group:
             )
         ).T
 
-    @cached_property
+    @property
+    def rows(self) -> dict[str, Sequence[Sequence[Scored]]]:
+        """Task -> the cells of each entry."""
+        return {name: task.rows for name, task in self.tasks.items()}
+
+    @property
     def folds(self) -> dict[str, list[Fold]]:
         """Task -> its folds."""
-        return {t: by_fold(rows, self.absent) for t, rows in self.rows.items()}
+        return {name: task.folds for name, task in self.tasks.items()}
 
     @cached_property
     def placed(self) -> Components:
@@ -317,6 +346,12 @@ class Joint:
     def tasks(self) -> tuple[str, ...]:
         """All of them."""
         return tuple(t for g in self.groups for t in g.rows)
+
+    def by(self, by: By) -> "Joint":
+        """The same with other things that count alike."""
+        datasets = {d: list(t) for g in self.groups for d, t in g.datasets.items()}
+        rows = {name: task for g in self.groups for name, task in g.tasks.items()}
+        return replace(self, groups=_groups(datasets, rows, by, self.groups[0].paired))
 
     @property
     def least_patients(self) -> int:

@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -35,11 +35,16 @@ class Scorer:
     scoring: Scoring
     patients: Mapping[tuple[str, str], tuple[str, ...]]
     """(dataset, fold) -> who is drawn, each once, in alphabetical order."""
+    _whole: dict[tuple[str, str, str], Scored] = field(default_factory=dict, init=False, repr=False)
+    """Cells that were scored on all their records; many tables ask for the same."""
 
     def __call__(self, result: Result, metric: str, names: frozenset[str] | None = None) -> Scored:
         """A cell under a metric. `names`: of these records alone, with draws over their patients
         only.
         """
+        known = (result.content, result.cell.identity, metric)
+        if names is None and known in self._whole:
+            return self._whole[known]
         patients = (
             None if names is not None else self.patients[result.dataset, result.cell.fit.fold]
         )
@@ -58,7 +63,7 @@ class Scorer:
             own[1:], table["value"][1:], rtol=0, atol=ROUNDING, equal_nan=True
         )
         edited = names is None and len(own) > 0 and not same
-        return Scored(
+        scored = Scored(
             cell=result.cell,
             metric=metric,
             table=table,
@@ -68,6 +73,9 @@ class Scorer:
             edited=edited,
             **summary,
         )
+        if names is None:
+            self._whole[known] = scored
+        return scored
 
     def evidence(self, rows: Sequence[Sequence[Scored]]) -> Computed:
         """How sure rows of cells of a metric and their differences are."""

@@ -114,7 +114,7 @@ def test_the_difference_has_the_interval_of_its_patients(three: Study) -> None:
         )
 
     drawn = []
-    for _ in range(150):
+    for _ in range(80):
         sets = {k: random.integers(0, n, n) for k, n in (("ab", 200), ("c", 160), ("d", 160))}
         value = {
             m: np.mean(
@@ -133,5 +133,5 @@ def test_the_difference_has_the_interval_of_its_patients(three: Study) -> None:
     pair = next(
         p for p in pairs if (p["leads"], p["model"], p["other_model"]) == ("12", "good", "weak")
     )
-    assert pair["se"] == pytest.approx(np.std(drawn), rel=0.25)
+    assert pair["se"] == pytest.approx(np.std(drawn), rel=0.3)
     assert row["behind"] >= pair["difference"] - 1e-12

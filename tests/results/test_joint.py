@@ -50,7 +50,7 @@ def test_a_mean_is_of_datasets_and_by_task_it_is_of_tasks(two: Study) -> None:
     value = two.main.set_index(["task", "model", "leads"])["value"]
     a, b, c = (value[task, "good", "12"] for task in "abc")
     assert joint(two, [GOOD]).values == pytest.approx([((a + b) / 2 + c) / 2], rel=1e-12)
-    assert joint(two, [GOOD], by="task").values == pytest.approx([(a + b + c) / 3], rel=1e-12)
+    assert joint(two, [GOOD]).by("task").values == pytest.approx([(a + b + c) / 3], rel=1e-12)
 
 
 def test_variances_of_datasets_add_and_tasks_of_one_are_paired(two: Study) -> None:

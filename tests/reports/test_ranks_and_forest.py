@@ -1,0 +1,102 @@
+"""Ranks over datasets and the forest plot: equal to what the tables give, and refused in one line
+where they mean nothing.
+"""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ecgbench.errors import BadSetting
+from ecgbench.reports import forest, ranks
+from ecgbench.reports import write as write_report
+from ecgbench.results.joint import Entry, joint
+from ecgbench.results.options import Options
+from ecgbench.results.study import Study, read
+from tests.results.made_run import Data, Made, write
+
+MADE = Made(
+    data={
+        "alpha": Data(tasks={"a": 3, "b": 2}),
+        "beta": Data(tasks={"c": 4}),
+        "gamma": Data(tasks={"d": 3}),
+    },
+    models=("good", "near", "weak"),
+    seeds=1,
+    skill=lambda model, leads: {"good": 1.4, "near": 1.3, "weak": 0.5}[model],
+)
+
+
+@pytest.fixture(scope="module")
+def three(tmp_path_factory: pytest.TempPathFactory) -> Study:
+    path = tmp_path_factory.mktemp("ranks") / "run"
+    write(path, MADE)
+    return read(path)
+
+
+def part(section: Any, name: str) -> Any:
+    return next(p for p in section.parts if getattr(p, "name", "") == name)
+
+
+def test_ranks_are_those_of_one_task_a_dataset(three: Study) -> None:
+    value = three.main.set_index(["leads", "task", "model"])["value"].unstack()
+    for blocks, tasks in (((), ["a", "c", "d"]), (("b",), ["b", "c", "d"])):
+        (section,) = ranks.sections(replace(three, options=Options(blocks=blocks)))
+        for row in part(section, "ranks").rows:
+            name = row["model"].text.lower()
+            for leads in ("1", "12"):
+                expected = value.loc[leads].loc[tasks].rank(axis=1, ascending=False)[name].mean()
+                assert row[leads] == pytest.approx(expected)
+
+
+def test_two_tasks_of_one_dataset_do_not_both_stand_for_it(three: Study) -> None:
+    with pytest.raises(BadSetting, match="--blocks a,b: both are of alpha"):
+        ranks.sections(replace(three, options=Options(blocks=("a", "b"))))
+
+
+def test_a_model_without_a_score_is_not_ranked(tmp_path: Path) -> None:
+    models = (*MADE.models, "odd")
+    skill = {"good": 1.4, "near": 1.3, "weak": 0.5, "odd": 1.0}
+    write(
+        tmp_path / "run",
+        replace(
+            MADE,
+            models=models,
+            skill=lambda model, leads: skill[model],
+            lacking=[("c", "odd", "1")],
+        ),
+    )
+    (section,) = ranks.sections(read(tmp_path / "run"))
+    rows = {row["model"].text: row for row in part(section, "ranks").rows}
+    assert rows["Odd"]["1"] is None
+    assert rows["Odd"]["12"] is not None
+
+
+def test_the_forest_is_of_joint_differences(three: Study) -> None:
+    (section,) = forest.sections(replace(three, options=Options(baseline="near")))
+    rows = part(section, "forest").numbers.rows
+    entries = [Entry(m, "zero", "12") for m in ("good", "near")]
+    for dataset, tasks in (("alpha", ["a", "b"]), ("all datasets", ["a", "b", "c", "d"])):
+        row = next(
+            r for r in rows if (r["leads"], r["model"], r["dataset"]) == ("12", "good", dataset)
+        )
+        found = joint(three, entries, tasks).difference(*entries)
+        assert (row["difference"], row["se"], row["p"]) == pytest.approx(
+            (found.value, found.se, found.p), rel=1e-9
+        )
+        assert row["baseline"] == "near"
+    assert len(rows) == 2 * 2 * 4
+    with pytest.raises(BadSetting, match="--baseline nobody: no trained model"):
+        forest.sections(replace(three, options=Options(baseline="nobody")))
+
+
+def test_all_of_it_on_a_page_twice_with_the_same_bytes(three: Study, tmp_path: Path) -> None:
+    names = ["across", "ranks", "forest", "non_inferiority"]
+    first = write_report(three, tmp_path / "one", names)
+    second = write_report(read(three.path), tmp_path / "two", names)
+    assert {"ranks_diagram.svg", "forest.png", "across.tex"} <= {f.name for f in first}
+    for one, other in zip(first, second, strict=True):
+        assert one.read_bytes() == other.read_bytes(), one.name
+    assert np.isfinite(three.main["value"]).all()
