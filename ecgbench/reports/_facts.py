@@ -18,6 +18,7 @@ from ecgbench.text import counted
 
 _WHOLE = (
     *("n_records", "n_patients", "n_labels", "n_undefined", "n_distinct"),
+    "fewest_positives",
     *("n", "positives", "seed", "fit_seed", "excluded", "lost"),
 )
 """Columns that count; pandas makes them float where a row has none."""

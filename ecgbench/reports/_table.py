@@ -28,6 +28,8 @@ _RANKS = r"""% \uno, \due, \tre: best, second and third of a row, in the paper's
 \providecommand{\due}[1]{\textcolor{blue!70!black}{#1}}
 \providecommand{\tre}[1]{\textcolor{green!50!black}{#1}}
 """  # noqa: E501
+LONG = 45
+"""Rows beyond which a table in LaTeX runs over several pages."""
 _SIZES = ((6, r"\footnotesize"), (8, r"\scriptsize"))
 """Up to how many columns which letters; `\\tiny` beyond, shrunk to the line."""
 
@@ -215,8 +217,8 @@ def latex_text(section: Section) -> str:
     ranks = any(map(scores, shown))
     needs = {
         "booktabs": True,
-        "multirow": any(c.kind == "group" for table in shown for c in table.columns),
-        "graphicx": any(map(_wide, shown)),
+        "graphicx": any(_wide(table) and not _long(table) for table in shown),
+        "longtable": any(map(_long, shown)),
         "xcolor": ranks,
     }
     packages = [rf"\usepackage{{{name}}}" for name, needed in needs.items() if needed]
@@ -226,6 +228,10 @@ def latex_text(section: Section) -> str:
 
 def _wide(table: Table) -> bool:
     return len(table.columns) > _SIZES[-1][0]
+
+
+def _long(table: Table) -> bool:
+    return len(table.rows) > LONG
 
 
 def _latex_tables(table: Table) -> Iterator[str]:
@@ -255,6 +261,9 @@ def _latex_table(table: Table, spell: Spell, names: tuple[str, str], notes: Sequ
     kinds = {"group": "l", "text": "l", "number": "r", "score": "c"}
     size = next((letters for most, letters in _SIZES if len(table.columns) <= most), r"\tiny")
     wide = _wide(table)
+    kind = "".join(kinds[c.kind] for c in table.columns)
+    if _long(table):
+        return _latex_long(table, spell, (label, caption, kind, size), notes)
     lines = [
         r"\begin{table}[htb!]",
         r"\centering",
@@ -263,7 +272,7 @@ def _latex_table(table: Table, spell: Spell, names: tuple[str, str], notes: Sequ
         r"\setlength{\tabcolsep}{3pt}",
         size,
         *([r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{"] if wide else []),
-        rf"\begin{{tabular}}{{{''.join(kinds[c.kind] for c in table.columns)}}}",
+        rf"\begin{{tabular}}{{{kind}}}",
         r"\toprule",
         *_latex_heads(table),
         r"\midrule",
@@ -272,13 +281,46 @@ def _latex_table(table: Table, spell: Spell, names: tuple[str, str], notes: Sequ
         r"\end{tabular}" + ("}" if wide else ""),
     ]
     if notes:
-        lines += [
-            r"\par\smallskip",
-            r"\begin{minipage}{\linewidth}\scriptsize",
-            *(f"{note}\\par" for note in notes),
-            r"\end{minipage}",
-        ]
+        lines += [r"\par\smallskip", *_latex_notes(notes)]
     return "\n".join([*lines, r"\end{table}", ""])
+
+
+def _latex_notes(notes: Sequence[str]) -> list[str]:
+    return [
+        r"\begin{minipage}{\linewidth}\scriptsize",
+        *(f"{note}\\par" for note in notes),
+        r"\end{minipage}",
+    ]
+
+
+def _latex_long(
+    table: Table, spell: Spell, names: tuple[str, str, str, str], notes: Sequence[str]
+) -> str:
+    """A table over several pages, its heading on each. It cannot be shrunk to the line as others
+    are: wide ones have narrow gaps and the smallest letters.
+    """
+    label, caption, kind, size = names
+    gap = "1pt" if _wide(table) else "3pt"
+    heads = list(_latex_heads(table))
+    lines = [
+        rf"{{{size}\setlength{{\tabcolsep}}{{{gap}}}",
+        rf"\begin{{longtable}}{{{kind}}}",
+        rf"\caption{{{caption}}}\label{{tab:ecgbench-{label}}}\\",
+        r"\toprule",
+        *heads,
+        r"\midrule",
+        r"\endfirsthead",
+        r"\toprule",
+        *heads,
+        r"\midrule",
+        r"\endhead",
+        r"\bottomrule",
+        r"\endfoot",
+        *_latex_rows(table, spell),
+        r"\end{longtable}}",
+        *(_latex_notes(notes) if notes else []),
+    ]
+    return "\n".join([*lines, ""])
 
 
 def _latex_heads(table: Table) -> Iterator[str]:
@@ -288,11 +330,7 @@ def _latex_heads(table: Table) -> Iterator[str]:
     if not any(c.note for c in table.columns):
         yield " & ".join(titles) + r" \\"
         return
-    heads = [
-        rf"\multirow{{2}}{{*}}{{{title}}}" if c.kind in ("group", "text") else title
-        for title, c in zip(titles, table.columns)
-    ]
-    yield " & ".join(heads) + r" \\"
+    yield " & ".join(titles) + r" \\"
     yield " & ".join(f"({latex(c.note)})" if c.note else "" for c in table.columns) + r" \\"
 
 
@@ -301,13 +339,7 @@ def _latex_rows(table: Table, spell: Spell) -> Iterator[str]:
     for number, (size, line) in enumerate(_lines(table)):
         if size and grouped and number:
             yield r"\midrule"
-        cells = [
-            rf"\multirow{{{size}}}{{*}}{{{spell(c, v)}}}"
-            if c.kind == "group" and size
-            else spell(c, v)
-            for c, v in line
-        ]
-        yield " & ".join(cells) + r" \\"
+        yield " & ".join(spell(c, v) for c, v in line) + r" \\"
 
 
 def _latex_cell(column: Column, value: Any) -> str:

@@ -82,6 +82,11 @@ def _counts(study: Study, s: Standing) -> dict[Head, Shown]:
     return counts
 
 
+def first_places(study: Study, s: Standing) -> dict[Head, int]:
+    """On how many tasks each trained column is first; equal scores share a place."""
+    return {head: count["first"] for head, count in _counts(study, s).items()}
+
+
 def _means(study: Study, s: Standing) -> list[Shown]:
     """One row per column, those without a mean last."""
     counts, rows = _counts(study, s), []

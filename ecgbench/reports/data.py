@@ -3,7 +3,18 @@
 import re
 from urllib.parse import quote
 
-from ecgbench.reports import Code, Facts, Group, Link, Notes, ReportCard, Section
+from ecgbench.reports import (
+    Code,
+    Column,
+    Facts,
+    Group,
+    Link,
+    Notes,
+    ReportCard,
+    Row,
+    Section,
+    Table,
+)
 from ecgbench.reports._facts import marked
 from ecgbench.results.facts import DatasetFacts
 from ecgbench.results.notes import kinds
@@ -23,7 +34,44 @@ def sections(study: Study) -> list[Section]:
     for data in study.datasets:
         title = f"{marked(data.title, data.synthetic)}, version {data.version}"
         parts.append(Group(title, [Facts(_facts(data))]))
-    return [Section(name="data", title=CARD.title, parts=parts)]
+    return [Section(name="data", title=CARD.title, parts=[*parts, _table(study)])]
+
+
+def _table(study: Study) -> Table:
+    """For a paper: the page has it in words."""
+    rows: list[Row] = [
+        {
+            "dataset": marked(data.title, data.synthetic),
+            "version": data.version,
+            "licence": data.licence,
+            "records_release": data.records_release,
+            "records": data.records,
+            "test_records": data.test_records,
+            "test_patients": data.test_patients,
+            "tasks": ", ".join(
+                f"{task.title} ({counted(task.n_labels, 'label')})"
+                for task in study.tasks
+                if task.dataset == data.name
+            ),
+        }
+        for data in study.datasets
+    ]
+    return Table(
+        name="datasets",
+        caption="Datasets, their records, and the tasks on them.",
+        columns=[
+            Column("dataset", "Dataset"),
+            Column("version", "Version"),
+            Column("records_release", "Released", "number", "{:,}".format, note="records"),
+            Column("records", "Used", "number", "{:,}".format, note="records"),
+            Column("test_records", "Test", "number", "{:,}".format, note="records"),
+            Column("test_patients", "Test", "number", "{:,}".format, note="patients"),
+            Column("tasks", "Tasks"),
+            Column("licence", "Licence"),
+        ],
+        rows=rows,
+        formats=("csv", "md", "tex"),
+    )
 
 
 def _facts(data: DatasetFacts) -> dict[str, object]:

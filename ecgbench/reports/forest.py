@@ -159,10 +159,12 @@ def _draw(
         ax.set_title(shortened(head.label, LONGEST))
     for ax in axes[len(heads) :]:
         ax.set_visible(False)
+    for ax in axes[max(0, len(heads) - across) : len(heads)]:  # the lowest of each column
+        ax.tick_params(labelbottom=True)
+        ax.set_xlabel("points", fontsize=8)
     axes[0].set_yticks(range(len(places)))
     axes[0].set_yticklabels([shortened(titles.get(p, p), 28) for p in places])
     axes[0].set_ylim(len(places) - 0.5, -0.5)
-    sheet.supxlabel("")
     return [handle(setting_words(leads), at) for at, leads in enumerate(shown)]
 
 

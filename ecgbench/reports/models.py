@@ -5,8 +5,19 @@ are from.
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ecgbench.reports import Code, Facts, Group, ReportCard, Section
+from ecgbench.reports import (
+    Code,
+    Column,
+    Facts,
+    Group,
+    Numbers,
+    ReportCard,
+    Row,
+    Section,
+    Table,
+)
 from ecgbench.reports._facts import columns
+from ecgbench.reports._text import millions
 from ecgbench.results.facts import ModelFacts
 from ecgbench.results.study import Study
 from ecgbench.text import counted, enumerated
@@ -24,7 +35,48 @@ def sections(study: Study) -> list[Section]:
         random = " (random weights)" if model.weights == "random" else ""
         policies = [head.policy for head in columns(study) if head.model == model.name]
         parts.append(Group(f"{model.title}{random}", [Facts(_facts(model, policies))]))
-    return [Section(name="models", title=CARD.title, parts=parts)]
+    return [Section(name="models", title=CARD.title, parts=[*parts, _table(study)])]
+
+
+def _table(study: Study) -> Table:
+    """For a paper: the page has it in words."""
+    rows: list[Row] = []
+    for model in study.models:
+        contract = model.contract
+        policies = [head.policy for head in columns(study) if head.model == model.name]
+        own = " (own)" if model.weights_source.get("own") else ""
+        rows.append(
+            {
+                "model": model.title,
+                "parameters": model.parameters,
+                "fs": contract.get("fs"),
+                "seconds": contract.get("seconds"),
+                "leads": len(contract.get("leads", ())),
+                "policy": enumerated(policies),
+                "windows": model.windows,
+                "weights": f"{model.weights}{own}",
+                "corpora": ", ".join(model.corpora),
+                "paper": model.paper,
+            }
+        )
+    return Table(
+        name="models",
+        caption="Models, what each is fed, and what its weights were trained on.",
+        columns=[
+            Column("model", "Model"),
+            Column("parameters", "Parameters", "number", millions),
+            Column("fs", "Rate", "number", "{:g}".format, note="Hz"),
+            Column("seconds", "Window", "number", "{:g}".format, note="s"),
+            Column("leads", "Leads", "number"),
+            Column("policy", "Absent leads"),
+            Column("windows", "Windows", "number", "{:.3g}".format, note="averaged"),
+            Column("weights", "Weights"),
+            Column("corpora", "Pre-trained on"),
+        ],
+        rows=rows,
+        numbers=Numbers(columns=list(rows[0]), rows=rows) if rows else None,
+        formats=("csv", "md", "tex"),
+    )
 
 
 def _facts(model: ModelFacts, policies: list[str]) -> dict[str, object]:

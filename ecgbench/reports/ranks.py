@@ -25,7 +25,7 @@ from ecgbench.reports import (
     Row,
     Section,
     Table,
-    p_value,
+    look,
 )
 from ecgbench.reports._facts import Head, columns, records, setting_words, titles_of
 from ecgbench.reports._standing import real_tasks, settings
@@ -53,6 +53,8 @@ class _Ranking:
 
     leads: str
     heads: Sequence[Head]
+    places: Sequence[int]
+    """Of the columns among all of the run: models keep their colours."""
     tasks: Sequence[str]
     found: Ranked
 
@@ -73,7 +75,7 @@ def sections(study: Study) -> list[Section]:
         f"models that do not differ at {LEVEL:g}. This is of these datasets."
     ]
     pairs = [row for r in found for row in _pairs(r)]
-    parts: list[Part] = [_table(found), _figure(found, pairs), _pair_table(pairs), Notes(said)]
+    parts: list[Part] = [_table(found), _figure(found, pairs), Notes(said)]
     return [Section(name="ranks", title="Ranks over datasets", short="Ranks", parts=parts)]
 
 
@@ -108,7 +110,8 @@ def _ranking(study: Study, leads: str, blocks: Sequence[str]) -> _Ranking | None
         return None
     sign = 1 if study.metrics[study.metric].direction == "higher" else -1
     scores = np.array([[sign * value[t, *h.names] for h in heads] for t in tasks])
-    return _Ranking(leads=leads, heads=heads, tasks=tasks, found=ranked(scores))
+    places = [at for at, h in enumerate(columns(study)) if h in heads]
+    return _Ranking(leads=leads, heads=heads, places=places, tasks=tasks, found=ranked(scores))
 
 
 def _table(found: Sequence[_Ranking]) -> Table:
@@ -151,18 +154,6 @@ def _pairs(r: _Ranking) -> list[dict[str, Any]]:
     ]
 
 
-def _pair_table(pairs: Sequence[dict[str, Any]]) -> Table:
-    return Table(
-        name="ranks_pairs",
-        columns=[Column(name, spell=p_value if name == "p_holm" else str) for name in pairs[0]],
-        rows=pairs,
-        formats=("csv",),
-        numbers=Numbers(
-            columns=list(pairs[0]), rows=pairs, summary="one row per lead setting and two columns"
-        ),
-    )
-
-
 def _figure(found: Sequence[_Ranking], pairs: Sequence[dict[str, Any]]) -> Figure:
     height = sum(1.0 + 0.16 * len(r.heads) for r in found)
     return Figure(
@@ -171,7 +162,9 @@ def _figure(found: Sequence[_Ranking], pairs: Sequence[dict[str, Any]]) -> Figur
         caption="Critical-difference diagram: mean ranks, the best on the left; a bar joins "
         "models that do not differ.",
         size=(7.4, height + 0.6),
-        numbers=Numbers(columns=list(pairs[0]), rows=pairs, summary="what the bars rest on"),
+        numbers=Numbers(
+            columns=list(pairs[0]), rows=pairs, summary="one row per lead setting and two columns"
+        ),
     )
 
 
@@ -189,5 +182,6 @@ def _draw(found: Sequence[_Ranking], sheet: "Sheet") -> None:
             ax=ax,
             label_props={"fontsize": 8},
             marker_props={"s": 14},
+            color_palette={label: look(at)["color"] for label, at in zip(labels, r.places)},
         )
         ax.set_title(setting_words(r.leads), fontsize=9)

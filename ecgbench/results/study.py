@@ -48,8 +48,9 @@ class Study:
     of leads), std (over draws of leads, ddof 1; NaN where there is one), low, high (95 % interval
     over patients), se, df (standard error and its degrees of freedom), share, share_label (the
     label that carries most of the variance), n_records, n_patients, n_labels, n_undefined,
-    value_distinct (value with labels of the very same test records counted once), n_distinct (how
-    many labels that leaves of those with a value), p (against the best trained row of the same
+    fewest_positives (of a label that has a value), value_distinct (value with labels of the very
+    same test records counted once), n_distinct (how many labels that leaves of those with a
+    value), p (against the best trained row of the same
     metric, task and setting; NaN in the best's own row and where nothing was tested), p_holm (over
     all pairs of trained rows of that setting), p_holm_all (of the whole table), best,
     not_significantly_worse (None where nothing was tested), note (what must be said of the row),

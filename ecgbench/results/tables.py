@@ -10,7 +10,7 @@ import pandas as pd
 from ecgbench.cells import Cell
 from ecgbench.results.compare import Group, Row
 from ecgbench.results.result import Result
-from ecgbench.results.score import Scored
+from ecgbench.results.score import Scored, over_folds
 
 MAIN_COLUMNS = (
     "task",
@@ -31,6 +31,7 @@ MAIN_COLUMNS = (
     "n_patients",
     "n_labels",
     "n_undefined",
+    "fewest_positives",
     "value_distinct",
     "n_distinct",
     "p",
@@ -144,8 +145,16 @@ def _main(row: Row) -> dict[str, Any]:
         known |= {"n_patients": sum(c.n_patients for c in row.folds)}
         known |= {"n_labels": values.shape[1]}
         known |= {"n_undefined": int(np.isnan(values).all(axis=0).sum())}
+        known |= {"fewest_positives": _fewest_positives(row)}
         known |= {"value_distinct": row.distinct, "n_distinct": row.cells[0].n_distinct}
     return known
+
+
+def _fewest_positives(row: Row) -> float:
+    """Of a label that has a value; NaN where none has."""
+    table = over_folds(row.cells)
+    positives = table.loc[table["valued"] > 0, "positives"]
+    return float(positives.min()) if len(positives) else float("nan")
 
 
 def _note(row: Row) -> str:

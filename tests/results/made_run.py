@@ -114,7 +114,7 @@ def write(path: Path, made: Made, **model_facts: Any) -> Store:
     for cell in asked.cells:
         name = where[cell.task]
         if (cell.task, cell.fit.model, cell.setting.typed) in made.lacking:
-            run.give_reason(cell, "FAILED.json", "it broke")
+            run.give_reason(cell, "failed", "it broke")
             continue
         about = {"model": models[cell.fit.model], "dataset": facts[name], "dataset_name": name}
         _write_cell(run, cell, made, made.data[name], known[name][cell.task], about)
