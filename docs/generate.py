@@ -14,6 +14,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
 
+import differences  # beside this script
+
 from ecgbench import adapters, corpora, datasets, metrics, models, reports, suites
 from ecgbench.cards import InputContract, ModelCard
 from ecgbench.ecg.leads import LEADS
@@ -276,7 +278,11 @@ def generated(page: Path) -> str:
 
 
 ROOT = Path(__file__).parents[1]
-PAGES = {PAGE: BLOCKS, ROOT / "CONTRIBUTING.md": {"floors": floors}}
+PAGES = {
+    PAGE: BLOCKS,
+    PAGE.with_name("differences.md"): differences.BLOCKS,
+    ROOT / "CONTRIBUTING.md": {"floors": floors},
+}
 
 
 def main(words: Sequence[str]) -> int:

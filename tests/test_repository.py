@@ -55,6 +55,7 @@ FLOORS = (
         "transport",
         "weights",
         "prepared",
+        "published",
         "adapt",
         "results",
     },

@@ -5,11 +5,11 @@ pre-training.
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import typer
 
-from ecgbench.cli.options import add_commands, argument, flag, option
+from ecgbench.cli.options import add_commands, argument, flag, option, words
 from ecgbench.errors import BadSetting, MissingData
 
 if TYPE_CHECKING:
@@ -53,6 +53,17 @@ def report(
     duplicates: Path | None = option(
         "What `ecgbench data duplicates --csv` wrote: such patients count once over datasets."
     ),
+    against: str = option(
+        "Of a run: its scores beside printed ones, as rows and as a scatter: paper (that "
+        "introduced LAEF), fmb (the reference benchmark, 12 leads), or both, comma-separated."
+    ),
+    beside: str = option(
+        "Of a run, with --against: folders of other runs, comma-separated, such as the same models "
+        "under another protocol."
+    ),
+    rows: Literal["all"] | None = option(
+        "Of a run: all adds tasks that are evaluated only beside the task whose columns they are."
+    ),
     publish: bool = flag(
         "Of a run: write it only if clean commits made every number and no cell is pending; the "
         "page says so.",
@@ -70,6 +81,8 @@ def report(
 
     names = [reports.resolve(name) for name in only.split(",")] if only else None
     besides = [reports.resolve(name) for name in also.split(",")] if also else []
+    besides += [f"against_{name}" for name in _sources(against, beside)]
+    besides += ["evaluated_only"] if rows else []
     place = folder or newest(Path("runs"))
     source = reports.read(place, metrics.split(",") if metrics else ())
     source = _asked(
@@ -82,6 +95,8 @@ def report(
             "--duplicates": str(duplicates or ""),
         },
     )
+    if beside:
+        source = _beside(source, place, beside.split(","))
     if publish:
         source = _published(source, place, names)
     written = reports.write(source, to or place / "report", names, besides)
@@ -120,6 +135,24 @@ def _asked(source: Any, place: Path, given: dict[str, str]) -> Any:
     )
 
 
+def _sources(against: str | None, beside: str | None) -> list[str]:
+    """Names of what is compared with; UnknownName, BadSetting."""
+    from ecgbench.published import source
+
+    if beside and not against:
+        raise BadSetting(f"--beside {beside}: say what with: --against paper or --against fmb")
+    return [source(name).name for name in words(against) or ()]
+
+
+def _beside(source: Any, place: Path, folders: list[str]) -> "Study":
+    from ecgbench.published import METRIC
+    from ecgbench.results.study import Study, read
+
+    if not isinstance(source, Study):
+        raise BadSetting(f"--beside {','.join(folders)}: {place} is no run; leave it out")
+    return replace(source, beside=tuple(read(folder.strip(), (METRIC,)) for folder in folders))
+
+
 def _published(source: Any, place: Path, names: list[str] | None) -> "Study":
     from ecgbench.results.origin import published
     from ecgbench.results.study import Study
@@ -131,7 +164,7 @@ def _published(source: Any, place: Path, names: list[str] | None) -> "Study":
             f"--publish: --only leaves out {' and '.join(hidden)}; run: ecgbench report {place} "
             f"--publish --only {','.join([*(names or ()), *hidden])}"
         )
-    return published(source)
+    return replace(published(source), beside=tuple(map(published, source.beside)))
 
 
 def _without_number(cells: "pd.DataFrame") -> Iterator[str]:

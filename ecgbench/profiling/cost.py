@@ -6,14 +6,12 @@ measured, so it is measured once and stands in every row; one that reads any num
 measured at each.
 """
 
-import csv
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
-from ecgbench import errors, models, processes
+from ecgbench import errors, models, processes, published
 from ecgbench.benchmark.progress import Display
 from ecgbench.cards import InputContract, ModelCard
 from ecgbench.ecg.leads import LEADS
@@ -148,19 +146,11 @@ def beside_the_paper(rows: Iterable[Row]) -> list[Row]:
     """
     mine = {(row["model"], row["leads"]): row for row in rows}
     compared = []
-    for line in printed():
+    for line in published.cost():
         row = mine.get((line["model"], int(line["leads"])))
         if row is not None and row.get("backward_layers") is not None:
             compared.append(_compared(line, row))
     return compared
-
-
-def printed() -> list[dict[str, str]]:
-    """The paper's cost table as it is printed, but the row of LAEF's median over numbers of
-    leads.
-    """
-    with Path(__file__).with_name("paper.csv").open(newline="") as file:
-        return list(csv.DictReader(file))
 
 
 def reciprocal(line: dict[str, str]) -> tuple[str, bool]:
@@ -180,7 +170,7 @@ def reciprocals() -> list[dict[str, Any]]:
     `value` and `agrees`.
     """
     lines = []
-    for line in printed():
+    for line in published.cost():
         value, agrees = reciprocal(line)
         leads = f" at {counted(int(line['leads']), 'lead')}" if line["model"] == "laef" else ""
         name = models.ROOM.card(line["model"]).title + leads

@@ -24,6 +24,8 @@ _WHOLE = (
 """Columns that count; pandas makes them float where a row has none."""
 UNTRAINED = {"‡": "untrained: a frozen encoder with random weights; not ranked and not tested"}
 """Sign and meaning, beside every number of such a column."""
+DAGGER = "evaluation only: the labels are columns of another task's predictions"
+"""What † means beside a task."""
 FULL = str(len(LEADS))
 """The setting in which nothing is missing, as typed."""
 

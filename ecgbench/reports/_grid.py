@@ -4,8 +4,8 @@ the skill above chance.
 Ranks are taken on unrounded values.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ecgbench.cards import MetricCard
@@ -15,6 +15,7 @@ from ecgbench.results.compare import UNTRAINED
 from ecgbench.results.notes import PENDING
 from ecgbench.results.origin import UNCOMMITTED
 from ecgbench.results.study import Study
+from ecgbench.stats.places import ranks
 
 Names = tuple[str, str, str, str]
 """Task, model, leads, policy."""
@@ -76,6 +77,38 @@ def grid(study: Study) -> Grid:
     return Grid(metric=card, columns=heads, tasks=blocks, footnotes=footnotes)
 
 
+def part(whole: Grid, kept: Sequence[int], settings: Callable[[str], bool]) -> Grid:
+    """Some of its columns and lead settings, with the places they have among all; of its footnotes
+    those that are used, numbered anew. Tasks without such a setting are left out.
+    """
+    used: list[int] = []
+
+    def own(score: Score | None) -> Score | None:
+        if score is None or score.footnote is None:
+            return score
+        if score.footnote not in used:
+            used.append(score.footnote)
+        return replace(score, footnote=used.index(score.footnote) + 1)
+
+    tasks = [
+        replace(
+            block,
+            lines={
+                typed: [own(scores[at]) for at in kept]
+                for typed, scores in block.lines.items()
+                if settings(typed)
+            },
+        )
+        for block in whole.tasks
+    ]
+    return replace(
+        whole,
+        columns=[whole.columns[at] for at in kept],
+        tasks=[block for block in tasks if block.lines],
+        footnotes=[whole.footnotes[number - 1] for number in used],
+    )
+
+
 def _score(
     row: dict[str, Any], rank: int | None, why: Mapping[Names, str], footnotes: list[str]
 ) -> Score:
@@ -91,22 +124,6 @@ def _score(
     star = bool(row["not_significantly_worse"]) and not row["best"]
     numbers = {name: row[name] for name in ("value", "std", "low", "high")}
     return Score(rank=rank, star=star, footnote=footnote, **numbers)
-
-
-def ranks(values: Iterable[float | None], direction: str = "higher") -> list[int | None]:
-    """1, 2, 3 for the three best distinct values, equal values alike.
-
-    None for the rest, and for all if nothing is compared.
-
-    >>> ranks([0.94, 0.95, None, 0.95, 0.90, 0.80])
-    [2, 1, None, 1, 3, None]
-    >>> ranks([0.9, None])
-    [None, None]
-    """
-    values = list(values)
-    there = [value for value in values if value is not None]
-    top = sorted(set(there), reverse=direction == "higher")[:3] if len(there) > 1 else []
-    return [top.index(value) + 1 if value in top else None for value in values]
 
 
 @dataclass(frozen=True, kw_only=True)

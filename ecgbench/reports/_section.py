@@ -29,6 +29,8 @@ class ReportCard:
     """
     order: int = 500
     """Its place on the page: the lowest comes first."""
+    asked_by: str = ""
+    """Option of `ecgbench report` that puts it on the page; without one it is always there."""
 
 
 @dataclass(frozen=True)

@@ -40,7 +40,8 @@ def _chosen(room: Room, reads: str, only: Sequence[str] | None, also: Sequence[s
     BadSetting.
     """
     named = [room.resolve(name) for name in [*(only or ()), *also]]
-    cards = {name: room.card(name) for name in (room.names() if only is None else named)}
+    always = [] if only is not None else [n for n in room.names() if not room.card(n).asked_by]
+    cards = {name: room.card(name) for name in (*always, *named)}
     for name in named:
         if (other := room.card(name).reads) != reads:
             raise BadSetting(

@@ -25,10 +25,10 @@ from ecgbench.reports import (
 )
 from ecgbench.reports._facts import Head, heads_of, records, setting_words, titles_of
 from ecgbench.reports._facts import untrained_marks as marks_of
-from ecgbench.reports._grid import ranks
 from ecgbench.reports._standing import Pair, Standing, settings, standing
 from ecgbench.results.study import Study
 from ecgbench.stats.detectable import detectable
+from ecgbench.stats.places import ranks
 from ecgbench.text import counted, enumerated
 
 CARD = ReportCard(

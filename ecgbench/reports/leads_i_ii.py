@@ -26,7 +26,7 @@ from ecgbench.reports import (
 )
 from ecgbench.reports import main_table as full
 from ecgbench.reports._facts import Head, heads_of, setting_words, untrained_marks
-from ecgbench.reports._grid import Grid, grid
+from ecgbench.reports._grid import Grid, grid, part
 from ecgbench.reports._standing import Standing, standing
 from ecgbench.reports.across import first_places
 from ecgbench.results.study import Study
@@ -72,11 +72,9 @@ def sections(study: Study) -> list[Section]:
 
 
 def _fixed(whole: Grid) -> Grid:
-    tasks = [
-        replace(block, lines={t: s for t, s in block.lines.items() if t in LEADS})
-        for block in whole.tasks
-    ]
-    return replace(whole, tasks=[block for block in tasks if len(block.lines) == len(LEADS)])
+    there = [block for block in whole.tasks if set(LEADS) <= set(block.lines)]
+    every = range(len(whole.columns))
+    return part(replace(whole, tasks=there), every, lambda typed: typed in LEADS)
 
 
 def _rows(study: Study, s: Standing) -> list[Shown]:

@@ -9,7 +9,7 @@ for what is not significantly worse than the best, a dagger for tasks that are e
 from collections.abc import Sequence
 
 from ecgbench.reports import Cell, Column, Numbers, ReportCard, Row, Section, Table, Text
-from ecgbench.reports._facts import numbers, setting_words, untrained_marks
+from ecgbench.reports._facts import DAGGER, numbers, setting_words, untrained_marks
 from ecgbench.reports._grid import Grid, grids
 from ecgbench.reports._text import millions
 from ecgbench.results.study import Study
@@ -25,7 +25,6 @@ ASTERISK = (
     "not significantly worse than the best of the row: the 95 % interval of the paired "
     "difference contains 0"
 )
-DAGGER = "evaluation only: the labels are columns of another task's predictions"
 
 
 def sections(study: Study) -> list[Section]:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from ecgbench.reports import ReportCard, Section
 from ecgbench.reports import main_table as full
 from ecgbench.reports._facts import leads_of
-from ecgbench.reports._grid import Grid, grid
+from ecgbench.reports._grid import Grid, grid, part
 from ecgbench.results.study import Study
 from ecgbench.text import enumerated
 
@@ -29,7 +29,7 @@ def sections(study: Study) -> list[Section]:
     kept = [at for at in range(len(whole.columns)) if _placed(whole, at)]
     if not kept or len(kept) == len(whole.columns):
         return []
-    shown = _of(whole, kept)
+    shown = part(whole, kept, lambda typed: not leads_of(typed)[1])
     left_out = [h.label for at, h in enumerate(whole.columns) if at not in kept]
     note = (
         f"Columns with one of the first three places at up to {FEW} random leads in any task. "
@@ -47,19 +47,3 @@ def _placed(whole: Grid, at: int) -> bool:
         for typed, scores in block.lines.items()
         if leads_of(typed)[0] <= FEW and not leads_of(typed)[1]
     )
-
-
-def _of(whole: Grid, kept: list[int]) -> Grid:
-    """Some columns and the settings by number of leads."""
-    tasks = [
-        replace(
-            block,
-            lines={
-                typed: [scores[at] for at in kept]
-                for typed, scores in block.lines.items()
-                if not leads_of(typed)[1]
-            },
-        )
-        for block in whole.tasks
-    ]
-    return replace(whole, columns=[whole.columns[at] for at in kept], tasks=tasks)

@@ -91,6 +91,8 @@ class Study:
     """Scores cells, and keeps what was computed of them; None of a study made by hand."""
     options: Options = field(default_factory=Options)
     """What its reader asks of reports."""
+    beside: tuple["Study", ...] = ()
+    """Other runs whose scores stand beside these (`ecgbench report --beside`)."""
 
     @property
     def metric(self) -> str:

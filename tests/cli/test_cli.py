@@ -74,6 +74,7 @@ def test_report_of_the_newest_run(run):
         *(f"main_table.{e}" for e in ("csv", "md", "tex")),
         *(f"lead_curve.{e}" for e in ("png", "svg", "csv")),
     }
+    assert not [name for name in names if name.startswith(("against_", "evaluated_"))]
     rows = list(csv.DictReader((folder / "main_table.csv").open()))
     assert [(r["leads"], r["policy"], r["status"]) for r in rows] == [
         ("1", "zero", "ok"),

@@ -5,6 +5,7 @@ passes for more than it is.
 import csv
 import json
 import re
+from collections.abc import Callable
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,7 @@ import numpy as np
 import pytest
 
 from ecgbench import reports
-from ecgbench.cli.report import report
-from ecgbench.errors import BadSetting, BadWeights, MissingData
+from ecgbench.errors import BadWeights, MissingData
 from ecgbench.results import pretraining
 
 SCORES = ((0.90, 0.9505, 0.9508, 0.94), (0.95, 0.96))
@@ -266,12 +266,11 @@ def test_nothing_to_draw_and_damaged_files_are_said(tmp_path: Path) -> None:
         draw(tmp_path / "b")
 
 
-def test_the_command_draws_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_draws_it(tmp_path: Path, here: Callable[..., Any]) -> None:
     folder = make(tmp_path / "a")
-    report(folder, tmp_path / "b", None, None, None, publish=False)
-    assert str(tmp_path / "b/index.html") in capsys.readouterr().out
+    done = here("report", folder, "--to", tmp_path / "b", cwd=tmp_path)
+    assert str(tmp_path / "b/index.html") in done.stdout
     assert not (folder / "report").exists()
-    with pytest.raises(
-        BadSetting, match="report main_table reads a run, and this is a pretraining"
-    ):
-        report(folder, None, None, "main_table", None, publish=False)
+    done = here("report", folder, "--only", "main_table", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "report main_table reads a run, and this is a pretraining" in done.stderr

@@ -1,0 +1,282 @@
+"""Scores beside printed ones: what differs is said, and takes the mean away."""
+
+import csv
+import runpy
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from ecgbench import published, reports
+from ecgbench.errors import BadSetting
+from ecgbench.results.facts import DatasetFacts, ModelFacts, TaskFacts
+from ecgbench.results.study import Study
+
+make = SimpleNamespace(**runpy.run_path(str(Path(__file__).with_name("make_study.py"))))
+
+PAPER = {(r.task, r.model, r.leads): r.value for r in published.printed("paper")}
+FMB = {(r.task, r.model, r.trained): r.value for r in published.printed("fmb")}
+ADDED = 0.01
+
+
+def study(on: tuple[str, ...] = ("ptbxl_sub", "ptbxl_super"), **more: Any) -> Study:
+    """LAEF and MERL fine-tuned as the paper says, a point above what it prints."""
+    names = ("laef", "merl")
+    rows = [
+        make.row(task, name, leads, PAPER[task, name, leads] + ADDED)
+        for task in on
+        for name in names
+        for leads in ("1", "12", "I")
+    ]
+    policies = {"laef": "native", "merl": "zero"}
+    parts: dict[str, Any] = {
+        "models": [
+            make.model(n, published.MODELS[n], 1, contract={**make.CONTRACT, "policy": policies[n]})
+            for n in names
+        ],
+        "tasks": [replace(make.task(t, published.TASKS[t]), paper=5) for t in on],
+        "datasets": [make.dataset(records=21_700, excluded={"too short": 99}, quarantined=())],
+        "provenance": replace(make.PROVENANCE, protocol="finetune"),
+    }
+    return make.build(rows, **parts | more)
+
+
+def tables(of: Study, name: str = "paper") -> dict[str, reports.Table]:
+    (section,) = reports.get(f"against_{name}").sections(of)
+    return {part.name: part for part in section.parts if part.kind == "table"}
+
+
+def means(of: Study, name: str = "paper") -> dict[tuple[str, str], tuple[float | None, str]]:
+    numbers = tables(of, name)[f"against_{name}_means"].numbers
+    assert numbers is not None
+    return {(r["model"], r["leads"]): (r["mean_difference"], r["over"]) for r in numbers.rows}
+
+
+def test_a_difference_and_its_mean_where_nothing_else_differs() -> None:
+    of = study()
+    numbers = tables(of)["against_paper"].numbers
+    assert numbers is not None
+    assert len(numbers.rows) == 2 * 2 * 3
+    for row in numbers.rows:
+        assert row["difference"] == pytest.approx(ADDED)
+        assert row["theirs"] == PAPER[row["task"], row["model"], row["leads"]]
+        assert (row["comparable"], row["differs"]) == (True, "")
+    assert {where: over for where, (_, over) in means(of).items()} == dict.fromkeys(
+        [(m, n) for m in ("laef", "merl") for n in ("1", "12", "I")], "2 tasks"
+    )
+    assert all(mean == pytest.approx(ADDED) for mean, _ in means(of).values())
+    assert all(row["differs"] == "nothing known" for row in tables(of)["against_paper"].rows)
+
+
+def provenance(**more: Any) -> Callable[[Study], Study]:
+    return lambda of: replace(of, provenance=replace(of.provenance, **more))
+
+
+def models(**more: Any) -> Callable[[Study], Study]:
+    def change(of: Study) -> Study:
+        made: list[ModelFacts] = [replace(m, **more) for m in of.models]
+        return replace(of, models=made)
+
+    return change
+
+
+def data(**more: Any) -> Callable[[Study], Study]:
+    def change(of: Study) -> Study:
+        made: list[DatasetFacts] = [replace(d, **more) for d in of.datasets]
+        return replace(of, datasets=made)
+
+    return change
+
+
+def main(**more: Any) -> Callable[[Study], Study]:
+    return lambda of: replace(of, main=of.main.assign(**more))
+
+
+def counted(of: Study) -> Study:
+    made: list[TaskFacts] = [replace(t, counted=False) for t in of.tasks]
+    return replace(of, tasks=made)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (
+            data(limit=2000, records=2000, records_prepared=21_799),
+            "--limit 2000: 2,000 of 21,799 records",
+        ),
+        (data(records=2000, records_prepared=2000), "2,000 of 21,799 records"),
+        (data(left_out={"a flat lead": 7}), "7 records left out (--exclude)"),
+        (data(quarantined=({"record": "1", "reason": "NaN"},)), "1 unreadable record left out"),
+        (data(repaired=3), "3 records repaired"),
+        (data(folds=5), "5 folds, theirs one split"),
+        (data(division="split anew"), "divided otherwise: split anew"),
+        (counted, "labels not counted on the complete release"),
+        (main(weights="random"), "random weights"),
+        (models(weights_source={"own": True}), "own weights"),
+        (main(weights="/tmp/mine.safetensors"), "weights of another file: /tmp/mine.safetensors"),
+        (provenance(protocol="linear"), "another protocol"),
+        (provenance(protocol="probe"), "another protocol"),
+        (provenance(epochs=3), "3 epochs, theirs 100"),
+        (provenance(contract="upstream"), "contract upstream"),
+        (main(n_undefined=2), "undefined labels"),
+    ],
+)
+def test_whatever_differs_is_said_and_leaves_no_mean(
+    change: Callable[[Study], Study], said: str
+) -> None:
+    of = change(study())
+    assert all(said in row["differs"] for row in tables(of)["against_paper"].rows)
+    for mean, over in means(of).values():
+        assert mean is None
+        assert said in over
+
+
+@pytest.mark.parametrize(
+    ("change", "said", "leads"),
+    [
+        (provenance(draw="window"), "leads drawn in every window", ["1"]),
+        (provenance(seeds=(0, 1)), "2 draws of leads, theirs 5", ["1"]),
+        (main(policy="copy"), "policy copy, theirs", ["1", "I"]),
+    ],
+)
+def test_how_leads_are_drawn_and_filled_matters_where_some_are_missing(
+    change: Callable[[Study], Study], said: str, leads: list[str]
+) -> None:
+    lost = {n for (_, n), (mean, over) in means(change(study())).items() if mean is None}
+    assert lost == set(leads)
+    rows = tables(change(study()))["against_paper"].rows
+    assert {row["leads"] for row in rows if said in row["differs"]} == set(leads)
+
+
+def test_undefined_labels_that_count_a_half_are_as_theirs() -> None:
+    of = provenance(absent="half")(main(n_undefined=2)(study()))
+    assert all(over == "2 tasks" for _, over in means(of).values())
+
+
+def test_a_task_with_another_number_of_labels_is_footnoted_and_in_no_mean() -> None:
+    of = study(("ptbxl_sub", "ptbxl_super"))
+    tasks = [replace(t, paper=22 if t.name == "ptbxl_sub" else t.n_labels) for t in of.tasks]
+    of = replace(of, tasks=tasks)
+    shown = tables(of)["against_paper"]
+    assert {row["task"].text: row["task"].mark for row in shown.rows} == {
+        "PTB-XL Sub": "§",
+        "PTB-XL Super": "",
+    }
+    assert "PTB-XL Sub 5 and 22" in shown.marks["§"]
+    assert all(over == "1 task" for _, over in means(of).values())
+
+
+def test_a_cell_without_a_number_is_named_and_no_mean_is_over_the_rest() -> None:
+    of = study()
+    failed = (of.main["task"] == "ptbxl_sub") & (of.main["model"] == "merl")
+    of.main.loc[failed, ["value", "std", "low", "high"]] = float("nan")
+    of.main.loc[failed, "status"] = "failed"
+    shown = tables(of)["against_paper"].rows
+    assert sum(row["ours"].text == "failed" and row["difference"] is None for row in shown) == 3
+    found = means(of)
+    assert {found["merl", n] for n in ("1", "12", "I")} == {(None, "PTB-XL Sub: failed")}
+    assert found["laef", "12"] == (pytest.approx(ADDED), "2 tasks")
+
+
+def head_only(protocol: str) -> Study:
+    row = make.row("ptbxl_super", "stmem", "12", 0.9, 0.0)
+    return make.build(
+        [row],
+        models=[make.model("stmem", "ST-MEM", 1)],
+        tasks=[replace(make.task("ptbxl_super", "PTB-XL Super"), paper=5)],
+        datasets=[make.dataset(records=21_799, quarantined=())],
+        provenance=replace(make.PROVENANCE, protocol=protocol),
+    )
+
+
+@pytest.mark.parametrize("name", ["paper", "fmb"])
+def test_st_mem_stands_beside_our_linear_and_our_fine_tuned_column(name: str) -> None:
+    of = replace(head_only("finetune"), beside=(head_only("linear"),))
+    numbers = tables(of, name)[f"against_{name}"].numbers
+    assert numbers is not None
+    found = {
+        (r["run"], r["protocol"]): (r["theirs"], r["comparable"])
+        for r in numbers.rows
+        if r["theirs_trained"] == "finetune"
+    }
+    printed = (
+        PAPER["ptbxl_super", "stmem", "12"]
+        if name == "paper"
+        else FMB["ptbxl_super", "stmem", "finetune"]
+    )
+    assert found == {(1, "finetune"): (printed, False), (2, "linear"): (printed, True)}
+    others = [r["theirs"] for r in numbers.rows if r["theirs_trained"] == "linear"]
+    assert others == ([] if name == "paper" else [FMB["ptbxl_super", "stmem", "linear"]])
+
+
+def test_the_benchmark_has_its_own_number_of_labels() -> None:
+    of = study(
+        ("ptb",),
+        datasets=[make.dataset("ptb", "PTB", records_release=2000, quarantined=())],
+        tasks=[replace(make.task("ptb", "PTB", "ptb", n_labels=18), paper=22)],
+    )
+    # the paper prints what the benchmark printed, though it says 22 targets
+    assert means(of, "fmb") == {("merl", "12"): (pytest.approx(ADDED, abs=5e-4), "1 task")}
+    assert means(of, "paper")["merl", "12"] == (None, "no task has their number of labels")
+
+
+def test_files_are_the_same_each_time_and_hold_what_is_drawn(tmp_path: Path) -> None:
+    first, second = (
+        {
+            p.name: p.read_bytes()
+            for p in reports.write(study(), tmp_path / n, only=["against_paper"])
+        }
+        for n in "ab"
+    )
+    assert first == second
+    kept = list(csv.DictReader(first["against_paper.csv"].decode().splitlines()))
+    (section,) = reports.get("against_paper").sections(study())
+    figure = next(part for part in section.parts if part.kind == "figure")
+    with reports.drawing(figure) as sheet:
+        lines = sheet.axes[0].get_lines()[:-1]  # the last is the diagonal
+        drawn = sorted((line.get_xdata()[0], line.get_ydata()[0]) for line in lines)
+    assert drawn == sorted((100 * float(r["theirs"]), 100 * float(r["ours"])) for r in kept)
+    page = first["index.html"].decode()
+    assert "+4.4 at L = 1 and +0.9 at L = 2" in page
+
+
+def test_other_metrics_are_refused_and_other_models_told() -> None:
+    of = study()
+    other = replace(of, metrics={"auprc": of.metrics["auroc"]})
+    with pytest.raises(
+        BadSetting, match=r"run: ecgbench report .* --against paper --metrics auroc"
+    ):
+        tables(other)
+    (section,) = reports.get("against_fmb").sections(study(("hefei",)))
+    assert "prints no score of these models on these tasks" in section.parts[1].texts[0]
+
+
+def test_an_asterisk_does_not_depend_on_the_rank() -> None:
+    """The printed row of PTB at 12 leads, six models: the second has none, lower ones have."""
+    row = [r for r in published.main() if (r.task, r.leads) == ("ptb", "12")]
+    rows = [
+        make.row(
+            "ptb",
+            r.model,
+            "12",
+            r.value,
+            best=r.rank == 1,
+            p=float("nan") if r.rank == 1 else 0.2 if r.asterisk else 0.01,
+            not_significantly_worse=None if r.rank == 1 else r.asterisk,
+        )
+        for r in row
+    ]
+    of = make.build(
+        rows,
+        models=[make.model(r.model, published.MODELS[r.model], 1) for r in row],
+        tasks=[make.task("ptb", "PTB")],
+    )
+    (section,) = reports.get("main_table").sections(of)
+    (line,) = section.parts[0].rows
+    scores = list(line.values())[2:]
+    assert [score.star for score in scores] == [r.asterisk for r in row]
+    stars = {score.rank: score.star for score in scores}
+    assert (stars[1], stars[2], stars[3], stars[None]) == (False, False, True, True)
