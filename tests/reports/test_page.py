@@ -336,6 +336,8 @@ def test_files_beside_the_page(tmp_path):
     tables = {f"main_table.{kind}" for kind in ("csv", "md", "tex")} | {
         f"{name}.csv" for name in ("comparisons", "cells", "labels", "provenance", "commits")
     }
+    tables |= {f"{name}.{kind}" for name in ("data", "models", "table1") for kind in ("md", "tex")}
+    tables |= {"datasets.csv", "models.csv"}
     assert (
         {path.name for path in drawn}
         == {path.name for path in tmp_path.iterdir()}

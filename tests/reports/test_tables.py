@@ -1,5 +1,6 @@
 """The tables of a paper: Table 1, leads I and II, and LaTeX that compiles."""
 
+import re
 import shutil
 import subprocess
 from dataclasses import replace
@@ -61,7 +62,8 @@ def test_table_1_holds_those_who_are_placed_and_their_places_among_all(many: Stu
         same = next(r for r in full.rows if (r["task"], r["leads"]) == (row["task"], row["leads"]))
         for column in short.columns:
             if column.kind == "score":
-                assert row[column.name] == same[at[column.heading]]
+                score = replace(row[column.name], footnote=None)
+                assert score == replace(same[at[column.heading]], footnote=None)
     assert "left out: " in short.notes[0]
 
 
@@ -92,8 +94,8 @@ def test_what_failed_is_not_blank(many: Study, tmp_path: Path) -> None:
     write_report(many, tmp_path, ["main_table", "leads_i_ii"])
     text = (tmp_path / "leads_i_ii.md").read_text()
     row = next(line for line in text.splitlines() if line.startswith("| C | I |"))
-    assert "--<sup>1</sup>" in row
-    assert "- <sup>1</sup> failed: it broke" in text
+    (number,) = re.findall(r"--<sup>(\d)</sup>", row)
+    assert f"- <sup>{number}</sup> failed: it broke" in text
 
 
 def test_latex_compiles_also_over_several_pages(many: Study, tmp_path: Path) -> None:
