@@ -8,7 +8,7 @@ import pytest
 from ecgbench import metrics
 from ecgbench.conformance.metrics import check
 
-PLUGIN = Path(__file__).parents[1] / "plugins" / "auprc.py"
+PLUGIN = Path(__file__).parents[1] / "plugins" / "youden.py"
 
 
 @pytest.fixture(autouse=True)

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.metrics import average_precision_score
+from sklearn.metrics import roc_curve
 
 import ecgbench
 from ecgbench import metrics, provenance
@@ -46,7 +46,7 @@ TARGET = np.array([[i % 3 == 0, i % 5 < 2, False] for i in range(60)], np.int8)
 SKILL = {"good": 1.0, "fair": 0.9, "weak": 0.3, "poor": 0.1}
 SCORING = Scoring(draws=200)
 ALL = range(len(RECORDS))
-AUPRC = Path(__file__).parents[1] / "plugins" / "auprc.py"
+YOUDEN = Path(__file__).parents[1] / "plugins" / "youden.py"
 
 OutcomeOf = Callable[[Cell], Any]
 """What becomes of a cell: the positions of its records, or (file, reason), or None for nothing
@@ -552,25 +552,28 @@ def test_more_draws_or_another_bootstrap_are_not_taken_from_what_was_kept(tmp_pa
     assert len(list((tmp_path / "derived").iterdir())) == 12
 
 
+def youden(target: Any, score: Any) -> float:
+    """By scikit-learn."""
+    alarms, found, _ = roc_curve(target, score)
+    return float((found - alarms).max())
+
+
 def test_any_metric_can_be_read_from_stored_predictions(tmp_path: Path) -> None:
     made(tmp_path, planned(["good", "fair"]))
     try:
-        study = ecgbench.read(tmp_path, metrics=["auroc", str(AUPRC)])
-        alone = study.of("AUPRC")
+        study = ecgbench.read(tmp_path, metrics=["auroc", str(YOUDEN)])
+        alone = study.of("Youden")
     finally:
         metrics.ROOM.forget()
     assert (list(study.metrics), study.metric, alone.metric) == (
-        ["auroc", "auprc"],
+        ["auroc", "youden"],
         "auroc",
-        "auprc",
+        "youden",
     )
     pd.testing.assert_frame_equal(study.of("auroc").main, read(tmp_path).main)
     for r in study.results:
         table = r.predictions()
-        expected = [
-            average_precision_score(table[f"target:{n}"], table[f"probability:{n}"])
-            for n in ("NORM", "MI")
-        ]
+        expected = [youden(table[f"target:{n}"], table[f"probability:{n}"]) for n in ("NORM", "MI")]
         who = {"task": "toy", "model": r.cell.fit.model, "setting": str(r.cell.setting)}
         labels = alone.labels[(alone.labels[list(who)] == pd.Series(who)).all(axis=1)].set_index(
             "label"
@@ -582,13 +585,13 @@ def test_any_metric_can_be_read_from_stored_predictions(tmp_path: Path) -> None:
         cell = alone.cells[(alone.cells[list(who)] == pd.Series(who)).all(axis=1)].iloc[0]
         assert cell["value"] == pytest.approx(np.mean(expected), abs=1e-12)
         assert cell["low"] < cell["value"] < cell["high"]
-    assert set(alone.comparisons["metric"]) == {"auprc"}
+    assert set(alone.comparisons["metric"]) == {"youden"}
     assert len(alone.comparisons) == len(study.of("auroc").comparisons) == 2
     assert any(
-        "Intervals of AUPRC: 95 %, multinomial bootstrap over patients" in note
+        "Intervals of Youden index: 95 %, multinomial bootstrap over patients" in note
         for note in study.notes
     )
-    with pytest.raises(BadSetting, match="this study was read with auroc, auprc"):
+    with pytest.raises(BadSetting, match="this study was read with auroc, youden"):
         study.of("nothing")
 
 
@@ -640,12 +643,12 @@ def test_numbers_are_those_of_the_metric_as_it_is_now(tmp_path: Path) -> None:
 def test_a_metric_that_entered_by_path_is_left_out_where_its_path_is_not_given(
     tmp_path: Path,
 ) -> None:
-    made(tmp_path, planned(["good"], scoring=replace(SCORING, metrics=("auroc", "auprc"))))
+    made(tmp_path, planned(["good"], scoring=replace(SCORING, metrics=("auroc", "youden"))))
     study = read(tmp_path)
     assert list(study.metrics) == ["auroc"]
-    assert any("auprc" in note and "--metrics auroc,./auprc.py" in note for note in study.notes)
-    made(tmp_path / "alone", planned(["good"], scoring=replace(SCORING, metrics=("auprc",))))
-    with pytest.raises(BadSetting, match=r"--metrics ./auprc.py"):
+    assert any("youden" in note and "--metrics auroc,./youden.py" in note for note in study.notes)
+    made(tmp_path / "alone", planned(["good"], scoring=replace(SCORING, metrics=("youden",))))
+    with pytest.raises(BadSetting, match=r"--metrics ./youden.py"):
         read(tmp_path / "alone")
 
 

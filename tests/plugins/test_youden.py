@@ -7,15 +7,16 @@ import json
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.metrics import average_precision_score
+from sklearn.metrics import roc_curve
 
 from ecgbench import metrics
 
-AUPRC = Path(__file__).with_name("auprc.py")
+YOUDEN = Path(__file__).with_name("youden.py")
 TINY = Path(__file__).parents[1] / "tiny.py"
 Here = Callable[..., "subprocess.CompletedProcess[str]"]
 STUDY = (
@@ -40,9 +41,9 @@ STUDY = (
 
 @pytest.fixture(scope="module")
 def place(here: Here, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where `r` is a run of the demo whose metrics were AUROC and, by path, AUPRC."""
-    folder = tmp_path_factory.mktemp("auprc")
-    done = here("run", *STUDY, "--metrics", f"auroc,{AUPRC}", cwd=folder)
+    """Where `r` is a run of the demo whose metrics were AUROC and, by path, the Youden index."""
+    folder = tmp_path_factory.mktemp("youden")
+    done = here("run", *STUDY, "--metrics", f"auroc,{YOUDEN}", cwd=folder)
     assert done.returncode == 0, done.stderr
     return folder
 
@@ -51,27 +52,26 @@ def place(here: Here, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder of installed packages, one of which brings the metric."""
     folder = tmp_path_factory.mktemp("site")
-    about = folder / "precise-1.0.dist-info"
+    about = folder / "apart-1.0.dist-info"
     about.mkdir()
-    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: precise\nVersion: 1.0\n")
-    (about / "entry_points.txt").write_text("[ecgbench.metrics]\nauprc = some_package_precise\n")
-    (folder / "some_package_precise.py").write_text(AUPRC.read_text())
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: apart\nVersion: 1.0\n")
+    (about / "entry_points.txt").write_text("[ecgbench.metrics]\nyouden = some_package_apart\n")
+    (folder / "some_package_apart.py").write_text(YOUDEN.read_text())
     return folder
 
 
+def youden(target: Any, score: Any) -> float:
+    """By scikit-learn."""
+    alarms, found, _ = roc_curve(target, score)
+    return float((found - alarms).max())
+
+
 def expected(run: Path, setting: str) -> float:
-    """The mean over the labels of scikit-learn's average precision, from what a cell predicted."""
+    """The mean over the labels of the Youden index by scikit-learn, from what a cell predicted."""
     (file,) = run.glob(f"cells/demo/tiny/{setting}/*/predictions.parquet")
     table = pd.read_parquet(file)
     labels = [c[7:] for c in table if c.startswith("target:") and table[c].nunique() == 2]
-    return float(
-        np.mean(
-            [
-                average_precision_score(table[f"target:{n}"], table[f"probability:{n}"])
-                for n in labels
-            ]
-        )
-    )
+    return float(np.mean([youden(table[f"target:{n}"], table[f"probability:{n}"]) for n in labels]))
 
 
 def rows(folder: Path) -> dict[tuple[str, str], dict[str, str]]:
@@ -84,30 +84,32 @@ def test_what_was_asked_for_is_stored_with_each_cell(place: Path) -> None:
     for setting in ("1@seed0", "1@seed1", "12"):
         (file,) = (place / "r").glob(f"cells/demo/tiny/{setting}/*/scores.parquet")
         scores = pd.read_parquet(file)
-        assert list(dict.fromkeys(scores["metric"])) == ["auroc", "auprc"]
-        macro = scores[(scores["metric"] == "auprc") & (scores["label"] == "macro")]["value"].item()
+        assert list(dict.fromkeys(scores["metric"])) == ["auroc", "youden"]
+        macro = scores[(scores["metric"] == "youden") & (scores["label"] == "macro")][
+            "value"
+        ].item()
         assert macro == pytest.approx(expected(place / "r", setting), abs=1e-12)
 
 
 @pytest.fixture(scope="module")
 def by_path(here: Here, place: Path) -> Path:
-    """The report whose metrics are AUROC and, by path, AUPRC."""
-    done = here("report", "r", "--to", "by_path", "--metrics", f"auroc,{AUPRC}", cwd=place)
+    """The report whose metrics are AUROC and, by path, the Youden index."""
+    done = here("report", "r", "--to", "by_path", "--metrics", f"auroc,{YOUDEN}", cwd=place)
     assert done.returncode == 0, done.stderr
     return place / "by_path"
 
 
 def test_by_path_to_the_page(place: Path, by_path: Path) -> None:
     table = rows(by_path)
-    assert list(table) == [("auroc", "1"), ("auroc", "12"), ("auprc", "1"), ("auprc", "12")]
+    assert list(table) == [("auroc", "1"), ("auroc", "12"), ("youden", "1"), ("youden", "12")]
     seeds = [expected(place / "r", f"1@seed{s}") for s in range(2)]
-    assert float(table["auprc", "1"]["value"]) == pytest.approx(np.mean(seeds), abs=1e-12)
-    assert float(table["auprc", "1"]["std"]) == pytest.approx(np.std(seeds, ddof=1), abs=1e-12)
-    assert float(table["auprc", "12"]["value"]) == pytest.approx(
+    assert float(table["youden", "1"]["value"]) == pytest.approx(np.mean(seeds), abs=1e-12)
+    assert float(table["youden", "1"]["std"]) == pytest.approx(np.std(seeds, ddof=1), abs=1e-12)
+    assert float(table["youden", "12"]["value"]) == pytest.approx(
         expected(place / "r", "12"), abs=1e-12
     )
     assert all(float(r["low"]) < float(r["value"]) < float(r["high"]) for r in table.values())
-    assert "AUPRC" in (by_path / "index.html").read_text()
+    assert "Youden index" in (by_path / "index.html").read_text()
 
 
 def test_by_entry_point_with_the_same_numbers(
@@ -120,32 +122,32 @@ def test_by_entry_point_with_the_same_numbers(
         site,
         place,
         ("report", "r", "--to", "by_name"),
-        ("run", *STUDY, "--prepared", place / "prepared", "--metrics", "AUPRC"),
+        ("run", *STUDY, "--prepared", place / "prepared", "--metrics", "Youden"),
         ("report", "r", "--to", "leading"),
         ("metrics", "--json"),
     )
     assert rows(place / "by_name") == rows(by_path)
     assert "0 cells computed" in told
     assert list(rows(place / "leading")) == [
-        ("auprc", "1"),
-        ("auprc", "12"),
+        ("youden", "1"),
+        ("youden", "12"),
         ("auroc", "1"),
         ("auroc", "12"),
     ]
     listed = json.loads(told[told.index("\n[") :])
     assert [(m["name"], m["direction"]) for m in listed] == [
-        ("auroc", "higher"),
-        ("auprc", "higher"),
+        *[(name, metrics.card(name).direction) for name in metrics.names()],
+        ("youden", "higher"),
     ]
 
 
-def test_it_is_scikit_learn_s_average_precision_with_ties_too() -> None:
+def test_it_is_scikit_learn_s_youden_index_with_ties_too() -> None:
     generator = np.random.default_rng(0)
     target, score = generator.random((300, 6)) < 0.2, generator.integers(0, 9, (300, 6)) / 8
     target[:, 4], target[:, 5] = False, True
     try:
-        values = metrics.get(str(AUPRC)).value(target.astype(np.int8), score)
+        values = metrics.get(str(YOUDEN)).value(target.astype(np.int8), score)
     finally:
         metrics.ROOM.forget()
-    known = [average_precision_score(target[:, k], score[:, k]) for k in range(4)]
+    known = [youden(target[:, k], score[:, k]) for k in range(4)]
     np.testing.assert_allclose(values, [*known, np.nan, np.nan], rtol=0, atol=1e-12)

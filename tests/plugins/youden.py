@@ -1,23 +1,21 @@
-"""AUPRC: average precision, the mean precision over the positives as the threshold falls past
-them.
-"""
+"""Youden index: sensitivity + specificity - 1 at the threshold where that is largest."""
 
 import numpy as np
 
 from ecgbench.cards import MetricCard
 
 CARD = MetricCard(
-    title="AUPRC",
+    title="Youden index",
     direction="higher",
     range=(0.0, 1.0),
     chance=None,
-    summary="area under the precision-recall curve, as average precision",
-    source="Davis and Goadrich 2006, doi:10.1145/1143844.1143874",
+    summary="sensitivity + specificity - 1 at the best threshold of these very records",
+    source="Youden 1950, doi:10.1002/1097-0142(1950)3:1<32::AID-CNCR2820030106>3.0.CO;2-3",
 )
 
 
 def value(target: np.ndarray, score: np.ndarray) -> np.ndarray:
-    """(label,) average precision; NaN where a label is in all records or in none."""
+    """(label,) the largest; NaN where a label is in all records or in none."""
     return np.array([_one(t, s) for t, s in zip(target.T == 1, score.T, strict=True)])
 
 
@@ -31,6 +29,5 @@ def _one(target: np.ndarray, score: np.ndarray) -> float:
         return float("nan")
     order = np.argsort(-score, kind="stable")
     last = np.flatnonzero(np.diff(-score[order], append=np.inf))  # of records that tie
-    positives = np.cumsum(target[order])[last]
-    gained = np.diff(positives, prepend=0)
-    return float(gained @ (positives / (last + 1)) / positives[-1])
+    found, alarms = (np.cumsum(c[order])[last] / c.sum() for c in (target, ~target))
+    return float(max(0.0, (found - alarms).max()))

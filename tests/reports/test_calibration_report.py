@@ -1,0 +1,117 @@
+"""The report of calibration and of decision curves: numbers again from the stored tables; labels
+that every row has; a shift that is found.
+"""
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.special import logit
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import brier_score_loss
+
+from ecgbench.reports import calibration, decisions
+from ecgbench.results.result import Result
+from ecgbench.results.study import Study
+from tests.reports.validated_run import LABELS, make, rows, seen, shifted
+
+KEYS = ["model", "leads", "label"]
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory: pytest.TempPathFactory) -> Study:
+    return make(tmp_path_factory.mktemp("calibration") / "run")
+
+
+def found(study: Study, name: str = "calibration") -> pd.DataFrame:
+    (section,) = calibration.sections(study)
+    return rows(section.parts, name)
+
+
+def test_numbers_again_from_the_stored_predictions(study: Study) -> None:
+    table = found(study).set_index(KEYS)
+    for label in (f"A{k}" for k in range(LABELS)):
+        made = []
+        for setting in ("1@seed0", "1@seed1"):
+            own = study.result("a", "good", setting, "zero").predictions()
+            target, p = own[f"target:{label}"], own[f"probability:{label}"]
+            fitted = LogisticRegression(C=1e12, tol=1e-12, max_iter=999)
+            fitted.fit(logit(p).to_numpy()[:, None], target)
+            made.append((brier_score_loss(target, p), fitted.coef_[0, 0]))
+        row = table.loc[("good", "1", label)]
+        assert [row["brier"], row["slope"]] == pytest.approx(np.mean(made, axis=0), abs=1e-4)
+        for name in ("brier", "slope", "intercept"):
+            assert row[f"{name}_low"] < row[name] < row[f"{name}_high"]
+        assert 0 < row["ece_by_chance"] < row["ece"]
+        assert row["patients"] == 150
+    mean = table.loc[("good", "1", "mean of labels")]
+    single = table.loc[("good", "1", [f"A{k}" for k in range(LABELS)]), :]
+    for name in ("brier", "slope", "intercept", "ece"):
+        assert mean[name] == pytest.approx(single[name].mean())
+    assert (
+        mean["slope_high"] - mean["slope_low"] < (single["slope_high"] - single["slope_low"]).mean()
+    )
+
+
+def test_probabilities_that_are_all_too_high_have_a_low_intercept_and_the_same_slope(
+    study: Study,
+) -> None:
+    before = found(study).set_index(KEYS)
+    after = found(seen(study, lambda _, table: shifted(table, 1.0))).set_index(KEYS)
+    np.testing.assert_allclose(after["slope"], before["slope"], atol=1e-6)
+    np.testing.assert_allclose(after["intercept"], before["intercept"] - 1, atol=1e-6)
+
+
+def test_a_label_without_a_slope_in_one_row_is_in_no_mean(study: Study) -> None:
+    def perfect(result: Result, table: pd.DataFrame) -> pd.DataFrame:
+        sure = 0.1 + 0.8 * table["target:A0"]
+        here = result.cell.fit.model == "good" and result.cell.setting.typed == "12"
+        return table.assign(**{"probability:A0": sure}) if here else table
+
+    (section,) = calibration.sections(seen(study, perfect))
+    table = rows(section.parts, "calibration").set_index(KEYS)
+    assert "no slope" in table.loc[("good", "12", "A0"), "reason"]
+    assert (table.xs("mean of labels", level="label")["labels"] == LABELS - 1).all()
+    weak = table.loc["weak"].loc["12"]
+    assert weak.loc["mean of labels", "slope"] == pytest.approx(
+        weak.loc[["A1", "A2"], "slope"].mean()
+    )
+    notes = [text for part in section.parts if part.kind == "table" for text in part.notes]
+    assert any("A0" in text and "no slope" in text for text in notes)
+
+
+def test_bins_hold_every_record_once(study: Study) -> None:
+    bins = found(study, "reliability")
+    whole = bins[(bins["model"] == "good") & (bins["leads"] == "12")]
+    assert set(whole["label"]) == {"all labels", *(f"A{k}" for k in range(LABELS))}
+    assert whole.groupby("label")["records"].sum()["A0"] == 300
+    assert whole.groupby("label")["records"].sum()["all labels"] == 300 * LABELS
+    assert (whole["low"] <= whole["observed"]).all()
+    assert (whole["observed"] <= whole["high"]).all()
+    own = study.result("a", "good", "12", "zero").predictions()
+    shares = whole[whole["label"] == "A0"]
+    assert np.average(shares["observed"], weights=shares["records"]) == pytest.approx(
+        own["target:A0"].mean()
+    )
+
+
+def test_net_benefit_again_and_of_flagging_everybody(study: Study) -> None:
+    (section,) = decisions.sections(study)
+    table = rows(section.parts, "decision_curves")
+    own = study.result("a", "weak", "12", "zero").predictions()
+    for chance in (0.05, 0.2, 0.5):
+        target, flagged = own["target:A2"] == 1, own["probability:A2"] >= chance
+        odds = chance / (1 - chance)
+        expected = ((flagged & target).sum() - odds * (flagged & ~target).sum()) / len(own)
+        row = table[(table["model"] == "weak") & (table["leads"] == "12")]
+        row = row[(row["label"] == "A2") & (row["threshold_probability"] == chance)].iloc[0]
+        assert row["net_benefit"] == pytest.approx(expected)
+        assert row["flag_all"] == pytest.approx(target.mean() - odds * (~target).mean())
+        assert row["low"] < row["net_benefit"] < row["high"]
+
+
+def test_a_study_made_by_hand_has_no_predictions_to_report(study: Study) -> None:
+    import dataclasses
+
+    bare = dataclasses.replace(study, results=[])
+    for report in (calibration, decisions):
+        assert report.sections(bare) == []

@@ -1,0 +1,45 @@
+"""One lead: the mean of the twelve leads less the mixed one, as the main table has them."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from ecgbench.ecg.leads import LEADS
+from ecgbench.reports import one_lead
+from ecgbench.results.study import read
+from tests.results.made_run import Data, Made, write
+
+MADE = Made(
+    data={"first": Data(tasks={"a": 2}, records=150)},
+    leads=",".join(["1", "12", *LEADS]),
+    seeds=1,
+    skill=lambda model, leads: 0.5 if leads == "1" and model == "good" else 1.5,
+)
+
+
+def test_the_difference_is_that_of_the_main_table_and_lies_in_its_interval(tmp_path: Path) -> None:
+    write(tmp_path / "run", MADE)
+    study = read(tmp_path / "run")
+    (section,) = one_lead.sections(study)
+    rows = {row["model"]: row for row in section.parts[0].numbers.rows}
+    value = study.main.set_index(["model", "leads"])["value"]
+    for model in ("good", "weak"):
+        within = sum(value[model, lead] for lead in LEADS) / 12
+        row = rows[model]
+        assert (row["within"], row["mixed"]) == pytest.approx((within, value[model, "1"]))
+        assert row["difference"] == pytest.approx(within - value[model, "1"])
+        assert row["low"] < row["difference"] < row["high"]
+    assert rows["good"]["low"] > 0
+    assert rows["weak"]["low"] < 0 < rows["weak"]["high"]
+
+
+def test_what_failed_is_told_and_other_runs_have_no_such_section(tmp_path: Path) -> None:
+    write(tmp_path / "run", replace(MADE, lacking=[("a", "weak", "V3")]))
+    (section,) = one_lead.sections(read(tmp_path / "run"))
+    rows = {row["model"]: row for row in section.parts[0].numbers.rows}
+    assert (rows["weak"]["status"], rows["weak"]["reason"]) == ("failed", "weak at V3: failed")
+    assert rows["weak"].get("difference") is None
+    assert rows["good"]["status"] == "ok"
+    write(tmp_path / "few", replace(MADE, leads="1,12,I"))
+    assert one_lead.sections(read(tmp_path / "few")) == []

@@ -1,0 +1,101 @@
+"""Calibration against scikit-learn and a sandwich spelled out; bins against a slow count."""
+
+import numpy as np
+import pytest
+from scipy.optimize import brentq
+from scipy.special import expit, logit
+from sklearn.linear_model import LogisticRegression
+
+from ecgbench.stats.calibration import intercept, ordered_perfectly, reliability, slope
+from ecgbench.stats.clustered import Patients
+
+
+def records(seed: int, n: int = 300) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """target, probability (true slope 0.5, intercept not 0) and patients of two records each."""
+    draw = np.random.default_rng(seed)
+    x = draw.normal(-1, 1.5, n)
+    return draw.random(n) < expit(x), expit(2 * x + 0.7), np.arange(n) // 2
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_slope_and_intercept_are_those_of_a_logistic_regression(seed: int) -> None:
+    target, p, whose = records(seed)
+    patients = Patients.of(whose)
+    fitted = LogisticRegression(C=1e12, tol=1e-12, max_iter=1000).fit(logit(p)[:, None], target)
+    made = slope(target, p, patients)
+    assert made is not None
+    assert made.value == pytest.approx(fitted.coef_[0, 0], abs=1e-5)
+    level = brentq(lambda a: (target - expit(a + logit(p))).sum(), -5, 5)
+    assert intercept(target, p, patients).value == pytest.approx(level, abs=1e-9)
+    # the sandwich, record by record
+    x = np.stack([np.ones_like(p), logit(p)], axis=1)
+    q = expit(fitted.intercept_[0] + made.value * x[:, 1])
+    bread = np.linalg.inv((x.T * (q * (1 - q))) @ x)
+    errors = np.array([((target - q)[whose == g] @ x[whose == g]) for g in range(150)])
+    smaller = min(len(set(whose[target])), len(set(whose[~target])))
+    variance = (bread @ errors.T @ errors @ bread)[1, 1] * smaller / (smaller - 1)
+    assert made.variance == pytest.approx(variance, rel=1e-4)
+    low, high = made.interval()
+    assert low < 0.5 < high
+
+
+def test_probabilities_that_mean_what_they_say_have_slope_one_and_intercept_zero() -> None:
+    draw = np.random.default_rng(0)
+    p = expit(draw.normal(-1, 1.5, 200_000))
+    target, patients = draw.random(len(p)) < p, Patients.of(np.arange(len(p)))
+    made = slope(target, p, patients)
+    assert made is not None
+    assert abs(made.value - 1) < 0.02
+    assert abs(intercept(target, p, patients).value) < 0.02
+    # and moved ones are found
+    moved = expit(2 * logit(p) + 1)
+    again = slope(target, moved, patients)
+    assert again is not None
+    assert again.value == pytest.approx(made.value / 2, rel=1e-6)
+    assert intercept(target, moved, patients).value < -0.5
+
+
+@pytest.mark.parametrize("p", [[0.1, 0.2, 0.8, 0.9], [0.9, 0.8, 0.2, 0.1], [0.5] * 4])
+def test_no_slope_is_given_where_none_is_the_best(p: list[float]) -> None:
+    target = np.array([False, False, True, True])
+    assert ordered_perfectly(target, np.array(p))
+    assert slope(target, p, Patients.of(list("abcd"))) is None
+    assert np.isfinite(intercept(target, p, Patients.of(list("abcd"))).value)
+
+
+def test_certain_probabilities_give_numbers() -> None:
+    target = np.array([True, False, True, False, True, False])
+    made = slope(target, [1.0, 0.0, 0.0, 1.0, 0.7, 0.4], Patients.of(list("abcdef")))
+    assert made is not None
+    assert np.isfinite([made.value, *made.interval()]).all()
+
+
+def test_bins_have_equal_mass_and_records_with_one_probability_stay_together() -> None:
+    draw = np.random.default_rng(3)
+    p = draw.random(500).round(2)
+    target = draw.random(500) < p
+    made = reliability(target, p)
+    assert made.count.sum() == 500
+    assert made.count.min() > 30
+    for value in np.unique(p):
+        assert len(set(made.of_record[p == value])) == 1
+    slow = [
+        abs(target[made.of_record == b].mean() - p[made.of_record == b].mean()) * n / 500
+        for b, n in enumerate(made.count)
+    ]
+    assert made.ece == pytest.approx(sum(slow))
+    order = draw.permutation(500)
+    assert reliability(target[order], p[order]).ece == pytest.approx(made.ece)
+    assert len(reliability(target, np.full(500, 0.3)).count) == 1
+
+
+def test_the_ece_of_right_probabilities_is_what_chance_gives_and_not_zero() -> None:
+    draw = np.random.default_rng(4)
+    found, expected = [], []
+    for _ in range(300):
+        p = expit(draw.normal(-1, 1, 200))
+        made = reliability(draw.random(200) < p, p)
+        found.append(made.ece)
+        expected.append(made.ece_by_chance)
+    assert np.mean(found) > 0.05
+    assert np.mean(found) == pytest.approx(np.mean(expected), rel=0.05)
