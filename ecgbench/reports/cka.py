@@ -10,7 +10,7 @@ twelve settings of one named lead, where a run has them all.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
@@ -24,6 +24,7 @@ from ecgbench.errors import MissingData
 from ecgbench.reports import Column, Figure, Notes, Numbers, ReportCard, Row, Section, Table
 from ecgbench.reports._facts import FULL, Head, columns, leads_of, setting_words, titles_of
 from ecgbench.results.result import Result
+from ecgbench.results.scorer import Scorer
 from ecgbench.results.study import Study
 from ecgbench.seeds import rng
 from ecgbench.stats.cka import DRAWS, MOST, Drawn, Products, cka, drawn, standardised
@@ -43,7 +44,12 @@ FEWEST = 20
 """Patients below which nothing is computed."""
 WIDTH = 22
 """Letters of a model's name beside a heat map."""
-NUMBERS = ("cka", "sd", "low", "high", "p", "null", "standardised", "draws", "patients")
+NUMBERS = (
+    *("cka", "sd", "low", "high", "p", "null", "standardised", "seen"),
+    *("draws", "patients", "patients_seen"),
+)
+VERSION = 1
+"""Raised by hand when the same features begin to give other numbers."""
 
 Names = tuple[str, str]
 """Model and policy."""
@@ -64,27 +70,58 @@ class Panel:
         return [typed for whose, typed in self.cells if whose == names]
 
 
-class Alike:
-    """CKA of cells, each computed once."""
+@dataclass(frozen=True, kw_only=True)
+class Found:
+    """CKA of two cells; NaN where it is not known."""
 
-    def __init__(self) -> None:
+    value: float
+    standardised: float
+    """Of features that all have the same spread."""
+    seen: float
+    """Without records that show one of the two models nothing; NaN where there are none."""
+    patients: int
+    patients_seen: int
+    drawn: Drawn
+
+
+class Alike:
+    """CKA of cells, each computed once and kept in the run."""
+
+    def __init__(self, scorer: Scorer | None) -> None:
+        self.scorer = scorer
         self._sides: dict[str, dict[str, tuple[str, np.ndarray]]] = {}
 
-    def __call__(self, first: Result, second: Result) -> tuple[float, float, int, Drawn]:
-        """CKA of two cells on one record of each patient that both have; of standardised features;
-        how many patients; and what draws say of it.
-        """
+    def __call__(self, first: Result, second: Result) -> Found:
+        """On one record of each patient that both have."""
+        if self.scorer is None:
+            return self._found(first, second)
+        facts = {"cka": VERSION, "cells": [first.content, second.content]}
+        # without features there is nothing to keep, and what was kept says nothing of them
+        for r in (first, second):
+            r.feature_file()
+        known = self.scorer.kept(facts, lambda: asdict(self._found(first, second)))
+        return Found(**known | {"drawn": Drawn(*known["drawn"])})
+
+    def _found(self, first: Result, second: Result) -> Found:
         x, y = self._shared(first, second)
         known = len(x) >= FEWEST
-        value = cka(x, y) if known else float("nan")
-        other = cka(standardised(x), standardised(y)) if known else float("nan")
+        nan = float("nan")
         words = first.cell.identity, second.cell.identity
         chosen = np.sort(rng("cka", *words).permutation(len(x))[:MOST])
         sides = Products.of(x[chosen]), Products.of(y[chosen])
-        nan = float("nan")
         nothing = Drawn(nan, nan, nan, nan, nan, len(x))
         said = drawn(*sides, len(x), rng("cka draws", *words)) if known else nothing
-        return value, other, len(x), said
+        blind = any(r.document.get("blind", 0.0) > 0 for r in (first, second))
+        shown = _shown(x) & _shown(y) if blind else np.ones(len(x), bool)
+        left = shown.sum() if blind else 0
+        return Found(
+            value=cka(x, y) if known else nan,
+            standardised=cka(standardised(x), standardised(y)) if known else nan,
+            seen=cka(x[shown], y[shown]) if left >= FEWEST else nan,
+            patients=len(x),
+            patients_seen=int(left),
+            drawn=said,
+        )
 
     def _shared(self, first: Result, second: Result) -> tuple[np.ndarray, np.ndarray]:
         mine, others = self._side(first), self._side(second)
@@ -108,9 +145,17 @@ class Alike:
         return self._sides[result.content]
 
 
+def _shown(features: np.ndarray) -> np.ndarray:
+    """(record,) those with features of their own: a network that is shown nothing gives all such
+    records the same.
+    """
+    _, back, times = np.unique(features, axis=0, return_inverse=True, return_counts=True)
+    return np.asarray(times[back.ravel()] == 1)
+
+
 def sections(study: Study) -> list[Section]:
     """Tables and figures of every panel; a sentence where no features were kept."""
-    panels, alike = _panels(study), Alike()
+    panels, alike = _panels(study), Alike(study.scorer)
     try:
         pairs = [row for panel in panels for row in _pairs(panel, alike)]
         kept = [row for panel in panels for row in _kept(panel, alike, study)]
@@ -219,17 +264,20 @@ def _where(panel: Panel, typed: str) -> dict[str, Any]:
 
 def _numbers(cells: Sequence[tuple[Result, Result]], alike: Alike) -> dict[str, Any]:
     """NUMBERS over lead draws; what draws of records say is of the first."""
-    values, others, patients, said = zip(*(alike(*pair) for pair in cells))
+    each = [alike(*pair) for pair in cells]
+    values, said = [e.value for e in each], each[0].drawn
     found = {
         "cka": float(np.mean(values)),
         "sd": float(np.std(values, ddof=1)) if len(values) > 1 else None,
-        "low": said[0].low + values[0] - said[0].value,
-        "high": said[0].high + values[0] - said[0].value,
-        "p": said[0].p,
-        "null": said[0].null,
-        "standardised": float(np.mean(others)),
+        "low": said.low + values[0] - said.value,
+        "high": said.high + values[0] - said.value,
+        "p": said.p,
+        "null": said.null,
+        "standardised": float(np.mean([e.standardised for e in each])),
+        "seen": float(np.mean([e.seen for e in each])),
         "draws": len(values),
-        "patients": min(patients),
+        "patients": min(e.patients for e in each),
+        "patients_seen": min(e.patients_seen for e in each) or None,
     }
     return {k: None if isinstance(v, float) and np.isnan(v) else v for k, v in found.items()}
 
@@ -247,6 +295,11 @@ def _table(name: str, caption: str, rows: Sequence[Mapping[str, Any]]) -> Table:
         Column("interval", "95 %", "text"),
         Column("p", "p", "number", partial(_number, digits=3)),
         Column("standardised", "standardised", "number", _number),
+        *(
+            [Column("seen", "seen", "number", _number, "without blind records")]
+            if any(row["seen"] is not None for row in rows)
+            else []
+        ),
         *([Column("within", "within", "number", _number)] if more else []),
     ]
     spelled = [{**row, "interval": _interval(row)} for row in rows]
@@ -398,6 +451,6 @@ def _notes(study: Study, rows: Sequence[Mapping[str, Any]]) -> list[str]:
         named = enumerated(list(dict.fromkeys(models.get(n, n) for n in blind["model"])))
         said.append(
             f"In part of the records {named} sees nothing of the measured leads; those records are "
-            f"alike to it, and its numbers there say so."
+            f"alike to it, and its numbers there say so; `seen` is without them."
         )
     return said

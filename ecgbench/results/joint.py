@@ -63,13 +63,11 @@ def lacking(study: Study, entries: Sequence[Entry], tasks: Sequence[str]) -> dic
     """Task -> why these entries cannot be compared in it: no score, or other draws of leads, fits
     or folds than another entry of the same setting. Only such tasks.
     """
-    rows = study.main.set_index(["task", "model", "policy", "leads"])
-    known = {name: (row["status"], row["value"]) for name, row in rows.iterrows()}
     why: dict[str, str] = {}
     for task in tasks:
         averaged: dict[str, set[tuple[str, int, str]]] = {}
         for e in entries:
-            status, value = known.get((task, *_row(e)), ("not in this study", np.nan))
+            status, value = study.scores.get((task, *e), ("not in this study", np.nan))
             named = f"{e.model} at {e.leads}"
             if status != "ok":
                 why.setdefault(task, f"{named}: {status}")
@@ -83,10 +81,6 @@ def lacking(study: Study, entries: Sequence[Entry], tasks: Sequence[str]) -> dic
                 if averaged.setdefault(e.leads, own) != own:
                     why.setdefault(task, f"{named}: other lead draws, fits or folds than the rest")
     return why
-
-
-def _row(e: Entry) -> tuple[str, str, str]:
-    return e.model, e.policy, e.leads
 
 
 def _results(study: Study, task: str, e: Entry) -> list[Any]:
@@ -430,8 +424,14 @@ class Joint:
             return ""
         if len(self.groups) > 1:
             return self.groups[estimate.label].name
-        names = self.groups[0].label_names
-        return names[estimate.label] if len(names) > 2 else ""
+        return self._labels[estimate.label] if len(self._labels) > 2 else ""
+
+    @cached_property
+    def _labels(self) -> list[str]:
+        """Of the only group."""
+        known = self.once("labels", None, lambda: {"labels": self.groups[0].label_names})
+        names: list[str] = known["labels"]
+        return names
 
     def _contrast(self, c: Floats) -> Estimate:
         parts = [g.contrast(c) for g in self.groups]

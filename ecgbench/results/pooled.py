@@ -32,18 +32,23 @@ def store_pooled(
     return {"path": file.relative_to(run).as_posix(), "sha256": sha256}
 
 
+def pooled_file(run: Path, reference: dict[str, Any] | None, cell: Path) -> Path:
+    """The file that a cell in the folder `cell` refers to. MissingData where none was kept."""
+    if not reference or not (file := run / reference["path"]).is_file():
+        raise MissingData(f"features of this cell were not kept; {_again(cell)}")
+    return file
+
+
 def read_pooled(
     run: Path, reference: dict[str, Any] | None, cell: Path
 ) -> tuple[list[str], np.ndarray]:
-    """Records and their features (record, dim) float32 as a cell in the folder `cell` refers to
-    them.
-
-    MissingData where none were kept.
-    """
-    again = f"remove {cell} and run the same command again, without --keep-features no"
-    if not reference or not (file := run / reference["path"]).is_file():
-        raise MissingData(f"features of this cell were not kept; {again}")
-    if hashlib.sha256(file.read_bytes()).hexdigest() != reference["sha256"]:
-        raise MissingData(f"{file} is not what the run wrote; remove it, {again}")
+    """Records and their features (record, dim) float32. MissingData where none were kept."""
+    file = pooled_file(run, reference, cell)
+    if reference and hashlib.sha256(file.read_bytes()).hexdigest() != reference["sha256"]:
+        raise MissingData(f"{file} is not what the run wrote; remove it, {_again(cell)}")
     with safe_open(file, framework="numpy") as opened:
         return json.loads(opened.metadata()["records"]), opened.get_tensor("features")
+
+
+def _again(cell: Path) -> str:
+    return f"remove {cell} and run the same command again, without --keep-features no"

@@ -13,7 +13,7 @@ from ecgbench.cells import Cell
 from ecgbench.errors import BadSetting
 from ecgbench.results.facts import Code
 from ecgbench.results.folders import DONE, finished, read_json, read_table
-from ecgbench.results.pooled import read_pooled
+from ecgbench.results.pooled import pooled_file, read_pooled
 from ecgbench.room import folder_name
 
 
@@ -103,6 +103,10 @@ class Result:
         MissingData where none were kept.
         """
         return read_pooled(self.run, self.document["features"], self.folder)
+
+    def feature_file(self) -> Path:
+        """Where its features lie; MissingData where none were kept."""
+        return pooled_file(self.run, self.document["features"], self.folder)
 
     def validation(self) -> pd.DataFrame:
         """What its fit predicts for the validation records with all twelve leads: the columns of

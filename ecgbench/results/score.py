@@ -235,12 +235,14 @@ class Scored(Scores):
         """Mean over the labels, of all its records."""
         return float(self.table["value"].iloc[0])
 
-    @property
+    @cached_property
     def empty(self) -> bool:
         """Whether no label has both values in its records, so that there is nothing to score."""
+        if not np.isnan(self.value):
+            return False
         labels = self.table.iloc[1:]
         both = (labels["positives"] > 0) & (labels["positives"] < labels["n"])
-        return bool(np.isnan(self.value) and not both.any())
+        return not bool(both.any())
 
     def names(self) -> frozenset[str]:
         """Names of its records."""

@@ -108,6 +108,15 @@ class Study:
             rows.setdefault((c.task, c.fit.model, c.policy, c.setting.typed), []).append(r)
         return rows
 
+    @cached_property
+    def scores(self) -> dict[tuple[str, str, str, str], tuple[str, float]]:
+        """(task, model, policy, leads as typed) -> status and value of its row, by the metric that
+        tables lead with.
+        """
+        rows = self.main[self.main["metric"] == self.metric]
+        named = zip(*(rows[name] for name in ("task", "model", "policy", "leads")))
+        return dict(zip(named, zip(rows["status"], rows["value"])))
+
     def of(self, metric: str) -> "Study":
         """The study with the rows of one metric alone."""
         name = next((n for n in self.metrics if plain(n) == plain(metric)), None)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -71,3 +72,30 @@ def test_features_that_were_not_kept_are_told(typed: Callable[..., int], tmp_pat
     assert typed(tmp_path / "run", "--leads", "1,12", "--keep-features", "no") == 0
     (section,) = report.sections(read(tmp_path / "run"))
     assert "Not computed: features of this cell were not kept" in section.parts[0].texts[0]
+
+
+def test_records_that_show_a_model_nothing_are_left_out_beside(tmp_path: Path) -> None:
+    """Half of the records give one side the same features: they look alike, and are not seen."""
+    random = np.random.default_rng(0)
+    x = random.normal(size=(200, 6))
+    y = random.normal(size=(200, 6))
+    y[::2] = y[0]
+    names = [f"r{i}" for i in range(200)]
+    table = pd.DataFrame({"record": names, "patient": names})
+
+    def side(features: np.ndarray, blind: float) -> SimpleNamespace:
+        return SimpleNamespace(
+            features=lambda: (names, features.astype(np.float32)),
+            predictions=lambda: table,
+            document={"blind": blind},
+            content=str(blind),
+            cell=SimpleNamespace(identity=str(blind)),
+        )
+
+    found = report.Alike(None)(side(x, 0.0), side(y, 0.5))  # type: ignore[arg-type]
+    assert found.patients_seen == 100
+    x32, y32 = x.astype(np.float32), y.astype(np.float32)
+    assert found.seen == pytest.approx(cka(x32[1::2], y32[1::2]), abs=1e-9)
+    assert found.value == pytest.approx(cka(x32, y32), abs=1e-9)
+    sighted = report.Alike(None)(side(x, 0.0), side(random.normal(size=(200, 6)), 0.0))  # type: ignore[arg-type]
+    assert np.isnan(sighted.seen)

@@ -152,7 +152,7 @@ def test_what_has_no_number_says_why(tmp_path: Path) -> None:
     (section,) = operating.sections(study)
     shown = [r for r in section.parts[0].rows if r["leads"] == "1"]
     assert {getattr(r["labels"], "text", r["labels"]) for r in shown} == {LABELS, "failed"}
-    shutil.rmtree(tmp_path / "run" / "fits" / "good")
+    shutil.rmtree(tmp_path / "run" / "fits" / "a" / "good")
     table = found(read(tmp_path / "run")).set_index(KEYS)
     row = table.loc[("good", "12", "A0", "specificity", FROZEN)]
     assert "run the same command again" in row["reason"]

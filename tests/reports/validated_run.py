@@ -6,16 +6,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 from scipy.special import expit, logit
 
-from ecgbench.files import as_json, as_parquet
-from ecgbench.results.folders import publish
 from ecgbench.results.result import Result
-from ecgbench.results.score import prediction_table
 from ecgbench.results.study import Study, read
-from ecgbench.seeds import rng
 from tests.results.made_run import Data, Made, write
 
 LABELS = 3
@@ -28,15 +23,7 @@ Changed = Callable[[Result, pd.DataFrame], pd.DataFrame]
 
 def make(path: Path, made: Made = MADE, validated: int = 200) -> Study:
     """Write it, with this many validation records, and read it."""
-    run = write(path, made)
-    for model in made.models:
-        random = rng("validated", model)
-        target = (random.random((validated, LABELS)) < 0.3).astype(np.int8)
-        score = made.skill(model, "12") * target + random.standard_normal(target.shape)
-        columns = {name: [f"v{i:03}" for i in range(validated)] for name in ("record", "patient")}
-        table = prediction_table(columns, [f"A{k}" for k in range(LABELS)], expit(score), target)
-        files = {"validation.parquet": as_parquet(table), "fit.json": as_json({"marks": []})}
-        publish(run.path / "fits" / model, files)
+    write(path, replace(made, validated=validated))
     return read(path)
 
 

@@ -64,6 +64,8 @@ class Made:
     """Of a label by its name, `A0`, where it is not that of its dataset."""
     lost: Mapping[tuple[str, str], float] = field(default_factory=dict)
     """(leads, label) -> what its skill is there, whatever the model."""
+    validated: int = 0
+    """Validation records that fits have predictions for."""
     lacking: Sequence[tuple[str, str, str]] = ()
     """(task, model, leads) without a score: their fit failed."""
 
@@ -118,7 +120,27 @@ def write(path: Path, made: Made, **model_facts: Any) -> Store:
             continue
         about = {"model": models[cell.fit.model], "dataset": facts[name], "dataset_name": name}
         _write_cell(run, cell, made, made.data[name], known[name][cell.task], about)
+    if made.validated:
+        for data in made.data.values():
+            for task, count in data.tasks.items():
+                for model in made.models:
+                    _write_fit(run, made, (task, model), count)
     return run
+
+
+def _fit_folder(task: str, model: str) -> str:
+    return f"fits/{task}/{model}"
+
+
+def _write_fit(run: Store, made: Made, names: tuple[str, str], count: int) -> None:
+    random = rng("made", made.seed, *names, "validation")
+    target = (random.random((made.validated, count)) < 0.3).astype(np.int8)
+    score = made.skill(names[1], "12") * target + random.standard_normal(target.shape)
+    columns = {name: [f"v{i:03}" for i in range(len(target))] for name in ("record", "patient")}
+    labels = labels_of(names[0], count)
+    table = prediction_table(columns, labels, 1 / (1 + np.exp(-score)), target)
+    files = {"validation.parquet": as_parquet(table), "fit.json": as_json({"marks": []})}
+    publish(run.path / _fit_folder(*names), files)
 
 
 def patients(data: Data) -> list[str]:
@@ -156,7 +178,7 @@ def _write_cell(
         "blind": 0.0,
         "windows": 2.0,
         "features": None,
-        "fit": f"fits/{cell.fit.model}",
+        "fit": _fit_folder(cell.task, cell.fit.model),
     }
     metrics = made.scoring.metrics
     files = {
