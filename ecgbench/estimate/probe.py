@@ -115,6 +115,25 @@ def _counted(
     return source, sizes
 
 
+def tested(
+    dataset: str, folders: Folders, limit: int | None, division: Division
+) -> dict[str, tuple[list[int], list[int]]]:
+    """Task -> positives and negatives of each label among the test records, in a cross-validation
+    among all; nothing where the dataset is not prepared.
+    """
+    with suppress(MissingData, BadRecord):
+        copy = find(dataset, folders.data, folders.prepared, limit, division=division)
+        chosen = Selection(copy, limit)
+        table = chosen.index if division.cross else chosen.of("test")
+        counts = {}
+        for task in copy.tasks:
+            target = table[task.columns].to_numpy(np.int8)
+            positives, negatives = ((target == v).sum(axis=0).tolist() for v in (1, 0))
+            counts[task.name] = positives, negatives
+        return counts
+    return {}
+
+
 def _sizes(split: Any) -> dict[str, int]:
     counts = split.value_counts()
     return {s: int(counts[s]) for s in SPLITS if s in counts}
@@ -158,6 +177,9 @@ class _Probe:
         return {
             "source": self.source,
             "records": self.records,
+            "tested": tested(
+                self.job.dataset, self.job.folders, self.plan.limit, self.plan.division
+            ),
             "skipped": len(self.plan.cells) - len(self.cells),
             "seconds": seconds,
             "disk": disk,

@@ -7,10 +7,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from ecgbench.benchmark.plan import all_tasks
 from ecgbench.cells import Plan, grouped
 from ecgbench.errors import BadSetting
 from ecgbench.results.store import Store
+from ecgbench.stats.detectable import expected
 from ecgbench.text import counted, duration, size
 
 HOUR = 3600.0
@@ -27,6 +30,11 @@ SOURCES = {
     "downloaded": "not prepared yet; ",
     "absent": "not on this machine, counted from its card; ",
 }
+
+ASSUMED = 0.85, 0.5
+"""AUROC of two models, and the share of their error that they have in common, for the smallest
+difference that a study can find.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -200,4 +208,15 @@ def _datasets(parts: Sequence[Part]) -> Iterator[str]:
         yield (
             f"{part.dataset}: {SOURCES[part.answer['source']]}{sum(split.values()):,} records "
             f"({counts})"
+        )
+        wanted = dict.fromkeys(c.task for p in parts for c in p.plan.cells)
+        for task, (positives, negatives) in part.answer.get("tested", {}).items():
+            smallest = expected(positives, negatives, *ASSUMED)
+            if task in wanted and np.isfinite(smallest):
+                yield f"  {task}: two models can be told apart from {100 * smallest:.1f} points on"
+    if any(part.answer.get("tested") for part in parts):
+        auroc, shared = ASSUMED
+        yield (
+            f"  (found in 4 of 5 studies, were both near AUROC {auroc:g} with {shared:.0%} of "
+            f"their error in common)"
         )

@@ -3,12 +3,14 @@ demo.
 """
 
 import json
+import re
 import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 import torch
 
@@ -23,6 +25,7 @@ from ecgbench.cli import main
 from ecgbench.ecg.leads import LEADS
 from ecgbench.estimate import study
 from ecgbench.prepared import disk
+from ecgbench.stats.detectable import expected
 
 TINY = Path(__file__).parents[1] / "tiny.py"
 USUAL = (
@@ -94,13 +97,21 @@ def test_a_dry_run_tells_cells_disk_and_time_and_writes_nothing(
 
 
 def test_finished_cells_are_left_out(
-    typed: Callable[..., int], capsys: pytest.CaptureFixture[str]
+    typed: Callable[..., int], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = ("--limit", "60")
     assert typed(*words) == 0
     assert typed("--dry-run", *words, "--leads", "1,2,12,I") == 0
     told = capsys.readouterr().out
     assert "6 cells of 1 fit (probe), 5 of them finished" in told
+    # the labels are known now: from how large a difference on a study like this finds one
+    (smallest,) = re.findall(
+        r"\n  demo: two models can be told apart from ([\d.]+) points on", told
+    )
+    table = pd.read_parquet(next(tmp_path.rglob("scores.parquet")))
+    labels = table[(table["metric"] == "auroc") & (table["label"] != "macro")]
+    told_by_hand = expected(labels["positives"], labels["n"] - labels["positives"], 0.85, 0.5)
+    assert float(smallest) == pytest.approx(100 * told_by_hand, abs=0.05)
     assert [line.split()[:4] for line in told.splitlines() if line.startswith("tiny ")] == [
         ["tiny", "demo", "1", "1"]
     ]
