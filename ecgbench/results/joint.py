@@ -106,21 +106,31 @@ def joint(
     if study.scorer is None or not names or not entries:
         raise MissingData(f"{study.path}: nothing to compare")
     scorer, dataset_of = study.scorer, {t.name: t.dataset for t in study.tasks}
-    tasks_of: dict[str, list[str]] = {}
+    cells: dict[str, dict[str, Sequence[Sequence[Scored]]]] = {}
     for name in names:
-        tasks_of.setdefault(dataset_of[name], []).append(name)
+        cells.setdefault(dataset_of[name], {})[name] = [
+            counted([scorer(r, study.metric) for r in _results(study, name, e)]) for e in entries
+        ]
+    return joined(entries, cells, scorer, by, paired)
+
+
+def joined(
+    entries: Sequence[Entry],
+    cells: Mapping[str, Mapping[str, Sequence[Sequence[Scored]]]],
+    scorer: Scorer,
+    by: By = "dataset",
+    paired: Mapping[Patient, str] | None = None,
+) -> "Joint":
+    """The same of scored cells: dataset -> task -> those of each entry."""
     rows = {
-        task: _Task(
-            rows=[
-                counted([scorer(r, study.metric) for r in _results(study, task, e)])
-                for e in entries
-            ],
-            absent=scorer.scoring.absent,
-        )
-        for task in names
+        task: _Task(rows=own, absent=scorer.scoring.absent)
+        for tasks in cells.values()
+        for task, own in tasks.items()
     }
-    groups = _groups(tasks_of, rows, by, dict(paired or {}))
-    return Joint(entries=tuple(entries), groups=groups, scorer=scorer, metric=study.metric)
+    datasets = {dataset: list(tasks) for dataset, tasks in cells.items()}
+    metric = next(c.metric for task in rows.values() for row in task.rows for c in row)
+    groups = _groups(datasets, rows, by, dict(paired or {}))
+    return Joint(entries=tuple(entries), groups=groups, scorer=scorer, metric=metric)
 
 
 def _groups(
