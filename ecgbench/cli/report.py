@@ -69,12 +69,13 @@ def report(
         "page says so.",
         "--publish",
     ),
+    show: bool = flag("Open the page in the browser when it is written.", "--open"),
 ) -> None:
-    """Write index.html and the tables and figures on it, as CSV, Markdown, LaTeX, PNG and SVG.
+    """Write index.html and the tables and figures on it, as CSV, Markdown, LaTeX, PNG, SVG, PDF.
 
     Reads the folder only: no model, no dataset, no network. Every number stands in a row of a CSV
-    beside the page. Of a run: main_table.{csv,md,tex}, lead_curve.{png,svg,csv}, comparisons.csv,
-    cells.csv, labels.csv, provenance.{csv,md} and commits.csv.
+    beside the page. Of a run: main_table.{csv,md,tex}, lead_curve.{png,svg,pdf,csv},
+    verdicts.{csv,md}, comparisons.csv, cells.csv, labels.csv, provenance.{csv,md} and commits.csv.
     """
     from ecgbench import reports
     from ecgbench.results.study import Study
@@ -107,6 +108,16 @@ def report(
         for line in _without_number(cells):
             typer.echo(f"  {line}", err=True)
     typer.echo("\n".join(str(path) for path in written))
+    if show:
+        _open(next(path for path in written if path.name == "index.html"))
+
+
+def _open(page: Path) -> None:
+    """In the browser of whoever typed the command; a machine without one says so."""
+    import webbrowser
+
+    if not webbrowser.open(page.resolve().as_uri()):
+        typer.echo(f"--open: no browser was found here; open {page} in one", err=True)
 
 
 def _asked(source: Any, place: Path, given: dict[str, str]) -> Any:

@@ -21,11 +21,9 @@ from ecgbench.ecg.synthetic.conditions import heart
 from ecgbench.ecg.synthetic.dipole import FS, SECONDS, simulate
 from ecgbench.errors import BadRecord
 from ecgbench.seeds import rng
+from ecgbench.vocabulary import codes
 
-LABELS = ("NORM", "AFIB", "IMI", "AMI", "LBBB", "RBBB", "LVH", "1AVB")
-"""Normal, atrial fibrillation, inferior and anterior myocardial infarction, left and right bundle
-branch block, left ventricular hypertrophy with strain, first-degree atrioventricular block.
-"""
+LABELS = codes("demo")
 
 SPLITS = {"train": 120, "val": 20, "test": 40}
 """Records of each split; patients have one to four records and never cross."""

@@ -37,13 +37,19 @@ _STYLE: dict[Any, Any] = {
     "legend.frameon": False,
     "svg.hashsalt": "ecgbench",
     "svg.fonttype": "path",
+    "pdf.fonttype": 42,
     "text.parse_math": False,
 }
 _LETTERS = 14.6
 """Of the caption, and..."""
 _LEGEND = 12.5
 """... of the legend, in an inch."""
-_EMPTY = {"png": {"Software": None}, "svg": {"Date": None, "Creator": None}}
+_EMPTY = {
+    "png": {"Software": None},
+    "svg": {"Date": None, "Creator": None},
+    "pdf": {"Creator": None, "Producer": None, "CreationDate": None},
+}
+"""Formats of a figure, and what its file must not tell: when and by what it was written."""
 
 
 @contextmanager
@@ -73,9 +79,12 @@ def drawing(figure: Figure) -> "Iterator[Sheet]":
 
 
 def pictures(figure: Figure) -> dict[str, bytes]:
-    """PNG and SVG."""
+    """PNG, SVG and PDF."""
     with drawing(figure) as sheet:
-        return {kind: _bytes(sheet, kind) for kind in _EMPTY}
+        first, *others = _EMPTY
+        made = {first: _bytes(sheet, first)}
+        sheet.set_layout_engine("none")  # the same places in all of them, found once
+        return made | {kind: _bytes(sheet, kind) for kind in others}
 
 
 def _bytes(sheet: "Sheet", kind: str) -> bytes:

@@ -11,6 +11,7 @@ from typing import Any
 from ecgbench.cards import MetricCard
 from ecgbench.reports._facts import FULL, Head, Task, columns, gaps, records, tasks
 from ecgbench.reports._section import Score
+from ecgbench.reports._trace import line_of, names_of
 from ecgbench.results.compare import UNTRAINED
 from ecgbench.results.notes import PENDING
 from ecgbench.results.origin import UNCOMMITTED
@@ -52,28 +53,33 @@ def reasons(study: Study) -> dict[Names, str]:
 
 def grids(study: Study) -> dict[str, Grid]:
     """The grid of each metric."""
-    return {name: grid(study.of(name)) for name in study.metrics}
+    lines = line_of(study)
+    return {name: grid(study.of(name), lines) for name in study.metrics}
 
 
-def grid(study: Study) -> Grid:
-    """All scores of a study of one metric, ranked."""
-    card = study.metrics[study.metric]
+def grid(study: Study, lines: Mapping[tuple[str, ...], int] | None = None) -> Grid:
+    """All scores of a study of one metric, ranked. lines: of main_table.csv; see
+    `_trace.line_of`.
+    """
+    card, known = study.metrics[study.metric], lines or line_of(study)
     heads, rows, why = columns(study), records(study.main), reasons(study)
     footnotes: list[str] = []
     blocks = []
     for task in tasks(study):
         mine = [row for row in rows if row["task"] == task.task]
-        lines = {}
+        scores = {}
         for leads in dict.fromkeys(row["leads"] for row in mine):
             by_column = {(r["model"], r["policy"]): r for r in mine if r["leads"] == leads}
             in_order = [by_column.get(head.names) for head in heads]
             competing = [None if head.untrained else row for head, row in zip(heads, in_order)]
             rank = ranks((row["value"] if row else None for row in competing), card.direction)
-            lines[leads] = [
-                _score(row, place, why, footnotes) if row else None
+            scores[leads] = [
+                replace(_score(row, place, why, footnotes), line=known[names_of(row)])
+                if row
+                else None
                 for row, place in zip(in_order, rank)
             ]
-        blocks.append(Block(**vars(task), lines=lines))
+        blocks.append(Block(**vars(task), lines=scores))
     return Grid(metric=card, columns=heads, tasks=blocks, footnotes=footnotes)
 
 

@@ -7,7 +7,9 @@ from typing import Any
 
 from ecgbench.errors import BadSetting, MissingData
 from ecgbench.reports._facts import columns, grave, tasks
+from ecgbench.reports._filters import filters
 from ecgbench.reports._section import Heading, Reads
+from ecgbench.reports._trace import traces
 from ecgbench.results import pretraining, profile, study
 from ecgbench.results.origin import PUBLISHED
 from ecgbench.text import counted, enumerated
@@ -60,7 +62,15 @@ def _of_run(run: study.Study) -> Heading:
         lines.append(PUBLISHED)
         said.append(PUBLISHED)
     version = run.provenance.version
-    return Heading(title=_title(run), lines=lines, banners=banners, said=said, version=version)
+    return Heading(
+        title=_title(run),
+        lines=lines,
+        banners=banners,
+        said=said,
+        version=version,
+        filters=filters(run),
+        traces=traces(run),
+    )
 
 
 def _title(run: study.Study) -> str:

@@ -8,9 +8,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from ecgbench.errors import BadSetting
+from ecgbench.reports._shown import Filters, Heat, Opening
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Sheet
+
+    from ecgbench.reports._chart import Panel
 
 Reads = Literal["run", "profile", "pretraining"]
 Format = Literal["csv", "md", "tex", "html"]
@@ -78,6 +81,8 @@ class Score:
     """Whether the asterisk of Table.marks stands behind it."""
     footnote: int | None = None
     """Which of Table.footnotes says why there is no value, or why it is not tested; from 1."""
+    line: int | None = None
+    """Of main_table.csv, by which the page finds where it comes from."""
 
 
 @dataclass(frozen=True)
@@ -148,7 +153,7 @@ class Table:
 
 @dataclass(frozen=True, kw_only=True)
 class Figure:
-    """A figure, as PNG, SVG and on the page, and its numbers in CSV."""
+    """A figure, as PNG, SVG, PDF and on the page, and its numbers in CSV."""
 
     kind: ClassVar = "figure"
     name: str
@@ -161,6 +166,12 @@ class Figure:
     size: tuple[float, float] = (7.4, 4.6)
     """Width and height in inches."""
     numbers: Numbers | None = None
+    panels: Sequence["Panel"] = ()
+    """What the page draws instead of the picture: the same points, each of which says its number;
+    in the colours of the page, and filtered with it.
+    """
+    heat: Heat | None = None
+    """The same for a map of scores in colours."""
 
     def __post_init__(self) -> None:
         named(self.name, "figure")
@@ -204,7 +215,7 @@ class Group:
     """Whether what is folded is shown at first."""
 
 
-Part = Text | Notes | Facts | Group | Table | Figure
+Part = Text | Notes | Facts | Group | Opening | Table | Figure
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -236,6 +247,10 @@ class Heading:
     """Notes that stand in the banners: no table repeats them on the page."""
     version: str = ""
     """Of ecgbench, which made the numbers."""
+    filters: Filters | None = None
+    """By what its tables and figures are filtered."""
+    traces: Mapping[str, Any] = field(default_factory=dict)
+    """What the page tells of a score when it is asked where it comes from."""
 
 
 def named(name: str, what: str) -> None:

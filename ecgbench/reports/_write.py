@@ -1,5 +1,5 @@
-"""From sections to files: every table as CSV, Markdown and LaTeX, every figure as PNG and SVG, and
-the page of them all.
+"""From sections to files: every table as CSV, Markdown and LaTeX, every figure as PNG, SVG and
+PDF, and the page of them all.
 """
 
 from collections.abc import Iterator, Sequence
@@ -27,7 +27,9 @@ def write(
     sections = [section for name in names for section in _sections(room, name, source)]
     files, summaries = _files(sections)
     drawings = {
-        name.removesuffix(".svg"): text for name, text in files.items() if isinstance(text, bytes)
+        name.removesuffix(".svg"): text
+        for name, text in files.items()
+        if isinstance(text, bytes) and name.endswith(".svg")
     }
     beside = {name: summaries.get(name, "") for name in files}
     files["index.html"] = html(kind.heading(source), sections, drawings, beside)

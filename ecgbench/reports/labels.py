@@ -1,98 +1,255 @@
-"""Labels: the score of each label by itself, per task and lead setting, a mean over lead draws."""
+"""Labels: the score of each label by itself, as a map of labels and lead settings in colours.
+
+A value is the mean over lead draws and fits, and over the folds in which the label has both values.
+Its interval is the mean of theirs: no mean of scores is less sure than they are on average, so it
+is as wide as it must be, or wider. labels.csv holds every draw by itself.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
-from ecgbench.reports import Column, Group, Part, ReportCard, Section, Table, Text, points
+import numpy as np
+
+from ecgbench.reports import LONGEST, Figure, Group, Numbers, Part, ReportCard, Section, Table, Text
 from ecgbench.reports._facts import numbers, records, setting_words, untrained_marks
-from ecgbench.reports._grid import Grid, grids
+from ecgbench.reports._grid import Block, Grid, grids
+from ecgbench.reports._label_names import full_names
+from ecgbench.reports._shown import Heat, Spot, View
 from ecgbench.results.study import Study
-from ecgbench.text import counted, enumerated
+from ecgbench.text import counted, enumerated, shortened
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure as Sheet
 
 CARD = ReportCard(
     title="Labels", summary="the score of each label by itself", reads="run", order=60
 )
+DRAWN = 12
+"""Columns that a drawing shows; the page and the CSV hold all."""
+MOST = 60_000
+"""Values that the maps of one page hold, so that it stays small; the CSV holds all."""
+COLUMNS = ("task", "model", "policy", "leads", "label", "name", "metric", "value", "low", "high")
+_LETTERS = 44
+"""Of a label beside a drawing."""
 
-Counts = dict[str, Mapping[str, int]]
-"""Fold -> n and positives."""
-Values = dict[tuple[str, str], dict[str, list[float | None]]]
-"""(model, policy) -> fold -> one value per lead draw and fit."""
+Draws = dict[str, list[tuple[float | None, ...]]]
+"""Fold -> value, low and high of each lead draw and fit."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Label:
+    """A label of a task."""
+
+    name: str
+    full: str
+    counts: Mapping[str, tuple[int, int]]
+    """Fold -> positives and records."""
+    spots: Mapping[tuple[tuple[str, str], str], Spot]
+    """(model and policy, leads as typed) -> its value, where it has one."""
+
+    @property
+    def positives(self) -> str:
+        """`21 of 198`."""
+        some, every = (sum(counts) for counts in zip(*self.counts.values()))
+        return f"{some:,} of {every:,}"
 
 
 def sections(study: Study) -> list[Section]:
-    """A folded table per metric, task and lead setting; labels.csv holds all draws."""
+    """A map per metric and task; labels.csv holds all draws."""
     title = f"{enumerated([card.title for card in study.metrics.values()])} × 100 of each label"
-    intro = "Mean over lead draws; -- where a label has no positive or no negative in the test set."
+    intro = (
+        "Under each value its 95 % interval over patients. A value is the mean over lead draws, "
+        "and its interval the mean of theirs, which is wide enough. -- where a label has no "
+        "positive or no negative in the test set."
+    )
     if any(data.folds for data in study.datasets):
-        intro += " Mean over the folds in which it has both; records are those of all folds."
-    groups = [
-        group
+        intro += " Also the mean over the folds in which it has both; records are those of all."
+    found = [
+        (name, grid, block, labels)
         for name, grid in grids(study).items()
-        for group in _groups(study.of(name), name, grid)
+        for block, labels in _by_task(study.of(name), grid)
+    ]
+    room = MOST // max(1, len(found))
+    figures = [
+        _figure(_stem(at, name, study), grid, block, labels, room)
+        for at, (name, grid, block, labels) in enumerate(found)
     ]
     kept = numbers(study.labels, "one row per cell, metric and label")
     all_rows = Table(name="labels", columns=(), rows=(), numbers=kept, formats=("csv",))
-    shown: list[Part] = [Text(intro, "fine"), *groups] if groups else []
+    maps: list[Part] = [*figures]
+    if len(found) > 1:
+        maps = [
+            Group(_titled(name, block, study), [figure], folded=True, unfolded=at == 0)
+            for at, (figure, (name, _, block, _)) in enumerate(zip(figures, found))
+        ]
+    shown: list[Part] = [Text(intro, "fine"), *maps] if figures else []
     return [Section(name="labels", title=title, short=CARD.title, parts=[*shown, all_rows])]
 
 
-def _groups(study: Study, metric: str, grid: Grid) -> Iterator[Group]:
+def _titled(metric: str, block: Block, study: Study) -> str:
+    several = f", {study.metrics[metric].title}" if len(study.metrics) > 1 else ""
+    return f"{block.title}{several}"
+
+
+def _stem(at: int, metric: str, study: Study) -> str:
+    several = "" if metric == study.metric else f"_{metric}"
+    return f"label_map{several}" + (f"_{at + 1}" if at else "")
+
+
+def _by_task(study: Study, grid: Grid) -> Iterator[tuple[Block, list[_Label]]]:
     gathered = _gathered(study)
-    several = f", {grid.metric.title}" if len(study.metrics) > 1 else ""
-    models = [
-        Column(str(at), head.label, "number", points, mark=head.mark)
-        for at, head in enumerate(grid.columns)
-    ]
-    counts = [Column("positives", "Positives", "number"), Column("n", "Records", "number")]
     for block in grid.tasks:
-        for leads in block.lines:
-            rows = [
-                {"label": label} | _summed(counts) | _means(values, grid)
-                for label, (counts, values) in gathered.get((block.task, leads), {}).items()
-            ]
-            if rows:
-                title = (
-                    f"{block.title}, {setting_words(leads)}{several} "
-                    f"({counted(len(rows), 'label')})"
-                )
-                columns = [Column("label", "Label"), *counts, *models]
-                table = Table(
-                    name=f"labels_{metric}",
-                    columns=columns,
-                    rows=rows,
-                    marks=untrained_marks(grid.columns),
-                    formats=("html",),
-                )
-                yield Group(title, [table], folded=True)
+        if labels := gathered.get(block.task):
+            names = full_names(block.task)
+            yield (
+                block,
+                [
+                    _Label(
+                        name=label,
+                        full=names.get(label, ""),
+                        counts=counts,
+                        spots={
+                            where: spot for where, draws in of.items() if (spot := _mean(draws))
+                        },
+                    )
+                    for label, (counts, of) in labels.items()
+                ],
+            )
 
 
-def _gathered(study: Study) -> dict[tuple[str, str], dict[str, tuple[Counts, Values]]]:
-    """(task, leads as typed) -> label -> n and positives, and the values of each column."""
+def _gathered(study: Study) -> dict[str, dict[str, tuple[dict[str, Any], dict[Any, Draws]]]]:
+    """Task -> label -> its counts by fold, and what each column and setting has by fold."""
     which = ["task", "model", "setting", "policy"]
     typed = study.cells.drop_duplicates(which)[[*which, "leads"]]
-    gathered: dict[tuple[str, str], dict[str, tuple[Counts, Values]]] = {}
+    gathered: dict[str, dict[str, tuple[dict[str, Any], dict[Any, Draws]]]] = {}
     for row in records(study.labels.merge(typed, how="left")):
-        of_setting = gathered.setdefault((row["task"], row["leads"]), {})
-        counts, values = of_setting.setdefault(row["label"], ({}, {}))
-        counts.setdefault(row["fold"], {name: row[name] for name in ("n", "positives")})
-        column = values.setdefault((row["model"], row["policy"]), {})
-        column.setdefault(row["fold"], []).append(row["value"])
+        labels = gathered.setdefault(row["task"], {})
+        counts, of = labels.setdefault(row["label"], ({}, {}))
+        counts.setdefault(row["fold"], (row["positives"], row["n"]))
+        draws = of.setdefault(((row["model"], row["policy"]), row["leads"]), {})
+        draws.setdefault(row["fold"], []).append((row["value"], row["low"], row["high"]))
     return gathered
 
 
-def _means(of: Values, grid: Grid) -> dict[str, float | None]:
+def _mean(draws: Draws) -> Spot | None:
     """Undefined in one draw is undefined in its fold; the mean is over folds that have a value."""
-    means: dict[str, float | None] = {}
-    for at, head in enumerate(grid.columns):
-        folds = of.get(head.names, {}).values()
-        there = [m for values in folds if (m := _mean(values)) is not None]
-        means[str(at)] = _mean(there)
-    return means
+    values, lows, highs = (
+        [m for fold in draws.values() if (m := _all([draw[at] for draw in fold])) is not None]
+        for at in range(3)
+    )
+    if not values:
+        return None
+    whole = len(values) == len(lows) == len(highs)
+    value, *ends = (
+        float(np.mean(each)) for each in ((values, lows, highs) if whole else (values,))
+    )
+    return Spot(value=value, low=ends[0] if whole else None, high=ends[1] if whole else None)
 
 
-def _mean(values: Sequence[float | None]) -> float | None:
+def _all(values: Sequence[float | None]) -> float | None:
     there = [value for value in values if value is not None]
     return sum(there) / len(there) if there and len(there) == len(values) else None
 
 
-def _summed(counts: Counts) -> dict[str, int]:
-    return {name: sum(c[name] for c in counts.values()) for name in ("n", "positives")}
+def _figure(name: str, grid: Grid, block: Block, labels: Sequence[_Label], room: int) -> Figure:
+    settings, heads = list(block.lines), list(grid.columns)
+    title = f"{block.title}: {grid.metric.title} × 100 of {counted(len(labels), 'label')}"
+    rows = [
+        {
+            "task": block.task,
+            "model": head.model,
+            "policy": head.policy,
+            "leads": leads,
+            "label": label.name,
+            "name": label.full,
+            "metric": grid.metric.title,
+        }
+        | vars(spot)
+        for head in heads
+        for leads in settings
+        for label in labels
+        if (spot := label.spots.get((head.names, leads)))
+    ]
+    drawn = min(len(heads), DRAWN)
+    left = f" The first {DRAWN} of {len(heads)} columns." if len(heads) > DRAWN else ""
+    return Figure(
+        name=name,
+        draw=partial(_draw, grid, block, labels),
+        caption=f"{title}, by measured leads. White: {_chance(grid):g} and below.{left}",
+        size=(4.4 + 0.2 * drawn * (0.5 + len(settings)), 2.4 + 0.17 * len(labels)),
+        numbers=Numbers(columns=COLUMNS, rows=rows, summary="the squares of the map"),
+        heat=_heat(grid, block, labels, title, room),
+    )
+
+
+def _chance(grid: Grid) -> float:
+    """Where the colours begin: at chance, or at the worst value."""
+    metric = grid.metric
+    worst = metric.range[0] if metric.direction == "higher" else metric.range[1]
+    return 100 * (worst if metric.chance is None else metric.chance)
+
+
+def _best(grid: Grid) -> float:
+    return 100 * grid.metric.range[1 if grid.metric.direction == "higher" else 0]
+
+
+def _heat(grid: Grid, block: Block, labels: Sequence[_Label], title: str, room: int) -> Heat:
+    """Views by model first, then by lead setting; as many as there is room for."""
+    settings, heads = list(block.lines), list(grid.columns)
+    views = [
+        View(
+            title=f"{head.label}{head.mark} at each lead setting",
+            of=head.label,
+            columns=settings,
+            spots=[[label.spots.get((head.names, s)) for s in settings] for label in labels],
+        )
+        for head in heads
+    ]
+    if len(heads) > 1:
+        views += [
+            View(
+                title=f"all models, {setting_words(leads)}",
+                of=leads,
+                columns=[f"{head.label}{head.mark}" for head in heads],
+                spots=[[label.spots.get((h.names, leads)) for h in heads] for label in labels],
+            )
+            for leads in settings
+        ]
+    views = [view for view in views if any(map(any, view.spots))]
+    sizes = np.cumsum([len(view.columns) * len(labels) for view in views])
+    return Heat(
+        title=title,
+        head="Label",
+        rows=[(label.name, label.full, label.positives) for label in labels],
+        views=[view for view, size in zip(views, sizes) if size <= room] or views[:1],
+        scale=(_chance(grid) / 100, _best(grid) / 100),
+        notes=[f"{sign} {meaning}." for sign, meaning in untrained_marks(heads).items()],
+        task=block.title,
+    )
+
+
+def _draw(grid: Grid, block: Block, labels: Sequence[_Label], sheet: "Sheet") -> None:
+    """A block of squares per column of the run, all on one axis."""
+    settings, heads = list(block.lines), list(grid.columns)[:DRAWN]
+    ax, step = sheet.subplots(), len(settings) + 0.5
+    worst, best = sorted((_chance(grid), _best(grid)))
+    for at, head in enumerate(heads):
+        spots = [[label.spots.get((head.names, leads)) for leads in settings] for label in labels]
+        square = np.array([[100 * s.value if s else np.nan for s in row] for row in spots])
+        sides = at * step + np.arange(len(settings) + 1), np.arange(len(labels) + 1)
+        picture = ax.pcolormesh(*sides, square, cmap="Blues", vmin=worst, vmax=best)
+        random = " (random weights)" if head.untrained else ""
+        name = shortened(head.label, LONGEST // 2) + random
+        middle = at * step + len(settings) / 2
+        ax.text(middle, -0.3, name, fontsize=7, rotation=30, ha="left", va="bottom")
+    ax.set(facecolor="#eeeeee", ylim=(len(labels), 0), xlim=(-0.1, len(heads) * step - 0.4))
+    ax.grid(visible=False)
+    places = [at * step + n + 0.5 for at in range(len(heads)) for n in range(len(settings))]
+    ax.set_xticks(places, settings * len(heads), fontsize=7, rotation=90)
+    words = [f"{label.name}: {label.full}" if label.full else label.name for label in labels]
+    names = [shortened(word, _LETTERS) for word in words]
+    ax.set_yticks(np.arange(len(labels)) + 0.5, names, fontsize=7)
+    sheet.suptitle(shortened(block.title, LONGEST), fontsize=10)
+    sheet.colorbar(picture, ax=ax, shrink=0.6, label=f"{grid.metric.title} × 100")

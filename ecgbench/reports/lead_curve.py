@@ -9,23 +9,13 @@ fractions.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ecgbench.cards import MetricCard
 from ecgbench.reports import LONGEST, Figure, Numbers, ReportCard, Section, handle, lead_axis, look
-from ecgbench.reports._facts import (
-    Head,
-    Task,
-    columns,
-    gaps,
-    heads_of,
-    leads_of,
-    records,
-    tasks,
-    titles_of,
-)
+from ecgbench.reports._facts import Task, gaps, heads_of, titles_of
+from ecgbench.reports._lead_points import Curve, Point, curve, lead_points, panels, placed, spots
 from ecgbench.results.study import Study
 from ecgbench.text import enumerated, shortened
 
@@ -55,41 +45,22 @@ COLUMNS = (
 """Columns of lead_curve.csv; every row is also a row of main_table.csv. `named`: drawn as a hollow
 marker off the curve.
 """
-_GAP = 0.045
-"""Distance between neighbouring lines at one number of leads, in doublings of the number of
-leads.
-"""
 _SHOWN = 6
 """Gaps that the caption names."""
-
-Point = dict[str, Any]
-"""COLUMNS of the CSV and more, as `series`: the place of its column."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Curve:
-    """What one figure shows."""
-
-    metric: MetricCard
-    heads: Sequence[Head]
-    blocks: Sequence[Task]
-    points: Sequence[Point]
 
 
 def sections(study: Study) -> list[Section]:
     """One figure per metric."""
     figures = []
-    for name, card in study.metrics.items():
-        points = _points(study.of(name))
-        # no label has both values: no score
-        drawn = [point for point in points if point["value"] is not None]
-        curve = _Curve(metric=card, heads=columns(study), blocks=tasks(study), points=drawn)
+    for name in study.metrics:
+        points, drawn = lead_points(study.of(name)), curve(study, name)
         figures.append(
             Figure(
                 name="lead_curve" if name == study.metric else f"lead_curve_{name}",
-                draw=partial(_draw, curve),
+                draw=partial(_draw, drawn),
                 caption=_caption(study.of(study.metric), points),
-                size=_shape(curve)[2],
+                size=_shape(drawn)[2],
+                panels=panels(drawn),
                 numbers=Numbers(columns=COLUMNS, rows=points, summary="the points of the figure"),
             )
         )
@@ -98,16 +69,6 @@ def sections(study: Study) -> list[Section]:
         f"number of measured leads"
     )
     return [Section(name="lead_curve", title=title, short=CARD.title, parts=figures)]
-
-
-def _points(study: Study) -> list[Point]:
-    index = {head.names: at for at, head in enumerate(columns(study))}
-    points = []
-    for row in records(study.main[study.main["status"] == "ok"]):
-        number, named = leads_of(row["leads"])
-        series = index[row["model"], row["policy"]]
-        points.append(row | {"n_leads": number, "named": named, "series": series})
-    return points
 
 
 def _caption(study: Study, points: Sequence[Point]) -> str:
@@ -141,7 +102,7 @@ def _left_out(study: Study) -> list[str]:
     ]
 
 
-def _shape(curve: _Curve) -> tuple[int, int, tuple[float, float]]:
+def _shape(curve: Curve) -> tuple[int, int, tuple[float, float]]:
     """Panels across and down, and the size in inches."""
     count = len(curve.blocks)
     across = 1 if count < 2 else 2 if count <= 4 else 3
@@ -149,38 +110,35 @@ def _shape(curve: _Curve) -> tuple[int, int, tuple[float, float]]:
     return across, down, (7.4, 4.6) if across == 1 else (9.6, 2.9 * down + 1.1)
 
 
-def _draw(curve: _Curve, sheet: "Sheet") -> list[Any]:
+def _draw(curve: Curve, sheet: "Sheet") -> list[Any]:
     across, down, _ = _shape(curve)
     axes = sheet.subplots(down, across, squeeze=False).ravel().tolist()
     for ax, block in zip(axes, curve.blocks):
-        _panel(ax, curve, block, [point for point in curve.points if point["task"] == block.task])
+        _panel(ax, curve, block)
     for ax in axes[len(curve.blocks) :]:
         ax.set_visible(False)
     sheet.supylabel(f"Macro {curve.metric.title} × 100", fontsize=9)
     drawn = {point["series"] for point in curve.points}
-    labels = [
-        shortened(head.label, LONGEST) + (" (random weights)" if head.untrained else "")
-        for head in curve.heads
-    ]
-    return [handle(label, at) for at, label in enumerate(labels) if at in drawn]
+    return [handle(_label(curve, at), at) for at in range(len(curve.heads)) if at in drawn]
 
 
-def _panel(ax: "Axes", curve: _Curve, block: Task, points: Sequence[Point]) -> None:
-    spots = _spots(points)
-    drawn = sorted({point["series"] for point in points})
-    for place, at in enumerate(drawn):
-        shift = (place - (len(drawn) - 1) / 2) * min(_GAP, 0.12 / len(drawn))
-        mine = [point for point in points if point["series"] == at]
-        by_number = sorted(mine, key=lambda point: point["n_leads"])
-        _line(ax, [(p["n_leads"] * 2**shift, p) for p in by_number if not p["named"]], at)
-        named = [(spots[p["leads"]] * 2**shift, p) for p in mine if p["named"]]
-        _line(ax, named, at, hollow=True)
-    upright = len(spots) > 4 or len(curve.blocks) > 1
-    for leads, x in spots.items():
+def _label(curve: Curve, at: int) -> str:
+    head = curve.heads[at]
+    return shortened(head.label, LONGEST) + (" (random weights)" if head.untrained else "")
+
+
+def _panel(ax: "Axes", curve: Curve, block: Task) -> None:
+    points = curve.of(block.task)
+    where = spots(points)
+    for at, places in placed(points).items():
+        _line(ax, [(x, p) for x, p in places if not p["named"]], at)
+        _line(ax, [(x, p) for x, p in places if p["named"]], at, hollow=True)
+    upright = len(where) > 4 or len(curve.blocks) > 1
+    for leads, x in where.items():
         tops = [max(p["high"] or 0, p["value"]) for p in points if p["leads"] == leads]
         _name(ax, leads, (x, 100 * max(tops)), upright)
     counts = sorted({point["n_leads"] for point in points})
-    lead_axis(ax, counts, max([*counts, *spots.values()], default=12))
+    lead_axis(ax, counts, max([*counts, *where.values()], default=12))
     _scale(ax, curve.metric)
     ax.set_title(shortened(block.title, LONGEST))
     if not points:
@@ -203,21 +161,6 @@ def _name(ax: "Axes", leads: str, where: tuple[float, float], upright: bool) -> 
         rotation=90 if upright and "+" in leads else 0,
         path_effects=[withStroke(linewidth=2.5, foreground="white")],
     )
-
-
-def _spots(points: Sequence[Point]) -> dict[str, float]:
-    """Where each named set stands: right of its number of leads, short of the next number, in the
-    order asked.
-    """
-    counts = sorted({point["n_leads"] for point in points})
-    named = {point["leads"]: point["n_leads"] for point in points if point["named"]}
-    spots: dict[str, float] = {}
-    for number in counts:
-        sets = [leads for leads, of in named.items() if of == number]
-        following = next((count for count in counts if count > number), 2 * number)
-        step = min(0.2, 0.8 * math.log2(following / number) / (len(sets) + 1))
-        spots |= {leads: number * 2 ** (step * (i + 1)) for i, leads in enumerate(sets)}
-    return spots
 
 
 def _line(ax: "Axes", points: Sequence[tuple[float, Point]], at: int, hollow: bool = False) -> None:

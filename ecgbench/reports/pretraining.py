@@ -19,6 +19,7 @@ from ecgbench.reports import (
     Text,
 )
 from ecgbench.reports import _pretraining_figures as figures
+from ecgbench.reports._pretraining_opening import opening
 from ecgbench.results.pretraining import MARGIN, Pretraining, Stage
 from ecgbench.text import duration, enumerated
 
@@ -78,7 +79,10 @@ def sections(source: Pretraining) -> list[Section]:
         "Loss and accuracy": figures.curve(source),
         "Sizes of codebooks": figures.elbow(source, _elbow(source)),
     }
+    shown, numbers = opening(source)
+    kept = Table(name="opening", columns=(), rows=(), numbers=numbers, formats=("csv",))
     return [
+        Section(name="outcome", parts=[shown, *([kept] if numbers.rows else [])]),
         _recipe(source),
         Section(name="data", title="Data", parts=[Facts(_data(source))]),
         _codebooks(source),

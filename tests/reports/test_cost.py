@@ -15,6 +15,8 @@ from ecgbench.profiling import complexity, cost
 from ecgbench.results import profile
 from ecgbench.results.profile import Costs
 
+THROUGHPUT = {f"throughput.{kind}" for kind in ("png", "svg", "pdf")}
+
 
 def row(model: str, leads: int, latency: float | None) -> dict[str, Any]:
     return {
@@ -62,7 +64,7 @@ def draw(measured: Costs | profile.Complexity, to: Path) -> dict[str, Path]:
 def test_tables_round_and_the_csv_does_not(tmp_path: Path) -> None:
     written = draw(costs(), tmp_path)
     tables = {f"cost.{kind}" for kind in ("csv", "md", "tex", "json")}
-    assert set(written) == tables | {"throughput.png", "throughput.svg", "index.html"}
+    assert set(written) == tables | {*THROUGHPUT, "index.html"}
     rows = list(csv.DictReader(io.StringIO(written["cost.csv"].read_text())))
     assert len(rows) == 24
     assert rows[0]["params_with_head_m"] == "7.107845"
@@ -211,7 +213,7 @@ def graph() -> profile.Complexity:
 def test_complexity_files(tmp_path: Path) -> None:
     written = draw(graph(), tmp_path)
     assert set(written) == {
-        f"complexity.{kind}" for kind in ("csv", "md", "tex", "png", "svg", "json")
+        f"complexity.{kind}" for kind in ("csv", "md", "tex", "png", "svg", "pdf", "json")
     } | {"index.html"}
     md = (tmp_path / "complexity.md").read_text()
     assert (

@@ -2,8 +2,11 @@
 CSV.
 """
 
+import base64
 import csv
+import hashlib
 import io
+import json
 import re
 import runpy
 from dataclasses import replace
@@ -14,6 +17,7 @@ from xml.etree import ElementTree
 
 import pytest
 
+from ecgbench import reports
 from ecgbench.reports import csv_text, write
 
 make = SimpleNamespace(**runpy.run_path(str(Path(__file__).with_name("make_study.py"))))
@@ -56,10 +60,15 @@ class Page(HTMLParser):
     def __init__(self, text: str) -> None:
         super().__init__()
         self.seen: list[tuple[str, dict[str, str | None]]] = []
+        self.scripts: list[str] = []
         self.feed(text)
 
     def handle_starttag(self, tag, attrs):
         self.seen.append((tag, dict(attrs)))
+
+    def handle_data(self, data):
+        if self.lasttag == "script" and data.strip():
+            self.scripts.append(data)
 
 
 @pytest.fixture(scope="module")
@@ -108,9 +117,9 @@ def folder(tmp_path_factory) -> Path:
 
 def test_the_page_holds_text_only(folder):
     text = (folder / "index.html").read_text()
-    seen = Page(text).seen
+    page = Page(text)
+    seen = page.seen
     assert not {tag for tag, _ in seen} & {
-        "script",
         "img",
         "iframe",
         "object",
@@ -125,6 +134,14 @@ def test_the_page_holds_text_only(folder):
             re.match(r"\s*(javascript|data):", attrs.get(k) or "", re.IGNORECASE)
             for k in ("href", "src", "xlink:href")
         )
+    *data, program = page.scripts
+    assert len(data) > 1
+    for each in data:
+        json.loads(each)
+        assert not re.search("[<>&]", each)
+    assert program == (Path(reports.__file__).parent / "templates/page.js").read_text()
+    digest = base64.b64encode(hashlib.sha256(program.encode()).digest()).decode()
+    assert f"script-src 'sha256-{digest}'" in text
     assert text.count("&lt;script&gt;alert(1)&lt;/script&gt;") > 20
     assert "{{ 7 * 7 }}" in text
     assert not re.search("[\u202a-\u202e\u2066-\u2069\x00-\x08\x1b\x80-\x9f]", text)

@@ -69,7 +69,7 @@ def test_bytes_are_deterministic_whatever_the_user_configured(tmp_path):
     with matplotlib.rc_context({"font.size": 20, "lines.linewidth": 9, "svg.fonttype": "none"}):
         reports.write(make.two_models(), tmp_path / "b", only=["lead_curve"])
         assert matplotlib.rcParams["font.size"] == 20
-    for kind in ("png", "svg", "csv"):
+    for kind in ("png", "svg", "pdf", "csv"):
         assert (tmp_path / f"a/lead_curve.{kind}").read_bytes() == (
             tmp_path / f"b/lead_curve.{kind}"
         ).read_bytes()
@@ -77,6 +77,7 @@ def test_bytes_are_deterministic_whatever_the_user_configured(tmp_path):
     assert 1000 < width < 1600
     assert height < width
     assert "<dc:date>" not in (tmp_path / "a/lead_curve.svg").read_text()
+    assert b"CreationDate" not in (tmp_path / "a/lead_curve.pdf").read_bytes()
 
 
 def test_titles_captions_and_legend_say_what_must_be_said():

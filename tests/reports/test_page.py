@@ -12,6 +12,7 @@ from types import SimpleNamespace
 import pytest
 
 from ecgbench import reports
+from ecgbench.reports import Cell
 from ecgbench.results.study import Study
 
 make = SimpleNamespace(**runpy.run_path(str(Path(__file__).with_name("make_study.py"))))
@@ -43,7 +44,7 @@ class Reader(HTMLParser):
         assert self.open.pop() == tag
 
     def handle_data(self, data):
-        if self.open and self.open[-1] != "style":
+        if self.open and self.open[-1] not in ("style", "script"):
             self.words.append(data)
 
     @property
@@ -51,20 +52,44 @@ class Reader(HTMLParser):
         return " ".join(" ".join(self.words).split())
 
 
-@pytest.fixture
-def read(tmp_path):
-    """The page of a study, read."""
-
-    def write(study: Study) -> Reader:
-        reports.write(study, tmp_path / "page")
-        return Reader((tmp_path / "page/index.html").read_text())
-
-    return write
+STUDIES = {
+    "two": make.two_models,
+    "crowded": make.crowded,
+    "failed": lambda: make.build([make.row("ptbxl_super", "laef", "1", status="failed")]),
+}
 
 
-def findings(study: Study) -> list[str]:
-    (section,) = reports.get("findings").sections(study)
-    return list(section.parts[0].texts)
+@pytest.fixture(scope="module")
+def page(tmp_path_factory):
+    """The folder of a report, written once for all tests that only read it."""
+    folders: dict[str, Path] = {}
+
+    def written(name: str) -> Path:
+        if name not in folders:
+            folders[name] = tmp_path_factory.mktemp(name)
+            reports.write(STUDIES[name](), folders[name])
+        return folders[name]
+
+    return written
+
+
+def read(folder: Path) -> Reader:
+    """The page of a report, read."""
+    return Reader((folder / "index.html").read_text())
+
+
+def opening(study: Study):
+    """What the page opens with."""
+    return reports.get("findings").sections(study)[0].parts[0]
+
+
+def verdicts(study: Study) -> list[dict[str, Cell]]:
+    """Rows of the matrix of verdicts; none where there is no matrix."""
+    return [
+        row
+        for section in reports.get("findings").sections(study)[1:]
+        for row in section.parts[0].rows
+    ]
 
 
 def rows(report: str, study: Study) -> list:
@@ -73,20 +98,14 @@ def rows(report: str, study: Study) -> list:
     return list(section.parts[0].rows)
 
 
-@pytest.mark.parametrize(
-    "study",
-    [
-        make.two_models(),
-        make.crowded(),
-        make.build([make.row("ptbxl_super", "laef", "1", status="failed")]),
-    ],
-)
-def test_self_contained_and_balanced(study, read, tmp_path):
-    reader = read(study)
+@pytest.mark.parametrize("name", STUDIES)
+def test_self_contained_and_balanced(name, page):
+    reader = read(page(name))
     assert reader.open == []
     tags = {tag for tag, _ in reader.seen}
-    assert not tags & {"script", "link", "img", "iframe", "object", "base", "form"}
-    beside = {path.name for path in (tmp_path / "page").iterdir()}
+    assert [tag for tag, attrs in reader.seen if tag == "script" and not attrs] == ["script"]
+    assert not tags & {"link", "img", "iframe", "object", "base", "form"}
+    beside = {path.name for path in page(name).iterdir()}
     assert {
         "main_table.csv",
         "lead_curve.csv",
@@ -99,9 +118,9 @@ def test_self_contained_and_balanced(study, read, tmp_path):
     assert len(each) == len(ids)
     for tag, attrs in reader.seen:
         assert "src" not in attrs
-        assert not any(name.startswith("on") for name in attrs)
-        for name in ("href", "xlink:href"):
-            target = attrs.get(name)
+        assert not any(attribute.startswith("on") for attribute in attrs)
+        for link in ("href", "xlink:href"):
+            target = attrs.get(link)
             if target is None:
                 continue
             if target.startswith("#"):
@@ -109,12 +128,12 @@ def test_self_contained_and_balanced(study, read, tmp_path):
             else:
                 assert tag == "a"
                 assert target in beside or target.startswith("https://doi.org/10.13026/")
-    style = (tmp_path / "page/index.html").read_text().partition("</style>")[0]
+    style = (page(name) / "index.html").read_text().partition("</style>")[0]
     assert "url(" not in style
     assert "@import" not in style
 
 
-def test_hostile_text_is_text(read):
+def test_hostile_text_is_text(tmp_path):
     source = {"file": EVIL, "sha256": "cd" * 32, "licence": EVIL, "terms": EVIL}
     more = {
         "objective": EVIL,
@@ -136,43 +155,49 @@ def test_hostile_text_is_text(read):
         "notes": [EVIL],
         "tasks": [make.task("ptbxl_super", EVIL)],
     }
-    reader = read(
-        make.build(
-            [row, make.row("ptbxl_super", "laef", "2", status="failed")],
-            {("laef", "2"): EVIL},
-            **parts,
-        )
+    study = make.build(
+        [row, make.row("ptbxl_super", "laef", "2", status="failed")],
+        {("laef", "2"): EVIL},
+        **parts,
     )
-    tags = [tag for tag, _ in reader.seen]
-    assert "script" not in tags
+    reports.write(study, tmp_path)
+    reader = read(tmp_path)
+    tags = [tag for tag, attrs in reader.seen if attrs.get("type") != "application/json"]
+    assert tags.count("script") == 1
     assert "img" not in tags
     assert reader.text.count("<script>alert(1)</script>") > 8
     assert str(617 * 619) not in reader.text  # no template inside a template
     assert reader.open == []
 
 
-def test_findings_say_what_the_rows_say():
-    found = findings(make.two_models())
-    assert found[0] == (
-        "12 leads: ST-MEM is best with 92.6, 0.3 points above LAEF, a difference that could be "
-        "chance (p = 0.410 after Holm)."
-    )
-    assert (
-        "1 random lead: LAEF is best with 72.3, 15.0 points above ST-MEM, a difference that is "
-        "larger than chance explains"
-    ) in found[1]
-    assert found[-1].startswith(
-        "Of the skill above chance at 12 leads: LAEF keeps 53 % with 1 random lead and 68 % with "
-        "2 random leads;"
-    )
-    lone = findings(make.build([make.row("ptbxl_super", "laef", "12", 0.9, best=True)]))
-    assert lone == ["12 leads: LAEF has macro AUROC 90.0."]
+def test_verdicts_say_what_the_rows_say():
+    (row,) = verdicts(make.two_models())
+    assert (row["12"].text, row["12"].mark) == ("ST-MEM ", "≈")
+    assert row["12"].small == "could be chance; 92.6, +0.3 [−99.7, +100.3] to LAEF"
+    assert (row["1"].text, row["1"].mark) == ("LAEF ", "✓")
+    assert row["1"].small == "clear; 72.3, +15.0 [+14.0, +16.0] to ST-MEM"
+    assert list(row) == ["task", "1", "2", "12", "I", "II", "I+II"]
+    lone = make.build([make.row("ptbxl_super", "laef", "12", 0.9, best=True)])
+    assert verdicts(lone) == []
     untested = [
         make.row("ptbxl_super", name, "12", auroc)
         for name, auroc in (("laef", 0.9), ("stmem", 0.8))
     ]
-    assert findings(make.build(untested)) == [
-        "12 leads: LAEF is best with 90.0, 10.0 points above ST-MEM; not tested."
+    (row,) = verdicts(make.build(untested))
+    assert row["12"].small == "not tested; 90.0, +10.0 to ST-MEM"
+
+
+def test_a_share_of_the_skill_is_not_said_without_its_interval():
+    """A hand-made study has no predictions, from which an interval could be made."""
+    shown = opening(make.two_models())
+    assert shown.sentence == (
+        "With 1 random lead, LAEF has macro AUROC 72.3 [70.3, 74.3]; with 12 leads, 92.3 "
+        "[90.3, 94.3]."
+    )
+    assert [(tile.value, tile.interval) for tile in shown.tiles] == [
+        ("92.3", "[90.3, 94.3]"),
+        ("72.3", "[70.3, 74.3]"),
+        ("190", ""),
     ]
 
 
@@ -190,25 +215,17 @@ def test_weights_of_our_own_are_called_so_wherever_a_number_is_shown():
     ]
 
 
-@pytest.mark.parametrize(
-    ("p_holm", "said"), [(0.06, "could be chance"), (0.04, "is larger than chance explains")]
-)
-def test_a_sentence_follows_p_after_holm_and_says_among_whom(p_holm: float, said: str) -> None:
+@pytest.mark.parametrize(("p_holm", "word"), [(0.06, "could be chance"), (0.04, "clear")])
+def test_a_verdict_follows_p_after_holm(p_holm: float, word: str) -> None:
     """The interval of the difference excludes 0 in both."""
     rows = [
         make.row("ptbxl_super", "laef", "12", 0.9, best=True),
         make.row("ptbxl_super", "merl", "12", 0.8, p=0.03, p_holm=p_holm),
     ]
-    rows.append(make.row("ptbxl_super", "stmem", "12", 0.7, weights="random"))
-    (found,) = findings(make.build(rows))
-    assert found.startswith(
-        (
-            "12 leads: LAEF is best of the trained with 90.0, 10.0 points above merl, a difference "
-            "that "
-        )
-        + said
-    ), found
-    assert found.endswith("Untrained, for reference: ST-MEM 70.0."), found
+    rows.append(make.row("ptbxl_super", "stmem", "12", 0.95, weights="random"))
+    (row,) = verdicts(make.build(rows))
+    assert row["12"].text == "LAEF "
+    assert row["12"].small.startswith(f"{word}; 90.0, +10.0"), row
 
 
 def test_untrained_encoders_and_synthetic_data_win_nothing():
@@ -220,84 +237,60 @@ def test_untrained_encoders_and_synthetic_data_win_nothing():
         "tasks": [make.task("demo", "Demo", dataset="demo")],
         "datasets": [make.dataset("demo", "Demo", synthetic=True)],
     }
-    numbers = "12 leads: macro AUROC LAEF 90.0, ST-MEM 80.0."
-    why = (
-        "This run shows the harness at work: every encoder is untrained and all data are "
-        "synthetic, so no number here says"
+    why = "This run shows the harness at work:"
+    end = "so no number here says anything about"
+    both = opening(make.build(rows, **demo))
+    assert both.sentence == (
+        f"{why} every encoder is untrained and all data are synthetic, {end} a model or a patient."
     )
-    assert findings(make.build(rows, **demo)) == [
-        f"{why} anything about a model or a patient.",
-        numbers,
-    ]
-    trained = [row | {"weights": "released"} for row in rows]
-    assert findings(make.build(trained, **demo))[0].count("all data are synthetic") == 1
+    assert all("(synthetic and random weights)" in tile.words for tile in both.tiles[:1])
+    trained = make.build([row | {"weights": "released"} for row in rows], **demo)
+    assert opening(trained).sentence.count("all data are synthetic") == 1
+    assert verdicts(trained) == []
     untrained = [row | {"task": "ptbxl_super"} for row in rows]
-    assert findings(make.build(untrained))[1:] == [numbers]
+    assert verdicts(make.build(untrained)) == []
     waiting = make.row("ptbxl_super", "merl", "12", status="failed")
-    assert findings(make.build([*untrained, waiting])) == [
-        "This run shows the harness at work: every encoder that has a number is untrained, so no "
-        "number here says anything about a published model.",
-        numbers,
-    ]
-    mixed = [untrained[0], untrained[1] | {"weights": "released"}]
-    said = findings(make.build(mixed))
-    assert said == ["12 leads: ST-MEM has macro AUROC 80.0. Untrained, for reference: LAEF 90.0."]
+    assert opening(make.build([*untrained, waiting])).sentence == (
+        f"{why} every encoder that has a number is untrained, {end} a published model."
+    )
+    mixed = make.build([untrained[0], untrained[1] | {"weights": "released"}])
+    assert opening(mixed).sentence == "With 12 leads, ST-MEM has macro AUROC 80.0 [78.0, 82.0]."
+    assert verdicts(mixed) == []
 
 
-def test_a_run_without_numbers_says_how_far_it_is(read):
+def test_a_run_without_numbers_says_how_far_it_is(tmp_path):
     asked = [make.row("ptbxl_super", "laef", leads, status="failed") for leads in ("1", "12")]
     waiting = dict.fromkeys(
         [("laef", "1"), ("laef", "12")], "not computed yet; the same command goes on"
     )
     study = make.build(asked, waiting)
-    assert findings(study) == ["Nothing is computed yet: 6 cells to go."]
+    assert opening(study).sentence == "Nothing is computed yet: 6 cells to go."
     assert rows("cells", study)[0]["leads"] == "1, 12"
-    assert "failed" not in read(study).text
+    reports.write(study, tmp_path)
+    assert "failed" not in read(tmp_path).text
     mixed = make.build(asked, {("laef", "1"): "not computed yet"})
-    assert findings(mixed) == ["No cell of this run has a number: 5 not computed yet and 1 failed."]
+    assert opening(mixed).sentence == (
+        "No cell of this run has a number: 5 not computed yet and 1 failed."
+    )
 
 
-def test_comparisons_are_those_of_the_study(read):
+def test_comparisons_are_those_of_the_study(page):
     study = make.two_models()
-    text = read(study).text
+    text = read(page("two")).text
     assert len(rows("comparisons", study)) == len(study.comparisons) == 6
     assert "1 ST-MEM LAEF +15.0 [+14.0, +16.0] 0.002 0.002 0.012 40 190 yes" in text
     assert "12 LAEF ST-MEM +0.3 [−99.7, +100.3] 0.410 0.410 0.410 40 190 no" in text
 
 
-def test_many_tasks_are_counted():
-    names = [f"t{i}" for i in range(5)]
-    rows = [
-        make.row(
-            n,
-            "laef",
-            "1",
-            0.8 - 0.1 * (n == "t4"),
-            best=n != "t4",
-            p=0.01 if n == "t4" else float("nan"),
-        )
-        for n in names
-    ]
-    rows += [
-        make.row(n, "stmem", "1", 0.75, p=0.01, not_significantly_worse=n == "t0", best=n == "t4")
-        for n in names
-    ]
-    found = findings(make.build(rows, tasks=[make.task(n, n.upper()) for n in names]))
-    assert found == [
-        "1 random lead, 5 tasks: LAEF is best on 4 (on 3 of them by more than chance explains); "
-        "ST-MEM is best on 1 (on 1 of them by more than chance explains)."
-    ]
-
-
-def test_sections_of_the_crowded_study(read):
-    text = read(make.crowded()).text
+def test_sections_of_the_crowded_study(page):
+    text = read(page("crowded")).text
     spots = [
         text.index(f"{word}.")
         for word in ("Synthetic data", "Random weights", "Limited", "Incomplete")
     ]
     assert spots == sorted(spots)
     assert spots[-1] < text.index("Main table")
-    # a banner is not repeated under the table
+    # a notice is not repeated under the table
     assert all(text.count(note.partition(": ")[2]) == 1 for note in make.GRAVE_NOTES)
     assert "LeakError: NaN reached the output" in text
     assert "none of I & II | III is <read>" in text
@@ -318,32 +311,39 @@ def test_banners_stay_when_the_main_table_is_not_asked_for(tmp_path):
 
 def test_labels_are_means_over_lead_draws_and_undefined_stays_undefined():
     (section,) = reports.get("labels").sections(make.two_models())
-    groups = [part for part in section.parts if isinstance(part, reports.Group)]
-    settings = ["1 random lead", "2 random leads", "12 leads", "lead I", "lead II", "leads I+II"]
-    assert [group.title for group in groups] == [
-        f"PTB-XL Super, {setting} (3 labels)" for setting in settings
+    (figure,) = [part for part in section.parts if part.kind == "figure"]
+    heat = figure.heat
+    assert heat.rows == [
+        ("NORM", "Normal ECG", "40 of 198"),
+        ("MI", "Myocardial infarction", "21 of 198"),
+        ("RARE", "", "2 of 198"),
     ]
-    of = {row["label"]: row for row in groups[0].parts[0].rows}
-    assert [of["MI"]["0"], of["MI"]["1"]] == pytest.approx([0.733, 0.583])
-    assert of["MI"]["positives"] == 21
-    assert [of["RARE"]["0"], of["RARE"]["1"]] == [None, None]
+    laef, stmem, one, *_ = heat.views
+    assert list(laef.columns) == ["1", "2", "12", "I", "II", "I+II"]
+    spot = laef.spots[1][0]
+    assert (spot.value, spot.low, spot.high) == pytest.approx((0.733, 0.703, 0.763))
+    assert [one.spots[1][at].value for at in (0, 1)] == pytest.approx([0.733, 0.583])
+    assert stmem.spots[2] == [None] * 6
+    held = {(row["label"], row["model"], row["leads"]): row["value"] for row in figure.numbers.rows}
+    assert held["MI", "stmem", "1"] == pytest.approx(0.583)
+    assert not [name for name in held if name[0] == "RARE"]
 
 
-def test_files_beside_the_page(tmp_path):
-    study = make.crowded()
-    drawn = reports.write(study, tmp_path)
-    figure = {f"lead_curve.{kind}" for kind in ("csv", "png", "svg")}
+def test_files_beside_the_page(page):
+    study, folder = make.crowded(), page("crowded")
+    kinds = ("csv", "png", "svg", "pdf")
+    stems = ("lead_curve", "label_map", "label_map_2", "label_map_3")
+    figure = {f"{stem}.{kind}" for stem in stems for kind in kinds}
     tables = {f"main_table.{kind}" for kind in ("csv", "md", "tex")} | {
-        f"{name}.csv" for name in ("comparisons", "cells", "labels", "provenance", "commits")
+        f"{name}.csv"
+        for name in ("comparisons", "cells", "labels", "provenance", "commits", "opening")
     }
     tables |= {f"{name}.{kind}" for name in ("data", "models", "table1") for kind in ("md", "tex")}
     tables |= {"datasets.csv", "models.csv"}
-    assert (
-        {path.name for path in drawn}
-        == {path.name for path in tmp_path.iterdir()}
-        == {"index.html", "provenance.md"} | figure | tables
+    assert {path.name for path in folder.iterdir()} == (
+        {"index.html", "provenance.md", "verdicts.md", "verdicts.csv"} | figure | tables
     )
-    with (tmp_path / "labels.csv").open() as file:
+    with (folder / "labels.csv").open() as file:
         assert len(list(csv.reader(file))) == len(study.labels) + 1
 
 

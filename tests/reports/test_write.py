@@ -47,7 +47,7 @@ def test_a_report_from_outside_appears_on_the_page_and_in_all_formats(mine, tmp_
     written = reports.write(make.two_models(), tmp_path / "to", also=[mine])
     names = {path.name for path in written}
     assert {f"mine.{kind}" for kind in ("csv", "md", "tex")} <= names
-    assert {f"mine_curve.{kind}" for kind in ("csv", "png", "svg")} <= names
+    assert {f"mine_curve.{kind}" for kind in ("csv", "png", "svg", "pdf")} <= names
     assert "main_table.csv" in names
     page = (tmp_path / "to/index.html").read_text()
     assert (

@@ -1,0 +1,189 @@
+"""The points of the lead curve and where they stand, in the drawing beside the page and on it."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ecgbench.cards import MetricCard
+from ecgbench.reports import bracket, points
+from ecgbench.reports._chart import Axis, Dot, Panel, Series, ticks
+from ecgbench.reports._facts import (
+    FULL,
+    Head,
+    Task,
+    columns,
+    leads_of,
+    records,
+    setting_words,
+    tasks,
+)
+from ecgbench.results.study import Study
+from ecgbench.text import enumerated
+
+_GAP = 0.045
+"""Distance between neighbouring lines at one number of leads, in doublings of the number of
+leads.
+"""
+_ROOM = 0.12
+"""Of the range of the scores, above and below them."""
+
+Point = dict[str, Any]
+"""A row of the main table and more: `n_leads`, `named`, and `series`, the place of its column."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Curve:
+    """The scores of a run by one metric against the number of leads."""
+
+    metric: MetricCard
+    heads: Sequence[Head]
+    blocks: Sequence[Task]
+    points: Sequence[Point]
+    """Those that have a score."""
+
+    def of(self, task: str) -> list[Point]:
+        """The points of a task."""
+        return [point for point in self.points if point["task"] == task]
+
+    def label(self, at: int) -> str:
+        """A column as a legend names it."""
+        return self.heads[at].label + (" (random weights)" if self.heads[at].untrained else "")
+
+
+def lead_points(study: Study) -> list[Point]:
+    """Of a study of one metric."""
+    index = {head.names: at for at, head in enumerate(columns(study))}
+    found = []
+    for row in records(study.main[study.main["status"] == "ok"]):
+        number, named = leads_of(row["leads"])
+        series = index[row["model"], row["policy"]]
+        found.append(row | {"n_leads": number, "named": named, "series": series})
+    return found
+
+
+def curve(study: Study, name: str) -> Curve:
+    """Of a study, by one of its metrics."""
+    return Curve(
+        metric=study.metrics[name],
+        heads=columns(study),
+        blocks=tasks(study),
+        # no label has both values: no score
+        points=[point for point in lead_points(study.of(name)) if point["value"] is not None],
+    )
+
+
+def spots(points: Sequence[Point]) -> dict[str, float]:
+    """Where each named set stands: right of its number of leads, short of the next number, in the
+    order asked.
+    """
+    counts = sorted({point["n_leads"] for point in points})
+    named = {point["leads"]: point["n_leads"] for point in points if point["named"]}
+    found: dict[str, float] = {}
+    for number in counts:
+        sets = [leads for leads, of in named.items() if of == number]
+        following = next((count for count in counts if count > number), 2 * number)
+        step = min(0.2, 0.8 * math.log2(following / number) / (len(sets) + 1))
+        found |= {leads: number * 2 ** (step * (i + 1)) for i, leads in enumerate(sets)}
+    return found
+
+
+def placed(points: Sequence[Point]) -> Mapping[int, list[tuple[float, Point]]]:
+    """The points of a panel by series, each with its number of leads, moved a little where others
+    stand beside it; random leads in their order, then named sets.
+    """
+    where, drawn = spots(points), sorted({point["series"] for point in points})
+    found: dict[int, list[tuple[float, Point]]] = {}
+    for place, at in enumerate(drawn):
+        shift = 2 ** ((place - (len(drawn) - 1) / 2) * min(_GAP, 0.12 / len(drawn)))
+        mine = [point for point in points if point["series"] == at]
+        random = sorted((p for p in mine if not p["named"]), key=lambda point: point["n_leads"])
+        named = [p for p in mine if p["named"]]
+        found[at] = [(p["n_leads"] * shift, p) for p in random]
+        found[at] += [(where[p["leads"]] * shift, p) for p in named]
+    return found
+
+
+def panels(of: Curve) -> list[Panel]:
+    """A panel of the page per task."""
+    return [panel(of, block) for block in of.blocks]
+
+
+def panel(of: Curve, block: Task) -> Panel:
+    """The panel of one task; scores x 100."""
+    mine = of.of(block.task)
+    series = [
+        Series(
+            at=at,
+            label=of.label(at),
+            dots=[_dot(of, x, point) for x, point in places],
+        )
+        for at, places in placed(mine).items()
+    ]
+    where = spots(mine)
+    counts = sorted({p["n_leads"] for p in mine}) or [int(FULL)]
+    margin = 2**0.25 if len(counts) > 1 else 2
+    right = max([counts[-1] * margin, *(2**0.18 * x for x in where.values())])
+    shown = [n for n in counts if len(counts) <= 6 or n in (1, 2, 3, 4, 6, 8, 12)]
+    chance = of.metric.chance
+    return Panel(
+        title=block.title,
+        x=Axis(
+            label="measured leads",
+            low=counts[0] / margin,
+            high=right,
+            ticks=[(n, str(n)) for n in shown],
+            scale="log",
+        ),
+        y=_scores(of, mine),
+        series=series,
+        said=_said(of, mine),
+        level=None if chance is None else (100 * chance, "chance"),
+        names=[(x, _top(mine, leads), leads) for leads, x in where.items()],
+        task=block.title,
+    )
+
+
+def _dot(of: Curve, x: float, point: Point) -> Dot:
+    ends = point["low"], point["high"]
+    low, high = (None if end is None else 100 * end for end in ends)
+    said = f"{of.label(point['series'])}, {setting_words(point['leads'])}: {_score(point)}"
+    return Dot(
+        x=x,
+        y=100 * point["value"],
+        said=said,
+        low=low,
+        high=high,
+        leads=point["leads"],
+        apart=point["named"],
+    )
+
+
+def _score(point: Point) -> str:
+    return f"{points(point['value'])} {bracket(point['low'], point['high'])}".strip()
+
+
+def _top(mine: Sequence[Point], leads: str) -> float:
+    return 100 * max(max(p["high"] or 0, p["value"]) for p in mine if p["leads"] == leads)
+
+
+def _scores(of: Curve, mine: Sequence[Point]) -> Axis:
+    """The axis of the scores: what the metric can reach, and a little room around what is there."""
+    values = [100 * v for p in mine for v in (p["low"], p["value"], p["high"]) if v is not None]
+    lowest, highest = (100 * end for end in of.metric.range)
+    low, high = min(values, default=lowest), max(values, default=highest)
+    room = _ROOM * (high - low) or 1.0
+    low, high = max(low - room, lowest), min(high + room, highest + 2)
+    label = f"macro {of.metric.title} × 100"
+    return Axis(label=label, low=low, high=high, ticks=ticks(low, high))
+
+
+def _said(of: Curve, mine: Sequence[Point]) -> str:
+    """`Macro AUROC × 100. LAEF: 1 random lead 72.3 [70.3, 74.3], ...`, for who hears the page."""
+    if not mine:
+        return "No number yet."
+    lines = []
+    for at, places in placed(mine).items():
+        each = [f"{setting_words(p['leads'])} {_score(p)}" for _, p in places]
+        lines.append(f"{of.label(at)}: {enumerated(each)}.")
+    return " ".join([f"Macro {of.metric.title} × 100.", *lines])

@@ -1,0 +1,92 @@
+"""Where each number of a run comes from: the row of main_table.csv, and the cells behind it."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from ecgbench.reports._facts import heads_of, records, setting_words, titles_of
+from ecgbench.reports._text import bracket, p_value, points
+from ecgbench.results.study import Study
+from ecgbench.text import visible
+
+_HEADER = 2
+"""The first row of a CSV stands in its second line."""
+_COUNTS = (
+    ("n_records", "Test records"),
+    ("n_patients", "Test patients"),
+    ("n_labels", "Labels"),
+    ("n_undefined", "Labels without a score"),
+)
+
+
+def line_of(study: Study) -> dict[tuple[str, ...], int]:
+    """(metric, task, model, leads, policy) -> the line of main_table.csv that holds the row."""
+    return {names_of(row): at for at, row in enumerate(records(study.main), _HEADER)}
+
+
+def names_of(row: Mapping[str, Any]) -> tuple[str, ...]:
+    """What tells a row of the main table from all others; its cells have the same."""
+    return tuple(row[name] for name in ("metric", "task", "model", "leads", "policy"))
+
+
+def traces(study: Study) -> dict[str, Any]:
+    """What the page tells of a number: by the line of main_table.csv, its facts and its cells."""
+    heads, titles = heads_of(study), titles_of(study)
+    behind: dict[tuple[str, ...], list[list[Any]]] = {}
+    for at, cell in enumerate(records(study.cells), _HEADER):
+        behind.setdefault(names_of(cell), []).append(
+            [
+                cell["setting"],
+                cell["fit_seed"],
+                cell["fold"],
+                points(cell["value"]) if cell["status"] == "ok" else cell["status"],
+                cell["path"] or cell["reason"],
+                at,
+            ]
+        )
+    rows = {}
+    for (names, at), row in zip(line_of(study).items(), records(study.main)):
+        title = f"{titles[row['task']]} · {heads[row['model'], row['policy']].label}"
+        rows[str(at)] = {
+            "title": f"{title} · {setting_words(row['leads'])}",
+            "facts": _facts(study, row),
+            "cells": behind.get(names, []),
+        }
+    return {"run": str(study.path), "rows": rows}
+
+
+def _facts(study: Study, row: dict[str, Any]) -> list[tuple[str, str]]:
+    metric = study.metrics[row["metric"]].title
+    value = f"{points(row['value'])} {bracket(row['low'], row['high'])}".strip()
+    facts = [(f"Macro {metric} × 100", value if row["status"] == "ok" else row["status"])]
+    if row["std"] is not None:
+        facts.append(("Standard deviation over lead draws", points(row["std"])))
+    facts += [("Weights", row["weights"]), ("Policy for missing leads", row["policy"])]
+    facts += [(word, f"{row[name]:,}") for name, word in _COUNTS if row[name] is not None]
+    if row["df"] is not None:
+        facts.append(("Degrees of freedom", f"{row['df']:.1f}"))
+    if row["best"]:
+        facts.append(("Place", "best trained of its task and leads"))
+    if row["p_holm"] is not None:
+        facts.append(("p against the best, after Holm", p_value(row["p_holm"])))
+    return [*facts, *([("Note", row["note"])] if row["note"] else [])]
+
+
+def embedded(value: Any) -> str:
+    r"""JSON that is inert inside <script>: no sign of it opens or closes anything there.
+
+    >>> embedded({"a": "</script><!--"})
+    '{"a":"\\u003c/script\\u003e\\u003c!--"}'
+    """
+    text = json.dumps(_visible(value), ensure_ascii=True, separators=(",", ":"), allow_nan=False)
+    for sign in "<>&":
+        text = text.replace(sign, f"\\u{ord(sign):04x}")
+    return text
+
+
+def _visible(value: Any) -> Any:
+    if isinstance(value, str):
+        return visible(value)
+    if isinstance(value, dict):
+        return {key: _visible(each) for key, each in value.items()}
+    return [_visible(each) for each in value] if isinstance(value, list | tuple) else value

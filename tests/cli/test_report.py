@@ -1,0 +1,35 @@
+"""`ecgbench report` as it is typed: the files of a page, and --open."""
+
+import webbrowser
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from ecgbench.cli import app
+from tests.results.made_run import Data, Made, write
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("run")
+    write(place, Made(data={"real": Data(tasks={"heart": 2}, records=60)}, models=("good",)))
+    return place
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_open_shows_the_page_or_says_that_there_is_no_browser(
+    run: Path, there: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr(webbrowser, "open", lambda address: asked.append(address) or there)
+    done = CliRunner().invoke(app, ["report", str(run), "--only", "data", "--open"])
+    assert done.exit_code == 0, done.output
+    page = run / "report/index.html"
+    assert asked == [page.resolve().as_uri()]
+    assert (f"--open: no browser was found here; open {page} in one" in done.stderr) is not there
+
+
+def test_without_open_no_browser_is_asked(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(webbrowser, "open", lambda address: pytest.fail("opened"))
+    assert CliRunner().invoke(app, ["report", str(run), "--only", "data"]).exit_code == 0

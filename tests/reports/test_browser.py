@@ -1,0 +1,261 @@
+"""The page in a real browser: it sorts, filters, answers and scrolls nowhere it should not, on a
+desk and on a phone, by day and by night, with the pointer and with the keyboard.
+
+Needs Debian's chromium and playwright; the accessibility checks also need axe-core, which `.ci/run`
+puts into .axe/.
+"""
+
+import json
+import runpy
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from ecgbench import reports
+
+make = SimpleNamespace(**runpy.run_path(str(Path(__file__).with_name("make_study.py"))))
+AXE = Path(__file__).parents[2] / ".axe/package/axe.min.js"
+CHROMIUM = shutil.which("chromium")
+SIZES = {"desk": (1400, 900), "phone": (390, 844)}
+LOOKS = [(size, theme) for size in SIZES for theme in ("light", "dark")]
+MAIN = "#main_table"
+RUN = {"type": "tag", "values": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"]}
+
+OUTSIDE = """() => [...document.querySelectorAll('body *')].filter(e => {
+  if (!e.checkVisibility() || e.closest('.wide, nav, .vh, .skip, dialog, svg')) return false;
+  const box = e.getBoundingClientRect();
+  return box.width && (box.right > innerWidth + 1 || box.left < -1);
+}).map(e => e.outerHTML.slice(0, 90))"""
+"""What stands beyond the sides of the window, and in nothing that scrolls."""
+
+OVER = """() => {
+  const css = 'h1, h2, .sub, .sentence, .tiles div, .notices li, .opening figure, nav, .filters';
+  const seen = [...document.querySelectorAll(css)].filter(e => e.checkVisibility());
+  const boxes = seen.map(e => [e, e.getBoundingClientRect()]);
+  const over = (a, b) => Math.min(a.right, b.right) - Math.max(a.left, b.left) > 1
+    && Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top) > 1;
+  return boxes.flatMap(([a, x], i) => boxes.slice(i + 1)
+    .filter(([b, y]) => !a.contains(b) && !b.contains(a) && over(x, y))
+    .map(([b]) => a.outerHTML.slice(0, 60) + ' | ' + b.outerHTML.slice(0, 60)));
+}"""
+"""Pairs of texts that lie on one another."""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A report with two policies, a failure, untrained and synthetic columns, and a model whose
+    name is a script.
+    """
+    place = tmp_path_factory.mktemp("browser")
+    reports.write(make.crowded(), place)
+    return place
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Any]:
+    """The browser."""
+    driver = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    if CHROMIUM is None:
+        pytest.skip("there is no chromium here: apt-get install chromium")
+    with driver.sync_playwright() as play:
+        browser = play.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def visit(chromium: Any, folder: Path) -> Iterator[Any]:
+    """Opens the page in a size and a theme. A complaint of the console, a window of the page's own
+    and a request to anything but the page are failures.
+    """
+    wrong: list[str] = []
+    contexts = []
+
+    def opened(size: str = "desk", theme: str = "light") -> Any:
+        width, height = SIZES[size]
+        context = chromium.new_context(
+            viewport={"width": width, "height": height}, color_scheme=theme
+        )
+        contexts.append(context)
+        page = context.new_page()
+        page.on("console", lambda said: wrong.append(said.text))
+        page.on("pageerror", lambda error: wrong.append(str(error)))
+        page.on("dialog", lambda dialog: wrong.append(f"dialog: {dialog.message}"))
+        page.on("request", lambda asked: wrong.append(asked.url) if there(asked.url) else None)
+        page.goto((folder / "index.html").as_uri())
+        return page
+
+    def there(url: str) -> bool:
+        return not url.startswith(folder.as_uri())
+
+    yield opened
+    for context in contexts:
+        context.close()
+    assert wrong == []
+
+
+def column(page: Any, place: int, section: str = MAIN) -> list[str]:
+    """The scores of a column of the first group of a table, as they stand."""
+    cells = page.locator(f"{section} tbody >> nth=0").locator(f"tr:not(.g) > :nth-child({place})")
+    return [text.split()[0] for text in cells.all_inner_texts()]
+
+
+@pytest.mark.parametrize(("size", "theme"), LOOKS)
+def test_nothing_is_cut_off_and_nothing_overlaps(visit: Any, size: str, theme: str) -> None:
+    page = visit(size, theme)
+    assert page.evaluate("document.documentElement.scrollWidth") <= SIZES[size][0]
+    assert page.evaluate(OUTSIDE) == []
+    assert page.evaluate(OVER) == []
+    assert page.locator(".sentence").bounding_box()["y"] < SIZES[size][1] / 3
+    words = page.locator(".notices").inner_text().split()
+    assert {"Synthetic", "Random"} < set(words)
+    if size == "desk":  # the first screen holds sentence, numbers, notices and the curve
+        plot = page.locator(".opening .plot").bounding_box()
+        assert plot["y"] + plot["height"] < SIZES[size][1]
+        table = page.locator(f"{MAIN} .wide").first
+        assert table.evaluate("box => box.scrollWidth <= box.clientWidth")
+
+
+@pytest.mark.parametrize(("size", "theme"), LOOKS)
+def test_axe_finds_nothing(visit: Any, size: str, theme: str) -> None:
+    if not AXE.is_file():
+        pytest.skip("axe-core is not here: .ci/run puts it into .axe/")
+    page = visit(size, theme)
+    page.evaluate(AXE.read_text(encoding="utf-8"))
+    found = page.evaluate(f"axe.run(document, {{runOnly: {json.dumps(RUN)}}})")
+    told = [
+        (each["id"], each["help"], [node["html"][:120] for node in each["nodes"][:3]])
+        for each in found["violations"]
+    ]
+    assert told == []
+    assert len(found["passes"]) > 20
+
+
+def test_a_table_is_sorted_and_gets_its_first_order_back(visit: Any) -> None:
+    page = visit()
+    first = column(page, 1, "#survival")
+    head = page.locator("#survival thead th >> nth=2")
+    head.locator("button").click()
+    assert head.get_attribute("aria-sort") == "descending"
+    numbers = column(page, 3, "#survival")
+    assert numbers == ["54", "27", "27", "--"]
+    head.locator("button").click()
+    assert column(page, 3, "#survival") == ["27", "27", "54", "--"]
+    head.locator("button").click()
+    assert column(page, 1, "#survival") == first
+
+
+def test_one_filter_acts_on_tables_and_figures(visit: Any) -> None:
+    page = visit()
+    everywhere = {
+        "columns": page.locator(f"{MAIN} thead th:visible"),
+        "groups": page.locator(f"{MAIN} tbody:visible"),
+        "rows": page.locator(f"{MAIN} tbody tr:not(.g):visible"),
+        "panels": page.locator("#lead_curve .panel:visible"),
+        "series": page.locator("#lead_curve .panel >> nth=0").locator(".series:not(.off)"),
+        "legend": page.locator("#lead_curve .legend li:visible"),
+        "comparisons": page.locator("#comparisons tbody tr:not(.g):visible"),
+    }
+
+    def there() -> dict[str, int]:
+        return {name: found.count() for name, found in everywhere.items()}
+
+    before = there()
+    assert (before["columns"], before["groups"], before["panels"]) == (5, 3, 3)
+    page.locator(".filters summary").click()
+    page.get_by_role("checkbox", name="ST-MEM", exact=True).uncheck()
+    page.get_by_role("checkbox", name="PTB-XL Diag", exact=True).uncheck()
+    page.locator("input[name=l]").first.uncheck()
+    after = there()
+    assert after["columns"] == 3
+    assert (after["groups"], after["rows"]) == (2, 2)
+    assert (after["panels"], after["series"], after["legend"]) == (2, 2, 2)
+    assert after["comparisons"] < before["comparisons"]
+    assert "3 hidden" in page.locator(".filters summary").inner_text()
+    page.get_by_role("button", name="Show all").click()
+    assert there() == before
+
+
+def test_a_line_goes_through_the_points_that_are_left(visit: Any) -> None:
+    page = visit()
+    line = page.locator("#lead_curve .series .line").first
+    assert line.get_attribute("d").count("L") == 1
+    page.locator(".filters summary").click()
+    page.locator("input[name=l]").first.uncheck()
+    assert line.get_attribute("d").count("L") == 0
+
+
+def test_a_number_tells_where_it_comes_from(visit: Any, folder: Path) -> None:
+    page = visit()
+    page.locator(f"{MAIN} td button >> nth=0").click()
+    told = page.locator("#trace")
+    assert told.is_visible()
+    text = told.inner_text()
+    assert "PTB-XL All · LAEF · 1 random lead" in text
+    assert "74.4 [72.4, 76.4]" in text
+    line = int(text.split("Line ")[1].split()[0])
+    row = (folder / "main_table.csv").read_text().splitlines()[line - 1]
+    assert row.startswith("ptbxl_all,laef,1,")
+    assert "1@seed3" in text
+    place, cells_line = told.locator("tbody tr >> nth=3").locator("td").all_inner_texts()[-2:]
+    assert place in (folder / "cells.csv").read_text().splitlines()[int(cells_line) - 1]
+    page.keyboard.press("Escape")
+    assert not told.is_visible()
+
+
+def test_the_keyboard_reaches_scores_and_points(visit: Any) -> None:
+    page = visit()
+    page.locator(f"{MAIN} td button >> nth=0").focus()
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    assert "ST-MEM zero · 12 leads" in page.locator("#trace h2").inner_text()
+    page.keyboard.press("Escape")
+    plot = page.locator(".opening .plot")
+    plot.focus()
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowRight")
+    assert page.locator("#tip").inner_text() == "LAEF, 12 leads: 95.0 [93.0, 97.0]"
+    page.keyboard.press("ArrowDown")
+    assert page.locator("#tip").inner_text() == "ST-MEM zero, 12 leads: 95.0 [93.0, 97.0]"
+    box = page.locator(".opening .series >> nth=0").locator(".dot >> nth=0").bounding_box()
+    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    assert page.locator("#tip").inner_text() == "LAEF, 1 random lead: 74.4 [72.4, 76.4]"
+
+
+def test_a_map_shows_another_view(visit: Any) -> None:
+    page = visit()
+    heat = page.locator("#labels figure >> nth=0")
+    assert heat.locator("thead th").all_inner_texts()[2:] == ["1", "12"]
+    first = heat.locator("tbody tr >> nth=1").inner_text().split()
+    heat.locator("select").select_option(label="all models, 1 random lead")
+    assert len(heat.locator("thead th").all()) == 6
+    again = heat.locator("tbody tr >> nth=1").inner_text().split()
+    assert again[:7] == first[:7]  # label, positives, LAEF at one lead with its interval
+    heat.locator("select").select_option(index=0)
+    assert heat.locator("tbody tr >> nth=1").inner_text().split() == first
+
+
+def test_a_map_shows_no_model_that_is_hidden(visit: Any) -> None:
+    page = visit()
+    heat = page.locator("#labels figure >> nth=0")
+    assert heat.locator("caption span").text_content() == "LAEF at each lead setting"
+    page.locator(".filters summary").click()
+    page.get_by_role("checkbox", name="LAEF", exact=True).uncheck()
+    assert heat.locator("caption span").text_content() == "ST-MEM zero at each lead setting"
+    spot = heat.locator("tbody tr >> nth=1").locator("td >> nth=1")
+    assert spot.inner_text().split()[0] == "63.0"
+
+
+def test_a_link_leads_to_a_file_and_the_model_that_is_a_script_is_text(
+    visit: Any, folder: Path
+) -> None:
+    page = visit()
+    assert "A&B_<script>alert(1)</script>" in page.locator("h1").inner_text()
+    with page.expect_download() as got:
+        page.locator(f"{MAIN} .files a").first.click()
+    assert Path(got.value.path()).read_bytes() == (folder / "main_table.csv").read_bytes()
