@@ -19,6 +19,8 @@ from ecgbench.reports._trace import embedded
 from ecgbench.text import visible
 
 TEMPLATES = Path(__file__).parent / "templates"
+DRAWN = 3_000_000
+"""Bytes of drawings that a page holds; further ones are linked, beside it in the same folder."""
 
 
 def html(
@@ -38,7 +40,14 @@ def html(
     def shown(value: Any) -> Any:
         return visible(value) if type(value) is str else value  # Markup is ours
 
+    room = DRAWN
+
     def drawing(figure: Figure) -> Markup:
+        nonlocal room
+        room -= len(drawings[figure.name])
+        if room < 0:  # a page of all figures of eighteen tasks would not open on a phone
+            where = Markup('<p>Not drawn here, to keep the page small: <a href="{0}">{0}</a></p>')
+            return where.format(f"{figure.name}.svg")
         return Markup(_own_ids(figure.name, drawings[figure.name].decode()))
 
     page = Environment(

@@ -100,3 +100,16 @@ def test_all_of_it_on_a_page_twice_with_the_same_bytes(three: Study, tmp_path: P
     for one, other in zip(first, second, strict=True):
         assert one.read_bytes() == other.read_bytes(), one.name
     assert np.isfinite(three.main["value"]).all()
+
+
+def test_a_page_of_too_many_drawings_links_the_rest(
+    three: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_report(three, tmp_path / "whole", ["forest"])
+    monkeypatch.setattr("ecgbench.reports._page.DRAWN", 1000)
+    write_report(three, tmp_path / "small", ["forest"])
+    whole, small = ((tmp_path / n / "index.html").read_text() for n in ("whole", "small"))
+    assert "Not drawn here" not in whole
+    assert 'Not drawn here, to keep the page small: <a href="forest.svg">' in small
+    drawn = (tmp_path / "small" / "forest.svg").stat().st_size
+    assert len(whole) - len(small) > drawn / 2
