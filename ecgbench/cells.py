@@ -39,7 +39,7 @@ NONE = "none"
 """What results call the weights of a model that has no parameter."""
 
 Protocol = Literal["probe", "linear", "finetune"]
-TrainLeads = Literal["all", "random"]
+TrainLeads = Literal["all", "random", "same"]
 Precision = Literal["float32", "bf16"]
 Bootstrap = Literal["none", "bayesian", "multinomial", "records"]
 Absent = Literal["undefined", "half"]
@@ -64,7 +64,8 @@ class Training:
     """Records per step; a smaller training split is one batch."""
     leads: TrainLeads = "all"
     """`random`: L uniform on 1..12 and then L leads at random, drawn per record and epoch;
-    validation leads are drawn once. `probe`: drawn 20 times per record.
+    validation leads are drawn once. `probe`: drawn 20 times per record. `same`: of `probe` alone,
+    a fit for each set of leads that is tested, on those leads (`Fit.shown`).
     """
     lr_groups: bool = True
     """`finetune`: False gives every parameter the rate of the head."""
@@ -146,6 +147,10 @@ class Fit:
     """
     fold: str = OFFICIAL
     """Which division of the records. A score over folds is the mean of the scores within each."""
+    shown: str = ""
+    """Leads that it is trained and tested on, as `LeadSubset` prints them (`--train-leads same`);
+    "" where the training says which.
+    """
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -268,7 +273,9 @@ class Plan:
         cells = []
         for c in data["cells"]:
             same = {name: c[name] for name in ("model", "contract", "weights", "seed", "fold")}
-            fit = Fit(task=c["fit_task"], policy=c["fit_policy"], **same)
+            # plans before there was a choice have one fit for all lead settings
+            shown = c.get("shown", "")
+            fit = Fit(task=c["fit_task"], policy=c["fit_policy"], shown=shown, **same)
             setting = (
                 Count(c["count"], c["lead_seed"])
                 if "count" in c

@@ -45,3 +45,19 @@ def multi_hot(
     for row, labels_present in zip(hot, present):
         row[[place[label] for label in labels_present]] = 1
     return pd.DataFrame(hot, columns=[f"{task}:{label}" for label in labels])
+
+
+@cache
+def categories() -> dict[str, str]:
+    """Label -> the category of its condition ("conduction disorder"), ours: of the PTB-XL codes and
+    classes, and of the Cardio-Learning labels by their abbreviation or name. Normal has none.
+
+    >>> categories()["ASMI"], categories()["atrial fibrillation"], "NORM" in categories()
+    ('ischaemia & infarction', 'rhythm & ectopy', False)
+    """
+    known: dict[str, str] = {}
+    for row in table("cardio_learning"):
+        for names in (row["code"], row["name"]):
+            known |= {name.strip(): row["category"] for name in names.split("|")}
+    known |= {row["code"]: row["category"] for row in table("ptbxl_categories")}
+    return {label: category for label, category in known.items() if category}

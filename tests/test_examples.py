@@ -1,4 +1,6 @@
-"""The examples keep every promise of a model, and simple_features.py measures what it says."""
+"""The examples keep every promise of a model, simple_features.py measures what it says, and
+median_beat.py finds a beat.
+"""
 
 import json
 from collections.abc import Callable
@@ -23,6 +25,7 @@ from ecgbench.prepared.source import rows
 from ecgbench.seeds import rng
 
 EXAMPLES = sorted((Path(__file__).parents[1] / "examples").glob("*.py"))
+MEDIAN = next(path for path in EXAMPLES if path.stem == "median_beat")
 SIMPLE = next(path for path in EXAMPLES if path.stem == "simple_features")
 SD, RATE, WIDTH = range(3)
 
@@ -208,3 +211,21 @@ def test_weights_from_elsewhere_are_refused(
     )
     with pytest.raises(BadSetting, match="leave them out"):
         simple.build(weights="some.pth")
+
+
+def test_the_median_beat_is_the_beat_whatever_its_voltage_and_one_outlier() -> None:
+    median = models.get(str(MEDIAN))
+    train = pulses(75, 0.04, median.FS)[0]
+    usual = median.shape(train)
+    middle = int(np.argmax(usual))
+    # numbers of 16 ms, the QRS in the middle of its window's first part
+    assert abs(middle - median.BEFORE // median.STEP) <= 2
+    assert usual.max() == pytest.approx(np.abs(usual).max())
+    np.testing.assert_allclose(median.shape(7 * train), usual, atol=1e-12)
+    np.testing.assert_allclose(median.shape(-train), -usual, atol=1e-12)
+    odd = train.copy()
+    odd[1000:1100] *= -2
+    np.testing.assert_allclose(median.shape(odd), usual, atol=0.05)
+    assert not median.shape(np.zeros(2500)).any()
+    with pytest.raises(BadSetting, match="leave them out"):
+        median.build(weights="some.pth")

@@ -23,6 +23,7 @@ def fit_facts(evaluation: Evaluation, fit: Fit, task: Task, training: Training) 
         "records": evaluation.selection.labelled(task.columns),
         "training": {**training.facts(), **own},
         "seed": fit.seed,
+        **({"shown": fit.shown} if fit.shown else {}),
         **evaluation.facts(fit.policy or evaluation.contract.policy),
     }
 

@@ -24,7 +24,8 @@ from ecgbench.cells import (
     grid,
     grouped,
 )
-from ecgbench.ecg.draw import settings
+from ecgbench.ecg.draw import Fixed, settings
+from ecgbench.ecg.leads import LEADS
 from ecgbench.errors import BadSetting, MissingData
 from ecgbench.prepared.source import root_of
 from ecgbench.room import plain, unknown
@@ -119,6 +120,7 @@ def check(request: Request) -> Request:
             f"--lr {request.training.lr}: a learning rate is above 0; the default is --lr 0.001"
         )
     _of_the_protocol(request.training)
+    _of_the_leads(request)
     if other := [word for word in request.exclude if word not in EXCLUDABLE]:
         raise BadSetting(
             f"--exclude {','.join(other)}: there is {', '.join(EXCLUDABLE)} to leave out"
@@ -176,6 +178,24 @@ def _of_the_protocol(training: Training) -> None:
         )
 
 
+def _of_the_leads(request: Request) -> None:
+    """BadSetting where `--train-leads same` cannot be: of other protocols, and of random leads,
+    which are not the same in two records.
+    """
+    if request.training.leads != "same":
+        return
+    if request.training.protocol != "probe":
+        raise BadSetting(
+            f"--train-leads same with --protocol {request.training.protocol}: a fit for each set "
+            f"of leads is for --protocol probe; choose that, or --train-leads random"
+        )
+    for count in (n for n in request.leads if isinstance(n, int) and n < len(LEADS)):
+        raise BadSetting(
+            f"--train-leads same with --leads {count}: leads drawn at random are not the same in "
+            f"two records; name them, for example --leads I,II,V1, or choose --train-leads random"
+        )
+
+
 def weights_of(text: str, names: Sequence[str]) -> dict[str, str]:
     """What `--weights` means for each model: one word for all, or name=value pairs."""
     if "=" not in text:
@@ -216,7 +236,7 @@ def plan(request: Request, look: Look) -> Plan:
             policies = [_policy(p, usual[model]) for p in request.policies]
             # where training leaves leads out, each policy has fits of its own; else all share one
             # fit
-            apart = request.training.leads == "random"
+            apart = request.training.leads != "all"
             for trained, served in [(p, [p]) for p in policies] if apart else [("", policies)]:
                 one = Fit(
                     task=fit_task,
@@ -231,7 +251,15 @@ def plan(request: Request, look: Look) -> Plan:
                     for seed in request.fit_seeds
                     for fold in request.division.fits or (OFFICIAL,)
                 ]
-                cells += grid(fits, settings(request.leads, request.seeds), served, scored)
+                tested = settings(request.leads, request.seeds)
+                if request.training.leads != "same":
+                    cells += grid(fits, tested, served, scored)
+                    continue
+                for setting in tested:
+                    # all twelve are no set: a record shows those that it has
+                    shown = str(setting.subset) if isinstance(setting, Fixed) else ""
+                    own = [replace(fit, shown=shown) for fit in fits]
+                    cells += grid(own, [setting], served, scored)
     kept = ("name", "training", "scoring", "limit", "exclude", "fix", "division", "suite")
     same = {n: getattr(request, n) for n in kept}
     return Plan(cells=tuple(dict.fromkeys(cells)), **same).powered()

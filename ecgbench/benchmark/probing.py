@@ -17,7 +17,9 @@ from ecgbench.benchmark.evaluation import (
 )
 from ecgbench.cards import Task
 from ecgbench.cells import Fit, Training
-from ecgbench.ecg.draw import training_leads
+from ecgbench.ecg.draw import Fixed, given, training_leads
+from ecgbench.ecg.leads import LeadSubset
+from ecgbench.errors import BadSetting
 from ecgbench.files import lines
 from ecgbench.inference import rows
 from ecgbench.stats.auroc import macro_auroc
@@ -31,7 +33,8 @@ def features(evaluation: Evaluation, fit: Fit, training: Training) -> None:
     policy = evaluation.trained(fit)
     shown, _ = _shown(evaluation, fit, training)
     evaluation.compute(policy, shown, "training windows", training.leads == "random")
-    evaluation.compute(policy, rows.complete(_records(evaluation)), "windows of held-out records")
+    held_out = _complete(fit, _records(evaluation, fit))
+    evaluation.compute(policy, held_out, "windows of held-out records")
 
 
 def fitted(
@@ -41,7 +44,7 @@ def fitted(
 
     `kept`: a folder for the folds that are finished.
     """
-    records = _records(evaluation)
+    records = _records(evaluation, fit)
     cache, (shown, owner) = (
         evaluation.cache(evaluation.trained(fit)),
         _shown(evaluation, fit, training),
@@ -51,7 +54,7 @@ def fitted(
         patients=[str(patient) for patient in table["patient"]],
         target=table[task.columns].to_numpy(np.int8),
         shown=Windows(features=cache.take(shown), owner=owner),
-        complete=Windows(features=cache.take(rows.complete(records)), owner=owners(records)),
+        complete=Windows(features=cache.take(_complete(fit, records)), owner=owners(records)),
     )
     total = probe.total(fit.seed, data)
     with evaluation.progress.stage(
@@ -79,21 +82,40 @@ def fitted(
     return files, note, f"penalty {penalty:g}, held out {score:.4f}"
 
 
-def _records(evaluation: Evaluation) -> list[Record]:
-    """Training and validation records."""
-    return [*evaluation.records["train"], *evaluation.records["val"]]
+def _records(evaluation: Evaluation, fit: Fit) -> list[Record]:
+    """Training and validation records, those that have the leads of a fit on some of them.
+
+    BadSetting where there is none.
+    """
+    records = [*evaluation.records["train"], *evaluation.records["val"]]
+    if not fit.shown:
+        return records
+    having = [r for r in records if given(Fixed(LeadSubset.parse(fit.shown)), r.available)]
+    if not having:
+        raise BadSetting(
+            f"--train-leads same: no training record of {fit.task} has leads {fit.shown}; leave "
+            f"these leads out, or choose --train-leads all"
+        )
+    return having
+
+
+def _complete(fit: Fit, records: list[Record]) -> np.ndarray:
+    """Rows of all windows, with all leads or those that the fit is for."""
+    if not fit.shown:
+        return rows.complete(records)
+    return rows.measured(Fixed(LeadSubset.parse(fit.shown)), records, "record")
 
 
 def _shown(evaluation: Evaluation, fit: Fit, training: Training) -> tuple[np.ndarray, np.ndarray]:
     """Rows of work that heads are fitted to, and which record each belongs to.
 
-    All windows with all leads; or LEAD_DRAWS sets of leads, each in the next window of the record,
-    from the first one again behind the last. Where there are more windows than sets, the sets
-    begin again.
+    All windows with all leads, or the leads that the fit is for; or LEAD_DRAWS sets of leads, each
+    in the next window of the record, from the first one again behind the last. Where there are more
+    windows than sets, the sets begin again.
     """
-    records = _records(evaluation)
-    if training.leads == "all":
-        return rows.complete(records), owners(records)
+    records = _records(evaluation, fit)
+    if training.leads != "random":
+        return _complete(fit, records), owners(records)
     counts = [max(probe.LEAD_DRAWS, windows) for windows in windows_of(records)]
 
     def drawn(record: Record) -> np.ndarray:

@@ -121,7 +121,8 @@ def run(
     ),
     train_leads: TrainLeads | None = _training(
         "all: training sees twelve leads. random: 1 to 12 of them, drawn per record and epoch; "
-        "probe: 20 times per record.  (default: all)"
+        "probe: 20 times per record. same: a probe for each set of leads, trained on those.  "
+        "(default: all)"
     ),
     folds: str | None = _training(
         "K: cross-validation by patient, each record is tested once. NAME=N: that dataset's own "

@@ -263,8 +263,10 @@ class _Probe:
     def _on_features(self) -> float:
         """Features of the training and validation split, once or for each fit, and the heads."""
         learn, check = self.records["train"], self.records["val"]
-        whole = self.training.leads == "all"
-        passes = {(f.policy or self.contract.policy, whole or f.seed) for f in self.fits}
+        whole = self.training.leads != "random"
+        passes = {
+            (f.policy or self.contract.policy, f.shown if whole else f.seed) for f in self.fits
+        }
         # all windows with all leads, or windows in other leads each time
         shown = self._shown() / self.windows
         if self.training.protocol == "probe":
@@ -277,7 +279,7 @@ class _Probe:
 
     def _shown(self) -> int:
         """Windows of a training record that heads are fitted to."""
-        if self.training.leads == "all":
+        if self.training.leads != "random":
             return self.windows
         if self.training.protocol == "probe":
             return max(LEAD_DRAWS, self.windows)
@@ -341,11 +343,11 @@ class _Probe:
             )
         # a probe with random leads also needs all windows with all leads
         whole = self.windows if probe and drawn else 0
-        features = (
-            self._tested * sum(map(len, self._work(self.cells).values()))
-            + (self._trained - self.records["val"]) * (self._shown() + whole)
-            + self.records["val"] * (self.windows + (self._shown() if probe and drawn else 0))
-        )
+        learn, check = self._trained - self.records["val"], self.records["val"]
+        features = self._tested * sum(map(len, self._work(self.cells).values())) + (
+            learn * (self._shown() + whole)
+            + check * (self.windows + (self._shown() if probe and drawn else 0))
+        ) * len({f.shown for f in self.fits})
         return heads + cells + features * (4 * dim + 8)
 
     def _copy_bytes(self) -> int:

@@ -180,8 +180,10 @@ def _training(
         yield OTHER_PROTOCOL
     if made.protocol != "probe" and made.epochs != source.epochs:
         yield f"{counted(made.epochs, 'epoch')}, theirs {source.epochs}"
-    fits = {r.cell.fit.policy for r in study.results if r.cell.fit.model == row["model"]}
-    if any(fits):
+    fits = [r.cell.fit for r in study.results if r.cell.fit.model == row["model"]]
+    if any(fit.shown for fit in fits):
+        yield "trained at the leads that are tested, theirs at twelve"
+    elif any(fit.policy for fit in fits):
         yield "trained at random leads, theirs at twelve"
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from safetensors.numpy import load_file
 
 from ecgbench import provenance
 from ecgbench.benchmark import probing
@@ -140,9 +141,39 @@ def test_random_training_leads_give_each_policy_its_own_fit(
     assert at_twelve.nunique() == 2
 
 
+def test_a_probe_for_each_set_of_leads_that_is_tested(typed: Typed, tmp_path: Path) -> None:
+    """A run that grew is the run that had all of them from the start."""
+    whole, grown = tmp_path / "whole", tmp_path / "grown"
+    words = ("--protocol", "probe", "--train-leads", "same", "--leads")
+    assert typed(whole, *words, "V1,II,12") == 0
+    assert typed(grown, *words, "II") == 0
+    (fit,) = fits(grown)
+    note = json.loads((fit / "fit.json").read_text())
+    assert (note["fit"]["shown"], note["key_facts"]["shown"]) == ("II", "II")
+    assert typed(grown, *words, "V1,II,12") == 0
+    assert len(fits(whole)) == 3
+    assert numbers(grown) == numbers(whole)
+    assert {p.name for p in fits(grown)} == {p.name for p in fits(whole)}
+    heads = {
+        json.loads((p / "fit.json").read_text())["fit"]["shown"]: load_file(p / "head.safetensors")
+        for p in fits(whole)
+    }
+    assert set(heads) == {"", "II", "V1"}
+    assert len({head["weight"].tobytes() for head in heads.values()}) == 3
+    study = read(whole)
+    assert list(study.main["status"]) == ["ok"] * 3
+    own = {r.cell.setting.typed: r.cell.fit.shown for r in study.results}
+    assert own == {"V1": "V1", "II": "II", "12": ""}
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
+        (
+            ("--protocol", "probe", "--train-leads", "same", "--leads", "1"),
+            "name them, for example --leads I,II,V1",
+        ),
+        (("--train-leads", "same", "--protocol", "linear"), "choose that, or --train-leads random"),
         (
             ("--protocol", "prob"),
             "'--protocol': 'prob' is not one of 'probe', 'linear', 'finetune'",

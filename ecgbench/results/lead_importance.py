@@ -1,0 +1,351 @@
+"""How well the conditions of a task are told from each of the twelve leads alone, and how sure that
+is: for each condition, for the categories of conditions, and for the macro mean.
+
+What is beside a profile over leads: intervals of its differences, paired over the same patients;
+its reliability in halves of the patients; and what leads would give that were exchangeable within
+patients (`stats.lead_importance`).
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from itertools import combinations
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ecgbench.ecg.leads import LEADS
+from ecgbench.results.evidence import Fold, between, by_fold
+from ecgbench.results.joint import Entry, joint, lacking
+from ecgbench.results.lead_profiles import Condition, Group, Importance, Pair
+from ecgbench.results.score import Scored, counted
+from ecgbench.results.study import Study
+from ecgbench.seeds import rng
+from ecgbench.stats import lead_importance as stats
+from ecgbench.stats.components import Components, Estimate
+
+Floats = NDArray[np.float64]
+METRIC = "auroc"
+VERSION = 1
+"""Raised by hand when the same predictions begin to give other numbers."""
+FEWEST_POSITIVES = 10
+"""Records with a condition below which it counts in no category."""
+DRAWS = 1000
+"""Joint draws for statements about all pairs of leads at once."""
+PAIRS = tuple(combinations(range(len(LEADS)), 2))
+
+
+def columns(study: Study, task: str) -> list[tuple[str, str]]:
+    """(model, policy) that have a score from each of the twelve leads alone, by the same fits."""
+    asked = dict.fromkeys((m, p) for t, m, p, _ in study.finished if t == task)
+    found = []
+    for names in asked:
+        rows = [study.finished.get((task, *names, lead), []) for lead in LEADS]
+        fits = {frozenset((r.cell.fit.seed, r.cell.fit.fold) for r in row) for row in rows}
+        if len(fits) == 1 and all(rows) and not lacking(study, _entries(names), [task]):
+            found.append(names)
+    return found
+
+
+def _entries(names: tuple[str, str]) -> list[Entry]:
+    return [Entry(*names, lead) for lead in LEADS]
+
+
+def importance(
+    study: Study, task: str, names: tuple[str, str], categories: Mapping[str, str]
+) -> Importance:
+    """Of one of the `columns` of a task; `categories`: label -> that of its condition.
+
+    The study must hold AUROC. What is computed is kept in the run.
+    """
+    study = study.of(METRIC)
+    assert study.scorer is not None
+    found = [study.finished[task, *names, lead] for lead in LEADS]
+    rows = [counted([study.scorer(r, METRIC) for r in row]) for row in found]
+    facts = study.scorer.facts(METRIC) | {
+        "lead importance": VERSION,
+        "rows": [[(c.content, c.records, c.cell.identity) for c in cells] for cells in rows],
+        "categories": {c: categories[c] for c in _labels(rows) if c in categories},
+        "draws": [stats.HALVINGS, stats.EXCHANGES, DRAWS, FEWEST_POSITIVES],
+    }
+    known = study.scorer.kept(facts, lambda: asdict(_computed(study, task, names, categories)))
+    return _read(known)
+
+
+def _read(known: Mapping[str, Any]) -> Importance:
+    def group(values: Mapping[str, Any]) -> Group:
+        return Group(**{**values, "pairs": [Pair(**p) for p in values["pairs"]]})
+
+    made = {
+        "macro": group(known["macro"]),
+        "categories": [group(g) for g in known["categories"]],
+        "conditions": [Condition(**c) for c in known["conditions"]],
+    }
+    return Importance(**{**known, **made})
+
+
+def _labels(rows: Sequence[Sequence[Scored]]) -> list[str]:
+    return list(map(str, rows[0][0].table["label"].iloc[1:]))
+
+
+def _computed(
+    study: Study, task: str, names: tuple[str, str], categories: Mapping[str, str]
+) -> Importance:
+    assert study.scorer is not None
+    rows = [
+        counted([study.scorer(r, METRIC) for r in study.finished[task, *names, lead]])
+        for lead in LEADS
+    ]
+    told = _Told(rows, study, (task, *names))
+    fits = [r.cell.fit for r in study.finished[task, *names, LEADS[0]]]
+    conditions = told.conditions(categories)
+    return Importance(
+        task=task,
+        model=names[0],
+        policy=names[1],
+        trained="same" if fits[0].shown else "random" if fits[0].policy else "all",
+        patients=len(set(told.profiles.patients)),
+        macro=told.macro(study, task, names),
+        categories=[
+            told.category(name, [c for c in conditions if c.category == name])
+            for name in dict.fromkeys(c.category for c in conditions)
+        ],
+        conditions=conditions,
+        unassigned=[label for label in told.profiles.labels if label not in categories],
+    )
+
+
+class _Told:
+    """What twelve rows of cells tell of each label."""
+
+    def __init__(
+        self, rows: Sequence[Sequence[Scored]], study: Study, words: tuple[str, ...]
+    ) -> None:
+        assert study.scorer is not None
+        self.words = words
+        self.folds = by_fold(rows, study.scorer.scoring.absent)
+        self.profiles = _profiles(self.folds)
+        self.halves = self.profiles.halves(stats.HALVINGS, rng("halves", *words[:1]))
+        self.exchanged = self.profiles.exchanged(stats.EXCHANGES, rng("exchange", *words[:1]))
+        self.seeds = _by_seed(rows, self.profiles.labels)
+
+    def conditions(self, categories: Mapping[str, str]) -> list[Condition]:
+        """Labels that have a category and, in some fold, both values."""
+        p = self.profiles
+        null, reliability = stats.null(self.exchanged), stats.reliability(self.halves)
+        difference, z = stats.points(p.aurocs), stats.z_scores(p.aurocs)
+        bounds = self._bounds()
+        found = []
+        for k, label in enumerate(p.labels):
+            if label not in categories:
+                continue
+            made = Condition(
+                name=label,
+                category=categories[label],
+                positives=int(p.positives[k]),
+                left_out="",
+                aurocs=p.aurocs[:, k].tolist(),
+                difference=difference[:, k].tolist(),
+                low=bounds[0][:, k].tolist(),
+                high=bounds[1][:, k].tolist(),
+                z=z[:, k].tolist(),
+                reliability=float(reliability[k]),
+                expected=null[k].expected,
+                bound=null[k].bound,
+            )
+            found.append(made)
+        return [_judged(c) for c in found]
+
+    def _bounds(self) -> tuple[Floats, Floats]:
+        """(lead, label) 95 % bounds of the differences."""
+        labels = self.profiles.labels
+        low, high = np.full((2, len(LEADS), len(labels)), np.nan)
+        each = [self._components([fold]) for fold in self.folds]
+        for lead, weights in enumerate(_CENTRED):
+            parts: dict[str, list[Estimate]] = {}
+            for components in each:
+                for name, estimate in zip(components.names, components.by_label(weights)):
+                    parts.setdefault(str(name), []).append(estimate)
+            for label, estimates in parts.items():
+                k = labels.index(label)
+                apart = {s: float(weights @ values[:, k]) for s, values in self.seeds.items()}
+                found = _mean(estimates).plus(*between(apart))
+                low[lead, k], high[lead, k] = found.as_difference()
+        return low, high
+
+    def _components(self, folds: Sequence[Fold], labels: Sequence[str] = ()) -> Components:
+        """Of some labels (default: all), each weighing alike."""
+        p = _profiles(folds)
+        kept = [i for i, name in enumerate(p.names) if not labels or name in labels]
+        weights = np.full(len(kept), 1 / max(len(kept), 1))
+        names = np.array([p.names[i] for i in kept])
+        return Components(p.target[:, kept], p.patients, p.placements[:, :, kept], weights, names)
+
+    def category(self, name: str, conditions: Sequence[Condition]) -> Group:
+        """The mean over those of its conditions that count."""
+        kept = [c.name for c in conditions if not c.left_out]
+        few = sum(c.positives < FEWEST_POSITIVES for c in conditions)
+        within = len(conditions) - few - len(kept)
+        if not kept:
+            return _nothing(name, few, within)
+        places = [self.profiles.labels.index(label) for label in kept]
+        components = self._components(self.folds, kept)
+        between_fits = {s: values[:, places].mean(axis=1) for s, values in self.seeds.items()}
+
+        def contrast(weights: Floats) -> Estimate:
+            apart = {s: float(weights @ values) for s, values in between_fits.items()}
+            return components.contrast(weights).plus(*between(apart))
+
+        normal = rng("lead importance", *self.words[:1]).standard_normal(
+            (DRAWS, components.patients)
+        )
+        drawn = components.joint(_APART, normal, rng("lead importance rest", *self.words, name))
+        known = _Known(
+            self.profiles.aurocs[:, places].mean(axis=1),
+            [contrast(w) for w in _CENTRED],
+            [contrast(w) for w in _APART],
+            drawn,
+        )
+        z = np.mean([c.z for c in conditions if not c.left_out], axis=0)
+        made = replace(self._group(name, known, places), z=z.tolist())
+        return replace(made, few=few, within=within)
+
+    def macro(self, study: Study, task: str, names: tuple[str, str]) -> Group:
+        """The mean over all labels with both values, with or without a category, as the main table
+        has it.
+        """
+        whole = joint(study, _entries(names), [task])
+        defined = np.isfinite(self.profiles.aurocs).all(axis=0)
+        values = np.asarray(whole.values)
+        apart = whole.studentised(_APART, DRAWS)
+        contrasts = whole.contrasts(_CENTRED), whole.contrasts(_APART)
+        places = np.flatnonzero(defined).tolist()
+        return self._group("all labels", _Known(values, *contrasts, apart), places)
+
+    def _group(self, name: str, known: "_Known", places: Sequence[int]) -> Group:
+        """The mean over the labels at some places."""
+        (null,) = stats.null(self.exchanged[..., places].mean(axis=-1)[:, :, None])
+        bounds = [e.as_difference() for e in known.centred]
+        # what nobody can tell apart is not drawn apart either
+        errors = np.where(np.isfinite(known.drawn), known.drawn, 0.0)
+        differences = [e.value for e in known.apart]
+        ends = stats.simultaneous(differences, [e.se for e in known.apart], errors).T
+        return Group(
+            name=name,
+            aurocs=known.values.tolist(),
+            difference=stats.points(known.values).tolist(),
+            low=[b.low for b in bounds],
+            high=[b.high for b in bounds],
+            z=stats.z_scores(known.values).tolist(),
+            reliability=float(stats.reliability(self.halves[..., places].mean(axis=-1))),
+            expected=null.expected,
+            bound=null.bound,
+            conditions=len(places),
+            few=0,
+            within=0,
+            pairs=[
+                Pair(first=LEADS[a], second=LEADS[b], difference=d, low=float(lo), high=float(hi))
+                for (a, b), d, (lo, hi) in zip(PAIRS, differences, ends)
+            ],
+        )
+
+
+class _Known(NamedTuple):
+    """Of a mean over labels."""
+
+    values: Floats
+    """(lead,)"""
+    centred: Sequence[Estimate]
+    """Each lead less the mean over leads."""
+    apart: Sequence[Estimate]
+    """Of PAIRS."""
+    drawn: Floats
+    """(draw, pair) their studentised errors."""
+
+
+_CENTRED = np.eye(len(LEADS)) - 1 / len(LEADS)
+"""(lead, lead) weights of a lead less the mean over leads."""
+_APART = np.array([np.eye(len(LEADS))[a] - np.eye(len(LEADS))[b] for a, b in PAIRS])
+"""(pair, lead) weights of a lead less another."""
+
+
+def _nothing(name: str, few: int, within: int) -> Group:
+    nan = [float("nan")] * len(LEADS)
+    return Group(
+        name=name,
+        **dict.fromkeys(("aurocs", "difference", "low", "high", "z"), nan),
+        reliability=float("nan"),
+        expected=float("nan"),
+        bound=float("nan"),
+        conditions=0,
+        few=few,
+        within=within,
+        pairs=[],
+    )
+
+
+def _judged(c: Condition) -> Condition:
+    if c.positives < FEWEST_POSITIVES:
+        why = f"fewer than {FEWEST_POSITIVES} positives"
+    elif not np.isfinite(c.aurocs).all():
+        why = "undefined"
+    elif not c.beyond:
+        why = "range not beyond that of exchangeable leads"
+    else:
+        return c
+    return replace(c, left_out=why)
+
+
+def _profiles(folds: Sequence[Fold]) -> stats.Profiles:
+    """A column for each label in each fold."""
+    sizes = np.cumsum([0, *(len(f.patients) for f in folds)])
+    names = [str(label) for f in folds for label in f.labels]
+    target = np.full((sizes[-1], len(names)), -1, np.int8)
+    placed = np.full((len(LEADS), *target.shape), np.nan)
+    start = 0
+    for fold, first in zip(folds, sizes.tolist()):
+        rows = slice(first, first + len(fold.patients))
+        columns = slice(start, start + len(fold.labels))
+        target[rows, columns], placed[:, rows, columns] = fold.target, fold.placed
+        start += len(fold.labels)
+    return stats.Profiles(
+        target=target,
+        patients=np.concatenate([f.patients for f in folds]),
+        placements=placed,
+        names=names,
+    )
+
+
+def _mean(estimates: Sequence[Estimate]) -> Estimate:
+    """Over folds, which share no patient."""
+    first, n = estimates[0], len(estimates)
+    if n == 1:
+        return first
+    total = Estimate(
+        value=float(np.mean([e.value for e in estimates])),
+        variance=first.variance / n**2,
+        df=first.df,
+        share=float("nan"),
+        label=-1,
+    )
+    for e in estimates[1:]:
+        total = total.plus(e.variance / n**2, e.df)
+    return total
+
+
+def _by_seed(rows: Sequence[Sequence[Scored]], labels: Sequence[str]) -> dict[int, Floats]:
+    """Seed of a fit -> (lead, label) AUROCs, the mean over folds in which a label has one."""
+    found: dict[int, Floats] = {}
+    for seed in sorted({c.cell.fit.seed for row in rows for c in row}):
+        values = np.full((len(rows), len(labels)), np.nan)
+        for lead, row in enumerate(rows):
+            tables = [c.table.iloc[1:] for c in row if c.cell.fit.seed == seed]
+            known: dict[str, list[float]] = {}
+            for table in tables:
+                for label, value in zip(map(str, table["label"]), table["value"]):
+                    if np.isfinite(value):
+                        known.setdefault(label, []).append(float(value))
+            for label, mine in known.items():
+                values[lead, labels.index(label)] = np.mean(mine)
+        found[seed] = values
+    return found

@@ -1,0 +1,199 @@
+"""The report of single leads: planted leads are found, what is not known is grey, and every number
+again from the predictions that the run stored.
+"""
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.stats
+from sklearn.metrics import roc_auc_score
+
+from ecgbench.ecg.leads import LEADS
+from ecgbench.reports import lead_importance as report
+from ecgbench.reports import write
+from ecgbench.results.lead_importance import columns, importance
+from ecgbench.results.study import Study, read
+from ecgbench.vocabulary import categories, table
+from tests.results import made_run
+
+HEART = {"A0": "infarction", "A1": "infarction", "A2": "block", "A3": "rhythm", "A4": "rhythm"}
+"""A5 has no category."""
+RIGHT = {("V2", "A0"): 2.6, ("V3", "A1"): 2.4, ("V1", "A2"): 2.6, ("II", "A2"): 1.9}
+
+
+def skill(lead: str, label: str) -> float:
+    return RIGHT.get((lead, label), 0.8)
+
+
+def made(**more: object) -> made_run.Made:
+    usual = {
+        "data": {"alpha": made_run.Data(tasks={"a": 6}, records=500, per_patient=2)},
+        "models": ("good",),
+        "leads": "12," + ",".join(LEADS),
+        "seeds": 1,
+        "prevalence": {"A4": 0.004},
+        "lost": {(lead, f"A{k}"): skill(lead, f"A{k}") for lead in LEADS for k in range(6)},
+    }
+    return made_run.Made(**{**usual, **more})  # type: ignore[arg-type]
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory: pytest.TempPathFactory) -> Study:
+    path = tmp_path_factory.mktemp("leads") / "run"
+    made_run.write(path, made())
+    return read(path)
+
+
+@pytest.fixture(autouse=True)
+def of_the_heart(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(report, "categories", lambda: HEART)
+
+
+def predictions(study: Study, lead: str) -> pd.DataFrame:
+    return study.result("a", "good", lead, "zero").predictions().sort_values("record")
+
+
+def test_the_planted_leads_come_first_and_noise_is_left_out(study: Study) -> None:
+    found = importance(study, "a", ("good", "zero"), HEART)
+    first = {c.name: LEADS[int(np.argmax(c.difference))] for c in found.conditions}
+    assert (first["A0"], first["A1"], first["A2"]) == ("V2", "V3", "V1")
+    left = {c.name: c.left_out for c in found.conditions}
+    assert left["A0"] == left["A1"] == left["A2"] == ""
+    assert left["A3"] == "range not beyond that of exchangeable leads"
+    assert left["A4"] == "fewer than 10 positives"
+    told = {c.name: c.reliability for c in found.conditions}
+    assert min(told["A0"], told["A2"]) > 0.7
+    groups = {g.name: g for g in found.categories}
+    assert [g.conditions for g in groups.values()] == [2, 1, 0]
+    assert (groups["rhythm"].few, groups["rhythm"].within) == (1, 1)
+    assert math.isnan(groups["rhythm"].reliability)
+    assert found.unassigned == ["A5"]
+    apart = {(p.first, p.second): (p.low, p.high) for p in groups["block"].pairs}
+    assert apart["V1", "V6"][0] > 0
+    assert apart["I", "V1"][1] < 0
+
+
+def test_numbers_are_those_of_the_predictions(study: Study) -> None:
+    found = importance(study, "a", ("good", "zero"), HEART)
+    values = {
+        name: [
+            roc_auc_score(p[f"target:{name}"], p[f"probability:{name}"])
+            for p in (predictions(study, lead) for lead in LEADS)
+        ]
+        for name in [*HEART, "A5"]
+    }
+    for c in found.conditions:
+        np.testing.assert_allclose(c.aurocs, values[c.name], atol=1e-12)
+        np.testing.assert_allclose(c.z, scipy.stats.zscore(values[c.name]))
+        assert all(lo < d < hi for lo, d, hi in zip(c.low, c.difference, c.high))
+        np.testing.assert_allclose(c.shrunk, c.reliability * np.array(c.difference))
+    infarction = next(g for g in found.categories if g.name == "infarction")
+    mean = np.mean([values["A0"], values["A1"]], axis=0)
+    np.testing.assert_allclose(infarction.difference, mean - mean.mean())
+    macro = np.mean(list(values.values()), axis=0)
+    np.testing.assert_allclose(found.macro.aurocs, macro, atol=1e-12)
+    of_table = study.main.set_index("leads")["value"]
+    np.testing.assert_allclose(found.macro.aurocs, [of_table[lead] for lead in LEADS], atol=1e-12)
+    low, high = found.macro.bounds
+    assert 0 <= low <= found.macro.range <= high
+    assert found.macro.range > found.macro.bound > found.macro.expected > 0
+
+
+def test_what_was_computed_is_kept_and_read_again(study: Study) -> None:
+    once = importance(study, "a", ("good", "zero"), HEART)
+    again = importance(read(study.path), "a", ("good", "zero"), HEART)
+    assert repr(again) == repr(once)
+    other = importance(study, "a", ("good", "zero"), {"A1": "x"})
+    assert [c.category for c in other.conditions] == ["x"]
+
+
+def test_the_page_and_the_files(study: Study, tmp_path: Path) -> None:
+    files = {f.name: f for f in write(study, tmp_path / "one", only=["lead_importance"])}
+    again = {f.name: f for f in write(study, tmp_path / "two", only=["lead_importance"])}
+    assert {n: f.read_bytes() for n, f in files.items()} == {
+        n: f.read_bytes() for n, f in again.items()
+    }
+    names = {f"lead_importance_{n}.png" for n in ("bars", "body", "map")}
+    assert names <= files.keys()
+    rows = pd.read_csv(files["lead_importance_conditions.csv"])
+    assert len(rows) == 5 * 12
+    assert set(rows.loc[rows["left_out"].notna(), "name"]) == {"A3", "A4"}
+    wide = pd.read_csv(files["lead_importance_pairs.csv"])
+    assert len(wide) == 3 * 66
+    page = files["index.html"].read_text()
+    for said in (
+        "85.4 to 85.7",
+        "needs Cardio-Learning",
+        "In no category: A5",
+        "not that it is unimportant",
+        "1 not beyond exchangeable leads",
+        "loss of eleven",
+        "1 with &lt; 10 positives",
+    ):
+        assert said in page, said
+
+
+def test_two_columns_have_files_of_their_own(tmp_path: Path) -> None:
+    small = {"alpha": made_run.Data(tasks={"a": 2}, records=80)}
+    made_run.write(
+        tmp_path / "run", made(data=small, models=("good", "weak"), leads=",".join(LEADS))
+    )
+    (section,) = report.sections(read(tmp_path / "run"))
+    assert [part.title for part in section.parts] == ["A, Good", "A, Weak"]
+    names = [part.name for group in section.parts for part in group.parts if hasattr(part, "name")]
+    assert "lead_importance" in names
+    assert "lead_importance_2" in names
+    assert len(names) == len(set(names))
+
+
+def test_over_fits_each_label_is_a_mean(tmp_path: Path) -> None:
+    """The spread between repeated fits makes the intervals wider."""
+    small = {"alpha": made_run.Data(tasks={"a": 2}, records=120)}
+    widths = []
+    for fits in ((0,), (0, 1)):
+        path = tmp_path / str(len(fits))
+        made_run.write(path, made(data=small, fits=fits))
+        study = read(path)
+        found = importance(study, "a", ("good", "zero"), HEART)
+        each = [
+            [
+                roc_auc_score(p["target:A0"], p["probability:A0"])
+                for p in (study.result("a", "good", lead, "zero", s).predictions() for s in fits)
+            ]
+            for lead in LEADS
+        ]
+        np.testing.assert_allclose(found.conditions[0].aurocs, np.mean(each, axis=1), atol=1e-12)
+        widths.append(np.subtract(found.conditions[0].high, found.conditions[0].low))
+    assert not np.allclose(widths[0], widths[1])
+
+
+@pytest.mark.parametrize("lacking", ["V4", "aVR"])
+def test_a_lead_that_has_no_score_leaves_nothing(lacking: str, tmp_path: Path) -> None:
+    small = {"alpha": made_run.Data(tasks={"a": 2}, records=60)}
+    made_run.write(tmp_path / "run", made(data=small, lacking=[("a", "good", lacking)]))
+    study = read(tmp_path / "run")
+    assert columns(study, "a") == []
+    assert report.sections(study) == []
+
+
+def test_labels_without_a_category_leave_nothing(
+    study: Study, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(report, "categories", lambda: {"MI": "infarction"})
+    assert report.sections(study) == []
+
+
+def test_every_code_of_ptbxl_has_a_category_but_normal() -> None:
+    known = categories()
+    for name in ("ptbxl_all", "ptbxl_sub", "ptbxl_super"):
+        assert [r["code"] for r in table(name) if r["code"] not in known] == ["NORM"]
+    of_paper = {r["category"] for r in table("cardio_learning")}
+    assert {r["category"] for r in table("ptbxl_categories")} - {""} <= of_paper
+    # what both lists have under one code has one category; MI and CD are words for other things
+    both = {r["code"]: r["category"] for r in table("cardio_learning")}
+    for row in table("ptbxl_categories"):
+        if row["level"] == "code" and row["code"] in both and row["code"] != "NORM":
+            assert row["category"] == both[row["code"]], row["code"]
