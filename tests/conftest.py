@@ -3,6 +3,7 @@ hand.
 """
 
 import fcntl
+import gc
 import importlib.util
 import io
 import json
@@ -15,7 +16,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import redirect_stderr, redirect_stdout
+from contextlib import redirect_stderr, redirect_stdout, suppress
 from pathlib import Path
 from types import ModuleType
 
@@ -31,6 +32,35 @@ def _no_settings_from_outside(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
     for name in ("ECGBENCH_DATA", "ECGBENCH_PREPARED", "ECGBENCH_LOCK"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("ECGBENCH_WEIGHTS", str(tmp_path / ".weights"))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _no_waiting_for_the_disk(request: pytest.FixtureRequest) -> Iterator[None]:
+    """fsync protects from a power cut, which no test makes, and takes seconds on a busy disk; a
+    file of tests marked `durable` keeps it.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        if not request.node.get_closest_marker("durable"):
+            patch.setattr(os, "fsync", lambda handle: None)
+        yield
+
+
+PICTURES = {
+    "png": b"\x89PNG\r\n\x1a\n",
+    "svg": b'<svg xmlns="http://www.w3.org/2000/svg"/>',
+    "pdf": b"%PDF-1.4\n",
+}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _no_rendering(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Half of the time of a report of a small study goes into text and lines of its pictures;
+    figures are drawn in every test, and become pictures in a file of tests marked `rendered`.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        if not request.node.get_closest_marker("rendered"):
+            patch.setattr("ecgbench.reports._figure.rendered", lambda sheet: dict(PICTURES))
+        yield
 
 
 @pytest.fixture(scope="session")
@@ -223,42 +253,26 @@ for words in json.loads(sys.argv[1]):
 def two_processes(tmp_path: Path) -> Callable[[str], None]:
     """two_processes(__file__): runs `several(tmp_path)` of a test file in two gloo processes of one
     thread each, with the environment that torchrun gives (tests/benchmark/test_torchrun.py starts
-    torchrun itself).
+    torchrun itself). The two are copies of one that has imported everything, which takes longer
+    than what they do.
     """
 
     def launch(file: str) -> None:
-        script = tmp_path / "script.py"
-        script.write_text(
-            "import importlib.util, pathlib, sys\n"
-            f"spec = importlib.util.spec_from_file_location({Path(file).stem!r}, {file!r})\n"
-            "module = importlib.util.module_from_spec(spec)\n"
-            "spec.loader.exec_module(module)\n"
-            f"module.several(pathlib.Path({str(tmp_path)!r}))\n"
-            "import torch.distributed\n"
-            "torch.distributed.barrier()\n"
-            # its threads must not outlive the interpreter
-            "torch.distributed.destroy_process_group()\n"
-        )
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             port = str(free.getsockname()[1])
         env = {"OMP_NUM_THREADS": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
         env = {**os.environ, **env, "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2"}
-        both = [
-            subprocess.Popen(
-                [sys.executable, str(script)],
-                env={**env, "RANK": rank, "LOCAL_RANK": rank},
-                stdout=subprocess.DEVNULL,
-                stderr=(tmp_path / f"stderr{rank}").open("w"),
-            )
-            for rank in "01"
-        ]
+        line = [sys.executable, str(Path(__file__).with_name("two.py")), file, str(tmp_path)]
+        # a session of its own, so that the copies end with it
+        both = subprocess.Popen(line, env=env, stdout=subprocess.DEVNULL, start_new_session=True)
         try:
-            codes = [process.wait(timeout=150) for process in both]
+            code = both.wait(timeout=150)
         finally:
-            for process in both:
-                process.kill()
-        assert codes == [0, 0], [(tmp_path / f"stderr{rank}").read_text() for rank in "01"]
+            with suppress(ProcessLookupError):
+                os.killpg(both.pid, signal.SIGKILL)
+            both.wait()
+        assert code == 0, [path.read_text() for path in sorted(tmp_path.glob("stderr*"))]
 
     return launch
 
@@ -313,6 +327,12 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: item.get_closest_marker("long") is None)
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    # what is there by now stays to the end: the collector need not look at it again and again
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -11,6 +11,8 @@ import pytest
 from ecgbench.errors import BadSetting, WriteError
 from ecgbench.files import as_json, as_npy, locked, put, sweep
 
+pytestmark = pytest.mark.durable
+
 FAULTS = runpy.run_path(str(Path(__file__).with_name("faults.py")))
 Faults, failing, KINDS, TOLD = (FAULTS[name] for name in ("Faults", "failing", "KINDS", "TOLD"))
 

@@ -27,7 +27,7 @@ from ecgbench.results.store import Store
 from ecgbench.results.store import cells_of as cells_of_run
 from ecgbench.results.study import read
 
-pytestmark = [pytest.mark.long, pytest.mark.usefixtures("one_thread")]
+pytestmark = [pytest.mark.long, pytest.mark.durable, pytest.mark.usefixtures("one_thread")]
 TINY = Path(__file__).parent / "tiny.py"
 SOAK = bool(os.environ.get("ECGBENCH_SOAK"))
 KILLS, ROUNDS, RACES = (50, 100, 100) if SOAK else (2, 2, 40)

@@ -20,7 +20,12 @@ from safetensors.numpy import load_file
 
 from ecgbench.ecg.draw import draw
 
-pytestmark = [pytest.mark.real, pytest.mark.long, pytest.mark.usefixtures("one_thread")]
+pytestmark = [
+    pytest.mark.rendered,
+    pytest.mark.real,
+    pytest.mark.long,
+    pytest.mark.usefixtures("one_thread"),
+]
 FINETUNE = (
     "run --protocol finetune --limit 24 --tasks ptbxl_super --leads 12,I --weights random --batch 8"
 )

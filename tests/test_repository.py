@@ -100,24 +100,29 @@ def place(path: Path) -> str:
     return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
 
 
-def imports(path: Path) -> Iterator[tuple[str, int, bool]]:
+@cache
+def nodes(path: Path) -> list[ast.AST]:
+    """All of a file's tree."""
+    return list(ast.walk(tree(path)))
+
+
+@cache
+def imports(path: Path) -> list[tuple[str, int, bool]]:
     """(dotted name, line, whether importing the file runs it), relative imports spelled out, every
     name of a `from` on its own.
     """
+    return list(_imports(path))
+
+
+def _imports(path: Path) -> Iterator[tuple[str, int, bool]]:
     module = list(path.relative_to(ROOT).with_suffix("").parts)
-    late = {
-        id(n)
-        for f in ast.walk(tree(path))
+    late = typing_only(path) | {
+        line
+        for f in nodes(path)
         if isinstance(f, ast.FunctionDef | ast.AsyncFunctionDef)
-        for n in ast.walk(f)
+        for line in range(f.body[0].lineno, (f.end_lineno or f.lineno) + 1)
     }
-    late |= {
-        id(n)
-        for f in ast.walk(tree(path))
-        if isinstance(f, ast.If) and "TYPE_CHECKING" in ast.unparse(f.test)
-        for n in ast.walk(f)
-    }
-    for node in ast.walk(tree(path)):
+    for node in nodes(path):
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
@@ -129,15 +134,14 @@ def imports(path: Path) -> Iterator[tuple[str, int, bool]]:
         else:
             continue
         for name in names:
-            yield name, node.lineno, id(node) not in late
+            yield name, node.lineno, node.lineno not in late
 
 
+@cache
 def typing_only(path: Path) -> set[int]:
     """Lines that type checkers read and no interpreter runs."""
     blocks = (
-        f
-        for f in ast.walk(tree(path))
-        if isinstance(f, ast.If) and "TYPE_CHECKING" in ast.unparse(f.test)
+        f for f in nodes(path) if isinstance(f, ast.If) and "TYPE_CHECKING" in ast.unparse(f.test)
     )
     return {
         line
@@ -159,7 +163,7 @@ def test_functions_stay_small_and_long_files_are_told() -> None:
         name, lines = path.relative_to(ROOT), path.read_text().count("\n")
         if lines > (500 if place(path) == "models" else 300):
             warnings.warn(f"{name} has {lines} lines: look whether it is two things", stacklevel=1)
-        for node in ast.walk(tree(path)):
+        for node in nodes(path):
             if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 continue
             text = ast.get_docstring(node, clean=False)

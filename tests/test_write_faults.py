@@ -42,14 +42,6 @@ TINY = Path(__file__).parent / "tiny.py"
 SOAK = bool(os.environ.get("ECGBENCH_SOAK"))
 
 
-@pytest.fixture(autouse=True)
-def _no_waiting_for_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Thousands of flushes on a busy disk take minutes; whether they are asked for is what is
-    counted.
-    """
-    monkeypatch.setattr(os, "fsync", lambda handle: None)
-
-
 def typed(*words: object) -> int:
     """The exit code of a command, given in this process as if it were a new one."""
     models.ROOM.forget()

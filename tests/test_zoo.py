@@ -1,9 +1,8 @@
-"""Bad models through `--models path.py`, in processes as a person starts them: each costs its own
-cells and no others.
+"""Bad models through `--models path.py`, in workers as a run starts them: each costs its own cells
+and no others.
 """
 
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -15,6 +14,9 @@ import torch
 from torch import nn
 
 from ecgbench.adapt import Policy
+from ecgbench.benchmark.engine import Setup
+from ecgbench.benchmark.engines import isolated
+from ecgbench.benchmark.job import Look
 from ecgbench.cards import InputContract
 from ecgbench.cli import main
 from ecgbench.ecg.leads import LEADS
@@ -26,7 +28,9 @@ from ecgbench.results.study import read
 pytestmark = pytest.mark.long
 TINY = Path(__file__).parent / "tiny.py"
 USUAL = ("--tasks", "demo", "--weights", "random", "--limit", "30", "--seeds", "1")
-USUAL += ("--protocol", "linear", "--epochs", "2")
+USUAL += ("--protocol", "probe")
+Done = subprocess.CompletedProcess[str]
+Here = Callable[..., Done]
 PLUG_IN = """"{name}: tiny with a twist"
 
 import importlib.util, os, subprocess, sys, time
@@ -117,31 +121,9 @@ def plug_in(
     return path
 
 
-def ecgbench(*words: str) -> "subprocess.CompletedProcess[str]":
-    env = {**os.environ, "OMP_NUM_THREADS": "1"}
-    return subprocess.run(
-        [sys.executable, "-m", "ecgbench", *words],
-        env=env,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=150,
-        stdin=subprocess.DEVNULL,
-    )
-
-
 @pytest.fixture(scope="module")
 def copies(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("copies")
-
-
-def run(
-    models: list[Path], out: Path, copies: Path, *words: str
-) -> "subprocess.CompletedProcess[str]":
-    paths = ",".join(map(str, models))
-    return ecgbench(
-        "run", "--models", paths, *USUAL, "--prepared", str(copies), "--out", str(out), *words
-    )
 
 
 def report(out: Path) -> int:
@@ -153,7 +135,7 @@ def report(out: Path) -> int:
     return int(end.value.code or 0)
 
 
-def failures(done: "subprocess.CompletedProcess[str]") -> list[str]:
+def failures(done: Done) -> list[str]:
     return [line for line in done.stderr.splitlines() if line.startswith("  failed: ")]
 
 
@@ -161,9 +143,7 @@ def reasons(out: Path) -> dict[str, dict[str, str]]:
     return {p.parts[-3]: json.loads(p.read_text()) for p in (out / "reasons").rglob("*.json")}
 
 
-def the_others_finished(
-    done: "subprocess.CompletedProcess[str]", out: Path, expected: dict[str, str]
-) -> None:
+def the_others_finished(done: Done, out: Path, expected: dict[str, str]) -> None:
     """tiny, first and last of the run, has its numbers; each of `expected` has one line that says
     why, and a report names what lacks.
     """
@@ -191,31 +171,34 @@ def the_others_finished(
     assert set(table.loc[table["status"] == "ok", "model"]) == {"tiny", "later"}
 
 
-def zoo(kinds: Kinds, folder: Path, copies: Path, *words: str) -> Path:
+def zoo(here: Here, kinds: Kinds, folder: Path, copies: Path, *words: str) -> Path:
     """A run of tiny, each bad model, and another good one, whose outcome is checked; returns its
     folder.
     """
     bad = [plug_in(folder, name, **twist) for name, (twist, _) in kinds.items()]
-    done = run(
-        [TINY, *bad, plug_in(folder, "later")], folder / "run", copies, "--leads", "12", *words
-    )
+    models = ",".join(map(str, [TINY, *bad, plug_in(folder, "later")]))
+    places = ("--prepared", copies, "--out", folder / "run")
+    done = here("run", "--models", models, *USUAL, *places, "--leads", "12", *words, cwd=folder)
     the_others_finished(done, folder / "run", {name: reason for name, (_, reason) in kinds.items()})
     return folder / "run"
 
 
-def test_a_model_that_raises_costs_its_own_cells_only(tmp_path: Path, copies: Path) -> None:
+def test_a_model_that_raises_costs_its_own_cells_only(
+    here: Here, tmp_path: Path, copies: Path
+) -> None:
     """All in one process, which is enough for these and spares the start of one per model."""
-    out = zoo(RAISING, tmp_path, copies, "--in-process")
+    out = zoo(here, RAISING, tmp_path, copies, "--in-process")
     assert not (out / "logs").exists()
 
 
 def test_a_model_that_ends_or_hangs_its_process_costs_its_own_cells_only(
-    tmp_path: Path, copies: Path
+    here: Here, tmp_path: Path, copies: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also one whose 100 MB of output go to a log of one, and one whose child holds its streams
     open and who asks standard input.
     """
-    out = zoo(ENDING, tmp_path, copies, "--cell-timeout", "4")
+    monkeypatch.setattr(isolated, "IDLE", len(ENDING) + 2)  # each has one worker, not two
+    out = zoo(here, ENDING, tmp_path, copies, "--cell-timeout", "4")
     given = reasons(out)
     assert all(given[name]["log"] for name in ("aborting", "closing", "flooding", "parent"))
     log = Path(given["flooding"]["log"])
@@ -224,14 +207,48 @@ def test_a_model_that_ends_or_hangs_its_process_costs_its_own_cells_only(
     assert "drowned" in log.read_text()[-2000:]
 
 
+class Worker:
+    """Stands for a worker process that nothing goes wrong with."""
+
+    def __init__(self, log: Path, patience: float) -> None:
+        self.of, self.alive = log.stem, True
+
+    def submit(self, job: object) -> None:
+        pass
+
+    def end(self) -> None:
+        self.alive = False
+
+
+def test_of_the_workers_that_wait_for_a_job_the_oldest_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So that a study of many plug-ins does not fill the memory with them."""
+    made: list[Worker] = []
+    monkeypatch.setattr(
+        isolated, "WorkerProcess", lambda *how: made.append(Worker(*how)) or made[-1]
+    )
+    engine = isolated.start(Setup(logs=tmp_path, patience=1.0, show=print))
+    names = ["a", "b", "c", "d", "e", "d", "a"]
+    for name in names:
+        engine.submit(Look(model=f"./{name}.py", weights=None, contract="paper"))
+    # the second job of d finds the worker that waits, that of a needs a new one
+    assert len(made) == len(set(names)) + 1
+    assert not made[0].alive
+    assert sum(worker.alive for worker in made) == isolated.IDLE + 1
+    engine.close()
+    assert not any(worker.alive for worker in made)
+
+
 def test_what_fails_at_one_set_of_leads_costs_that_cell(
-    here: Callable[..., "subprocess.CompletedProcess[str]"], tmp_path: Path, copies: Path
+    here: Here, tmp_path: Path, copies: Path
 ) -> None:
     """Even where it takes the process with it while all sets of leads are computed together."""
     # lead II, blank at lead I alone
     picky = plug_in(tmp_path, "picky", before="signal[:, 1].any() or os.abort()")
     out = tmp_path / "run"
-    done = run([picky], out, copies, "--leads", "I,II,I+II")
+    again = ("--models", picky, *USUAL, "--leads", "I,II,I+II", "--prepared", copies, "--out", out)
+    done = here("run", *again, cwd=tmp_path)
     assert done.returncode == 1
     study = read(out)
     assert dict(zip(study.cells["setting"], study.cells["status"], strict=True)) == {
@@ -243,7 +260,6 @@ def test_what_fails_at_one_set_of_leads_costs_that_cell(
     assert "demo · picky · I" in line
     assert "its process was killed by SIGABRT" in line
     picky.write_text(picky.read_text().replace("os.abort()", "True"))  # its author mends it
-    again = ("--models", picky, *USUAL, "--leads", "I,II,I+II", "--prepared", copies, "--out", out)
     assert here("run", *again, "--in-process", cwd=tmp_path).returncode == 0
 
 

@@ -114,7 +114,7 @@ def card_is_true(network: Network, once: Once) -> str:
         demand(len(groups) == 1, told)
     contract = card.contracts[0]
     encoder = replace(_encoder(network, contract, "zero"), network=once)
-    width = _features(encoder, _recording(1, contract), ALL).shape[1]
+    width = _encoded(encoder, _seen(1, contract), ALL).shape[1]
     demand(width == card.dim, f"the card says {card.dim} features, the network gives {width}")
     return f"{count:,} parameters, {width} features"
 
@@ -142,7 +142,7 @@ def shared_and_alone(encoder: Encoder) -> str:
     """Embeddings that lead settings share give the features of a forward pass that sees the
     measured leads alone, in every window.
     """
-    signal = view(_recording(1, encoder.contract, WINDOWS), encoder.contract)
+    signal = _seen(1, encoder.contract, WINDOWS)
     every = np.arange(WINDOWS)
     try:
         worst = encoder.check_shared(signal, {s.bits: every for s in (*SUBSETS, ALL)})
@@ -157,7 +157,8 @@ def file_order(encoder: Encoder) -> str:
     order = rng("conformance", "order").permutation(len(LEADS))
     leads = tuple(LEADS[i] for i in order)
     shuffled = replace(recording, signal=recording.signal[order], leads=leads)
-    one, other = (_features(encoder, r, SUBSETS[1]) for r in (recording, shuffled))
+    signals = _seen(1, encoder.contract), view(shuffled, encoder.contract)
+    one, other = (_encoded(encoder, signal, SUBSETS[1]) for signal in signals)
     return identical(one, other, "they differ")
 
 
@@ -165,9 +166,8 @@ def deterministic(before: Encoder, encoder: Encoder) -> str:
     """Two forward passes agree bit for bit, with all leads and with one; `before` may answer from
     memory, `encoder` asks the network.
     """
-    recording = _recording(1, encoder.contract)
     for subset in (ALL, SUBSETS[0]):
-        one, other = (_features(e, recording, subset) for e in (before, encoder))
+        one, other = (_encoded(e, _seen(1, e.contract), subset) for e in (before, encoder))
         identical(one, other, f"two passes at {subset} differ")
     return "bit-identical"
 
@@ -218,7 +218,7 @@ def _encoder(network: Network, contract: InputContract, policy: str = "") -> Enc
     """Of the network under one policy, or under the contract's own."""
 
     def training() -> TrainingSplit:
-        signals = {f"D{n:03d}": view(_recording(n, contract), contract) for n in (2, 3)}
+        signals = {f"D{n:03d}": _seen(n, contract) for n in (2, 3)}
         return TrainingSplit(frozenset(signals), signals.items)
 
     return Encoder(network.module, contract, Policy.of(policy or contract.policy, training))
@@ -230,9 +230,14 @@ def _input(contract: InputContract, word: str, windows: int) -> torch.Tensor:
     return torch.from_numpy(rng("conformance", word).standard_normal(shape).astype(np.float32))
 
 
-def _features(encoder: Encoder, recording: Recording, subset: LeadSubset) -> np.ndarray:
-    """(window, dim) of all windows of a recording."""
-    return _encoded(encoder, view(recording, encoder.contract), subset)
+def _seen(number: int, contract: InputContract, windows: int = 1) -> np.ndarray:
+    """The view of `_recording`; the caller's own, for a network may write into its input."""
+    return _filtered(number, contract, windows).copy()
+
+
+@cache
+def _filtered(number: int, contract: InputContract, windows: int) -> np.ndarray:
+    return view(_recording(number, contract, windows), contract)
 
 
 def _encoded(encoder: Encoder, signal: np.ndarray, subset: LeadSubset) -> np.ndarray:
@@ -241,6 +246,7 @@ def _encoded(encoder: Encoder, signal: np.ndarray, subset: LeadSubset) -> np.nda
     return encoder(signal, {subset.bits: windows})[subset.bits]
 
 
+@cache
 def _recording(number: int, contract: InputContract, windows: int = 1) -> Recording:
     """A demo recording, as long as some windows; longer ones go on with the next recordings."""
     whole = demo.recording(number)
@@ -257,7 +263,7 @@ def _disturbed(contract: InputContract, windows: int) -> Disturbed:
     recording, found = _recording(1, contract, windows), {}
     for subset in SUBSETS:
         noise = rng("conformance", str(subset)).normal(0, 5, recording.signal.shape)
-        found[subset] = {"": view(recording, contract)}
+        found[subset] = {"": _seen(1, contract, windows)}
         for kind, other in (("noise", noise), ("a flat line", np.zeros_like(noise))):
             signal = np.where(~subset.mask[:, None], other, recording.signal).astype(np.float32)
             found[subset][kind] = view(replace(recording, signal=signal), contract)

@@ -8,6 +8,7 @@ infarction lives in V1-V4 and hardly reaches the limb leads).
 """
 
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -79,6 +80,11 @@ def index(root: Path | None) -> pd.DataFrame:
     """One row per record: record, patient, split and an int8 column per label; `root` is not
     used.
     """
+    return _index().copy()
+
+
+@cache
+def _index() -> pd.DataFrame:
     rows = [
         (split, combination)
         for combination, counts in PATIENTS.items()
@@ -114,7 +120,7 @@ def recording(number: int) -> Recording:
     """One record by its number, 1 for D001: for examples and checks. BadRecord when the demo has no
     such record.
     """
-    table = index(None)
+    table = _index()
     if not 1 <= number <= len(table):
         raise BadRecord(f"the demo has no record {number}; its records are 1 to {len(table)}")
     return read(None, {str(column): value for column, value in table.iloc[number - 1].items()})

@@ -87,9 +87,20 @@ def records(frame: pd.DataFrame) -> list[dict[Any, Any]]:
     """The rows of a table as dictionaries of Python's own values; counts are int, and whatever
     stands for "missing" is None; nothing that is not known to be the best is.
     """
-    whole = frame.astype({name: "Int64" for name in _WHOLE if name in frame})
-    whole = whole.fillna({"best": False})
-    return whole.astype(object).where(whole.notna(), None).to_dict("records")
+    names = list(frame.columns)
+    return [dict(zip(names, row)) for row in zip(*(_plain(frame[name]) for name in names))]
+
+
+def _plain(column: pd.Series) -> list[Any]:
+    """The values of a column of `records`; column by column takes half the time of a table."""
+    if column.name in _WHOLE:
+        column = column.astype("Int64")
+    missing = column.isna().to_numpy()
+    values = column.astype(object).tolist()
+    if not missing.any():
+        return values
+    instead = False if column.name == "best" else None
+    return [instead if gone else value for value, gone in zip(values, missing)]
 
 
 def numbers(frame: pd.DataFrame, summary: str) -> Numbers:

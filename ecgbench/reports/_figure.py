@@ -81,10 +81,15 @@ def drawing(figure: Figure) -> "Iterator[Sheet]":
 def pictures(figure: Figure) -> dict[str, bytes]:
     """PNG, SVG and PDF."""
     with drawing(figure) as sheet:
-        first, *others = _EMPTY
-        made = {first: _bytes(sheet, first)}
-        sheet.set_layout_engine("none")  # the same places in all of them, found once
-        return made | {kind: _bytes(sheet, kind) for kind in others}
+        return rendered(sheet)
+
+
+def rendered(sheet: "Sheet") -> dict[str, bytes]:
+    """The files of what is drawn, by format."""
+    first, *others = _EMPTY
+    made = {first: _bytes(sheet, first)}
+    sheet.set_layout_engine("none")  # the same places in all of them, found once
+    return made | {kind: _bytes(sheet, kind) for kind in others}
 
 
 def _bytes(sheet: "Sheet", kind: str) -> bytes:

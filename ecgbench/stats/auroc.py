@@ -86,14 +86,16 @@ def wins(target: ArrayLike, score: ArrayLike) -> NDArray[np.uint32]:
         raise ValueError(
             f"target {target.shape} and score {score.shape} must both be (record, label)"
         )
+    is_positive, is_negative, known = target == 1, target == 0, target != UNKNOWN
+    if (known & ~(is_positive | is_negative)).any() or np.isnan(score[known]).any():
+        for k in range(target.shape[1]):  # says what is wrong
+            checked(target[known[:, k], k], score[known[:, k], k])
     won = np.zeros(target.shape, np.uint32)
     for k in range(target.shape[1]):
-        known = target[:, k] != UNKNOWN
-        checked(target[known, k], score[known, k])
-        column, positive, negative = score[:, k], target[:, k] == 1, target[:, k] == 0
-        above, below = np.sort(column[positive]), np.sort(column[negative])
-        won[positive, k] = _twice_below(below, column[positive])
-        won[negative, k] = 2 * len(above) - _twice_below(above, column[negative])
+        column, positive, negative = score[:, k], is_positive[:, k], is_negative[:, k]
+        high, low = column[positive], column[negative]
+        won[positive, k] = _twice_below(np.sort(low), high)
+        won[negative, k] = 2 * len(high) - _twice_below(np.sort(high), low)
     return won
 
 

@@ -7,7 +7,9 @@ import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
+from types import ModuleType
 from typing import Any, TypeVar
 
 import torch
@@ -242,14 +244,20 @@ def _looks_like(
             continue
         with suppress(Exception):  # a plug-in's network may fail in any way; it is only a guess
             module = models.get(name)
-            with torch.random.fork_rng(devices=[]), torch.device("meta"):
-                other = module.build()
             if any(
-                _read_as(other, content, layout).whole
+                _read_as(_outline(module), content, layout).whole
                 for layout in (_plain_layout(module.CARD), *module.CARD.weights)
             ):
                 return f"it looks like weights of {module.CARD.title}: --weights {name}=PATH"
     return ""
+
+
+@cache
+def _outline(module: ModuleType) -> nn.Module:
+    """A model's network without its numbers; making one takes a second."""
+    with torch.random.fork_rng(devices=[]), torch.device("meta"):
+        network: nn.Module = module.build()
+    return network
 
 
 def _plain_layout(card: ModelCard) -> Weights:

@@ -26,6 +26,8 @@ from ecgbench.prepared.views import View
 from ecgbench.results.store import Store
 from ecgbench.room import Room, folder_name
 
+pytestmark = pytest.mark.rendered
+
 TINY = Path(__file__).parents[1] / "tiny.py"
 CODE = "import sys; sys.argv[0] = 'ecgbench'; from ecgbench.cli import main; main()"
 NAMES = (

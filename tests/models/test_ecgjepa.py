@@ -15,6 +15,8 @@ from ecgbench.conformance import parity, rule
 from ecgbench.layers.features import Features
 from ecgbench.models import ecgjepa
 
+pytestmark = pytest.mark.long
+
 PACK = Path(__file__).parents[1] / "data" / "parity" / "ecgjepa"
 KEYS = json.loads((PACK / "keys.json").read_text())
 GOLDEN = dict(np.load(PACK / "golden_seed0.npz"))

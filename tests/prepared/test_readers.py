@@ -15,6 +15,8 @@ from ecgbench.prepared import readers
 from ecgbench.prepared.prepare import Prepared, prepare
 from ecgbench.prepared.source import Source, rows
 
+pytestmark = pytest.mark.long
+
 PLUG_IN = """
 import os, signal, subprocess, sys
 from ecgbench.datasets import demo

@@ -18,6 +18,8 @@ from ecgbench.prepared import prepare as preparing
 from ecgbench.prepared import unfinished
 from ecgbench.prepared.prepare import Prepared, prepare
 
+pytestmark = pytest.mark.durable
+
 BLOCK = 4
 
 

@@ -13,6 +13,8 @@ from ecgbench import models
 from ecgbench.layers.gatv2 import edges
 from ecgbench.profiling import complexity, cost, layers, model
 
+pytestmark = pytest.mark.long
+
 TINY = Path(__file__).parents[1] / "tiny.py"
 
 

@@ -17,6 +17,8 @@ import pytest
 
 from ecgbench import reports
 
+pytestmark = pytest.mark.rendered
+
 make = SimpleNamespace(**runpy.run_path(str(Path(__file__).with_name("make_study.py"))))
 AXE = Path(__file__).parents[2] / ".axe/package/axe.min.js"
 CHROMIUM = shutil.which("chromium")

@@ -14,6 +14,8 @@ from ecgbench.results.result import Result
 from ecgbench.results.study import Study
 from tests.reports.validated_run import LABELS, make, rows, seen, shifted
 
+pytestmark = pytest.mark.rendered
+
 KEYS = ["model", "leads", "label"]
 
 

@@ -12,7 +12,7 @@ from ecgbench.reports import cka as report
 from ecgbench.results.study import read
 from ecgbench.stats.cka import cka
 
-pytestmark = [pytest.mark.usefixtures("one_thread"), pytest.mark.long]
+pytestmark = [pytest.mark.rendered, pytest.mark.usefixtures("one_thread"), pytest.mark.long]
 
 
 @pytest.fixture(scope="module")

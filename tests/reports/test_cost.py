@@ -15,6 +15,7 @@ from ecgbench.profiling import complexity, cost
 from ecgbench.results import profile
 from ecgbench.results.profile import Costs
 
+pytestmark = pytest.mark.rendered
 THROUGHPUT = {f"throughput.{kind}" for kind in ("png", "svg", "pdf")}
 
 

@@ -20,6 +20,8 @@ import pytest
 from ecgbench import reports
 from ecgbench.reports import csv_text, write
 
+pytestmark = pytest.mark.rendered
+
 make = SimpleNamespace(**runpy.run_path(str(Path(__file__).with_name("make_study.py"))))
 
 HOSTILE = (

@@ -14,6 +14,8 @@ import pytest
 from ecgbench import reports
 from ecgbench.results.study import Study
 
+pytestmark = pytest.mark.rendered
+
 make = SimpleNamespace(**runpy.run_path(str(Path(__file__).with_name("make_study.py"))))
 
 

@@ -12,6 +12,8 @@ from ecgbench.results.joint import Entry, joint
 from ecgbench.results.study import read
 from tests.results.made_run import Data, Made, write
 
+pytestmark = pytest.mark.rendered
+
 
 def opened(path: Path) -> Any:
     return reports.get("findings").sections(read(path))[0].parts[0]

@@ -17,6 +17,8 @@ from ecgbench.results.study import Study, read
 from tests.reports.validated_run import LABELS, MADE, in_folds, make, rows, seen, shifted
 from tests.results.made_run import Data
 
+pytestmark = pytest.mark.rendered
+
 FROZEN, OWN = "frozen at 12 leads", "own, 2-fold cross-fitted"
 KEYS = ["model", "leads", "label", "kept", "thresholds"]
 

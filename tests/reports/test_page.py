@@ -15,6 +15,8 @@ from ecgbench import reports
 from ecgbench.reports import Cell
 from ecgbench.results.study import Study
 
+pytestmark = pytest.mark.rendered
+
 make = SimpleNamespace(**runpy.run_path(str(Path(__file__).with_name("make_study.py"))))
 
 VOID = {"meta", "link", "br", "img", "hr", "input", "base"}

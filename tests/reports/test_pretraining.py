@@ -17,6 +17,8 @@ from ecgbench import reports
 from ecgbench.errors import BadWeights, MissingData
 from ecgbench.results import pretraining
 
+pytestmark = pytest.mark.rendered
+
 SCORES = ((0.90, 0.9505, 0.9508, 0.94), (0.95, 0.96))
 """Of both stages; in the first, the earliest within 0.001 of the best is not the best."""
 STAGE = {

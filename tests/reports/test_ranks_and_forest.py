@@ -17,6 +17,8 @@ from ecgbench.results.options import Options
 from ecgbench.results.study import Study, read
 from tests.results.made_run import Data, Made, write
 
+pytestmark = pytest.mark.rendered
+
 MADE = Made(
     data={
         "alpha": Data(tasks={"a": 3, "b": 2}),

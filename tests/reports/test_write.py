@@ -12,6 +12,8 @@ from ecgbench import reports
 from ecgbench.errors import BadSetting, MissingData, UnknownName
 from ecgbench.results import profile
 
+pytestmark = pytest.mark.rendered
+
 make = SimpleNamespace(**runpy.run_path(str(Path(__file__).with_name("make_study.py"))))
 
 MINE = '''"""Mine: the number of rows."""

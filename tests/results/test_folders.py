@@ -20,6 +20,8 @@ from ecgbench.errors import BadSetting, WriteError
 from ecgbench.files import as_json, as_npy, as_parquet, sweep
 from ecgbench.results import folders
 
+pytestmark = pytest.mark.durable
+
 
 def content() -> dict[str, bytes | str]:
     table = pd.DataFrame({"label": ["macro", "MI"], "value": [0.75, float("nan")]})

@@ -17,6 +17,8 @@ from ecgbench.results.disk import look, prune, spare
 from ecgbench.results.folders import publish
 from ecgbench.results.store import PENDING, Store
 
+pytestmark = pytest.mark.durable
+
 
 def cell(model: str, k: int, weights: str = "random", contract: str = "paper") -> Cell:
     fit = Fit(task="demo", model=model, contract=contract, weights=weights, seed=0)

@@ -28,6 +28,8 @@ from ecgbench.training import heads
 from ecgbench.training.feed import Feed
 from ecgbench.training.finetune import Examples, Feeding, Place, Tuned, fit
 
+pytestmark = pytest.mark.long
+
 SAMPLES = 40
 ZERO, NATIVE = Policy("zero", fill), Policy("native", None)
 CONTRACT = InputContract(

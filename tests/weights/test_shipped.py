@@ -24,6 +24,8 @@ from ecgbench.inference import network
 from ecgbench.models import ROOM, laef
 from ecgbench.weights import convert, load, released, shipped
 
+pytestmark = pytest.mark.long
+
 ROOT = Path(__file__).parents[2]
 URL = "models/laef/laef.safetensors"
 BOTH = """
