@@ -353,6 +353,6 @@ def test_a_report_is_the_old_one_or_the_new_one(
         assert faults.met
         if code or kind == "interrupt" or not counted.steps[at - 1].startswith("mkdir"):
             said_one_line(capsys.readouterr().err, kind, code, to)
-        assert all(h in (old[p], drawn[p]) for p, h in contents(to).items()), (at, kind)
+        assert all(h in (old.get(p), drawn.get(p)) for p, h in contents(to).items()), (at, kind)
         assert typed("report", place.run, "--to", to) == 0
         assert contents(to) == drawn

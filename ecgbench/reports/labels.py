@@ -70,6 +70,7 @@ def sections(study: Study) -> list[Section]:
         (name, grid, block, labels)
         for name, grid in grids(study).items()
         for block, labels in _by_task(study.of(name), grid)
+        if any(spot for label in labels for spot in label.spots.values())
     ]
     room = MOST // max(1, len(found))
     figures = [
