@@ -140,7 +140,8 @@ def within(
 @contextmanager
 def reported(out: Path, wanted: bool) -> Iterator[None]:
     """Write the report of a run after it, also where cells have failed."""
-    from ecgbench.cli.report import report
+    from ecgbench import reports
+    from ecgbench.cli.report import write_and_tell
 
     failed = None
     try:
@@ -148,7 +149,7 @@ def reported(out: Path, wanted: bool) -> Iterator[None]:
     except typer.Exit as end:
         failed = end
     if wanted:
-        report(out, to=None, metrics="", only="", also="", publish=False)
+        write_and_tell(reports.read(out), out, out / "report")
     if failed is not None:
         raise failed
 

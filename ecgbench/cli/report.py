@@ -2,7 +2,7 @@
 pre-training.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -78,7 +78,6 @@ def report(
     verdicts.{csv,md}, comparisons.csv, cells.csv, labels.csv, provenance.{csv,md} and commits.csv.
     """
     from ecgbench import reports
-    from ecgbench.results.study import Study
 
     names = [reports.resolve(name) for name in only.split(",")] if only else None
     besides = [reports.resolve(name) for name in also.split(",")] if also else []
@@ -100,7 +99,25 @@ def report(
         source = _beside(source, place, beside.split(","))
     if publish:
         source = _published(source, place, names)
-    written = reports.write(source, to or place / "report", names, besides)
+    page = write_and_tell(source, place, to or place / "report", names, besides)
+    if show:
+        _open(page)
+
+
+def write_and_tell(
+    source: Any,
+    place: Path,
+    to: Path,
+    names: list[str] | None = None,
+    besides: Sequence[str] = (),
+) -> Path:
+    """Write the report of what was read from `place`, and say which files, and of a run which
+    cells have no number; returns the page.
+    """
+    from ecgbench import reports
+    from ecgbench.results.study import Study
+
+    written = reports.write(source, to, names, besides)
     if isinstance(source, Study):
         cells = source.of(source.metric).cells
         states = cells["status"].value_counts().to_dict()
@@ -108,8 +125,7 @@ def report(
         for line in _without_number(cells):
             typer.echo(f"  {line}", err=True)
     typer.echo("\n".join(str(path) for path in written))
-    if show:
-        _open(next(path for path in written if path.name == "index.html"))
+    return next(path for path in written if path.name == "index.html")
 
 
 def _open(page: Path) -> None:
