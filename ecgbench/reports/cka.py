@@ -5,7 +5,7 @@ Debiased linear CKA (`stats.cka`) of the features that the head receives, the me
 windows. One record a patient, the first by its name: two of a patient are alike whatever the
 network, and CKA would count that. Both sides have the same records and the same leads. Of random
 leads each lead-drawing seed is computed by itself; then their mean and spread. What many models
-share about *which* lead was drawn counts in that number; `within` is free of it: the mean over the
+share about *which* lead was drawn counts in that number; within is free of it: the mean over the
 twelve settings of one named lead, where a run has them all.
 """
 
@@ -315,11 +315,12 @@ def _table(name: str, caption: str, rows: Sequence[Mapping[str, Any]]) -> Table:
 
 
 def _number(value: float | None, digits: int = 2) -> str:
-    return "--" if value is None else f"{value:.{digits}f}"
+    # what rounds to nothing has no sign
+    return "--" if value is None else f"{round(value, digits) + 0.0:.{digits}f}"
 
 
 def _interval(row: Mapping[str, Any]) -> str:
-    return "--" if row["low"] is None else f"{row['low']:.2f} to {row['high']:.2f}"
+    return "--" if row["low"] is None else f"{_number(row['low'])} to {_number(row['high'])}"
 
 
 def _maps(panels: Sequence[Panel], pairs: Sequence[Mapping[str, Any]]) -> Iterator[Figure]:
@@ -438,9 +439,9 @@ def _notes(study: Study, rows: Sequence[Mapping[str, Any]]) -> list[str]:
         f"CKA of one record a patient; random leads: the mean over lead draws. p is that of no "
         f"relation, from {DRAWS} permutations of patients (at least {1 / (DRAWS + 1):.3f}); "
         f"intervals are from {DRAWS} halves of at most {MOST} patients, of the first lead draw. "
-        f"`standardised`: every feature counts alike; a few loud ones rule the other number.",
+        f"Standardised: every feature counts alike; a few loud ones rule the other number.",
         "Models that see the same random lead are alike in which lead that was, whatever else they "
-        "hold; `within`, the mean over the twelve single leads, is free of that.",
+        "hold; within, the mean over the twelve single leads, is free of that.",
     ]
     few = {row["task"] for row in rows if row["patients"] < FEWEST}
     if few:
@@ -451,6 +452,6 @@ def _notes(study: Study, rows: Sequence[Mapping[str, Any]]) -> list[str]:
         named = enumerated(list(dict.fromkeys(models.get(n, n) for n in blind["model"])))
         said.append(
             f"In part of the records {named} sees nothing of the measured leads; those records are "
-            f"alike to it, and its numbers there say so; `seen` is without them."
+            f"alike to it, and its numbers there say so; seen is without them."
         )
     return said
