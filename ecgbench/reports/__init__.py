@@ -31,7 +31,7 @@ from ecgbench.reports._section import (
     Text,
 )
 from ecgbench.reports._table import csv_text, terminal_lines
-from ecgbench.reports._text import bracket, p_value, points, signed
+from ecgbench.reports._text import bracket, p_value, points, signed, signed_bracket
 from ecgbench.room import Room
 
 __all__ = [
@@ -68,6 +68,7 @@ __all__ = [
     "read",
     "resolve",
     "signed",
+    "signed_bracket",
     "terminal_lines",
     "write",
 ]

@@ -79,6 +79,15 @@ def bracket(low: float | None, high: float | None) -> str:
     return "" if low is None or high is None else f"[{points(low)}, {points(high)}]"
 
 
+def signed_bracket(low: float | None, high: float | None) -> str:
+    """The interval of a difference x 100; empty where there is none.
+
+    >>> signed_bracket(-0.01, 0.025), signed_bracket(None, None)
+    ('[−1.0, +2.5]', '')
+    """
+    return "" if low is None or high is None else f"[{signed(low)}, {signed(high)}]"
+
+
 def p_value(p: float | None) -> str:
     """A p value to three places.
 

@@ -22,6 +22,7 @@ from ecgbench.reports import (
     p_value,
     points,
     signed,
+    signed_bracket,
 )
 from ecgbench.reports._facts import Head, heads_of, records, setting_words, titles_of
 from ecgbench.reports._facts import untrained_marks as marks_of
@@ -194,9 +195,7 @@ def _mean_table(study: Study, found: Sequence[Standing], means: Sequence[Shown])
 def _difference(row: Shown) -> Cell | str:
     if row["behind"] is None:
         return ""
-    return Cell(
-        signed(row["behind"]), small=f"[{signed(row['behind_low'])}, {signed(row['behind_high'])}]"
-    )
+    return Cell(signed(row["behind"]), small=signed_bracket(row["behind_low"], row["behind_high"]))
 
 
 def _largest(study: Study, row: Shown) -> str:
@@ -258,7 +257,7 @@ def sentence(study: Study, s: Standing) -> str:
     text = (
         f"{setting_words(s.leads).capitalize()}, {where}: {first.label} has the best mean, "
         f"{points(s.values[first])}{interval}, {points(pair.estimate.value)} points "
-        f"[{signed(pair.bounds.low)}, {signed(pair.bounds.high)}] before {second.label}"
+        f"{signed_bracket(*pair.bounds)} before {second.label}"
     )
     if pair.p_holm is None:
         text += f" ({pair.note})"

@@ -2,7 +2,18 @@
 corrected for all pairs.
 """
 
-from ecgbench.reports import Cell, Column, Format, ReportCard, Row, Section, Table, p_value, signed
+from ecgbench.reports import (
+    Cell,
+    Column,
+    Format,
+    ReportCard,
+    Row,
+    Section,
+    Table,
+    p_value,
+    signed,
+    signed_bracket,
+)
 from ecgbench.reports._facts import (
     Compared,
     comparisons,
@@ -82,8 +93,7 @@ def _table(metric: str, study: Study) -> Table:
 
 def _spelled(row: Compared) -> dict[str, object]:
     # an interval stays where nothing is tested
-    known = row.low is not None and row.high is not None
-    interval = f"[{signed(row.low)}, {signed(row.high)}]" if known else ""
+    interval = signed_bracket(row.low, row.high)
     verdict = "not tested" if row.worse is None else "yes" if row.worse else "no"
     difference = Cell(signed(row.difference), small=interval)
     shown = ("p", "p_holm", "p_holm_all", "df", "n_patients", "note")

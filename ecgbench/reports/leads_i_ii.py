@@ -23,6 +23,7 @@ from ecgbench.reports import (
     p_value,
     points,
     signed,
+    signed_bracket,
 )
 from ecgbench.reports import main_table as full
 from ecgbench.reports._facts import Head, heads_of, setting_words, untrained_marks
@@ -152,6 +153,6 @@ def _line(row: Shown, head: Head) -> Row:
         line["mean"] = Cell(points(row["value"]), small=bracket(row["low"], row["high"]))
         line["behind"] = ""
     if row["behind"] is not None:
-        bounds = f"[{signed(row['behind_low'])}, {signed(row['behind_high'])}]"
+        bounds = signed_bracket(row["behind_low"], row["behind_high"])
         line["behind"] = Cell(signed(row["behind"]), small=bounds)
     return line

@@ -26,6 +26,7 @@ from ecgbench.reports import (
     Table,
     points,
     signed,
+    signed_bracket,
 )
 from ecgbench.reports._facts import (
     FULL,
@@ -246,7 +247,7 @@ def _table(study: Study, rows: Sequence[Shown]) -> Table:
             if row["against"] == OWN
             else f"{heads[row['against_model'], row['against_policy']].label}, {BEST}",
             "difference": Cell(
-                signed(row["difference"]), small=f"[{signed(row['low'])}, {signed(row['high'])}]"
+                signed(row["difference"]), small=signed_bracket(row["low"], row["high"])
             ),
             "detectable": row["detectable"],
             "note": row["note"] or (f"lost: {row['lost_label']}" if _cancelled(row) else ""),

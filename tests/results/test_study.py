@@ -36,6 +36,7 @@ from ecgbench.results.store import Store, cells_of
 from ecgbench.results.study import Study, read
 from ecgbench.results.tables import MAIN_COLUMNS
 from ecgbench.seeds import rng
+from tests.results.made_run import CONTRACT
 
 pytestmark = pytest.mark.long
 
@@ -73,18 +74,6 @@ def planned(models: Iterable[str], leads: str = "1,12", seeds: int = 3, **more: 
 
 
 def facts(plan: Plan) -> dict[str, Any]:
-    contract = {
-        "name": "paper",
-        "fs": 100,
-        "seconds": 5,
-        "leads": ["I", "II"],
-        "unit": "mV",
-        "filter": None,
-        "normalisation": "none",
-        "fill": "before",
-        "policy": "zero",
-        "absent": "0 mV",
-    }
     model = {
         "summary": "a network",
         "paper": "none",
@@ -92,7 +81,7 @@ def facts(plan: Plan) -> dict[str, Any]:
         "parameters": 9,
         "weights": "released",
         "weights_sha256": "ab" * 32,
-        "contract": contract,
+        "contract": CONTRACT,
         "origin": "a test",
     }
     data = {
