@@ -32,7 +32,15 @@ from ecgbench.stats.bootstrap import patient_weights, percentile_interval
 from ecgbench.stats.calibration import intercept, slope
 from ecgbench.stats.clustered import Floats, Patients
 from ecgbench.stats.components import Interval
-from ecgbench.stats.operating import crossed, halves, net_benefit, predictive, rates, threshold
+from ecgbench.stats.operating import (
+    Rate,
+    crossed,
+    halves,
+    net_benefit,
+    predictive,
+    rates,
+    threshold,
+)
 
 RECORDS = 400
 POSITIVES = (10, 20, 50, 120)
@@ -151,7 +159,7 @@ def study(world: World, random: np.random.Generator, drawn: bool, into: Covered)
         into.add(f"{name}, drawn", percentile_interval(_drawn_share(hit, of, weights)), true)
     right = truth[0] * PREVALENCE, (1 - truth[1]) * (1 - PREVALENCE)
     wrong = (1 - truth[0]) * PREVALENCE, truth[1] * (1 - PREVALENCE)
-    after = predictive(made, PREVALENCE)
+    after = predictive(*map(Rate.of, made), PREVALENCE)
     into.add("PPV, frozen", after.ppv_interval, right[0] / sum(right))
     into.add("NPV, frozen", after.npv_interval, wrong[1] / sum(wrong))
     value = net_benefit(target, x >= world.flagging, patients, CHANCE)

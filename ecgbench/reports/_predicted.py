@@ -1,71 +1,22 @@
-"""What reports of probabilities share: the rows of the main table with what their cells predicted,
-label by label.
-
-A row averages over lead draws and fits. Records of all folds are put together: each is predicted by
-the fit that was trained without it.
+"""What reports of probabilities share: the rows of the main table, task by task, with what their
+cells say of each label.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
-import numpy as np
-import pandas as pd
-
 from ecgbench.cells import grouped
-from ecgbench.reports._facts import FULL, Head, columns, leads_of
+from ecgbench.reports._facts import FULL, Head, columns, leads_of, titles_of
 from ecgbench.reports._figure import LONGEST
 from ecgbench.reports._grid import reasons
 from ecgbench.reports._section import Format
-from ecgbench.results.result import Result
-from ecgbench.results.score import arrays
+from ecgbench.results.by_label import LEAST, ByLabel, Columns, Repeats, Shared, There
 from ecgbench.results.study import Study
-from ecgbench.stats.clustered import Patients
-from ecgbench.stats.known import UNKNOWN
 from ecgbench.text import enumerated, shortened
 
-LEAST = 20
-"""Patients with a label, and patients without it, below which nothing is said of it."""
 MEAN = "mean of labels"
 """What stands in the column of labels of a CSV file where a row is a mean over them."""
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Label:
-    """What one cell, or the folds of one, predict of one label, of the records it is known of."""
-
-    name: str
-    target: np.ndarray
-    """(record,) bool."""
-    probability: np.ndarray
-    patients: Patients
-    fold: np.ndarray
-    """(record,) place of the fold, among those of its repeat, that a record comes from."""
-
-    @property
-    def counts(self) -> dict[str, int]:
-        """How much there is."""
-        positives = int(self.target.sum())
-        every = np.ones(len(self.target), bool)
-        return {
-            "patients": self.patients.number(every),
-            "positives": positives,
-            "negatives": len(self.target) - positives,
-        }
-
-    @property
-    def prevalence(self) -> float:
-        """Share of the records with it."""
-        return float(self.target.mean())
-
-    @cached_property
-    def lacking(self) -> str:
-        """Why nothing is said of it; "" where enough is there."""
-        with_it, without = (self.patients.number(own) for own in (self.target, ~self.target))
-        if min(with_it, without) >= LEAST:
-            return ""
-        return f"{with_it} patients with it and {without} without; {LEAST} of each are needed"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,8 +29,8 @@ class Line:
     weights: str
     status: str
     reason: str
-    repeats: Sequence[Sequence[Result]]
-    """Of each lead draw of each fit its folds; nothing where the row has no score."""
+    repeats: Repeats
+    """Nothing where the row has no score."""
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -87,32 +38,6 @@ class Line:
         named = {"task": self.task, "model": self.head.model, "policy": self.head.policy}
         named |= {"weights": self.weights, "leads": self.leads}
         return named | {"status": self.status, "reason": self.reason}
-
-    def labels(self) -> Iterator[list[Label]]:
-        """Each label, in all repeats."""
-        tables = [[r.predictions() for r in folds] for folds in self.repeats]
-        patients = [[t["patient"].to_numpy(str) for t in of] for of in tables]
-        names = np.unique(np.concatenate([p for of in patients for p in of]))
-        made = [_labels(of, names) for of in tables]
-        yield from map(list, zip(*made, strict=True))
-
-
-def _labels(tables: Sequence[pd.DataFrame], names: np.ndarray) -> Iterator[Label]:
-    """Of the folds of one repeat; `names`: the patients of the row, in alphabetical order."""
-    made = [arrays(table) for table in tables]
-    target, probability = (np.concatenate([m[k] for m in made]) for k in (1, 2))
-    whose = np.concatenate([table["patient"].to_numpy(str) for table in tables])
-    fold = np.repeat(np.arange(len(tables)), list(map(len, tables)))
-    patients = Patients(of_record=np.searchsorted(names, whose), count=len(names))
-    for k, name in enumerate(made[0][0]):
-        known = target[:, k] != UNKNOWN
-        yield Label(
-            name=name,
-            target=target[known, k] == 1,
-            probability=probability[known, k],
-            patients=patients.only(known),
-            fold=fold[known],
-        )
 
 
 FACTS = ("task", "model", "policy", "weights", "leads", "label")
@@ -143,10 +68,72 @@ def lines(study: Study) -> list[Line]:
     return made
 
 
-def in_all(found: Iterable[Mapping[str, object]]) -> list[str]:
-    """Labels that have a number in all of these rows, so that means over them compare."""
-    rows = list(found)
-    return [name for name in (rows[0] if rows else ()) if all(name in row for row in rows)]
+@dataclass(frozen=True, kw_only=True)
+class OfTask:
+    """The rows of a task, and what they answer to a question."""
+
+    place: int
+    """Among the tasks of the study, from 1; 0 where it is the only one."""
+    title: str
+    lines: Sequence[Line]
+    there: Sequence[There | None]
+    """Of each line; None where it has no score."""
+    numbers: Sequence[Mapping[str, Columns]]
+    """Of each line; nothing where it has no score."""
+    shared: Shared
+
+    def file(self, name: str) -> str:
+        """What a figure of this task is called."""
+        return f"{name}_{self.place}" if self.place else name
+
+    @property
+    def on_page(self) -> list[bool]:
+        """Whether each line is shown on the page."""
+        there = shown(self.lines, any(self.shared.values()))
+        return [line in there for line in self.lines]
+
+    def left_out(self, key: str) -> dict[str, str]:
+        """Label -> why it has no number in some row."""
+        made: dict[str, str] = {}
+        for there in self.there:
+            if there is not None:
+                made |= {n: why for n, why in zip(there.names, there.unmet[key]) if why}
+        return made
+
+    @property
+    def too_rare(self) -> Iterator[str]:
+        """Which labels are left out of everything, in a sentence."""
+        rows = [t for t in self.there if t is not None]
+        if rare := list(dict.fromkeys(n for t in rows for n, w in zip(t.names, t.lacking) if w)):
+            yield (
+                f"{self.title}: left out {listed(rare)}: fewer than {LEAST} patients with the "
+                f"label or without it."
+            )
+
+
+def tasks(study: Study, asked: ByLabel) -> Iterator[OfTask]:
+    """Each task of a study; nothing where none has a row with a score."""
+    own = lines(study)
+    if not any(line.repeats for line in own):
+        return
+    titles = titles_of(study)
+    for place, (task, title) in enumerate(titles.items(), 1):
+        mine = [line for line in own if line.task == task]
+        there = [asked.there(line.repeats) if line.repeats else None for line in mine]
+        means = asked.question.shared([t for t in there if t is not None])
+        yield OfTask(
+            place=place if len(titles) > 1 else 0,
+            title=title,
+            lines=mine,
+            there=there,
+            numbers=[asked.numbers(line.repeats, means) if line.repeats else {} for line in mine],
+            shared=means,
+        )
+
+
+def of_label(columns: Columns, place: int) -> dict[str, float | None]:
+    """Numbers of a label; at 0 of their mean."""
+    return {name: values[place] for name, values in columns.items()}
 
 
 def shown(own: Sequence[Line], any_label: bool) -> list[Line]:
@@ -183,14 +170,6 @@ def none_known() -> str:
     return f"no label has {LEAST} patients with it and {LEAST} without"
 
 
-def too_rare(title: str, names: Sequence[str]) -> str:
-    """Labels that are left out, in a sentence."""
-    return (
-        f"{title}: left out {listed(names)}: fewer than {LEAST} patients with the label or without "
-        f"it."
-    )
-
-
 def listed(names: Sequence[str], most: int = 12) -> str:
     """Names, the first of many."""
     more = len(names) - most
@@ -213,8 +192,3 @@ def legend(head: Head) -> str:
 def formats(rows: Sequence[object]) -> Sequence[Format]:
     """Where a table is shown: where it has no rows, its numbers alone are written."""
     return ("csv", "md", "tex", "html") if rows else ("csv",)
-
-
-def number(value: float | None) -> float | None:
-    """NaN as None."""
-    return None if value is None or np.isnan(value) else float(value)

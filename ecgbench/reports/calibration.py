@@ -5,12 +5,9 @@ label and as a mean over labels; a diagram of bins of equal mass. Over lead draw
 are means. docs/calibration.md says how to read them.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
 
 from ecgbench.reports import (
     Cell,
@@ -26,28 +23,34 @@ from ecgbench.reports import (
     handle,
     look,
 )
-from ecgbench.reports._facts import Head, columns, setting_words, titles_of, untrained_marks
+from ecgbench.reports._facts import Head, columns, setting_words, untrained_marks
 from ecgbench.reports._predicted import (
     FACTS,
     MEAN,
-    Label,
     Line,
+    OfTask,
     ends,
     formats,
     gone,
-    in_all,
     legend,
-    lines,
     listed,
     none_known,
     nothing,
-    number,
-    shown,
-    too_rare,
+    of_label,
+    tasks,
+)
+from ecgbench.results.by_label import ENDS, ByLabel
+from ecgbench.results.calibration import (
+    ERRORS,
+    ESTIMATES,
+    KEY,
+    ORDERED,
+    POOLED,
+    Calibration,
+    bins,
 )
 from ecgbench.results.study import Study
-from ecgbench.stats.calibration import BINS, intercept, reliability, slope, squared_error
-from ecgbench.stats.clustered import Estimate, Patients, mean, mean_of_labels, share
+from ecgbench.stats.calibration import BINS
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Sheet
@@ -58,161 +61,70 @@ CARD = ReportCard(
     reads="run",
     order=62,
 )
-ESTIMATES = ("brier", "slope", "intercept")
 COUNTS = ("labels", "patients", "positives", "negatives")
 COLUMNS = (
     *FACTS,
     *COUNTS,
-    *(name + end for name in ESTIMATES for end in ("", "_low", "_high")),
-    *("ece", "ece_by_chance", "status", "reason"),
+    *(name + end for name in ESTIMATES for end in ("", *ENDS)),
+    *(*ERRORS, "status", "reason"),
 )
 BIN_COLUMNS = (
     *FACTS,
     *("bin", "probability", "observed", "low", "high", "records", "patients"),
 )
-POOLED = "all labels"
-"""What stands in the column of labels of a bin that holds records of every label."""
-ORDERED = "a threshold parts all records with it from all without, so there is no slope"
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Calibrated:
-    """A label of a row, or the mean over labels."""
-
-    estimates: Mapping[str, Estimate]
-    """By ESTIMATES."""
-    ece: float
-    ece_by_chance: float
-
-    @property
-    def numbers(self) -> dict[str, float | None]:
-        """As a row of the CSV file holds them."""
-        made: dict[str, float | None] = {}
-        for name, found in self.estimates.items():
-            low, high = found.interval()
-            made |= {name: found.value, f"{name}_low": number(low), f"{name}_high": number(high)}
-        return made | {"ece": self.ece, "ece_by_chance": self.ece_by_chance}
 
 
 def sections(study: Study) -> list[Section]:
     """Tables and figures of all tasks; nothing of a study made by hand."""
-    own = lines(study)
-    if not any(line.repeats for line in own):
+    asked, heads = ByLabel(question=Calibration(), scorer=study.scorer), columns(study)
+    made = list(tasks(study, asked))
+    if not made:
         return []
-    titles = titles_of(study)
-    rows: list[Row] = []
-    table: list[Row] = []
-    figures: list[Figure] = []
-    said: list[str] = []
-    for at, task in enumerate(titles):
-        mine = [line for line in own if line.task == task]
-        found = [dict(_labels(line)) for line in mine]
-        every = in_all(
-            [{n: c for n, (_, c) in of.items() if isinstance(c, Calibrated)} for of in found if of]
-        )
-        means = [_mean(of, every) for of in found]
-        for line, of, average in zip(mine, found, means):
-            rows += _rows(line, of, every, average)
-        on_page = shown(mine, bool(every))
-        table += [
-            _spelled(titles[task], line, average, len(every))
-            for line, average in zip(mine, means)
-            if line in on_page
-        ]
-        said += _left_out(titles[task], found)
-        name = "reliability" if len(titles) == 1 else f"reliability_{at + 1}"
-        figures += _figure(name, titles[task], mine, every, columns(study))
+    table = [row for of in made for row in _spelled(of)]
+    said = [text for of in made for text in _left_out(of)]
     parts: list[Part] = [
-        _table(table, rows, columns(study), said),
+        _table(table, [row for of in made for row in _rows(of)], heads, said),
         *([] if table else [Notes(said)]),
-        *figures,
+        *(figure for of in made for figure in _figure(of, asked, heads)),
     ]
     title = "Whether probabilities mean what they say"
     return [Section(name="calibration", title=title, short=CARD.title, parts=parts)]
 
 
-Found = Mapping[str, tuple[Mapping[str, int], "Calibrated | str"]]
-"""Label -> its counts, and its numbers or why there are none."""
-
-
-def _labels(line: Line) -> Iterator[tuple[str, tuple[Mapping[str, int], Calibrated | str]]]:
-    for repeats in line.labels() if line.repeats else ():
-        yield repeats[0].name, (repeats[0].counts, _calibrated(repeats))
-
-
-def _calibrated(repeats: Sequence[Label]) -> Calibrated | str:
-    """The mean over lead draws and fits, or why there is none."""
-    if lacking := next(filter(None, (label.lacking for label in repeats)), ""):
-        return lacking
-    slopes = [slope(one.target, one.probability, one.patients) for one in repeats]
-    known = [s for s in slopes if s is not None]
-    if len(known) < len(slopes):
-        return ORDERED
-    bins = [reliability(one.target, one.probability) for one in repeats]
-    return Calibrated(
-        estimates={
-            "brier": mean([_brier(one) for one in repeats]),
-            "slope": mean(known),
-            "intercept": mean(
-                [intercept(one.target, one.probability, one.patients) for one in repeats]
-            ),
-        },
-        ece=float(np.mean([b.ece for b in bins])),
-        ece_by_chance=float(np.mean([b.ece_by_chance for b in bins])),
-    )
-
-
-def _brier(one: Label) -> Estimate:
-    every = np.ones(len(one.target), bool)
-    made = share(squared_error(one.target, one.probability), every, one.patients)
-    smaller = min(one.patients.number(own) for own in (one.target, ~one.target))
-    return Estimate(value=made.value, parts=made.parts, units=smaller)
-
-
-def _mean(found: Found, every: Sequence[str]) -> Calibrated | None:
-    made = [c for name, (_, c) in found.items() if name in every and isinstance(c, Calibrated)]
-    if not made:
-        return None
-    return Calibrated(
-        estimates={name: mean_of_labels([c.estimates[name] for c in made]) for name in ESTIMATES},
-        ece=float(np.mean([c.ece for c in made])),
-        ece_by_chance=float(np.mean([c.ece_by_chance for c in made])),
-    )
-
-
-def _rows(
-    line: Line, found: Found, every: Sequence[str], average: Calibrated | None
-) -> Iterator[Row]:
+def _rows(of: OfTask) -> Iterator[Row]:
     """Of the CSV file: the mean, then the labels."""
-    counts = {"labels": len(every)} if line.repeats else {}
-    said: dict[str, Any] = average.numbers if average else {}
-    if line.repeats and average is None:
-        said = nothing(none_known())
-    yield {**line.facts, "label": MEAN, **counts, **said}
-    for name, (there, one) in found.items():
-        said = nothing(one) if isinstance(one, str) else one.numbers
-        yield {**line.facts, "label": name, **there, **said}
+    every = of.shared[KEY]
+    for line, there, numbers in zip(of.lines, of.there, of.numbers):
+        if there is None:
+            yield {**line.facts, "label": MEAN}
+            continue
+        said = of_label(numbers[KEY], 0) if every else nothing(none_known())
+        yield {**line.facts, "label": MEAN, "labels": len(every), **said}
+        for place, (name, why) in enumerate(zip(there.names, there.unmet[KEY])):
+            said = nothing(why) if why else of_label(numbers[KEY], place + 1)
+            yield {**line.facts, "label": name, **there.counts(place), **said}
 
 
-def _spelled(title: str, line: Line, average: Calibrated | None, labels: int) -> Row:
-    """A row of the table on the page."""
-    row: dict[str, Any] = {"task": title, "leads": line.leads, "model": line.head.cell}
-    if not line.repeats:
-        return row | {"labels": Cell(line.status), **dict.fromkeys((*ESTIMATES, "ece", "chance"))}
-    row |= {"labels": labels, **dict.fromkeys((*ESTIMATES, "ece", "chance"))}
-    if average is None:
-        return row
-    row |= {
-        name: _with_interval(e, 3 if name == "brier" else 2)
-        for name, e in average.estimates.items()
-    }
-    return row | {"ece": average.ece, "chance": average.ece_by_chance}
+def _spelled(of: OfTask) -> Iterator[Row]:
+    """Rows of the table on the page."""
+    for line, numbers, on_page in zip(of.lines, of.numbers, of.on_page):
+        row: dict[str, Any] = {"task": of.title, "leads": line.leads, "model": line.head.cell}
+        row |= dict.fromkeys((*ESTIMATES, "ece", "chance"))
+        if not on_page:
+            continue
+        if not line.repeats:
+            yield row | {"labels": Cell(line.status)}
+            continue
+        mean = of_label(numbers[KEY], 0)
+        row |= {name: _with_interval(mean, name, 3 if name == "brier" else 2) for name in ESTIMATES}
+        row |= {"labels": len(of.shared[KEY])}
+        yield row | {"ece": mean["ece"], "chance": mean["ece_by_chance"]}
 
 
-def _with_interval(found: Estimate, digits: int) -> str:
-    low, high = found.interval()
-    text = f"{found.value:.{digits}f}"
-    return text if np.isnan(low) else f"{text} [{low:.{digits}f}, {high:.{digits}f}]"
+def _with_interval(mean: Row, name: str, digits: int) -> str:
+    low, high = mean[f"{name}_low"], mean[f"{name}_high"]
+    text = f"{mean[name]:.{digits}f}"
+    return text if low is None else f"{text} [{low:.{digits}f}, {high:.{digits}f}]"
 
 
 def _table(
@@ -255,71 +167,42 @@ def _notes() -> list[str]:
     ]
 
 
-def _left_out(title: str, found: Sequence[Found]) -> Iterator[str]:
+def _left_out(of: OfTask) -> Iterator[str]:
     """Which labels are in no mean, and why."""
-    why = {name: one for of in found for name, (_, one) in of.items() if isinstance(one, str)}
-    ordered = [name for name, reason in why.items() if reason == ORDERED]
-    if rare := [name for name in why if name not in ordered]:
-        yield too_rare(title, rare)
-    if ordered:
-        yield f"{title}: left out {listed(ordered)}: in some row {ORDERED}."
+    yield from of.too_rare
+    if ordered := [name for name, why in of.left_out(KEY).items() if why == ORDERED]:
+        yield f"{of.title}: left out {listed(ordered)}: in some row {ORDERED}."
 
 
-def _figure(
-    name: str, title: str, own: Sequence[Line], every: Sequence[str], heads: Sequence[Head]
-) -> Iterator[Figure]:
+def _figure(of: OfTask, asked: ByLabel, heads: Sequence[Head]) -> Iterator[Figure]:
     """The diagram of a task, at all leads and at the fewest."""
-    typed = ends(own)
+    typed = ends(of.lines)
     points = [
         point
         for leads in typed
-        for line in own
+        for line in of.lines
         if line.leads == leads and line.repeats
-        for point in _bins(line, every)
+        for point in _bins(line, asked, of.shared[KEY])
     ]
     if not points:
         return
     yield Figure(
-        name=name,
+        name=of.file("reliability"),
         draw=partial(_draw, [p for p in points if p["label"] == POOLED], typed, heads),
         caption=(
-            f"{title}: the share of records that have a label against the probability that was "
+            f"{of.title}: the share of records that have a label against the probability that was "
             f"predicted, in {BINS} bins of equal mass; all labels, lead draws and fits together. "
             f"On the line, probabilities mean what they say. Bars: 95 % intervals over patients."
-            + gone(line for line in own if line.leads in typed)
+            + gone(line for line in of.lines if line.leads in typed)
         ),
         size=(1 + 3.9 * max(len(typed), 2), 4.9),
         numbers=Numbers(columns=BIN_COLUMNS, rows=points, summary="bins of equal mass, by label"),
     )
 
 
-def _bins(line: Line, every: Sequence[str]) -> Iterator[dict[str, Any]]:
-    """Bins over all labels, then of each."""
-    of = {repeats[0].name: repeats for repeats in line.labels() if repeats[0].name in every}
-    if not of:
-        return
-    together = {POOLED: [one for repeats in of.values() for one in repeats], **of}
-    for name, those in together.items():
-        target = np.concatenate([one.target for one in those])
-        probability = np.concatenate([one.probability for one in those])
-        whose = np.concatenate([one.patients.of_record for one in those])
-        patients = Patients(of_record=whose, count=those[0].patients.count)
-        made = reliability(target, probability)
-        for place in range(len(made.count)):
-            there = made.of_record == place
-            observed = share(target, there, patients)
-            low, high = observed.share_interval()
-            yield {
-                **line.facts,
-                "label": name,
-                "bin": place + 1,
-                "probability": float(made.probability[place]),
-                "observed": observed.value,
-                "low": number(low),
-                "high": number(high),
-                "records": int(made.count[place]),
-                "patients": observed.units,
-            }
+def _bins(line: Line, asked: ByLabel, names: Sequence[str]) -> Iterator[Row]:
+    for row in bins(asked, line.repeats, names):
+        yield {**line.facts, **row}
 
 
 def _draw(

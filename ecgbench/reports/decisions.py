@@ -26,27 +26,24 @@ from ecgbench.reports import (
     look,
     points,
 )
-from ecgbench.reports._facts import Head, columns, setting_words, titles_of, untrained_marks
+from ecgbench.reports._facts import Head, columns, setting_words, untrained_marks
 from ecgbench.reports._predicted import (
     FACTS,
     MEAN,
-    Label,
     Line,
+    OfTask,
     ends,
     formats,
     gone,
-    in_all,
     legend,
-    lines,
     none_known,
     nothing,
-    number,
-    shown,
-    too_rare,
+    of_label,
+    tasks,
 )
+from ecgbench.results.by_label import ByLabel, Columns, There
+from ecgbench.results.net_benefit import CHANCES, NetBenefit
 from ecgbench.results.study import Study
-from ecgbench.stats.clustered import Estimate, mean, mean_of_labels
-from ecgbench.stats.operating import net_benefit
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Sheet
@@ -57,51 +54,35 @@ CARD = ReportCard(
     reads="run",
     order=66,
 )
-CHANCES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5)
-"""Threshold probabilities."""
 ON_PAGE = (0.05, 0.1, 0.2)
 COLUMNS = (
     *(*FACTS, "labels", "threshold_probability", "prevalence"),
     *("net_benefit", "low", "high", "flag_all", "flag_nobody", "status", "reason"),
 )
-Benefit = tuple[float, Mapping[float, Estimate]]
-"""Prevalence in the test set, and net benefit by threshold probability."""
-Found = Mapping[str, Benefit | str]
-"""Label -> its net benefit, or why there is none."""
 
 
 def sections(study: Study) -> list[Section]:
     """A table and a figure per task; nothing of a study made by hand."""
-    own = lines(study)
-    if not any(line.repeats for line in own):
-        return []
-    titles, heads = titles_of(study), columns(study)
-    rows: list[Row] = []
+    asked, heads = ByLabel(question=NetBenefit(), scorer=study.scorer), columns(study)
     table: list[Row] = []
+    rows: list[Row] = []
     figures: list[Figure] = []
     said: list[str] = []
-    for at, task in enumerate(titles):
-        mine = [line for line in own if line.task == task]
-        found = [dict(_labels(line)) for line in mine]
-        every = in_all(
-            [{n: b for n, b in of.items() if not isinstance(b, str)} for of in found if of]
-        )
-        made = [list(_mean(line, of, every)) for line, of in zip(mine, found)]
-        for line, of, average in zip(mine, found, made):
-            rows += [*average, *_single(line, of)]
-        on_page = shown(mine, bool(every))
+    made = list(tasks(study, asked))
+    if not made:
+        return []
+    for of in made:
+        means = [list(_mean(*row, of)) for row in zip(of.lines, of.there, of.numbers)]
+        for line, there, numbers, mean in zip(of.lines, of.there, of.numbers, means):
+            rows += [*mean, *_single(line, there, numbers)]
         table += [
-            _spelled(titles[task], line, average)
-            for line, average in zip(mine, made)
-            if line in on_page
+            _spelled(of.title, line, mean)
+            for line, mean, on_page in zip(of.lines, means, of.on_page)
+            if on_page
         ]
-        if rare := list(
-            dict.fromkeys(n for of in found for n, b in of.items() if b and n not in every)
-        ):
-            said.append(too_rare(titles[task], rare))
-        name = "decision_curve" if len(titles) == 1 else f"decision_curve_{at + 1}"
-        drawn = [row for average in made for row in average if "net_benefit" in row]
-        figures += _figure(name, titles[task], drawn, mine, heads)
+        said += of.too_rare
+        drawn = [row for mean in means for row in mean if "net_benefit" in row]
+        figures += _figure(of.file("decision_curve"), of.title, drawn, of.lines, heads)
     parts: list[Part] = [
         _table(table, rows, heads, said),
         *([] if table else [Notes(said)]),
@@ -112,54 +93,45 @@ def sections(study: Study) -> list[Section]:
     ]
 
 
-def _labels(line: Line) -> Iterator[tuple[str, Benefit | str]]:
-    for repeats in line.labels() if line.repeats else ():
-        lacking = next(filter(None, (one.lacking for one in repeats)), "")
-        yield (
-            repeats[0].name,
-            lacking
-            or (
-                repeats[0].prevalence,
-                {chance: mean([_of(one, chance) for one in repeats]) for chance in CHANCES},
-            ),
-        )
+By = Mapping[str, Columns]
+"""Numbers by threshold probability."""
 
 
-def _of(one: Label, chance: float) -> Estimate:
-    return net_benefit(one.target, one.probability >= chance, one.patients, chance)
-
-
-def _mean(line: Line, found: Found, every: Sequence[str]) -> Iterator[Row]:
+def _mean(line: Line, there: There | None, numbers: By, of: OfTask) -> Iterator[Row]:
     """Rows of the mean over labels."""
-    made = [b for name, b in found.items() if name in every and not isinstance(b, str)]
-    if not made:
-        yield {**line.facts, "label": MEAN, **(nothing(none_known()) if line.repeats else {})}
-    for chance in CHANCES if made else ():
-        average = mean_of_labels([benefits[chance] for _, benefits in made])
-        prevalence = float(np.mean([share for share, _ in made]))
-        yield {"labels": len(every), **_row(line, MEAN, chance, prevalence, average)}
+    every = of.shared[str(CHANCES[0])]
+    if there is None or not every:
+        yield {**line.facts, "label": MEAN, **(nothing(none_known()) if there else {})}
+        return
+    prevalence = float(np.mean([there.prevalence(name) for name in every]))
+    for chance in CHANCES:
+        row = _row(line, MEAN, chance, prevalence, numbers, 0)
+        yield {"labels": len(every), **row}
 
 
-def _single(line: Line, found: Found) -> Iterator[Row]:
+def _single(line: Line, there: There | None, numbers: By) -> Iterator[Row]:
     """Rows of each label."""
-    for name, one in found.items():
-        if isinstance(one, str):
-            yield {**line.facts, "label": name, **nothing(one)}
+    if there is None:
+        return
+    for place, name in enumerate(there.names):
+        if there.lacking[place]:
+            yield {**line.facts, "label": name, **nothing(there.lacking[place])}
             continue
-        for chance, made in one[1].items():
-            yield _row(line, name, chance, one[0], made)
+        prevalence = there.prevalence(name)
+        for chance in CHANCES:
+            yield _row(line, name, chance, prevalence, numbers, place + 1)
 
 
-def _row(line: Line, name: str, chance: float, prevalence: float, made: Estimate) -> Row:
-    low, high = made.interval()
+def _row(line: Line, name: str, chance: float, prevalence: float, numbers: By, place: int) -> Row:
+    made = of_label(numbers[str(chance)], place)
     return {
         **line.facts,
         "label": name,
         "threshold_probability": chance,
         "prevalence": prevalence,
-        "net_benefit": made.value,
-        "low": number(low),
-        "high": number(high),
+        "net_benefit": made["net_benefit"],
+        "low": made["net_benefit_low"],
+        "high": made["net_benefit_high"],
         "flag_all": prevalence - (1 - prevalence) * chance / (1 - chance),
         "flag_nobody": 0.0,
     }

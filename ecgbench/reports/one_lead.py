@@ -23,7 +23,7 @@ from ecgbench.reports import (
     signed,
 )
 from ecgbench.reports._facts import Head, columns, titles_of, untrained_marks
-from ecgbench.reports._predicted import number
+from ecgbench.results.by_label import number
 from ecgbench.results.joint import Entry, joint, lacking
 from ecgbench.results.study import Study
 

@@ -11,8 +11,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from ecgbench.reports import (
     Cell,
     Column,
@@ -30,39 +28,35 @@ from ecgbench.reports import (
     look,
     points,
 )
-from ecgbench.reports._facts import Head, columns, setting_words, titles_of, untrained_marks
+from ecgbench.reports._facts import Head, columns, setting_words, untrained_marks
 from ecgbench.reports._predicted import (
     FACTS,
     MEAN,
-    Line,
+    OfTask,
     formats,
     gone,
     legend,
-    lines,
+    none_known,
     nothing,
-    number,
-    shown,
-    too_rare,
+    of_label,
+    tasks,
 )
-from ecgbench.reports._thresholds import (
-    BOTH,
+from ecgbench.results.by_label import ENDS, ByLabel, Columns, There
+from ecgbench.results.operating import (
     FROZEN,
     KEPT,
     LEVEL,
+    OF_PREVALENCE,
     OWN,
+    PREVALENCES,
+    RATES,
+    TEST_SET,
+    VALUES,
     WAYS,
-    Found,
-    Frozen,
-    Point,
+    Operating,
     Way,
-    compared,
-    means,
-    operated,
-    why,
 )
 from ecgbench.results.study import Study
-from ecgbench.stats.clustered import Estimate
-from ecgbench.stats.operating import Kept, predictive
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -74,145 +68,135 @@ CARD = ReportCard(
     reads="run",
     order=64,
 )
-PREVALENCES = (0.01, 0.05, 0.1)
-TEST_SET = "test set"
 COUNTS = ("labels", "patients", "positives", "negatives")
 POINT_COLUMNS = (
     *(*FACTS, "kept", "level", "thresholds", *COUNTS, "threshold"),
-    *(name + end for name in BOTH for end in ("", "_low", "_high")),
+    *(name + end for name in RATES for end in ("", *ENDS)),
     *("status", "reason"),
 )
 VALUE_COLUMNS = (
     *(*FACTS, "kept", "level", "thresholds", "prevalence_of", "prevalence"),
-    *(name + end for name in ("ppv", "npv") for end in ("", "_low", "_high")),
+    *(name + end for name in VALUES for end in ("", *ENDS)),
 )
 
 
 def sections(study: Study) -> list[Section]:
     """Tables and figures of all tasks; nothing of a study made by hand."""
-    own = lines(study)
-    if not any(line.repeats for line in own):
+    asked, heads = ByLabel(question=Operating(), scorer=study.scorer), columns(study)
+    made = list(tasks(study, asked))
+    if not made:
         return []
-    frozen, files = Frozen(), _Files()
-    titles, heads = titles_of(study), columns(study)
-    table: list[Row] = []
-    figures: list[Figure] = []
-    said: list[str] = []
-    for at, task in enumerate(titles):
-        mine = [line for line in own if line.task == task]
-        found = [dict(operated(line, frozen)) for line in mine]
-        every = compared(found)
-        averages = [means(of, every) for of in found]
-        for line, of, average in zip(mine, found, averages):
-            files.add(line, of, every, average)
-        on_page = shown(mine, any(every.values()))
-        table += [
-            row
-            for line, of, average in zip(mine, found, averages)
-            if line in on_page
-            for row in _spelled(titles[task], line, of, every, average)
-        ]
-        said += _left_out(titles[task], found)
-        end = "" if len(titles) == 1 else f"_{at + 1}"
-        figures += _curves(f"operating_points{end}", titles[task], mine, averages, heads)
+    table = [row for of in made for row in _spelled(of)]
+    said = [text for of in made for text in _left_out(of)]
+    rows = [row for of in made for row in _points(of)]
+    values = [row for of in made for row in _values(of)]
     parts: list[Part] = [
-        *_tables(table, files, heads, said),
+        *_tables(table, rows, values, heads, said),
         *([] if table else [Notes(said)]),
-        *figures,
+        *(figure for of in made for figure in _curves(of, heads)),
     ]
     title = "Operating points: thresholds of twelve leads at fewer"
     return [Section(name="operating", title=title, short=CARD.title, parts=parts)]
 
 
-class _Files:
-    """Rows of the CSV files."""
+By = Mapping[str, Columns]
+"""Numbers by `Way.key`."""
+OF_RATES = ("threshold", *(name + end for name in RATES for end in ("", *ENDS)))
 
-    def __init__(self) -> None:
-        self.points: list[Row] = []
-        self.values: list[Row] = []
 
-    def add(
-        self,
-        line: Line,
-        found: Found,
-        every: Mapping[Kept, Sequence[str]],
-        average: Mapping[Way, Point],
-    ) -> None:
-        """Of a row of the main table."""
+def _points(of: OfTask) -> Iterator[Row]:
+    """Of the CSV file."""
+    for line, there, numbers in zip(of.lines, of.there, of.numbers):
         for way in WAYS:
-            self._mean(line, found, every[way.kept], way, average.get(way))
-            for name, one in found.items():
-                there = {**line.facts, "label": name, **way.facts}
-                point = one.points[way]
-                said = nothing(point) if isinstance(point, str) else point.numbers
-                self.points.append({**there, **one.counts, **said})
-                if isinstance(point, Point):
-                    self.values += [{**there, **row} for row in _values(point, one.prevalence)]
-
-    def _mean(
-        self, line: Line, found: Found, every: Sequence[str], way: Way, point: Point | None
-    ) -> None:
-        there = {**line.facts, "label": MEAN, **way.facts}
-        counts = {"labels": len(every)} if point else {}
-        said: dict[str, Any] = point.numbers if point else {}
-        if line.repeats and point is None:
-            said = nothing(why(found, way))
-        self.points.append({**there, **counts, **said})
+            row = {**line.facts, "label": MEAN, **way.facts}
+            if there is None:
+                yield row
+                continue
+            mean = _mean(of, numbers, way)
+            every = of.shared[way.key]
+            yield {**row, **({"labels": len(every), **mean} if mean else nothing(_why(there, way)))}
+            for place, (name, why) in enumerate(zip(there.names, there.unmet[way.key])):
+                row = {**line.facts, "label": name, **way.facts, **there.counts(place)}
+                yield {**row, **(nothing(why) if why else _rates(numbers, way, place + 1))}
 
 
-def _values(point: Point, own: float) -> Iterator[Row]:
-    for of, prevalence in [(TEST_SET, own), *(("stated", p) for p in PREVALENCES)]:
-        made = predictive(point.rates, prevalence)
-        yield {
-            "prevalence_of": of,
-            "prevalence": prevalence,
-            "ppv": number(made.ppv),
-            "ppv_low": number(made.ppv_interval.low),
-            "ppv_high": number(made.ppv_interval.high),
-            "npv": number(made.npv),
-            "npv_low": number(made.npv_interval.low),
-            "npv_high": number(made.npv_interval.high),
-        }
+def _rates(numbers: By, way: Way, place: int) -> Row:
+    made = of_label(numbers[way.key], place)
+    return {name: made[name] for name in OF_RATES}
 
 
-def _spelled(
-    title: str,
-    line: Line,
-    found: Found,
-    every: Mapping[Kept, Sequence[str]],
-    average: Mapping[Way, Point],
-) -> Iterator[Row]:
+def _mean(of: OfTask, numbers: By, way: Way) -> Row | None:
+    """Of the labels that every row has; None where this row has not all of them."""
+    if not of.shared[way.key] or not numbers.get(way.key):
+        return None
+    made = _rates(numbers, way, 0)
+    return made if made[RATES[0]] is not None else None
+
+
+def _why(there: There, way: Way) -> str:
+    """Why no label has a number."""
+    reasons = [w for w, rare in zip(there.unmet[way.key], there.lacking) if w and not rare]
+    return reasons[0] if reasons else none_known()
+
+
+def _values(of: OfTask) -> Iterator[Row]:
+    """Predictive values of each label at the frozen thresholds."""
+    for line, there, numbers in zip(of.lines, of.there, of.numbers):
+        if there is None:
+            continue
+        for kept in KEPT:
+            way = Way(kept, FROZEN)
+            for place, (name, why) in enumerate(zip(there.names, there.unmet[way.key])):
+                if why:
+                    continue
+                made = of_label(numbers[way.key], place + 1)
+                for stated in OF_PREVALENCE:
+                    own = stated == TEST_SET
+                    yield {
+                        **line.facts,
+                        "label": name,
+                        **way.facts,
+                        "prevalence_of": TEST_SET if own else "stated",
+                        "prevalence": there.prevalence(name) if own else float(stated),
+                        **{
+                            v + end: made[f"{v} {stated}{end}"]
+                            for v in VALUES
+                            for end in ("", *ENDS)
+                        },
+                    }
+
+
+def _spelled(of: OfTask) -> Iterator[Row]:
     """Rows of the table on the page."""
-    for kept in KEPT:
-        row: dict[str, Any] = {
-            "task": title,
-            "kept": f"{points(LEVEL, 0)} % {kept}",
-            "leads": line.leads,
-            "model": line.head.cell,
-            "labels": len(every[kept]) if line.repeats else Cell(line.status),
-        }
-        for way, at in ((Way(kept, FROZEN), "frozen"), (Way(kept, OWN), "own")):
-            point = average.get(way)
-            for name, found_rate in zip(BOTH, point.rates if point else (None, None)):
-                row[f"{at}_{name}"] = None if found_rate is None else _with_interval(found_rate)
-            own = [found[n].points[way] for n in every[kept] if n in found] if point else []
-            for prevalence in PREVALENCES if at == "frozen" else ():
-                row[f"ppv{prevalence}"] = _mean_ppv(own, prevalence)
-        yield row
+    for line, numbers, on_page in zip(of.lines, of.numbers, of.on_page):
+        for kept in KEPT if on_page else ():
+            labels = len(of.shared[Way(kept, FROZEN).key])
+            row: dict[str, Any] = {
+                "task": of.title,
+                "kept": f"{points(LEVEL, 0)} % {kept}",
+                "leads": line.leads,
+                "model": line.head.cell,
+                "labels": labels if line.repeats else Cell(line.status),
+            }
+            for source, name in ((FROZEN, "frozen"), (OWN, "own")):
+                mean = _mean(of, numbers, Way(kept, source))
+                row |= {f"{name}_{rate}": mean and _with_interval(mean, rate) for rate in RATES}
+            frozen = numbers.get(Way(kept, FROZEN).key) or {}
+            row |= {f"ppv{p}": frozen.get(f"ppv {p}", [None])[0] for p in PREVALENCES}
+            yield row
 
 
-def _with_interval(found: Estimate) -> str:
-    return f"{points(found.value)} {bracket(*map(number, found.share_interval()))}".strip()
-
-
-def _mean_ppv(own: Sequence[Point | str], prevalence: float) -> float | None:
-    """None where one of the labels has none: nobody is flagged."""
-    made = [predictive(p.rates, prevalence).ppv for p in own if isinstance(p, Point)]
-    return number(float(np.mean(made))) if made else None
+def _with_interval(mean: Row, rate: str) -> str:
+    low, high = mean[f"{rate}_low"], mean[f"{rate}_high"]
+    return f"{points(mean[rate])} {bracket(low, high)}".strip()
 
 
 def _tables(
-    rows: Sequence[Row], files: _Files, heads: Sequence[Head], said: Sequence[str]
+    rows: Sequence[Row],
+    of_points: Sequence[Row],
+    of_values: Sequence[Row],
+    heads: Sequence[Head],
+    said: Sequence[str],
 ) -> Iterator[Table]:
     first = [Column("task", "Task", "group"), Column("kept", "Threshold keeps")]
     first += [Column("leads", "Leads", on_page=setting_words), Column("model", "Model")]
@@ -229,7 +213,7 @@ def _tables(
             *(
                 Column(f"{at}_{name}", name.capitalize(), note=note)
                 for at, note in (("frozen", "frozen"), ("own", "own, cross-fitted"))
-                for name in BOTH
+                for name in RATES
             ),
         ],
         rows=rows,
@@ -238,7 +222,7 @@ def _tables(
         formats=formats(rows),
         numbers=Numbers(
             columns=POINT_COLUMNS,
-            rows=files.points,
+            rows=of_points,
             summary="one row per task, model, lead setting, label and threshold",
         ),
     )
@@ -257,8 +241,8 @@ def _tables(
         formats=formats(rows),
         numbers=Numbers(
             columns=VALUE_COLUMNS,
-            rows=files.values,
-            summary="predictive values of each label at a prevalence",
+            rows=of_values,
+            summary="predictive values of each label at a prevalence, at frozen thresholds",
         ),
     )
 
@@ -278,49 +262,39 @@ def _notes() -> list[str]:
     ]
 
 
-def _left_out(title: str, found: Sequence[Found]) -> Iterator[str]:
+def _left_out(of: OfTask) -> Iterator[str]:
     """Which labels are in no mean, and why."""
-    if rare := list(dict.fromkeys(n for of in found for n, o in of.items() if o.lacking)):
-        yield too_rare(title, rare)
+    yield from of.too_rare
+    rare = {n for t in of.there if t for n, why in zip(t.names, t.lacking) if why}
     for way in WAYS:
-        reasons = {
-            o.points[way]: None
-            for of in found
-            for n, o in of.items()
-            if not o.lacking and isinstance(o.points[way], str)
-        }
+        reasons = dict.fromkeys(w for n, w in of.left_out(way.key).items() if n not in rare)
         if reasons:
             more = f" (and {len(reasons) - 1} more reasons)" if len(reasons) > 1 else ""
             yield (
-                f"{title}: some labels have no threshold for {points(LEVEL, 0)} % {way.kept}, "
+                f"{of.title}: some labels have no threshold for {points(LEVEL, 0)} % {way.kept}, "
                 f"{way.thresholds}: {next(iter(reasons))}{more}; see operating_points.csv."
             )
 
 
-def _curves(
-    name: str,
-    title: str,
-    own: Sequence[Line],
-    averages: Sequence[Mapping[Way, Point]],
-    heads: Sequence[Head],
-) -> Iterator[Figure]:
+def _curves(of: OfTask, heads: Sequence[Head]) -> Iterator[Figure]:
     """Sensitivity and specificity by number of leads, where there are two numbers or more."""
     rows = [
-        {**line.facts, "label": MEAN, **way.facts, **point.numbers}
-        for line, of in zip(own, averages)
+        {**line.facts, "label": MEAN, **way.facts, **mean}
+        for line, numbers in zip(of.lines, of.numbers)
         if line.leads.isdigit()
-        for way, point in of.items()
+        for way in WAYS
+        if (mean := _mean(of, numbers, way))
     ]
     if len({row["leads"] for row in rows}) < 2:
         return
     yield Figure(
-        name=f"{name}_by_leads",
+        name=f"{of.file('operating_points')}_by_leads",
         draw=partial(_draw_curves, rows, heads),
         caption=(
-            f"{title}: means over labels. Above: the threshold aims at 95 % specificity; below: at "
-            f"95 % sensitivity. Solid: frozen on validation records with twelve leads. Dashed: "
+            f"{of.title}: means over labels. Above: the threshold aims at 95 % specificity; below: "
+            f"at 95 % sensitivity. Solid: frozen on validation records with twelve leads. Dashed: "
             f"chosen at that number of leads, by cross-fitting. Bars: 95 % intervals over patients."
-            + gone(line for line in own if line.leads.isdigit())
+            + gone(line for line in of.lines if line.leads.isdigit())
         ),
         size=(8.6, 7.2),
         numbers=Numbers(columns=POINT_COLUMNS, rows=rows, summary="the points of the figure"),
@@ -332,7 +306,7 @@ def _draw_curves(rows: Sequence[Row], heads: Sequence[Head], sheet: "Sheet") -> 
     names = [head.names for head in heads]
     drawn = sorted({names.index((r["model"], r["policy"])) for r in rows})
     for across, kept in zip(axes, KEPT):
-        for ax, rate in zip(across, BOTH):
+        for ax, rate in zip(across, RATES):
             for place, at in enumerate(drawn):
                 mine = [r for r in rows if (r["model"], r["policy"]) == names[at]]
                 mine = [r for r in mine if r["kept"] == kept]

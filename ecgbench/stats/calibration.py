@@ -51,22 +51,20 @@ def slope(target: NDArray[np.bool_], probability: ArrayLike, patients: Patients)
     if ordered_perfectly(target, x):
         return None
     middle, spread = x.mean(), x.std()
-    design = np.stack([np.ones_like(x), (x - middle) / spread], axis=1)
-    theta, information = _fitted(target, design, np.zeros_like(x))
-    residual = target - expit(design @ theta)
-    errors = np.stack([patients.sums(column * residual) for column in design.T])
-    moved = np.linalg.solve(information, errors)[1] / spread
-    return Estimate(value=float(theta[1] / spread), parts=moved, units=_smaller(target, patients))
+    z = (x - middle) / spread
+    (_, steep), residual, bread = _fitted(target, z, offset=None)
+    moved = bread[0] * patients.sums(residual) + bread[1] * patients.sums(residual * z)
+    return Estimate(
+        value=float(steep / spread), parts=moved / spread, units=_smaller(target, patients)
+    )
 
 
 def intercept(target: NDArray[np.bool_], probability: ArrayLike, patients: Patients) -> Estimate:
     """Calibration intercept of one label, the slope held at 1; shapes as `slope`."""
-    x = logits(probability)
-    theta, information = _fitted(target, np.ones((len(x), 1)), x)
-    residual = target - expit(theta[0] + x)
+    (level, _), residual, bread = _fitted(target, None, offset=logits(probability))
     return Estimate(
-        value=float(theta[0]),
-        parts=patients.sums(residual) / information[0, 0],
+        value=float(level),
+        parts=bread[0] * patients.sums(residual),
         units=_smaller(target, patients),
     )
 
@@ -75,27 +73,62 @@ def _smaller(target: NDArray[np.bool_], patients: Patients) -> int:
     return min(patients.number(target), patients.number(~target))
 
 
-def _fitted(target: NDArray[np.bool_], design: Floats, offset: Floats) -> tuple[Floats, Floats]:
-    """Newton's method with halved steps, which always ends where the classes overlap."""
+Pair = tuple[float, float]
 
-    def loss(theta: Floats) -> float:
-        eta = offset + design @ theta
-        return float((np.logaddexp(0, eta) - target * eta).sum())
 
-    theta: Floats = np.zeros(design.shape[1])
-    now = loss(theta)
+def _fitted(
+    target: NDArray[np.bool_], z: Floats | None, offset: Floats | None
+) -> tuple[Pair, Floats, Pair]:
+    """Level and slope of a logistic regression on `z` (record,), or the level alone, by Newton's
+    method with halved steps, which always ends where the classes overlap.
+
+    Returns them, the residuals (record,), and the last row of the inverse information: how errors
+    of the level and of the slope move the last of the two.
+    """
+    fixed = np.zeros(len(target)) if offset is None else offset
+    wanted = target.astype(np.float64)
+
+    def at(theta: Pair) -> tuple[Floats, float]:
+        eta = fixed + theta[0]
+        if z is not None:
+            eta += theta[1] * z
+        return eta, float((np.logaddexp(0, eta) - wanted * eta).sum())
+
+    theta: Pair = (0.0, 0.0)
+    eta, now = at(theta)
     for _ in range(_STEPS):
-        p = expit(offset + design @ theta)
-        information = (design.T * (p * (1 - p))) @ design
-        gradient = design.T @ (target - p)
-        step = np.linalg.solve(information + 1e-12 * np.eye(len(theta)), gradient)
-        while (then := loss(theta + step)) > now + _SMALL and np.abs(step).max() > _SMALL:
-            step = step / 2
-        theta, now = theta + step, then
-        if np.abs(step).max() < _SMALL:
+        p = expit(eta)
+        left, weight = wanted - p, p * (1 - p)
+        step = _step(left, weight, z)
+        then, loss = at((theta[0] + step[0], theta[1] + step[1]))
+        while loss > now + _SMALL and max(map(abs, step)) > _SMALL:
+            step = (step[0] / 2, step[1] / 2)
+            then, loss = at((theta[0] + step[0], theta[1] + step[1]))
+        theta, eta, now = (theta[0] + step[0], theta[1] + step[1]), then, loss
+        if max(map(abs, step)) < _SMALL:
             break
-    p = expit(offset + design @ theta)
-    return theta, (design.T * (p * (1 - p))) @ design
+    p = expit(eta)
+    a, b, c = _information(p * (1 - p), z)
+    if z is None:
+        return theta, wanted - p, (1 / a, 0.0)
+    return theta, wanted - p, (-b / (a * c - b * b), a / (a * c - b * b))
+
+
+def _information(weight: Floats, z: Floats | None) -> tuple[float, float, float]:
+    """Of the level, of both, and of the slope."""
+    if z is None:
+        return float(weight.sum()), 0.0, 1.0
+    of_both = weight * z
+    return float(weight.sum()), float(of_both.sum()), float(of_both @ z)
+
+
+def _step(left: Floats, weight: Floats, z: Floats | None) -> Pair:
+    """Newton's; a hair is added where records tell next to nothing, so that it stays finite."""
+    a, b, c = _information(weight, z)
+    a, c = a + 1e-12, c + 1e-12
+    of_level, of_slope = float(left.sum()), 0.0 if z is None else float(left @ z)
+    parts = a * c - b * b
+    return (c * of_level - b * of_slope) / parts, (a * of_slope - b * of_level) / parts
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

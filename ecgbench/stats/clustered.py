@@ -45,7 +45,7 @@ class Patients:
 
     def number(self, records: NDArray[np.bool_]) -> int:
         """How many patients have one of these records."""
-        return len(np.unique(self.of_record[records]))
+        return int(np.count_nonzero(np.bincount(self.of_record[records], minlength=1)))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -118,7 +118,7 @@ def share(hit: ArrayLike, of: NDArray[np.bool_], patients: Patients) -> Estimate
     return Estimate(
         value=value,
         parts=whose.sums(values - value) / len(values),
-        units=len(np.unique(whose.of_record)),
+        units=patients.number(of),
     )
 
 

@@ -89,29 +89,39 @@ class Predictive(NamedTuple):
     npv_interval: Interval
 
 
-def predictive(made: Rates, prevalence: float) -> Predictive:
+class Rate(NamedTuple):
+    """A share and its 95 % interval."""
+
+    value: float
+    interval: Interval
+
+    @classmethod
+    def of(cls, found: Estimate) -> "Rate":
+        """Of an estimate of a share."""
+        return cls(found.value, found.share_interval())
+
+
+def predictive(sensitivity: Rate, specificity: Rate, prevalence: float) -> Predictive:
     """Positive and negative predictive value where a share `prevalence` has the label, by Bayes'
     theorem from the likelihood ratios.
 
     Their intervals come from those of sensitivity and specificity, which rest on different records
     (Newcombe 2016, doi:10.1177/0962280213502144: MOVER-R).
     """
-    sensitivity, specificity = (e.value for e in made)
-    of_found, of_clear = (e.share_interval() for e in made)
+    found, of_found = sensitivity
+    clear, of_clear = specificity
     alarms = Interval(1 - of_clear.high, 1 - of_clear.low)
     missed = Interval(1 - of_found.high, 1 - of_found.low)
-    ppv, npv = (
-        _after(sensitivity, 1 - specificity, prevalence),
-        _after(specificity, 1 - sensitivity, 1 - prevalence),
-    )
+    ppv = _after(found, 1 - clear, prevalence)
+    npv = _after(clear, 1 - found, 1 - prevalence)
     nothing = Interval(float("nan"), float("nan"))
-    found = _ratio(sensitivity, of_found, 1 - specificity, alarms)
-    clear = _ratio(specificity, of_clear, 1 - sensitivity, missed)
+    of_alarms = _ratio(found, of_found, 1 - clear, alarms)
+    of_rest = _ratio(clear, of_clear, 1 - found, missed)
     return Predictive(
         ppv,
-        nothing if np.isnan(ppv) else _shares(found, prevalence),
+        nothing if np.isnan(ppv) else _shares(of_alarms, prevalence),
         npv,
-        nothing if np.isnan(npv) else _shares(clear, 1 - prevalence),
+        nothing if np.isnan(npv) else _shares(of_rest, 1 - prevalence),
     )
 
 
@@ -165,8 +175,7 @@ def net_benefit(
     of right flags less chance / (1 - chance) x share of wrong ones (Vickers and Elkin 2006,
     doi:10.1177/0272989X06295361).
     """
-    odds = chance / (1 - chance)
-    every = np.ones(len(target), bool)
-    made = share(flagged * np.where(target, 1.0, -odds), every, patients)
+    worth: Floats = np.where(target, 1.0, -chance / (1 - chance)) * flagged
+    value = float(worth.mean())
     smaller = min(patients.number(target), patients.number(~target))
-    return Estimate(value=made.value, parts=made.parts, units=smaller)
+    return Estimate(value=value, parts=patients.sums(worth - value) / len(target), units=smaller)

@@ -54,7 +54,7 @@ def seen(study: Study, tested: Changed = same, validated: Changed = same) -> Stu
         Seen(cell=r.cell, run=r.run, folder=r.folder, tested=tested, validated=validated)
         for r in study.results
     ]
-    return replace(study, results=made)
+    return replace(study, results=made, scorer=None)
 
 
 def in_folds(study: Study, count: int, shift: float) -> Study:
@@ -83,7 +83,7 @@ def in_folds(study: Study, count: int, shift: float) -> Study:
             # each fold has a fit of its own; its files are those of the one that was written
             object.__setattr__(fold, "document", r.document | {"fit": _another(r, k)})
             made.append(fold)
-    return replace(study, results=made)
+    return replace(study, results=made, scorer=None)
 
 
 def _another(result: Result, k: int) -> str:

@@ -11,6 +11,9 @@ from sklearn.metrics import roc_curve
 from ecgbench.stats.clustered import Patients, mean, mean_of_labels, share, wilson
 from ecgbench.stats.operating import (
     FROM,
+    Predictive,
+    Rate,
+    Rates,
     crossed,
     halves,
     net_benefit,
@@ -26,6 +29,10 @@ def records(seed: int, n: int = 400) -> tuple[np.ndarray, np.ndarray, np.ndarray
     target = draw.random(n) < 0.25
     whose = np.repeat(np.arange(n), draw.integers(1, 5, n))[:n]
     return target, (draw.normal(size=n) + 1.5 * target).round(1), whose
+
+
+def after(made: Rates, prevalence: float) -> Predictive:
+    return predictive(*map(Rate.of, made), prevalence)
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -105,7 +112,7 @@ def test_a_mean_over_lead_draws_is_no_surer_than_its_patients() -> None:
 def test_predictive_values_are_shares_of_a_world_of_that_prevalence(prevalence: float) -> None:
     target, score, whose = records(2)
     made = rates(target, score >= 1, Patients.of(whose))
-    given = predictive(made, prevalence)
+    given = after(made, prevalence)
     weight = np.where(target, prevalence / target.mean(), (1 - prevalence) / (~target).mean())
     flagged = score >= 1
     assert given.ppv == pytest.approx(weight[flagged & target].sum() / weight[flagged].sum())
@@ -116,13 +123,13 @@ def test_predictive_values_are_shares_of_a_world_of_that_prevalence(prevalence: 
 
 def test_predictive_values_without_an_alarm_or_without_a_flag() -> None:
     target, patients = np.arange(100) < 30, Patients.of(np.arange(100))
-    perfect = predictive(rates(target, target, patients), 0.05)
+    perfect = after(rates(target, target, patients), 0.05)
     assert (perfect.ppv, perfect.ppv_interval.high) == (1, 1)
     assert perfect.ppv_interval.low < 0.6  # 70 records without an alarm do not say more
-    nobody = predictive(rates(target, np.zeros(100, bool), patients), 0.05)
+    nobody = after(rates(target, np.zeros(100, bool), patients), 0.05)
     assert np.isnan([nobody.ppv, *nobody.ppv_interval]).all()
     assert nobody.npv == pytest.approx(0.95)
-    wrong = predictive(rates(target, ~target, patients), 0.05)
+    wrong = after(rates(target, ~target, patients), 0.05)
     assert (wrong.ppv, wrong.ppv_interval.low) == (0, 0)
 
 
@@ -150,7 +157,7 @@ def test_intervals_hold_the_truth_as_often_as_they_say() -> None:
         made = rates(target, flagged, Patients.of(np.arange(140)))
         low, high = made.sensitivity.share_interval()
         held["sensitivity"] += low <= truth[0] <= high
-        low, high = predictive(made, 0.1).ppv_interval
+        low, high = after(made, 0.1).ppv_interval
         held["ppv"] += low <= ppv <= high
     assert all(0.93 <= count / 400 <= 0.99 for count in held.values()), held
 
