@@ -29,15 +29,7 @@ def ask(module: str, arguments: Sequence[str], seconds: float) -> dict[str, Any]
     The child has a session of its own, and all of it is killed after its answer or after `seconds`.
     DiedError: there is no answer, and why.
     """
-    command = [sys.executable, "-m", module, str(int(seconds) + GRACE), *arguments]
-    process = subprocess.Popen(
-        command,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-        text=True,
-    )
+    process = start(module, arguments, seconds)
     try:
         output, _ = process.communicate(timeout=seconds)
     except subprocess.TimeoutExpired:
@@ -48,6 +40,20 @@ def ask(module: str, arguments: Sequence[str], seconds: float) -> dict[str, Any]
         return dict(json.loads(output.splitlines()[-1]))
     except (ValueError, IndexError):
         raise DiedError(ended_in_words(process.returncode)) from None
+
+
+def start(module: str, arguments: Sequence[str], seconds: float) -> "subprocess.Popen[str]":
+    """`python -m MODULE SECONDS *WORDS`, which `answer`s and ends after `seconds` at the latest, in
+    a session of its own.
+    """
+    return subprocess.Popen(
+        [sys.executable, "-m", module, str(int(seconds) + GRACE), *arguments],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+        text=True,
+    )
 
 
 def end_group(process: "subprocess.Popen[Any]") -> None:

@@ -78,13 +78,14 @@ def report(
     verdicts.{csv,md}, comparisons.csv, cells.csv, labels.csv, provenance.{csv,md} and commits.csv.
     """
     from ecgbench import reports
+    from ecgbench.benchmark.progress import display
 
     names = [reports.resolve(name) for name in only.split(",")] if only else None
     besides = [reports.resolve(name) for name in also.split(",")] if also else []
     besides += [f"against_{name}" for name in _sources(against, beside)]
     besides += ["evaluated_only"] if rows else []
     place = folder or newest(Path("runs"))
-    source = reports.read(place, metrics.split(",") if metrics else ())
+    source = reports.read(place, metrics.split(",") if metrics else (), display().stage)
     source = _asked(
         source,
         place,

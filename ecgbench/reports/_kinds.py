@@ -11,6 +11,7 @@ from ecgbench.reports._filters import filters
 from ecgbench.reports._section import Heading, Reads
 from ecgbench.reports._trace import traces
 from ecgbench.results import pretraining, profile, study
+from ecgbench.results.ahead import Stage
 from ecgbench.results.origin import PUBLISHED
 from ecgbench.text import counted, enumerated
 
@@ -27,7 +28,7 @@ class Kind:
     heading: Callable[[Any], Heading]
 
 
-def read(folder: Path, metrics: Sequence[str]) -> Any:
+def read(folder: Path, metrics: Sequence[str], stage: Stage | None) -> Any:
     """See `reports.read`."""
     for name, kind in KINDS.items():
         if any((folder / file).is_file() for file in kind.files):
@@ -35,7 +36,7 @@ def read(folder: Path, metrics: Sequence[str]) -> Any:
                 raise BadSetting(
                     f"--metrics {','.join(metrics)}: {folder} is a {name}, and no run; leave it out"
                 )
-            return study.read(folder, metrics) if name == "run" else kind.read(folder)
+            return study.read(folder, metrics, stage) if name == "run" else kind.read(folder)
     raise MissingData(
         f"no run in {folder} (no plan.json there), no profile and no pre-training; run: ecgbench "
         f"run --out {folder}"

@@ -6,12 +6,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ecgbench.cells import grouped
 from ecgbench.reports._facts import FULL, Head, columns, leads_of, titles_of
 from ecgbench.reports._figure import LONGEST
 from ecgbench.reports._grid import reasons
 from ecgbench.reports._section import Format
-from ecgbench.results.by_label import LEAST, ByLabel, Columns, Repeats, Shared, There
+from ecgbench.results import ahead
+from ecgbench.results.by_label import LEAST, ByLabel, Columns, Repeats, Shared, There, repeats_of
 from ecgbench.results.study import Study
 from ecgbench.text import enumerated, shortened
 
@@ -52,7 +52,6 @@ def lines(study: Study) -> list[Line]:
     for row in main.to_dict("records"):
         names = row["task"], row["model"], row["leads"], row["policy"]
         cells = study.finished.get((row["task"], row["model"], row["policy"], row["leads"]), [])
-        repeats = grouped(cells, lambda r: (str(r.cell.setting), r.cell.fit.seed)).values()
         whole = row["status"] == "ok"
         made.append(
             Line(
@@ -62,7 +61,7 @@ def lines(study: Study) -> list[Line]:
                 weights=row["weights"],
                 status=row["status"],
                 reason="" if whole else why.get(names, row["status"]),
-                repeats=list(repeats) if whole else [],
+                repeats=repeats_of(cells) if whole else [],
             )
         )
     return made
@@ -116,6 +115,7 @@ def tasks(study: Study, asked: ByLabel) -> Iterator[OfTask]:
     own = lines(study)
     if not any(line.repeats for line in own):
         return
+    ahead.labels(asked, [line.repeats for line in own if line.repeats], study.stage)
     titles = titles_of(study)
     for place, (task, title) in enumerate(titles.items(), 1):
         mine = [line for line in own if line.task == task]

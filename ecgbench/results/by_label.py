@@ -20,6 +20,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pandas as pd
 
+from ecgbench.cells import grouped
 from ecgbench.results.folders import DONE
 from ecgbench.results.result import Result
 from ecgbench.results.score import arrays
@@ -164,9 +165,16 @@ class ByLabel:
         """What was computed of these cells, their fits and these facts before, or is now."""
         if self.scorer is None:
             return compute()
+        return self.scorer.kept(self._key(what, repeats, facts), compute)
+
+    def keeps(self, what: str, repeats: Repeats, facts: Mapping[str, Any]) -> bool:
+        """Whether that was computed before."""
+        return self.scorer is not None and self.scorer.has(self._key(what, repeats, facts))
+
+    def _key(self, what: str, repeats: Repeats, facts: Mapping[str, Any]) -> dict[str, Any]:
         cells = [[(r.content, _fit(r)) for r in folds] for folds in repeats]
         known = {"version": VERSION, "question": self.question.name, "what": what}
-        return self.scorer.kept({**known, "cells": cells, "facts": facts}, compute)
+        return {**known, "cells": cells, "facts": facts}
 
     def _there(self, repeats: Repeats) -> There:
         rows = list(labels(repeats))
@@ -225,6 +233,11 @@ class ByLabel:
         return made | {
             column + end: list(map(number, values)) for end, values in zip(ENDS, zip(*ends))
         }
+
+
+def repeats_of(results: Sequence[Result]) -> Repeats:
+    """The cells of a row of the main table: of each lead draw of each fit its folds."""
+    return list(grouped(results, lambda r: (str(r.cell.setting), r.cell.fit.seed)).values())
 
 
 def labels(repeats: Repeats) -> Iterator[Own]:

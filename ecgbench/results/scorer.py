@@ -45,15 +45,8 @@ class Scorer:
         known = (result.content, result.cell.identity, metric)
         if names is None and known in self._whole:
             return self._whole[known]
-        patients = (
-            None if names is not None else self.patients[result.dataset, result.cell.fit.fold]
-        )
-        facts = self.facts(metric) | {
-            "cell": result.content,
-            "patients": patients and _digest(patients),
-            "names": names and _digest(names),
-        }
-        summary = self.kept(facts, lambda: self._computed(result, metric, patients, names))
+        facts = self._of_cell(result, metric, names)
+        summary = self.kept(facts, lambda: self._computed(result, metric, names))
         table = pd.DataFrame({name: summary.pop(name) for name in ("label", *COLUMNS)})
         replicates = np.asarray(summary.pop("replicates"))
         stored = result.scores()
@@ -77,6 +70,10 @@ class Scorer:
             self._whole[known] = scored
         return scored
 
+    def keeps(self, result: Result, metric: str) -> bool:
+        """Whether the score of a cell was computed before."""
+        return self.has(self._of_cell(result, metric, None))
+
     def evidence(self, rows: Sequence[Sequence[Scored]]) -> Computed:
         """How sure rows of cells of a metric and their differences are."""
         facts = self.facts(rows[0][0].metric) | {
@@ -94,9 +91,30 @@ class Scorer:
         how = {"draws": scoring.draws, "bootstrap": scoring.bootstrap, "absent": scoring.absent}
         return {"version": VERSION, "metric": metric, "source": _source(metric), **how}
 
+    def _of_cell(self, result: Result, metric: str, names: frozenset[str] | None) -> dict[str, Any]:
+        """What the score of a cell rests on."""
+        patients = self._drawn(result, names)
+        return self.facts(metric) | {
+            "cell": result.content,
+            "patients": patients and _digest(patients),
+            "names": names and _digest(names),
+        }
+
+    def _drawn(self, result: Result, names: frozenset[str] | None) -> tuple[str, ...] | None:
+        """Who is drawn; None: those of the records."""
+        where = result.dataset, result.cell.fit.fold
+        return None if names is not None else self.patients[where]
+
+    def has(self, facts: dict[str, Any]) -> bool:
+        """Whether something was computed from these facts before."""
+        return self._file(facts).is_file()
+
+    def _file(self, facts: dict[str, Any]) -> Path:
+        return self.run / "derived" / f"{key(facts)}.json"
+
     def kept(self, facts: dict[str, Any], compute: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         """What was computed from these facts before; else it is computed, and kept."""
-        file = self.run / "derived" / f"{key(facts)}.json"
+        file = self._file(facts)
         if (known := _cached(file)) is not None:
             return known
         known = compute()
@@ -109,9 +127,9 @@ class Scorer:
         self,
         result: Result,
         metric: str,
-        patients: tuple[str, ...] | None,
         names: frozenset[str] | None,
     ) -> dict[str, Any]:
+        patients = self._drawn(result, names)
         predictions = _predictions(result, names)
         own = sorted(set(predictions["patient"]))
         drawn = patients or tuple(own)

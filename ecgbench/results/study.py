@@ -2,38 +2,28 @@
 asked for.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import product
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from ecgbench import metrics as room
 from ecgbench.cards import MetricCard
-from ecgbench.cells import RANDOM, Cell, Plan, key
+from ecgbench.cells import key
 from ecgbench.ecg.draw import Count
 from ecgbench.errors import BadSetting, MissingData
-from ecgbench.results import invocation, notes, tables
+from ecgbench.results import ahead, invocation, notes, tables
+from ecgbench.results.ahead import Stage
 from ecgbench.results.compare import Row, compare, correct
 from ecgbench.results.facts import Command, DatasetFacts, ModelFacts, Provenance, TaskFacts
 from ecgbench.results.options import Options
-from ecgbench.results.origin import UNCOMMITTED, origins
+from ecgbench.results.origin import origins
+from ecgbench.results.reader import Reader
 from ecgbench.results.result import Result
-from ecgbench.results.score import Scored
 from ecgbench.results.scorer import Scorer
-from ecgbench.results.store import Store
-from ecgbench.results.tables import Outcome
 from ecgbench.room import plain
-
-Facts = dict[str, Any]
-WITHIN = (
-    "mean of {} folds, each trained by itself; how much other training records would change it is "
-    "not in the interval, and p is smaller by that"
-)
-"""The note of a row over folds."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,6 +79,8 @@ class Study:
     """
     scorer: Scorer | None = field(default=None, repr=False)
     """Scores cells, and keeps what was computed of them; None of a study made by hand."""
+    stage: Stage | None = field(default=None, repr=False)
+    """Shows what takes long."""
     options: Options = field(default_factory=Options)
     """What its reader asks of reports."""
     beside: tuple["Study", ...] = ()
@@ -156,192 +148,76 @@ class Study:
         )
 
 
-def read(path: str | Path, metrics: Sequence[str] = ()) -> Study:
+def read(path: str | Path, metrics: Sequence[str] = (), stage: Stage | None = None) -> Study:
     """Read a run folder.
 
     `metrics`: names or paths of metrics, the one that tables lead with first; those of the run
     where there is none. Intervals are computed from the stored predictions and kept in the run
-    folder where it can be written. MissingData when there is no run.
+    folder where it can be written; `stage` shows what takes long. MissingData when there is no run.
 
     >>> study = read("runs/demo")  # doctest: +SKIP
     >>> study.main[["model", "leads", "metric", "value", "low", "high"]]  # doctest: +SKIP
     >>> cell = study.result("demo", "laef", "12", "native")  # doctest: +SKIP
     >>> records, features = cell.features()  # doctest: +SKIP
     """
-    run = Store(Path(path))
-    plan = run.existing_plan()
-    return _Reader(run, plan, _chosen(plan, metrics))()
+    reader = Reader.of(Path(path), metrics)
+    ahead.rows(reader, stage)
+    outcomes = reader.outcomes(reader.plan.cells)
+    rows = reader.rows(outcomes)
+    settings: dict[tuple[str, str, str], list[Row]] = {}
+    for row in rows:
+        settings.setdefault((row.metric, row.task, row.leads), []).append(row)
+    groups = [compare(mine, reader.rescored, reader.score.evidence) for mine in settings.values()]
+    correct(groups)
+    study = Study(
+        path=reader.run.path,
+        metrics=reader.cards,
+        **_declared(reader),
+        provenance=_provenance(reader),
+        notes=[],
+        main=tables.main(rows),
+        cells=tables.cells(outcomes, reader.metrics),
+        labels=tables.labels(outcomes, reader.metrics),
+        comparisons=tables.comparisons(groups),
+        results=list(reader.results.values()),
+        scorer=reader.score,
+        stage=stage,
+    )
+    return replace(study, notes=notes.notes(reader.plan, study, rows))
 
 
-def _chosen(plan: Plan, requested: Sequence[str]) -> tuple[str, ...]:
-    """Names of the metrics to read: those requested, else those of the run that this process
-    knows.
-    """
-    if requested:
-        return tuple(dict.fromkeys(room.resolve(name) for name in requested))
-    known = tuple(name for name in plan.scoring.metrics if name in room.names())
-    if not known:
-        raise BadSetting(
-            f"the metrics of this run are plug-ins; name the file of one: --metrics "
-            f"./{plan.scoring.metrics[0]}.py"
-        )
-    return known
+def _declared(reader: Reader) -> dict[str, Any]:
+    """Tasks, models and datasets of the cells that were asked for, in their order."""
+    known = {t: facts for d in reader.datasets.values() for t, facts in d["tasks"].items()}
+    asked = dict.fromkeys(c.task for c in reader.plan.cells)
+    models = dict.fromkeys(c.fit.model for c in reader.plan.cells)
+    tasks = [TaskFacts.of(known[t], name=t) for t in asked if t in known]
+    used = dict.fromkeys(t.dataset for t in tasks)
+    return {
+        "tasks": tasks,
+        "models": [ModelFacts.of(reader.models[m]) for m in models if m in reader.models],
+        "datasets": [DatasetFacts.of(reader.datasets[d]) for d in used],
+    }
 
 
-class _Reader:
-    """Reads one run."""
-
-    def __init__(self, run: Store, plan: Plan, metrics: tuple[str, ...]) -> None:
-        self.run, self.plan, self.metrics = run, plan, metrics
-        self.cards: dict[str, MetricCard] = {m: room.card(m) for m in metrics}
-        self.results = {
-            c.identity: Result(cell=c, run=run.path, folder=folder)
-            for c in plan.cells
-            if (folder := run.folder(c))
-        }
-        self.models, self.datasets, patients = self._facts()
-        self.score = Scorer(run=run.path, scoring=plan.scoring, patients=patients)
-
-    def __call__(self) -> Study:
-        outcomes = [self._outcome(c) for c in self.plan.cells]
-        rows = self._rows(outcomes)
-        settings: dict[tuple[str, str, str], list[Row]] = {}
-        for row in rows:
-            settings.setdefault((row.metric, row.task, row.leads), []).append(row)
-        groups = [compare(mine, self._rescored, self.score.evidence) for mine in settings.values()]
-        correct(groups)
-        study = Study(
-            path=self.run.path,
-            metrics=self.cards,
-            **self._declared(),
-            provenance=self._provenance(),
-            notes=[],
-            main=tables.main(rows),
-            cells=tables.cells(outcomes, self.metrics),
-            labels=tables.labels(outcomes, self.metrics),
-            comparisons=tables.comparisons(groups),
-            results=list(self.results.values()),
-            scorer=self.score,
-        )
-        return replace(study, notes=notes.notes(self.plan, study, rows))
-
-    def _rows(self, outcomes: Sequence[Outcome]) -> list[Row]:
-        """Rows of the main table: seeds, fits and folds of one metric, task, model, setting and
-        policy together.
-        """
-        rows: dict[tuple[str, ...], Row] = {}
-        lacking: dict[tuple[str, ...], dict[str, int]] = {}  # records without the leads, by fold
-        frozen = self.plan.training.protocol != "finetune"
-        for metric, o in product(self.cards, outcomes):
-            c, model = o.cell, o.cell.fit.model
-            weights = self.models.get(model, {}).get("weights") or c.fit.weights
-            new = Row(
-                metric=metric,
-                task=c.task,
-                model=model,
-                leads=c.setting.typed,
-                policy=c.policy,
-                sign=self.cards[metric].sign,
-                weights=weights,
-                untrained=frozen and weights == RANDOM,
-                notes=self._conditions(c.task),
-            )
-            named = (metric, c.task, model, new.leads, c.policy)
-            row = rows.setdefault(named, new)
-            if metric in o.scored:
-                row.cells.append(o.scored[metric])
-                marks = o.result.marks if o.result else []
-                row.marks += [mark for mark in marks if mark not in row.marks]
-                if o.result and (lost := o.result.document.get("lacking_leads", 0)):
-                    lacking.setdefault(named, {})[c.fit.fold] = lost
-                if o.result and o.result.uncommitted and UNCOMMITTED not in row.notes:
-                    row.notes.append(UNCOMMITTED)
-            elif row.status != "failed":
-                row.status = "skipped" if o.status == "skipped" else "failed"
-        for which, by_fold in lacking.items():
-            told = f"{sum(by_fold.values())} test records without these leads are left out"
-            rows[which].notes.append(told)
-        return list(rows.values())
-
-    def _conditions(self, task: str) -> list[str]:
-        """What every number of a task rests on."""
-        said = []
-        for data in self.datasets.values():
-            if task in data["tasks"]:
-                if data["limit"] is not None and data["records"] < data["records_prepared"]:
-                    said.append("limited: the records chosen favour rare labels")
-                if folds := data.get("folds"):
-                    said.append(WITHIN.format(folds))
-                if not data.get("patients_known", True):
-                    said.append("records taken as independent: the interval may be too narrow")
-        return said
-
-    def _outcome(self, cell: Cell) -> Outcome:
-        result = self.results.get(cell.identity)
-        status, reason = ("ok", "") if result else self.run.state(cell)
-        scored = {m: self.score(result, m) for m in self.metrics} if result else {}
-        return Outcome(cell=cell, status=status, reason=reason, result=result, scored=scored)
-
-    def _rescored(self, scored: Scored, names: frozenset[str]) -> Scored:
-        return self.score(self.results[scored.cell.identity], scored.metric, names)
-
-    def _facts(
-        self,
-    ) -> tuple[dict[str, Facts], dict[str, Facts], dict[tuple[str, str], tuple[str, ...]]]:
-        """Facts of models and of datasets by name, those that cells rest on before others, and who
-        is drawn: the test patients of each dataset and fold, whichever of them a cell has.
-        """
-        models, datasets = self.run.facts("models"), self.run.facts("datasets")
-        model = {facts["name"]: facts for facts in models.values()}
-        dataset = {facts["name"]: facts for facts in datasets.values()}
-        patients: dict[tuple[str, str], set[str]] = {}
-        for r in self.results.values():
-            document = r.document
-            network = self._shared(models, "models", document["model"])
-            data = self._shared(datasets, "datasets", document["dataset"])
-            model[network["name"]] = {**network, "windows": document["windows"]}
-            dataset[data["name"]] = data
-            patients.setdefault((data["name"], r.cell.fit.fold), set()).update(data["patients"])
-        return model, dataset, {where: tuple(sorted(names)) for where, names in patients.items()}
-
-    def _shared(self, stored: Mapping[str, Facts], kind: str, sha256: str) -> Facts:
-        if sha256 not in stored:
-            raise BadSetting(
-                f"{self.run.path / kind / sha256}.json is gone; run the same command again"
-            )
-        return stored[sha256]
-
-    def _declared(self) -> dict[str, Any]:
-        """Tasks, models and datasets of the cells that were asked for, in their order."""
-        known = {t: facts for d in self.datasets.values() for t, facts in d["tasks"].items()}
-        asked = dict.fromkeys(c.task for c in self.plan.cells)
-        models = dict.fromkeys(c.fit.model for c in self.plan.cells)
-        tasks = [TaskFacts.of(known[t], name=t) for t in asked if t in known]
-        used = dict.fromkeys(t.dataset for t in tasks)
-        return {
-            "tasks": tasks,
-            "models": [ModelFacts.of(self.models[m]) for m in models if m in self.models],
-            "datasets": [DatasetFacts.of(self.datasets[d]) for d in used],
-        }
-
-    def _provenance(self) -> Provenance:
-        plan = self.plan
-        settings = [c.setting for c in plan.cells]
-        known: dict[str, Any] = {"command": "", "version": ""}
-        for last in list(self.results.values())[-1:]:
-            known |= {"device": last.document["device"], **last.document["code"]}
-        commands, results = invocation.stored(self.run), list(self.results.values())
-        fits = {r.document["fit"]: r.fitted.get("seconds", 0.0) for r in results}
-        return Provenance.of(
-            invocation.latest(commands) or known,
-            commands=tuple(map(Command.of, commands)),
-            origins=origins(results),
-            seconds_cells=sum(r.document.get("seconds", 0.0) for r in results),
-            seconds_fits=sum(fits.values()),
-            **vars(plan.training),
-            **vars(plan.scoring) | {"metrics": self.metrics},
-            contract=plan.cells[0].fit.contract,
-            plan_hash=key(plan.to_json()),
-            seeds=tuple(sorted({s.seed for s in settings if isinstance(s, Count)})),
-            fit_seeds=tuple(sorted({c.fit.seed for c in plan.cells})),
-        )
+def _provenance(reader: Reader) -> Provenance:
+    plan = reader.plan
+    settings = [c.setting for c in plan.cells]
+    known: dict[str, Any] = {"command": "", "version": ""}
+    for last in list(reader.results.values())[-1:]:
+        known |= {"device": last.document["device"], **last.document["code"]}
+    commands, results = invocation.stored(reader.run), list(reader.results.values())
+    fits = {r.document["fit"]: r.fitted.get("seconds", 0.0) for r in results}
+    return Provenance.of(
+        invocation.latest(commands) or known,
+        commands=tuple(map(Command.of, commands)),
+        origins=origins(results),
+        seconds_cells=sum(r.document.get("seconds", 0.0) for r in results),
+        seconds_fits=sum(fits.values()),
+        **vars(plan.training),
+        **vars(plan.scoring) | {"metrics": reader.metrics},
+        contract=plan.cells[0].fit.contract,
+        plan_hash=key(plan.to_json()),
+        seeds=tuple(sorted({s.seed for s in settings if isinstance(s, Count)})),
+        fit_seeds=tuple(sorted({c.fit.seed for c in plan.cells})),
+    )

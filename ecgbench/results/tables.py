@@ -10,7 +10,7 @@ import pandas as pd
 from ecgbench.cells import Cell
 from ecgbench.results.compare import Group, Row
 from ecgbench.results.result import Result
-from ecgbench.results.score import Scored, over_folds
+from ecgbench.results.score import Scored, firsts
 
 MAIN_COLUMNS = (
     "task",
@@ -152,8 +152,9 @@ def _main(row: Row) -> dict[str, Any]:
 
 def _fewest_positives(row: Row) -> float:
     """Of a label that has a value; NaN where none has."""
-    table = over_folds(row.cells)
-    positives = table.loc[table["valued"] > 0, "positives"]
+    tables = [c.table for c in firsts(row.cells)]
+    valued = np.any([np.isfinite(t["value"].to_numpy(float)[1:]) for t in tables], axis=0)
+    positives = np.sum([t["positives"].to_numpy()[1:] for t in tables], axis=0)[valued]
     return float(positives.min()) if len(positives) else float("nan")
 
 

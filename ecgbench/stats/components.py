@@ -218,6 +218,17 @@ class Components:
         return np.asarray((self._positive + self._negative) @ self.weights)
 
     @cached_property
+    def _together(self) -> Floats:
+        """(rows, patient) each patient's share in the errors of all labels by its positives."""
+        return np.asarray(self._positive.sum(axis=2))
+
+    @cached_property
+    def _carried(self) -> Floats:
+        """(k, rows, rows) how a row's error goes with another's in a label."""
+        both = self._positive + self._negative
+        return np.asarray((self._psi @ both).transpose(2, 1, 0))
+
+    @cached_property
     def _spread(self) -> tuple[Floats, Floats]:
         """(k, rows, rows) S, the positives' squares, and Sigma, the same with its prior."""
         by_label = self._positive.transpose(2, 0, 1)
@@ -292,13 +303,12 @@ class Components:
         of_label = sigma2 / m
         first = w**2 * np.maximum(of_label - s / m**2, 0.0)
 
-        positive = np.tensordot(few, self._positive[used], 1)
         x, e = self._overlap
         sigma = np.sqrt(sigma2)
         both = np.outer(sigma, sigma)
         np.fill_diagonal(both, 0.0)
-        together = positive.sum(axis=1)
-        shown = float(together @ together - (positive**2).sum())
+        together = few @ self._together[used]
+        shown = float(together @ together - (s / m**2).sum())
         expected = float((e * both).sum())
         rho = float(np.clip(shown / expected, 0, 1)) if expected > 0 else 0.0
         across = rho * (x - e) * both * np.outer(w, w)
@@ -320,8 +330,8 @@ class Components:
         fourth = float((psi**4).sum()) - v0**2 / g
         df = 1 / (1 / df1 + (fourth / (2 * v0**2) if fourth > 0 and v0 > 0 else 0.0))
 
-        own = np.tensordot(few, (self._positive + self._negative)[used], 1) * w
-        shares = (g / (g - 1) * (psi @ own) + first) / variance
+        own = np.einsum("kab,a,b->k", self._carried[:, used][:, :, used], few, few) * w
+        shares = (g / (g - 1) * own + first) / variance
         if second > 0:
             shares = shares + across.sum(axis=0) / variance
         shares = np.bincount(self._label, shares)  # of one label in all its folds

@@ -1,0 +1,175 @@
+"""Reads a run folder: which cells are finished, what they rest on, and rows of them."""
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from ecgbench import metrics as room
+from ecgbench.cards import MetricCard
+from ecgbench.cells import RANDOM, Cell, Plan
+from ecgbench.errors import BadSetting
+from ecgbench.results.compare import Row
+from ecgbench.results.origin import UNCOMMITTED
+from ecgbench.results.result import Result
+from ecgbench.results.score import Scored
+from ecgbench.results.scorer import Scorer
+from ecgbench.results.store import Store
+from ecgbench.results.tables import Outcome
+
+Facts = dict[str, Any]
+WITHIN = (
+    "mean of {} folds, each trained by itself; how much other training records would change it is "
+    "not in the interval, and p is smaller by that"
+)
+"""The note of a row over folds."""
+
+
+class Reader:
+    """Reads one run."""
+
+    @classmethod
+    def of(cls, path: Path, metrics: Sequence[str] = ()) -> "Reader":
+        """Of a run folder; `metrics` as `study.read` says. MissingData when there is no run."""
+        run = Store(path)
+        plan = run.existing_plan()
+        return cls(run, plan, _chosen(plan, metrics))
+
+    def __init__(self, run: Store, plan: Plan, metrics: tuple[str, ...]) -> None:
+        self.run, self.plan, self.metrics = run, plan, metrics
+        self.cards: dict[str, MetricCard] = {m: room.card(m) for m in metrics}
+        self.results = {
+            c.identity: Result(cell=c, run=run.path, folder=folder)
+            for c in plan.cells
+            if (folder := run.folder(c))
+        }
+        self.models, self.datasets, patients = self._facts()
+        self.score = Scorer(run=run.path, scoring=plan.scoring, patients=patients)
+
+    @cached_property
+    def settings(self) -> dict[tuple[str, str], list[Cell]]:
+        """(task, leads as typed) -> its cells: what is compared with one another."""
+        made: dict[tuple[str, str], list[Cell]] = {}
+        for cell in self.plan.cells:
+            made.setdefault((cell.task, cell.setting.typed), []).append(cell)
+        return made
+
+    @cached_property
+    def whole_rows(self) -> dict[tuple[str, str, str, str], list[Result]]:
+        """(task, model, policy, leads as typed) -> its cells, of rows with all cells finished."""
+        made: dict[tuple[str, str, str, str], list[Result | None]] = {}
+        for c in self.plan.cells:
+            row = made.setdefault((c.task, c.fit.model, c.policy, c.setting.typed), [])
+            row.append(self.results.get(c.identity))
+        return {
+            named: [r for r in results if r is not None]
+            for named, results in made.items()
+            if all(results)
+        }
+
+    def outcomes(self, cells: Sequence[Cell]) -> list[Outcome]:
+        """What became of cells."""
+        return [self._outcome(c) for c in cells]
+
+    def rows(self, outcomes: Sequence[Outcome]) -> list[Row]:
+        """Rows of the main table: seeds, fits and folds of one metric, task, model, setting and
+        policy together.
+        """
+        rows: dict[tuple[str, ...], Row] = {}
+        lacking: dict[tuple[str, ...], dict[str, int]] = {}  # records without the leads, by fold
+        frozen = self.plan.training.protocol != "finetune"
+        for metric, o in product(self.cards, outcomes):
+            c, model = o.cell, o.cell.fit.model
+            weights = self.models.get(model, {}).get("weights") or c.fit.weights
+            new = Row(
+                metric=metric,
+                task=c.task,
+                model=model,
+                leads=c.setting.typed,
+                policy=c.policy,
+                sign=self.cards[metric].sign,
+                weights=weights,
+                untrained=frozen and weights == RANDOM,
+                notes=self._conditions(c.task),
+            )
+            named = (metric, c.task, model, new.leads, c.policy)
+            row = rows.setdefault(named, new)
+            if metric in o.scored:
+                row.cells.append(o.scored[metric])
+                marks = o.result.marks if o.result else []
+                row.marks += [mark for mark in marks if mark not in row.marks]
+                if o.result and (lost := o.result.document.get("lacking_leads", 0)):
+                    lacking.setdefault(named, {})[c.fit.fold] = lost
+                if o.result and o.result.uncommitted and UNCOMMITTED not in row.notes:
+                    row.notes.append(UNCOMMITTED)
+            elif row.status != "failed":
+                row.status = "skipped" if o.status == "skipped" else "failed"
+        for which, by_fold in lacking.items():
+            told = f"{sum(by_fold.values())} test records without these leads are left out"
+            rows[which].notes.append(told)
+        return list(rows.values())
+
+    def _conditions(self, task: str) -> list[str]:
+        """What every number of a task rests on."""
+        said = []
+        for data in self.datasets.values():
+            if task in data["tasks"]:
+                if data["limit"] is not None and data["records"] < data["records_prepared"]:
+                    said.append("limited: the records chosen favour rare labels")
+                if folds := data.get("folds"):
+                    said.append(WITHIN.format(folds))
+                if not data.get("patients_known", True):
+                    said.append("records taken as independent: the interval may be too narrow")
+        return said
+
+    def _outcome(self, cell: Cell) -> Outcome:
+        result = self.results.get(cell.identity)
+        status, reason = ("ok", "") if result else self.run.state(cell)
+        scored = {m: self.score(result, m) for m in self.metrics} if result else {}
+        return Outcome(cell=cell, status=status, reason=reason, result=result, scored=scored)
+
+    def rescored(self, scored: Scored, names: frozenset[str]) -> Scored:
+        """A cell scored again, on some of its records."""
+        return self.score(self.results[scored.cell.identity], scored.metric, names)
+
+    def _facts(
+        self,
+    ) -> tuple[dict[str, Facts], dict[str, Facts], dict[tuple[str, str], tuple[str, ...]]]:
+        """Facts of models and of datasets by name, those that cells rest on before others, and who
+        is drawn: the test patients of each dataset and fold, whichever of them a cell has.
+        """
+        models, datasets = self.run.facts("models"), self.run.facts("datasets")
+        model = {facts["name"]: facts for facts in models.values()}
+        dataset = {facts["name"]: facts for facts in datasets.values()}
+        patients: dict[tuple[str, str], set[str]] = {}
+        for r in self.results.values():
+            document = r.document
+            network = self._shared(models, "models", document["model"])
+            data = self._shared(datasets, "datasets", document["dataset"])
+            model[network["name"]] = {**network, "windows": document["windows"]}
+            dataset[data["name"]] = data
+            patients.setdefault((data["name"], r.cell.fit.fold), set()).update(data["patients"])
+        return model, dataset, {where: tuple(sorted(names)) for where, names in patients.items()}
+
+    def _shared(self, stored: Mapping[str, Facts], kind: str, sha256: str) -> Facts:
+        if sha256 not in stored:
+            raise BadSetting(
+                f"{self.run.path / kind / sha256}.json is gone; run the same command again"
+            )
+        return stored[sha256]
+
+
+def _chosen(plan: Plan, requested: Sequence[str]) -> tuple[str, ...]:
+    """Names of the metrics to read: those requested, else those of the run that this process
+    knows.
+    """
+    if requested:
+        return tuple(dict.fromkeys(room.resolve(name) for name in requested))
+    known = tuple(name for name in plan.scoring.metrics if name in room.names())
+    if not known:
+        raise BadSetting(
+            f"the metrics of this run are plug-ins; name the file of one: --metrics "
+            f"./{plan.scoring.metrics[0]}.py"
+        )
+    return known
