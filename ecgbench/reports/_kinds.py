@@ -26,6 +26,8 @@ class Kind:
     """A folder that holds one of these is of this kind."""
     read: Callable[[Path], Any]
     heading: Callable[[Any], Heading]
+    pictures: Callable[[Any], Path | None] = lambda _: None
+    """Where pictures that were drawn before are kept."""
 
 
 def read(folder: Path, metrics: Sequence[str], stage: Stage | None) -> Any:
@@ -49,6 +51,10 @@ def of(source: object) -> tuple[Reads, Kind]:
         if isinstance(source, kind.source):
             return name, kind
     raise TypeError(f"{type(source).__name__} is nothing that can be reported")
+
+
+def _pictures(run: study.Study) -> Path | None:
+    return run.scorer.derived / "pictures" if run.scorer else None
 
 
 def _of_run(run: study.Study) -> Heading:
@@ -111,7 +117,13 @@ def _of_pretraining(source: pretraining.Pretraining) -> Heading:
 
 
 KINDS: dict[Reads, Kind] = {
-    "run": Kind(source=study.Study, files=("plan.json",), read=study.read, heading=_of_run),
+    "run": Kind(
+        source=study.Study,
+        files=("plan.json",),
+        read=study.read,
+        heading=_of_run,
+        pictures=_pictures,
+    ),
     "profile": Kind(
         source=profile.Profile, files=profile.FILES, read=profile.read, heading=_of_profile
     ),

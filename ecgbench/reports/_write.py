@@ -9,7 +9,7 @@ from typing import Any
 from ecgbench.errors import BadSetting
 from ecgbench.files import put, sweep
 from ecgbench.reports import _kinds
-from ecgbench.reports._figure import pictures
+from ecgbench.reports._drawn import drawn
 from ecgbench.reports._page import html
 from ecgbench.reports._section import Figure, Group, Part, Section, Table
 from ecgbench.reports._table import csv_text, latex_text, markdown_text, numbers
@@ -25,7 +25,7 @@ def write(
     reads, kind = _kinds.of(source)
     names = _chosen(room, reads, only, also)
     sections = [section for name in names for section in _sections(room, name, source)]
-    files, summaries = _files(sections)
+    files, summaries = _files(sections, kind.pictures(source))
     drawings = {
         name.removesuffix(".svg"): text
         for name, text in files.items()
@@ -62,12 +62,16 @@ def _sections(room: Room, name: str, source: Any) -> list[Section]:
     return sections
 
 
-def _files(sections: Sequence[Section]) -> tuple[dict[str, Content], dict[str, str]]:
-    """Name -> content, and name -> what a row is, of all that lies beside the page."""
+def _files(
+    sections: Sequence[Section], kept: Path | None
+) -> tuple[dict[str, Content], dict[str, str]]:
+    """Name -> content, and name -> what a row is, of all that lies beside the page; `kept`: where
+    pictures are.
+    """
     files: dict[str, Content] = {}
     summaries: dict[str, str] = {}
     for section in sections:
-        for name, content in _of_section(section, summaries):
+        for name, content in _of_section(section, summaries, kept):
             if name in files and files[name] != content:
                 raise BadSetting(
                     f"two reports write {name}; give the table or figure of yours another name"
@@ -76,7 +80,9 @@ def _files(sections: Sequence[Section]) -> tuple[dict[str, Content], dict[str, s
     return files, summaries
 
 
-def _of_section(section: Section, summaries: dict[str, str]) -> Iterator[tuple[str, Content]]:
+def _of_section(
+    section: Section, summaries: dict[str, str], kept: Path | None
+) -> Iterator[tuple[str, Content]]:
     for part in _parts(section.parts):
         rows = numbers(part) if isinstance(part, Table) and "csv" in part.formats else None
         rows = part.numbers if isinstance(part, Figure) else rows
@@ -84,7 +90,7 @@ def _of_section(section: Section, summaries: dict[str, str]) -> Iterator[tuple[s
             summaries[f"{part.name}.csv"] = rows.summary
             yield f"{part.name}.csv", csv_text(rows.columns, rows.rows)
         if isinstance(part, Figure):
-            for kind, picture in pictures(part).items():
+            for kind, picture in drawn(part, kept).items():
                 yield f"{part.name}.{kind}", picture
     for kind, text in (("md", markdown_text(section)), ("tex", latex_text(section))):
         if text:

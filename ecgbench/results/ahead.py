@@ -19,6 +19,7 @@ from ecgbench.results.compare import compare
 from ecgbench.results.net_benefit import NetBenefit
 from ecgbench.results.operating import Operating
 from ecgbench.results.reader import Reader
+from ecgbench.results.scorer import Scorer
 
 Stage = Callable[[str, int, str], AbstractContextManager[Callable[[int], None]]]
 """Shows a stretch of work: what it is, how many units it has, and what they are called."""
@@ -41,7 +42,7 @@ def rows(reader: Reader, stage: Stage | None) -> None:
         for result in reader.results.values()
         for metric in reader.metrics
     )
-    _ahead(reader.run.path, ROWS, reader.metrics, lacking, ("scores", "cells"), stage)
+    _ahead(reader.score, ROWS, reader.metrics, lacking, ("scores", "cells"), stage)
 
 
 def labels(asked: ByLabel, lines: Sequence[Repeats], stage: Stage | None) -> None:
@@ -55,11 +56,11 @@ def labels(asked: ByLabel, lines: Sequence[Repeats], stage: Stage | None) -> Non
         step = f"{what}:{asked.question.name}"
         name = asked.question.name
         said = (f"which labels have {name}" if what == "there" else name, "rows")
-        _ahead(asked.scorer.run, step, (), lacking, said, stage)
+        _ahead(asked.scorer, step, (), lacking, said, stage)
 
 
 def _ahead(
-    run: Path,
+    scorer: Scorer,
     step: str,
     metrics: Sequence[str],
     lacking: int,
@@ -69,8 +70,8 @@ def _ahead(
     if lacking < LEAST:
         return
     cores = len(os.sched_getaffinity(0))
-    words = [[str(run), step, str(at), str(cores), *metrics] for at in range(cores)]
-    kept = run / "derived"
+    words = [[str(scorer.run), step, str(at), str(cores), *metrics] for at in range(cores)]
+    kept = scorer.derived
     before = seen = _count(kept)
     shown = stage(said[0], lacking, said[1]) if stage else nullcontext(lambda _: None)
     children = [start(__name__, own, LONGEST) for own in words]

@@ -70,6 +70,11 @@ class Scorer:
             self._whole[known] = scored
         return scored
 
+    @property
+    def derived(self) -> Path:
+        """Where it keeps what may be computed again."""
+        return self.run / "derived"
+
     def keeps(self, result: Result, metric: str) -> bool:
         """Whether the score of a cell was computed before."""
         return self.has(self._of_cell(result, metric, None))
@@ -110,7 +115,7 @@ class Scorer:
         return self._file(facts).is_file()
 
     def _file(self, facts: dict[str, Any]) -> Path:
-        return self.run / "derived" / f"{key(facts)}.json"
+        return self.derived / f"{key(facts)}.json"
 
     def kept(self, facts: dict[str, Any], compute: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         """What was computed from these facts before; else it is computed, and kept."""
