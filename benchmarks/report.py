@@ -28,14 +28,19 @@ WRITE = """
 import resource, sys, time
 from pathlib import Path
 from ecgbench import reports
-started, busy = time.perf_counter(), time.process_time()
+def used(field):
+    whose = resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN
+    return [getattr(resource.getrusage(who), field) for who in whose]
+started = time.perf_counter()
 study = reports.read(Path(sys.argv[1]))
 read = time.perf_counter() - started
 written = reports.write(study, Path(sys.argv[2]))
 size = sum(file.stat().st_size for file in written)
-peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
-print(f"{time.perf_counter() - started:.0f} s ({time.process_time() - busy:.0f} s busy; reading "
-      f"and scoring {read:.0f} s), peak {peak:.1f} GB, {len(written)} files, {size / 1e6:.0f} MB")
+busy = sum(used("ru_utime") + used("ru_stime"))
+peak, of_child = (kb / 1e6 for kb in used("ru_maxrss"))
+print(f"{time.perf_counter() - started:.0f} s ({busy:.0f} s busy; reading {read:.0f} s), peak "
+      f"{peak:.1f} GB and {of_child:.1f} GB in each process beside it, {len(written)} files, "
+      f"{size / 1e6:.0f} MB")
 """
 
 
