@@ -90,9 +90,9 @@ def report(
         source,
         place,
         {
-            "--baseline": baseline,
-            "--blocks": blocks,
-            "--margins": margins,
+            "--baseline": baseline or "",
+            "--blocks": blocks or "",
+            "--margins": margins or "",
             "--duplicates": str(duplicates or ""),
         },
     )

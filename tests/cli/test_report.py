@@ -1,4 +1,4 @@
-"""`ecgbench report` as it is typed: the files of a page, and --open."""
+"""`ecgbench report` as it is typed: the files of a page, --open, and what a reader asks of it."""
 
 import webbrowser
 from pathlib import Path
@@ -33,3 +33,23 @@ def test_open_shows_the_page_or_says_that_there_is_no_browser(
 def test_without_open_no_browser_is_asked(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(webbrowser, "open", lambda address: pytest.fail("opened"))
     assert CliRunner().invoke(app, ["report", str(run), "--only", "data"]).exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("asked", "value"),
+    [
+        ("--baseline", "good"),
+        ("--blocks", "heart"),
+        ("--margins", "0.005,0.015"),
+        ("--duplicates", "pairs.csv"),
+    ],
+)
+def test_an_option_of_the_reader_stands_alone(
+    run: Path, asked: str, value: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("pairs.csv").write_text("dataset,patient,other dataset,other patient\n")
+    words = ["report", str(run), "--only", "data", "--to", "page", asked, value]
+    done = CliRunner().invoke(app, words)
+    assert done.exit_code == 0, done.output
+    assert Path("page/index.html").is_file()
