@@ -35,6 +35,10 @@ SCORE_PRIOR = 1.25
 LEVEL = 0.95
 ROUNDING = 1e-12
 """Of the rows' own variances: a difference with less has none."""
+CERTAIN = 1e-13
+"""A mean over labels that is nearer to 0 or 1 is 0 or 1; less than a pair in all pairs of a large
+test set, more than what a sum over labels is off.
+"""
 _EDGE = 1e-6
 _GRID = np.unique(np.concatenate([np.linspace(0.0005, 0.9995, 1999), 1 - np.geomspace(1e-5, 5e-4)]))
 
@@ -99,7 +103,7 @@ class Estimate:
         pairs are ordered, and the data do not tell how rare a disordered pair is.
         """
         m = self.value
-        if not 0 < m < 1:
+        if not CERTAIN < m < 1 - CERTAIN:
             return Interval(np.nan, np.nan)
         half = self.t * self.se / (m * (1 - m))
         odds = m / (1 - m) * np.exp([-half, half])
@@ -427,6 +431,8 @@ class Components:
         normal = np.asarray(draws, dtype=np.float64)
         if normal.ndim != 2 or normal.shape[1] != self.patients:
             raise ValueError(f"draws {normal.shape} must be (draw, {self.patients} patients)")
+        if self.patients < 2 or not len(self.weights):
+            return np.full((len(normal), len(rows)), np.nan)
         made = [self._estimate(c) for c in rows]
         variance = np.array([e.variance for e, _, _ in made])
         second = np.array([s for _, _, s in made])

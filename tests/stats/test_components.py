@@ -263,3 +263,12 @@ def test_labels_by_themselves_are_those_of_the_macro() -> None:
             assert e.se == pytest.approx(one.difference(0, 1).se, rel=0.05)
     nothing = made.by_label((0, 0, 0))
     assert [e.variance for e in nothing] == [0.0] * 5
+
+
+@pytest.mark.parametrize("labels", [1, 3, 6, 7, 10, 71])
+def test_a_perfect_mean_has_no_interval_whatever_its_sum_is_off(labels: int) -> None:
+    """Seven sevenths are not 1 to a computer."""
+    target = (np.random.default_rng(0).random((100, labels)) < 0.3).astype(int)
+    made = Components(target, np.arange(100), np.ones((1, *target.shape)))
+    assert made.values[0] == pytest.approx(1)
+    assert all(np.isnan(end) for end in made.row(0).as_share())
