@@ -18,7 +18,7 @@ from ecgbench.results.compare import LEAST_PATIENTS, UNTESTED, weak
 from ecgbench.results.joint import By, Entry, Joint, joint, lacking
 from ecgbench.results.study import Study
 from ecgbench.stats.best import upper_bounds
-from ecgbench.stats.components import Estimate, Interval
+from ecgbench.stats.components import ROUNDING, Estimate, Interval
 from ecgbench.stats.paired import holm
 
 
@@ -60,6 +60,8 @@ class Standing:
     """Means over tasks, as the paper takes them."""
     sign: int
     """1 where higher is better."""
+    range: tuple[float, float]
+    """Of the metric."""
 
     def entry(self, head: Head) -> Entry:
         """Of the joint statistics."""
@@ -67,11 +69,13 @@ class Standing:
 
     @cached_property
     def intervals(self) -> dict[Head, Interval]:
-        """95 % intervals of the means."""
+        """95 % intervals of the means; NaN where a mean is 0 or 1 under a metric that ends there:
+        how rare an error is, such data do not tell.
+        """
         by_entry = {self.entry(head): head for head in self.values}
         found = self.joint.contrasts(np.eye(len(by_entry)))
         return {
-            by_entry[entry]: e.as_share() if 0 < e.value < 1 else e.as_difference()
+            by_entry[entry]: e.as_share() if self.range == (0.0, 1.0) else e.as_difference()
             for entry, e in zip(self.joint.entries, found)
         }
 
@@ -110,9 +114,7 @@ class Standing:
 
     @cached_property
     def beyond_the_best(self) -> dict[Head, float]:
-        """Upper bound of each trained mean less the best other's, all at once; see stats.best.
-        Such a model may be the best where it is above 0.
-        """
+        """Upper bound of each trained mean less the best other's, all at once; see stats.best."""
         n = len(self.heads)
         if n < 2:
             return {}
@@ -136,10 +138,19 @@ class Standing:
         known = self.joint.once("the best", weights.tolist(), compute)
         return dict(zip(self.heads, known["bounds"]))
 
+    def may_be_best(self, head: Head) -> bool:
+        """Whether it is not known of a trained model that another is better."""
+        return self.beyond_the_best[head] > -ROUNDING
+
     @property
     def tested(self) -> bool:
         """Whether any pair is."""
         return any(pair.p is not None for pair in self.pairs)
+
+
+def same_tasks(found: Sequence[Standing]) -> bool:
+    """Whether all settings are of the same tasks, so that one heading says of which."""
+    return len({s.tasks for s in found}) == 1
 
 
 def settings(study: Study) -> list[str]:
@@ -177,7 +188,7 @@ def standing(
             more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
             lost[head] = f"no score in {task}{more} ({why})"
     complete = [h for h in heads if h not in lost]
-    ragged = _ragged(study, [h for h in complete if not h.untrained], leads, of)
+    ragged = uneven(study, [h for h in complete if not h.untrained], leads, of)
     lost |= ragged
     complete = [h for h in complete if h not in lost]
     if not of or all(h.untrained for h in complete):
@@ -197,11 +208,12 @@ def standing(
         by_task=dict(zip(complete, map(float, whole.by("task").values))),
         values=value,
         sign=sign,
+        range=study.metrics[study.metric].range,
     )
 
 
-def _ragged(study: Study, heads: Sequence[Head], leads: str, of: Sequence[str]) -> dict[Head, str]:
-    """Columns that average fewer lead draws or fits than the one that averages most."""
+def uneven(study: Study, heads: Sequence[Head], leads: str, of: Sequence[str]) -> dict[Head, str]:
+    """Columns that average fewer lead draws or fits in some tasks than others do -> that."""
     if len(heads) < 2 or not of:
         return {}
     drawn = {

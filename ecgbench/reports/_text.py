@@ -49,12 +49,15 @@ _LATEX = {
 
 
 def points(fraction: float | None, digits: int = 1) -> str:
-    """A fraction x 100; `--` where there is none.
+    """A fraction x 100; `--` where there is none. What rounds to nothing has no sign.
 
-    >>> points(0.9456), points(None)
-    ('94.6', '--')
+    >>> points(0.9456), points(None), points(-0.0001)
+    ('94.6', '--', '0.0')
     """
-    return "--" if fraction is None else f"{100 * fraction:.{digits}f}"
+    if fraction is None or fraction != fraction:
+        return "--"
+    text = f"{100 * fraction:.{digits}f}"
+    return text.lstrip("-") if float(text) == 0 else text
 
 
 def signed(fraction: float | None) -> str:
@@ -64,7 +67,7 @@ def signed(fraction: float | None) -> str:
     >>> signed(-0.0123), signed(0.004), signed(-0.00001)
     ('−1.2', '+0.4', '0.0')
     """
-    if fraction is None:
+    if fraction is None or fraction != fraction:
         return "--"
     size = points(abs(fraction))
     return size if float(size) == 0 else (MINUS if fraction < 0 else "+") + size
@@ -76,7 +79,7 @@ def bracket(low: float | None, high: float | None) -> str:
     >>> bracket(0.981, 0.9949), bracket(None, 0.5)
     ('[98.1, 99.5]', '')
     """
-    return "" if low is None or high is None else f"[{points(low)}, {points(high)}]"
+    return f"[{points(low)}, {points(high)}]" if _known(low, high) else ""
 
 
 def signed_bracket(low: float | None, high: float | None) -> str:
@@ -85,7 +88,21 @@ def signed_bracket(low: float | None, high: float | None) -> str:
     >>> signed_bracket(-0.01, 0.025), signed_bracket(None, None)
     ('[−1.0, +2.5]', '')
     """
-    return "" if low is None or high is None else f"[{signed(low)}, {signed(high)}]"
+    return f"[{signed(low)}, {signed(high)}]" if _known(low, high) else ""
+
+
+def _known(*ends: float | None) -> bool:
+    """Whether all ends of an interval are numbers."""
+    return all(end is not None and end == end for end in ends)
+
+
+def margin(fraction: float) -> str:
+    """A margin x 100, with the digits it was given with.
+
+    >>> margin(0.02), margin(0.015), margin(0.07)
+    ('2', '1.5', '7')
+    """
+    return f"{100 * fraction:g}"
 
 
 def p_value(p: float | None) -> str:

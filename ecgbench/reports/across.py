@@ -26,7 +26,7 @@ from ecgbench.reports import (
 )
 from ecgbench.reports._facts import Head, heads_of, records, setting_words, titles_of
 from ecgbench.reports._facts import untrained_marks as marks_of
-from ecgbench.reports._standing import Pair, Standing, settings, standing
+from ecgbench.reports._standing import Pair, Standing, same_tasks, settings, standing
 from ecgbench.results.study import Study
 from ecgbench.stats.detectable import detectable
 from ecgbench.stats.places import ranks
@@ -56,7 +56,9 @@ def sections(study: Study) -> list[Section]:
 
 
 def _counts(study: Study, s: Standing) -> dict[Head, Shown]:
-    """How often each trained column is first, and how far it lies above the best other one."""
+    """How often each trained column with a mean is first, and how far it lies above the best other
+    one: among all trained columns that have a score in a task, as in the main table.
+    """
     value = {
         (r["task"], r["model"], r["policy"]): r["value"]
         for r in records(study.main)
@@ -64,15 +66,17 @@ def _counts(study: Study, s: Standing) -> dict[Head, Shown]:
     }
     counts: dict[Head, Shown] = {head: {"first": 0, "top_three": 0} for head in s.heads}
     gains: dict[Head, list[tuple[float, str]]] = {head: [] for head in s.heads}
+    trained = [*s.heads, *(head for head in s.lost if not head.untrained)]
     for task in s.tasks:
-        own = [value[task, *head.names] for head in s.heads]
+        own = [value.get((task, *head.names)) for head in trained]
         places = ranks(own, study.metrics[study.metric].direction)
         for at, (head, place) in enumerate(zip(s.heads, places)):
             counts[head]["first"] += place == 1
             counts[head]["top_three"] += place is not None
-            if others := own[:at] + own[at + 1 :]:
+            others = [score for score in own[:at] + own[at + 1 :] if score is not None]
+            if others:
                 best = max(others) if s.sign > 0 else min(others)
-                gains[head].append((s.sign * (own[at] - best), task))
+                gains[head].append((s.sign * (value[task, *head.names] - best), task))
     for head, each in gains.items():
         largest = max(each, default=(None, None))
         counts[head] |= {
@@ -108,7 +112,7 @@ def _means(study: Study, s: Standing) -> list[Shown]:
             "value_by_task": s.by_task[head],
             "rank": None if head.untrained else place,
             "beyond_the_best": bound,
-            "may_be_best": None if bound is None or not s.tested else bound > 0,
+            "may_be_best": None if bound is None or not s.tested else s.may_be_best(head),
             **dict.fromkeys(("behind", "behind_low", "behind_high", "p", "p_holm")),
             **counts.get(head, {}),
             "note": "",
@@ -154,22 +158,23 @@ def _mean_table(study: Study, found: Sequence[Standing], means: Sequence[Shown])
                 "behind": _difference(row),
                 "p_holm": row["p_holm"],
                 "may": "" if may is None else "yes" if may else "no",
-                **{name: row.get(name) for name in ("first", "top_three", "gain")},
+                **{n: row.get(n) for n in ("first", "top_three", "gain", "datasets", "tasks")},
                 "largest": _largest(study, row),
             }
         else:
             shown |= dict.fromkeys(("mean", "by_task", "behind", "p_holm", "first", "top_three"))
+            shown |= dict.fromkeys(("datasets", "tasks"))
             shown |= {"note": row["note"]}
         if row["note"]:
             shown["note"] = row["note"]
         rows.append(shown)
-    whole = found[0]
-    data, tasks = len(whole.joint.datasets), len(whole.tasks)
+    data, tasks, own = of_how_many(found)
     columns = [
         Column("leads", "Leads", "group"),
         Column("model", "Model"),
-        Column("mean", "Mean", "number", note=f"{counted(data, 'dataset')}, 95 % interval"),
-        Column("by_task", "Mean", "number", points, note=f"{counted(tasks, 'task')}"),
+        *own,
+        Column("mean", "Mean", "number", note=f"{data}, 95 % interval"),
+        Column("by_task", "Mean", "number", points, note=tasks),
         Column("behind", "Best − model", "number", note="points, 95 % interval"),
         Column("p_holm", "p", "number", p_value, note="Holm"),
         Column("may", "May be the best"),
@@ -190,6 +195,17 @@ def _mean_table(study: Study, found: Sequence[Standing], means: Sequence[Shown])
             columns=list(means[0]), rows=means, summary="one row per lead setting and column"
         ),
     )
+
+
+def of_how_many(found: Sequence[Standing]) -> tuple[str, str, list[Column]]:
+    """What headings say that means are of, datasets and tasks; where lead settings differ in that,
+    columns that say it row by row.
+    """
+    if same_tasks(found):
+        data, tasks = len(found[0].joint.datasets), len(found[0].tasks)
+        return counted(data, "dataset"), counted(tasks, "task"), []
+    own = [Column("datasets", "Datasets", "number"), Column("tasks", "Tasks", "number")]
+    return "over datasets", "over tasks", own
 
 
 def _difference(row: Shown) -> Cell | str:
@@ -254,8 +270,9 @@ def sentence(study: Study, s: Standing) -> str:
     low, high = s.intervals[first]
     where = f"these {data} datasets" if data > 1 else f"the {len(s.tasks)} tasks of one dataset"
     interval = f" {bracket(low, high)}" if bracket(low, high) else ""
+    words = setting_words(s.leads)
     text = (
-        f"{setting_words(s.leads).capitalize()}, {where}: {first.label} has the best mean, "
+        f"{words[:1].upper()}{words[1:]}, {where}: {first.label} has the best mean, "
         f"{points(s.values[first])}{interval}, {points(pair.estimate.value)} points "
         f"{signed_bracket(*pair.bounds)} before {second.label}"
     )
@@ -264,10 +281,12 @@ def sentence(study: Study, s: Standing) -> str:
     else:
         stated = f"p = {p_value(pair.p_holm)}".replace("= <", "< ")
         text += f" ({stated} after Holm over {counted(len(s.pairs), 'pair')})"
-        may = [head.label for head in s.heads if s.beyond_the_best[head] > 0]
+        may = [head.label for head in s.heads if s.may_be_best(head)]
         text += f". May be the best (95 %): {enumerated(may)}" if may else ""
     count = _counts(study, s)[first]["first"]
-    return f"{text}. It is first on {count} of {counted(len(s.tasks), 'task')}."
+    out = [head.label for head in s.lost if not head.untrained]
+    rest = f" Without a mean: {enumerated(out)}." if out else ""
+    return f"{text}. It is first on {count} of {counted(len(s.tasks), 'task')}.{rest}"
 
 
 def _notes(found: Sequence[Standing]) -> Notes:

@@ -29,9 +29,8 @@ from ecgbench.reports import main_table as full
 from ecgbench.reports._facts import Head, heads_of, setting_words, untrained_marks
 from ecgbench.reports._grid import Grid, grid, part
 from ecgbench.reports._standing import Standing, standing
-from ecgbench.reports.across import first_places
+from ecgbench.reports.across import first_places, of_how_many
 from ecgbench.results.study import Study
-from ecgbench.text import counted
 
 CARD = ReportCard(
     title="Leads I and II",
@@ -123,15 +122,16 @@ def _averages(study: Study, found: Sequence[Standing], rows: Sequence[Shown]) ->
         for s in found
         for head, why in s.lost.items()
     ]
-    data, tasks = len(found[0].joint.datasets), len(found[0].tasks)
+    data, tasks, own = of_how_many(found)
     return Table(
         name="leads_i_ii_means",
         caption="Means with lead I or lead II alone.",
         columns=[
             Column("leads", "Lead", "group"),
             Column("model", "Model"),
-            Column("mean", "Mean", "number", note=f"{counted(data, 'dataset')}, 95 % interval"),
-            Column("by_task", "Mean", "number", points, note=counted(tasks, "task")),
+            *own,
+            Column("mean", "Mean", "number", note=f"{data}, 95 % interval"),
+            Column("by_task", "Mean", "number", points, note=tasks),
             Column("behind", "Best − model", "number", note="points, 95 % interval"),
             Column("p_holm", "p", "number", p_value, note="Holm"),
             Column("first", "First", "number", note="of tasks"),
@@ -147,7 +147,8 @@ def _averages(study: Study, found: Sequence[Standing], rows: Sequence[Shown]) ->
 
 def _line(row: Shown, head: Head) -> Row:
     line: Shown = {"leads": setting_words(row["leads"]), "model": head.cell}
-    line |= {name: row.get(name) for name in ("p_holm", "first", "random", "windows")}
+    names = ("p_holm", "first", "random", "windows", "datasets", "tasks")
+    line |= {name: row.get(name) for name in names}
     line |= {"mean": None, "by_task": row["value_by_task"], "behind": None}
     if row["value"] is not None:
         line["mean"] = Cell(points(row["value"]), small=bracket(row["low"], row["high"]))

@@ -89,6 +89,58 @@ def test_a_model_without_a_score_has_no_mean_and_is_named(tmp_path: Path) -> Non
     assert rows_of(one)["12", "near"]["value"] is not None
 
 
+def test_first_places_are_those_of_the_main_table(tmp_path: Path) -> None:
+    """The best column lacks one task, so it has no mean; it is first elsewhere all the same."""
+    one = study(tmp_path / "run", replace(MADE, lacking=[("c", "good", "12")]))
+    rows, value = rows_of(one), one.main.set_index(["leads", "task", "model"])["value"]
+    own = value.loc["12"].unstack()
+    for model in ("near", "weak"):
+        row = rows["12", model]
+        gain = own[model] - own.drop(columns=model).max(axis=1)
+        assert row["first"] == (own.rank(axis=1, ascending=False)[model] == 1).sum()
+        assert row["gain"] == pytest.approx(gain.mean())
+    (section,) = across.sections(one)
+    said = next(text for text in section.parts[0].texts if text.startswith("12 leads"))
+    assert f"first on {rows['12', 'near']['first']} of 4 tasks. Without a mean: Good." in said
+
+
+def test_settings_of_other_tasks_say_so_row_by_row(tmp_path: Path) -> None:
+    gone = [("c", model, "1") for model in MADE.models]
+    one = study(tmp_path / "run", replace(MADE, leads="1,aVR,12", lacking=gone))
+    (section,) = across.sections(one)
+    table = next(p for p in section.parts if getattr(p, "name", "") == "across")
+    assert all("dataset" not in c.note or c.note.startswith("over") for c in table.columns)
+    shown = {row["leads"]: (row["datasets"], row["tasks"]) for row in table.rows}
+    assert shown == {"1 random lead": (2, 3), "lead aVR": (3, 4), "12 leads": (3, 4)}
+    said = section.parts[0].texts
+    assert [text.partition(",")[0] for text in said] == ["1 random lead", "Lead aVR", "12 leads"]
+
+
+def test_models_that_predict_the_same_may_all_be_the_best(tmp_path: Path) -> None:
+    same = replace(MADE, skill=lambda model, leads: 1.4, shared=1.0, leads="12")
+    rows = rows_of(study(tmp_path / "run", same))
+    assert [rows["12", m]["may_be_best"] for m in MADE.models] == [True] * 3
+    assert {rows["12", m]["beyond_the_best"] for m in MADE.models} == {0.0}
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        replace(MADE, skill=lambda model, leads: 60.0),
+        replace(MADE, data={d: replace(of, per_patient=of.records) for d, of in MADE.data.items()}),
+    ],
+    ids=["perfect", "one patient"],
+)
+def test_a_mean_without_an_interval_has_no_bounds(how: Made, tmp_path: Path) -> None:
+    one = study(tmp_path / "run", how)
+    assert all(np.isnan(row["low"]) and np.isnan(row["high"]) for row in rows_of(one).values())
+    (section,) = across.sections(one)
+    table = next(p for p in section.parts if getattr(p, "name", "") == "across")
+    for text in [*section.parts[0].texts, *(row["mean"].small for row in table.rows)]:
+        assert "nan" not in text
+    assert {row["mean"].small for row in table.rows} == {""}
+
+
 def test_one_task_has_nothing_across(tmp_path: Path) -> None:
     assert (
         across.sections(study(tmp_path / "run", replace(MADE, data={"beta": Data(tasks={"c": 2})})))
