@@ -39,10 +39,11 @@ from ecgbench.reports._facts import (
 )
 from ecgbench.reports._facts import untrained_marks as marks_of
 from ecgbench.reports._standing import real_tasks, settings
+from ecgbench.reports._text import margin as margin_words
 from ecgbench.results.compare import LEAST_PATIENTS, UNTESTED, weak
 from ecgbench.results.joint import Entry, Joint, joint, lacking
 from ecgbench.results.study import Study
-from ecgbench.stats.components import Estimate
+from ecgbench.stats.components import Estimate, independent_mean
 from ecgbench.stats.detectable import detectable
 from ecgbench.text import counted, enumerated
 
@@ -121,11 +122,16 @@ class _Model:
         (group,) = self.joint.groups
         if group.drawn is not None:
             return ""
-        placed = group.placed
-        worst, name = -LOST, ""
-        for at, e in enumerate(placed.by_label(weights)):
-            if placed.positives[at] >= LEAST_POSITIVES and e.as_difference().high < worst:
-                worst, name = e.as_difference().high, group.label_names[max(e.label, 0)]
+        placed, worst, name = group.placed, -LOST, ""
+        parts: dict[int, list[int]] = {}
+        for column, label in enumerate(placed.label_of):
+            parts.setdefault(int(label), []).append(column)
+        each = placed.by_label(weights)
+        # a label of a cross-validation has a column in each fold
+        for label, mine in parts.items():
+            high = independent_mean([each[column] for column in mine]).as_difference().high
+            if placed.positives[mine].sum() >= LEAST_POSITIVES and high < worst:
+                worst, name = high, group.label_names[label]
         return name
 
 
@@ -262,7 +268,7 @@ def _table(study: Study, rows: Sequence[Shown]) -> Table:
         Column("against", "Against"),
         Column("difference", "Difference", "number", note="points, 95 % interval"),
         *(
-            Column(name, f"Within {points(margin, 0)}", note="points")
+            Column(name, f"Within {margin_words(margin)}", note="points")
             for name, margin in zip(_verdict_names(study), study.options.margins)
         ),
         Column("detectable", "Detectable", "number", points, note="points"),
@@ -315,13 +321,13 @@ def _sentences(study: Study, rows: Sequence[Shown]) -> list[str]:
         verdicts = {r[f"margin_{margin:g}"] for r in own}
         if where:
             said.append(
-                f"{label} is within {points(margin, 0)} points of its own twelve leads with "
+                f"{label} is within {margin_words(margin)} points of its own twelve leads with "
                 f"{enumerated(where)}; these bounds hold for all settings at once."
             )
         elif verdicts & {"no", "undecided", "cancelled", "yes"}:
             said.append(
-                f"{label} is at no setting shown to be within {points(margin, 0)} points of its "
-                f"own twelve leads."
+                f"{label} is at no setting shown to be within {margin_words(margin)} points of "
+                f"its own twelve leads."
             )
     return said
 

@@ -22,7 +22,7 @@ from ecgbench.results.score import Scored, counted
 from ecgbench.results.study import Study
 from ecgbench.seeds import rng
 from ecgbench.stats import lead_importance as stats
-from ecgbench.stats.components import Components, Estimate
+from ecgbench.stats.components import Components, Estimate, independent_mean
 
 Floats = NDArray[np.float64]
 METRIC = "auroc"
@@ -169,7 +169,7 @@ class _Told:
             for label, estimates in parts.items():
                 k = labels.index(label)
                 apart = {s: float(weights @ values[:, k]) for s, values in self.seeds.items()}
-                found = _mean(estimates).plus(*between(apart))
+                found = independent_mean(estimates).plus(*between(apart))
                 low[lead, k], high[lead, k] = found.as_difference()
         return low, high
 
@@ -314,23 +314,6 @@ def _profiles(folds: Sequence[Fold]) -> stats.Profiles:
         placements=placed,
         names=names,
     )
-
-
-def _mean(estimates: Sequence[Estimate]) -> Estimate:
-    """Over folds, which share no patient."""
-    first, n = estimates[0], len(estimates)
-    if n == 1:
-        return first
-    total = Estimate(
-        value=float(np.mean([e.value for e in estimates])),
-        variance=first.variance / n**2,
-        df=first.df,
-        share=float("nan"),
-        label=-1,
-    )
-    for e in estimates[1:]:
-        total = total.plus(e.variance / n**2, e.df)
-    return total
 
 
 def _by_seed(rows: Sequence[Sequence[Scored]], labels: Sequence[str]) -> dict[int, Floats]:

@@ -14,6 +14,7 @@ all comparisons of a table follow one set of formulas. Degrees of freedom are Sa
 Letters: row a (one column of a table: a model at a lead setting), record i, label k, patient g.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
@@ -119,6 +120,23 @@ class Estimate:
         return float(2 * stdtr(min(self.df, 1e12), -abs(self.value) / self.se))
 
 
+def independent_mean(estimates: Sequence[Estimate]) -> Estimate:
+    """Over estimates of other patients each, such as folds."""
+    first, n = estimates[0], len(estimates)
+    if n == 1:
+        return first
+    total = Estimate(
+        value=float(np.mean([e.value for e in estimates])),
+        variance=first.variance / n**2,
+        df=first.df,
+        share=float("nan"),
+        label=-1,
+    )
+    for e in estimates[1:]:
+        total = total.plus(e.variance / n**2, e.df)
+    return total
+
+
 def binormal_variance(auroc: ArrayLike) -> Floats:
     """Variance of the placement of a random positive where both classes are normal with equal
     spread: A - A^2 - 2 T(h, 1/sqrt 3) with h = Phi^-1(A) and Owen's T (Owen 1956).
@@ -175,7 +193,8 @@ class Components:
         numbers = {name: i for i, name in enumerate(dict.fromkeys(kept))}
         self.names = tuple(numbers)
         """Of the defined labels, each once."""
-        self._label = np.array([numbers[name] for name in kept], np.intp)
+        self.label_of = np.array([numbers[name] for name in kept], np.intp)
+        """(k,) place among `names` of each of the defined columns."""
         codes = np.unique(np.asarray(patients), return_inverse=True)[1]
         if codes.shape != (len(target),):
             raise ValueError(f"{len(codes)} patients of {len(target)} records")
@@ -338,7 +357,7 @@ class Components:
         shares = (g / (g - 1) * own + first) / variance
         if second > 0:
             shares = shares + across.sum(axis=0) / variance
-        shares = np.bincount(self._label, shares)  # of one label in all its folds
+        shares = np.bincount(self.label_of, shares)  # of one label in all its folds
         label = int(np.argmax(shares))
         estimate = Estimate(
             value=value, variance=variance, df=df, share=float(shares[label]), label=label
@@ -385,7 +404,7 @@ class Components:
                     variance=v,
                     df=float(1 / inverse),
                     share=1.0,
-                    label=int(self._label[k]),
+                    label=int(self.label_of[k]),
                 )
             )
         return made

@@ -89,6 +89,25 @@ def test_a_label_that_is_lost_cancels_a_yes(tmp_path: Path) -> None:
     assert row["lost_label"] == ""
 
 
+def test_a_label_that_is_lost_over_folds_cancels_a_yes(tmp_path: Path) -> None:
+    """It has about 70 positives, and fewer than 20 of them in each of five folds."""
+    data = {"alpha": Data(tasks={"a": 8}, records=1500, prevalence=0.045)}
+    how = replace(MADE, data=data, lost={("II", "A3"): 1.0}, shared=0.9)
+    one = study(tmp_path / "run", replace(how, models=("good",), folds=5))
+    row = rows_of(one)["good", "II", report.OWN]
+    counts = {int(r.predictions()["target:A3"].sum()) for r in one.results}
+    assert max(counts) < report.LEAST_POSITIVES < 5 * min(counts)
+    assert (row["margin_0.05"], row["lost_label"]) == ("cancelled", "A3")
+
+
+def test_a_margin_is_spelled_as_it_was_given(made: Study) -> None:
+    (section,) = report.sections(replace(made, options=Options(margins=(0.005, 0.015, 0.07))))
+    table = next(p for p in section.parts if getattr(p, "name", "") == "non_inferiority")
+    headings = [c.heading for c in table.columns if c.name.startswith("margin")]
+    assert headings == ["Within 0.5", "Within 1.5", "Within 7"]
+    assert all("within 1.5 points" in text for text in section.parts[0].texts)
+
+
 def test_margins_are_the_readers(made: Study) -> None:
     other = replace(made, options=Options(margins=(0.2,)))
     row = rows_of(other)["good", "I", report.OWN]

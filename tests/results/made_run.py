@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ecgbench.cells import Cell, Fit, Plan, Scoring, key
+from ecgbench.cells import OFFICIAL, Cell, Fit, Plan, Scoring, key
 from ecgbench.ecg.draw import parse_leads, settings
 from ecgbench.files import as_json, as_parquet
 from ecgbench.results.folders import publish
@@ -64,6 +64,8 @@ class Made:
     """Of a label by its name, `A0`, where it is not that of its dataset."""
     lost: Mapping[tuple[str, str], float] = field(default_factory=dict)
     """(leads, label) -> what its skill is there, whatever the model."""
+    folds: int = 0
+    """Of a cross-validation, patients in turn; 0: the datasets' own split."""
     validated: int = 0
     """Validation records that fits have predictions for."""
     lacking: Sequence[tuple[str, str, str]] = ()
@@ -86,14 +88,20 @@ def targets(made: Made, data: Data, name: str) -> dict[str, np.ndarray]:
     return of_tasks
 
 
+def folds(made: Made) -> list[str]:
+    """As fits name them."""
+    return [f"{k + 1}/{made.folds}" for k in range(made.folds)] or [OFFICIAL]
+
+
 def plan(made: Made) -> Plan:
     """Its plan."""
     fits = [
-        Fit(task=task, model=model, contract="paper", weights="released", seed=seed)
+        Fit(task=task, model=model, contract="paper", weights="released", seed=seed, fold=fold)
         for data in made.data.values()
         for task in data.tasks
         for model in made.models
         for seed in made.fits
+        for fold in folds(made)
     ]
     cells = tuple(
         Cell(fit=fit, task=fit.task, setting=setting, policy="zero")
@@ -112,13 +120,21 @@ def write(path: Path, made: Made, **model_facts: Any) -> Store:
     run.add_keys({c.identity: key({"cell": c.identity}) for c in asked.cells})
     where = {task: name for name, data in made.data.items() for task in data.tasks}
     known = {name: targets(made, data, name) for name, data in made.data.items()}
-    facts = {name: run.add_facts("datasets", _dataset(name, d)) for name, d in made.data.items()}
+    facts = {
+        (name, fold): run.add_facts("datasets", _dataset(name, d) | _in_fold(d, fold))
+        for name, d in made.data.items()
+        for fold in folds(made)
+    }
     for cell in asked.cells:
         name = where[cell.task]
         if (cell.task, cell.fit.model, cell.setting.typed) in made.lacking:
             run.give_reason(cell, "failed", "it broke")
             continue
-        about = {"model": models[cell.fit.model], "dataset": facts[name], "dataset_name": name}
+        about = {
+            "model": models[cell.fit.model],
+            "dataset": facts[name, cell.fit.fold],
+            "dataset_name": name,
+        }
         _write_cell(run, cell, made, made.data[name], known[name][cell.task], about)
     if made.validated:
         for data in made.data.values():
@@ -148,6 +164,14 @@ def patients(data: Data) -> list[str]:
     return [f"p{i // data.per_patient:05}" for i in range(data.records)]
 
 
+def _in_fold(data: Data, fold: str) -> dict[str, Any]:
+    """Facts of a dataset that are those of one fold; none of its own split."""
+    if fold == OFFICIAL:
+        return {}
+    number, count = map(int, fold.split("/"))
+    return {"folds": count, "patients": sorted(set(patients(data)))[number - 1 :: count]}
+
+
 def _write_cell(
     run: Store, cell: Cell, made: Made, data: Data, target: np.ndarray, about: dict[str, Any]
 ) -> None:
@@ -164,6 +188,8 @@ def _write_cell(
         "leads": [leads if not leads.isdigit() else "II"] * len(target),
     }
     table = prediction_table(columns, labels, 1 / (1 + np.exp(-score)), target)
+    tested = _in_fold(data, cell.fit.fold).get("patients", columns["patient"])
+    table = table[table["patient"].isin(tested)].reset_index(drop=True)
     note = {
         **about,
         "identity": cell.identity,
