@@ -127,10 +127,12 @@ def columns(study: Study) -> list[Head]:
     untrained = set(zip(random["model"], random["policy"])) if frozen else set()
     pairs = list(dict.fromkeys(zip(study.main["model"], study.main["policy"])))
     models = Counter(model for model, _ in pairs)
+    titled = {model: known[model].title if model in known else model for model in models}
+    called = Counter(titled.values())
     heads = []
     for model, policy in pairs:
-        facts = known.get(model)
-        title = facts.title if facts else model
+        facts, title = known.get(model), titled[model]
+        title = f"{title} ({model})" if called[title] > 1 else title
         label = f"{title} {policy}" if models[model] > 1 else title
         label += " (own weights)" if facts and facts.weights_source.get("own") else ""
         heads.append(
@@ -166,11 +168,13 @@ def tasks(study: Study) -> list[Task]:
     present = dict.fromkeys(study.main["task"])
     known = {task.name: task for task in study.tasks}
     synthetic = {data.name for data in study.datasets if data.synthetic}
-    listed = []
+    titled = {name: known[name].title if name in known else name for name in present}
+    called, listed = Counter(titled.values()), []
     for name in [name for name in {**known, **present} if name in present]:
         facts = known.get(name)
         generated = facts is not None and facts.dataset in synthetic
-        title = marked(facts.title if facts else name, generated)
+        title = marked(titled[name], generated)
+        title = f"{title} ({name})" if called[titled[name]] > 1 else title
         only = facts is not None and facts.evaluation_only
         listed.append(Task(task=name, title=title, evaluation_only=only, synthetic=generated))
     return listed

@@ -237,7 +237,8 @@ def _kept(panel: Panel, alike: Alike, study: Study) -> Iterator[dict[str, Any]]:
                 cells = [(whole, cell) for cell in panel.cells[head.names, typed].values()]
                 made[typed] = {"first": _label(head), **_numbers(cells, alike)}
         ones = [made[lead]["cka"] for lead in LEADS if lead in made]
-        within = float(np.mean(ones)) if len(ones) == len(LEADS) else None
+        all_known = len(ones) == len(LEADS) and None not in ones
+        within = float(np.mean(ones)) if all_known else None
         for typed, row in made.items():
             scored = study.main[
                 (study.main["task"] == panel.tasks[0])

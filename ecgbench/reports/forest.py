@@ -24,7 +24,7 @@ from ecgbench.reports._standing import Standing, settings, standing
 from ecgbench.results.study import Study
 from ecgbench.room import plain
 from ecgbench.stats.components import Estimate
-from ecgbench.text import counted, shortened
+from ecgbench.text import counted, enumerated, shortened
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -62,6 +62,11 @@ def sections(study: Study) -> list[Section]:
     if not lines:
         return []
     titles = {data.name: data.title for data in study.datasets}
+    titles |= {
+        group.name: enumerated([titles[name] for name in group.datasets])
+        for s in found
+        for group in s.joint.groups
+    }
     rows = [_row(line, baseline) for line in lines]
     heads = list(dict.fromkeys(line.head for line in lines))
     places = list(dict.fromkeys(line.dataset for line in lines))
@@ -70,8 +75,7 @@ def sections(study: Study) -> list[Section]:
         name="forest",
         draw=partial(_draw, lines, heads, places, titles, baseline),
         caption=f"Difference to {baseline.label} in points, 95 % intervals over patients; right of "
-        f"0 is better than {baseline.label}. Diamonds: the mean over "
-        f"{counted(len(places) - 1 or 1, 'dataset')}.",
+        f"0 is better than {baseline.label}.{_diamonds(found, lines)}",
         size=(9.6, (0.5 + 0.34 * len(places)) * down + 1.2),
         numbers=Numbers(
             columns=list(rows[0]), rows=rows, summary="one row per lead setting, column and dataset"
@@ -81,6 +85,9 @@ def sections(study: Study) -> list[Section]:
         f"Against {baseline.label}, which --baseline changes. Several tasks of one dataset are "
         f"averaged first."
     )
+    if len(settings(study)) > MOST:
+        shown = enumerated([setting_words(leads) for leads in _chosen(study)])
+        note += f" Shown: {shown}. The other lead settings are in across_pairs.csv."
     return [
         Section(
             name="forest",
@@ -89,6 +96,17 @@ def sections(study: Study) -> list[Section]:
             parts=[figure, Notes([note])],
         )
     ]
+
+
+def _diamonds(found: Sequence[Standing], lines: Sequence[_Line]) -> str:
+    """What they are a mean of, where there are any."""
+    there = {line.leads for line in lines if line.dataset == WHOLE}
+    counts = {len(s.joint.datasets) for s in found if s.leads in there}
+    if not counts:
+        return ""
+    same = len(counts) == 1
+    over = counted(counts.pop(), "dataset") if same else "all datasets that have a score there"
+    return f" Diamonds: the mean over {over}."
 
 
 def _chosen(study: Study) -> list[str]:

@@ -42,6 +42,7 @@ from ecgbench.reports._standing import real_tasks, settings
 from ecgbench.reports._text import margin as margin_words
 from ecgbench.results.compare import LEAST_PATIENTS, UNTESTED, weak
 from ecgbench.results.joint import Entry, Joint, joint, lacking
+from ecgbench.results.score import ranks_records
 from ecgbench.results.study import Study
 from ecgbench.stats.components import Estimate, independent_mean
 from ecgbench.stats.detectable import detectable
@@ -120,7 +121,7 @@ class _Model:
 
     def _lost(self, weights: np.ndarray) -> str:
         (group,) = self.joint.groups
-        if group.drawn is not None:
+        if not ranks_records(self.joint.metric):
             return ""
         placed, worst, name = group.placed, -LOST, ""
         parts: dict[int, list[int]] = {}
@@ -338,9 +339,13 @@ def _notes(study: Study, rows: Sequence[Shown]) -> list[str]:
         f"Within a margin: yes where the whole 95 % interval of the difference lies above minus "
         f"the margin, no where it lies below, else undecided. The margins have no clinical basis: "
         f"choose yours with --margins. No verdict where the lower bound at twelve leads is not "
-        f"{MARGINS_ABOVE_CHANCE} margins above chance: what is at chance cannot get worse. A yes "
-        f"is cancelled where a label with at least {LEAST_POSITIVES} positives surely lost more "
-        f"than {points(LOST, 0)} points.",
+        f"{MARGINS_ABOVE_CHANCE} margins above chance: what is at chance cannot get worse. "
+        + (
+            f"A yes is cancelled where a label with at least {LEAST_POSITIVES} positives surely "
+            f"lost more than {points(LOST, 0)} points."
+            if ranks_records(study.metric)
+            else "Labels are not looked at one by one under this metric."
+        ),
         "Detectable: the smallest true difference that such a comparison finds 80 % of the time. "
         "All of this is of these fits; repeated fits (--fit-seeds) widen it.",
     ]

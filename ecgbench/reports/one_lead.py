@@ -18,9 +18,9 @@ from ecgbench.reports import (
     Row,
     Section,
     Table,
-    bracket,
     points,
     signed,
+    signed_bracket,
 )
 from ecgbench.reports._facts import Head, columns, titles_of, untrained_marks
 from ecgbench.results.by_label import number
@@ -126,4 +126,4 @@ def _table(study: Study, rows: Sequence[Row], heads: Sequence[Head]) -> Table:
 
 
 def _with_interval(row: Row) -> str:
-    return f"{signed(row['difference'])} {bracket(row['low'], row['high'])}".strip()
+    return f"{signed(row['difference'])} {signed_bracket(row['low'], row['high'])}".strip()

@@ -28,10 +28,10 @@ from ecgbench.reports import (
     look,
 )
 from ecgbench.reports._facts import Head, columns, records, setting_words, titles_of
-from ecgbench.reports._standing import real_tasks, settings
+from ecgbench.reports._standing import real_tasks, settings, uneven
 from ecgbench.results.study import Study
 from ecgbench.stats.ranks import Ranked, ranked, smallest_p
-from ecgbench.text import counted, shortened
+from ecgbench.text import counted, enumerated, shortened
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Sheet
@@ -65,18 +65,33 @@ def sections(study: Study) -> list[Section]:
     found = [r for leads in settings(study) if (r := _ranking(study, leads, blocks))]
     if not found:
         return []
-    titles = titles_of(study)
     said = [
-        f"One task stands for each dataset: {', '.join(titles[t] for t in found[0].tasks)} "
-        f"(others: --blocks). A rank knows nothing of how sure a score is: a difference of 0.1 "
-        f"points counts like one of 10. p: Wilcoxon's signed-rank test for each pair, Holm over "
-        f"all pairs of a setting; with {counted(len(found[0].tasks), 'dataset')} no p can be "
-        f"below {smallest_p(len(found[0].tasks)):.3g} before Holm. In the diagram a bar joins "
-        f"models that do not differ at {LEVEL:g}. This is of these datasets."
+        f"One task stands for each dataset: {_tasks(study, found)} (others: --blocks). A rank "
+        f"knows nothing of how sure a score is: a difference of 0.1 points counts like one of 10. "
+        f"p: Wilcoxon's signed-rank test for each pair, Holm over all pairs of a setting; "
+        f"{_limits(found)} before Holm. In the diagram a bar joins models that do not differ at "
+        f"{LEVEL:g}. This is of these datasets."
     ]
     pairs = [row for r in found for row in _pairs(r)]
     parts: list[Part] = [_table(found), _figure(found, pairs), Notes(said)]
     return [Section(name="ranks", title="Ranks over datasets", short="Ranks", parts=parts)]
+
+
+def _tasks(study: Study, found: Sequence[_Ranking]) -> str:
+    """Which tasks; of each lead setting where they differ."""
+    titles = titles_of(study)
+    listed = {r.leads: ", ".join(titles[t] for t in r.tasks) for r in found}
+    if len(set(listed.values())) == 1:
+        return listed[found[0].leads]
+    return "; ".join(f"{setting_words(leads)}: {text}" for leads, text in listed.items())
+
+
+def _limits(found: Sequence[_Ranking]) -> str:
+    """The smallest p for each number of datasets that there is."""
+    counts = dict.fromkeys(len(r.tasks) for r in found)
+    return enumerated(
+        [f"with {counted(n, 'dataset')} no p can be below {smallest_p(n):.3g}" for n in counts]
+    )
 
 
 def _blocks(study: Study) -> list[str]:
@@ -106,6 +121,8 @@ def _ranking(study: Study, leads: str, blocks: Sequence[str]) -> _Ranking | None
     trained = [h for h in columns(study) if not h.untrained]
     tasks = [t for t in blocks if any((t, *h.names) in value for h in trained)]
     heads = [h for h in trained if all((t, *h.names) in value for t in tasks)]
+    less = uneven(study, heads, leads, tasks)
+    heads = [h for h in heads if h not in less]
     if len(tasks) < FEWEST or len(heads) < FEWEST:
         return None
     sign = 1 if study.metrics[study.metric].direction == "higher" else -1
@@ -168,13 +185,19 @@ def _figure(found: Sequence[_Ranking], pairs: Sequence[dict[str, Any]]) -> Figur
     )
 
 
+def _labels(heads: Sequence[Head]) -> list[str]:
+    """Of columns in the diagram: short, and whole where two begin alike."""
+    short = [shortened(h.label, LONGEST // 2) for h in heads]
+    return [s if short.count(s) == 1 else h.label for s, h in zip(short, heads)]
+
+
 def _draw(found: Sequence[_Ranking], sheet: "Sheet") -> None:
     from pandas import DataFrame
     from scikit_posthocs import critical_difference_diagram
 
     axes = sheet.subplots(len(found), 1, squeeze=False).ravel()
     for ax, r in zip(axes, found):
-        labels = [shortened(h.label, LONGEST // 2) for h in r.heads]
+        labels = _labels(r.heads)
         ax.grid(visible=False)
         critical_difference_diagram(
             dict(zip(labels, map(float, r.found.ranks))),

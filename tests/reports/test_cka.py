@@ -8,9 +8,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from ecgbench.ecg.leads import LEADS
 from ecgbench.reports import cka as report
 from ecgbench.results.study import read
-from ecgbench.stats.cka import cka
+from ecgbench.stats.cka import Drawn, cka
+from tests.results.made_run import Data, Made, write
 
 pytestmark = [pytest.mark.rendered, pytest.mark.usefixtures("one_thread"), pytest.mark.long]
 
@@ -99,3 +101,26 @@ def test_records_that_show_a_model_nothing_are_left_out_beside(tmp_path: Path) -
     assert found.value == pytest.approx(cka(x32, y32), abs=1e-9)
     sighted = report.Alike(None)(side(x, 0.0), side(random.normal(size=(200, 6)), 0.0))  # type: ignore[arg-type]
     assert np.isnan(sighted.seen)
+
+
+def test_of_too_few_patients_there_is_no_mean_within_leads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nan = float("nan")
+    nothing = report.Found(
+        value=nan,
+        standardised=nan,
+        seen=nan,
+        patients=report.FEWEST - 1,
+        patients_seen=0,
+        drawn=Drawn(nan, nan, nan, nan, nan, report.FEWEST - 1),
+    )
+    monkeypatch.setattr(report, "Alike", lambda scorer: lambda first, second: nothing)
+    made = Made(
+        data={"real": Data(tasks={"a": 1}, records=40)}, leads=",".join(["1", "12", *LEADS])
+    )
+    write(tmp_path, made)
+    (section,) = report.sections(read(tmp_path))
+    table = next(part for part in section.parts if getattr(part, "name", "") == "cka_stability")
+    assert {(row["cka"], row["within"]) for row in table.rows} == {(None, None)}
+    assert f"Fewer than {report.FEWEST} patients: no CKA for A." in section.parts[0].texts

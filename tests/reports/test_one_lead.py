@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from ecgbench.ecg.leads import LEADS
-from ecgbench.reports import one_lead
+from ecgbench.reports import one_lead, signed_bracket
 from ecgbench.results.study import read
 from tests.results.made_run import Data, Made, write
 
@@ -32,6 +32,9 @@ def test_the_difference_is_that_of_the_main_table_and_lies_in_its_interval(tmp_p
         assert row["low"] < row["difference"] < row["high"]
     assert rows["good"]["low"] > 0
     assert rows["weak"]["low"] < 0 < rows["weak"]["high"]
+    spelled = section.parts[0].rows[1]["difference"]
+    assert spelled.endswith(signed_bracket(rows["weak"]["low"], rows["weak"]["high"]))
+    assert "[−" in spelled
 
 
 def test_what_failed_is_told_and_other_runs_have_no_such_section(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 
 from ecgbench.errors import BadSetting
 from ecgbench.reports import forest, ranks
@@ -115,3 +116,47 @@ def test_a_page_of_too_many_drawings_links_the_rest(
     assert 'Not drawn here, to keep the page small: <a href="forest.svg">' in small
     drawn = (tmp_path / "small" / "forest.svg").stat().st_size
     assert len(whole) - len(small) > drawn / 2
+
+
+def test_models_of_one_title_are_told_apart(tmp_path: Path) -> None:
+    """In the tables, and in the diagram, whose labels are shortened."""
+    same = {name: {"title": "Net" + " of many layers" * 4} for name in ("good", "near")}
+    write(tmp_path, replace(MADE, leads="12"), **same)
+    (section,) = ranks.sections(read(tmp_path))
+    named = [row["model"].text for row in part(section, "ranks").rows]
+    assert [name.endswith(f"({model})") for name, model in zip(named, same)] == [True, True]
+    sheet = Figure()
+    part(section, "ranks_diagram").draw(sheet)
+    said = [text.get_text() for ax in sheet.axes for text in ax.texts]
+    assert all(any(name in text for text in said) for name in named)
+
+
+def test_of_columns_with_fewer_draws_there_is_no_rank(three: Study) -> None:
+    less = {key: cells for key, cells in three.finished.items() if key[0] != "c"}
+    gone = three.finished["c", "weak", "zero", "1"]
+    uneven = replace(three, results=[r for r in three.results if r is not gone[0]])
+    assert set(less) < set(uneven.finished)
+    (section,) = ranks.sections(uneven)
+    assert set(part(section, "ranks").rows[0]) == {"model", "12"}
+
+
+def test_settings_of_other_datasets_say_so(tmp_path: Path) -> None:
+    data = MADE.data | {"delta": Data(tasks={"e": 2})}
+    gone = [("e", model, "1") for model in MADE.models]
+    write(tmp_path, replace(MADE, data=data, leads="1,2,3,4,5,12", lacking=gone))
+    study = read(tmp_path)
+    (section,) = ranks.sections(study)
+    (said,) = section.parts[-1].texts
+    assert "1 random lead: A, C, D; 2 random leads: A, C, D, E;" in said
+    assert "3 datasets no p can be below 0.25 and with 4 datasets no p can be below 0.125" in said
+    (section,) = forest.sections(study)
+    figure, notes = section.parts
+    assert "Diamonds: the mean over all datasets that have a score there." in figure.caption
+    shown = "Shown: 1 random lead, 2 random leads, 3 random leads and 4 random leads. "
+    assert shown + "The other lead settings are in across_pairs.csv." in notes.texts[0]
+
+
+def test_tasks_of_one_dataset_have_no_mean_over_datasets(tmp_path: Path) -> None:
+    write(tmp_path, replace(MADE, data={"alpha": Data(tasks={"a": 3, "b": 2})}, leads="12"))
+    (section,) = forest.sections(read(tmp_path))
+    assert "Diamonds" not in section.parts[0].caption
