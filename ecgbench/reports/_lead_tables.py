@@ -9,7 +9,7 @@ import numpy as np
 from ecgbench.ecg.leads import LEADS
 from ecgbench.reports._facts import Head, untrained_marks
 from ecgbench.reports._section import Cell, Column, Group, Numbers, Row, Table
-from ecgbench.reports._text import points, signed
+from ecgbench.reports._text import bracket, points, signed, signed_bracket
 from ecgbench.results.lead_importance import FEWEST_POSITIVES
 from ecgbench.results.lead_profiles import Condition, Importance, Pair, Profile
 from ecgbench.results.lead_profiles import Group as Average
@@ -93,7 +93,7 @@ def _ranges(one: Shown, marks: dict[str, str]) -> Table:
         if g.conditions:
             low, high = g.bounds
             row |= {
-                "range": Cell(points(g.range), small=f"[{points(low)}, {points(high)}]"),
+                "range": Cell(points(g.range), small=bracket(low, high)),
                 "expected": Cell(points(g.expected), small=f"95 %: {points(g.bound)}"),
                 "reliability": None if np.isnan(g.reliability) else f"{g.reliability:.2f}",
                 "widest": _spelled(max(g.pairs, key=lambda p: abs(p.difference))),
@@ -154,7 +154,7 @@ def _spelled(p: Pair) -> Cell:
     first, second, value, low, high = p.first, p.second, p.difference, p.low, p.high
     if value < 0:
         first, second, value, low, high = second, first, -value, -high, -low
-    return Cell(f"{first} − {second}: {signed(value)}", small=f"[{signed(low)}, {signed(high)}]")
+    return Cell(f"{first} − {second}: {signed(value)}", small=signed_bracket(low, high))
 
 
 def _pairs(one: Shown, pairs: Sequence[tuple[Average, Pair]]) -> Table:

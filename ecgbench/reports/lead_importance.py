@@ -130,14 +130,15 @@ def _notes(study: Study, one: Shown) -> Iterator[str]:
     """What was measured, and what not to read into it."""
     found, macro = one.found, one.found.macro
     low, high = macro.bounds
+    there = np.isfinite([low, high]).all()
+    interval = f"95 % interval at least {points(low)} to {points(high)}" if there else "no interval"
     yield (
         f"{_TRAINED[found.trained]} {found.patients:,} test patients."
         + (" The encoder has random weights." if one.head.untrained else "")
     )
     yield (
         f"Macro AUROC of one lead: {points(min(macro.aurocs))} to {points(max(macro.aurocs))}, a "
-        f"range of {points(macro.range)} points (95 % interval at least {points(low)} to "
-        f"{points(high)}). Leads that are exchangeable within patients would give "
+        f"range of {points(macro.range)} points ({interval}). Leads that are exchangeable within patients would give "
         f"{points(macro.expected)} on average and up to {points(macro.bound)} in 95 of 100 cases. "
         f"The paper prints {points(LEAD_RANGE[0])} to {points(LEAD_RANGE[1])}, a range of "
         f"{points(LEAD_RANGE[1] - LEAD_RANGE[0])}, for LAEF fine-tuned with random leads on the "

@@ -23,6 +23,8 @@ HALVINGS = 100
 EXCHANGES = 200
 LEVEL = 0.95
 """A range beyond this share of what exchanged leads give is one that they do not explain."""
+FLAT = 1e-12
+"""Differences between leads that are rounding."""
 FEWEST_HALVINGS = 20
 """Halvings in which a label has both values on both sides, below which it has no reliability."""
 
@@ -172,8 +174,7 @@ def z_scores(aurocs: ArrayLike) -> Floats:
     """
     values = np.asarray(aurocs, dtype=np.float64)
     spread = values.std(axis=0)
-    # equal numbers have a deviation of some last bits
-    same = np.ptp(values, axis=0) == 0
+    same = np.ptp(values, axis=0) < FLAT
     return np.asarray(points(values) / np.where(same, np.nan, spread))
 
 
@@ -185,6 +186,7 @@ def reliability(halves: ArrayLike) -> Floats:
     """
     values = np.asarray(halves, dtype=np.float64)
     off = values - values.mean(axis=2, keepdims=True)
+    off[np.abs(off) < FLAT] = 0.0
     first, second = off[:, 0], off[:, 1]
     size = np.sqrt((first**2).sum(axis=1) * (second**2).sum(axis=1))
     with np.errstate(invalid="ignore", divide="ignore"):

@@ -143,3 +143,12 @@ def test_bounds_of_the_range_hold_in_95_of_100() -> None:
             low, high = stats.simultaneous([e.value for e in found], [e.se for e in found], drawn)
             held.append(max(low.max(), -high.min()) <= np.ptp(truth) <= max(high.max(), -low.min()))
         assert np.mean(held) >= 0.9
+
+
+def test_leads_that_differ_by_rounding_have_no_order() -> None:
+    """The same AUROC from all leads, summed in another order in each half."""
+    random = np.random.default_rng(0)
+    profile = 1e-16 * np.arange(LEADS)
+    halves = 0.7 + profile[:, None] + 1e-17 * random.standard_normal((100, 2, LEADS, 1))
+    assert np.isnan(stats.reliability(halves)[0])
+    assert np.isnan(stats.z_scores(0.7 + profile)).all()
