@@ -139,7 +139,8 @@ def _notes(study: Study, one: Shown) -> Iterator[str]:
     yield (
         f"Macro AUROC of one lead: {points(min(macro.aurocs))} to {points(max(macro.aurocs))}, a "
         f"range of {points(macro.range)} points ({interval}). Leads that are "
-        f"exchangeable within patients would give {points(macro.expected)} on average and up to {points(macro.bound)} in 95 of 100 cases. "
+        f"exchangeable within patients would give {points(macro.expected)} on average and up to "
+        f"{points(macro.bound)} in 95 of 100 cases. "
         f"The paper prints {points(LEAD_RANGE[0])} to {points(LEAD_RANGE[1])}, a range of "
         f"{points(LEAD_RANGE[1] - LEAD_RANGE[0])}, for LAEF fine-tuned with random leads on the "
         f"164 conditions of Cardio-Learning. That figure itself needs Cardio-Learning, which "
