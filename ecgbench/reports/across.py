@@ -299,9 +299,11 @@ def _notes(found: Sequence[Standing]) -> Notes:
         "Gain: over the best other column, task by task. Equal scores share a place.",
     ]
     pairs = {pair for s in found for pair in s.joint.overlapping}
+    given = any(s.joint.sharing for s in found)
+    how = "draws of patients cannot pair them" if given else "give the pairs with --duplicates FILE"
     texts += [
         f"{a} and {b} share recordings. Their errors are taken as if they were the same patients, "
-        f"which makes intervals wider than need be; give the pairs with --duplicates FILE."
+        f"which makes intervals wider than need be; {how}."
         for a, b in sorted(pairs)
     ]
     return Notes(texts)

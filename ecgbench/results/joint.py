@@ -128,9 +128,16 @@ def joined(
         for task, own in tasks.items()
     }
     datasets = {dataset: list(tasks) for dataset, tasks in cells.items()}
-    metric = next(c.metric for task in rows.values() for row in task.rows for c in row)
-    groups = _groups(datasets, rows, by, dict(paired or {}))
-    return Joint(entries=tuple(entries), groups=groups, scorer=scorer, metric=metric)
+    scored = [c for task in rows.values() for row in task.rows for c in row]
+    # each dataset has draws of its own, in which a patient of two cannot be one
+    together = {} if any(c.bootstrap != "none" for c in scored) else dict(paired or {})
+    return Joint(
+        entries=tuple(entries),
+        groups=_groups(datasets, rows, by, together),
+        scorer=scorer,
+        metric=scored[0].metric,
+        sharing=tuple(c for c in _drawn_together(list(datasets), paired or {}) if len(c) > 1),
+    )
 
 
 def _groups(
@@ -340,6 +347,8 @@ class Joint:
     groups: tuple[_Group, ...]
     scorer: Scorer
     metric: str
+    sharing: tuple[tuple[str, ...], ...] = ()
+    """Datasets that share patients by the given pairs."""
 
     @property
     def datasets(self) -> tuple[str, ...]:
@@ -368,12 +377,16 @@ class Joint:
 
     @property
     def overlapping(self) -> list[tuple[str, str]]:
-        """Pairs of datasets that share recordings of which nobody said which."""
+        """Pairs of datasets that share recordings of which nobody said which, or which draws of
+        patients cannot pair.
+        """
         return [
             pair
             for a, b in combinations(self.groups, 2)
             for pair in ((d, e) for d in a.datasets for e in b.datasets)
-            if pair in RELATIONS or pair[::-1] in RELATIONS
+            if pair in RELATIONS
+            or pair[::-1] in RELATIONS
+            or any(set(pair) <= set(cluster) for cluster in self.sharing)
         ]
 
     def once(self, what: str, more: Any, compute: Any) -> dict[str, Any]:
@@ -381,6 +394,7 @@ class Joint:
         computed, and kept in the run. `more`: what else it rests on.
         """
         rests = {"of": [g.facts for g in self.groups], "joint": what, "more": more}
+        rests["overlapping"] = self.overlapping
         return self.scorer.kept(self.scorer.facts(self.metric) | rests, compute)
 
     @cached_property
