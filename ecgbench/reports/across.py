@@ -269,12 +269,13 @@ def sentence(study: Study, s: Standing) -> str:
     pair, data = s.pair(first, second), len(s.joint.datasets)
     low, high = s.intervals[first]
     where = f"these {data} datasets" if data > 1 else f"the {len(s.tasks)} tasks of one dataset"
-    interval = f" {bracket(low, high)}" if bracket(low, high) else ""
     words = setting_words(s.leads)
+    mean = f"{points(s.values[first])} {bracket(low, high)}".strip()
+    apart = f"{points(pair.estimate.value)} points {signed_bracket(*pair.bounds)}".strip()
+    beyond = f"{apart} before" if pair.estimate.value else "the same as"
     text = (
-        f"{words[:1].upper()}{words[1:]}, {where}: {first.label} has the best mean, "
-        f"{points(s.values[first])}{interval}, {points(pair.estimate.value)} points "
-        f"{signed_bracket(*pair.bounds)} before {second.label}"
+        f"{words[:1].upper()}{words[1:]}, {where}: {first.label} has the best mean, {mean}, "
+        f"{beyond} {second.label}"
     )
     if pair.p_holm is None:
         text += f" ({pair.note})"

@@ -118,7 +118,9 @@ def test_settings_of_other_tasks_say_so_row_by_row(tmp_path: Path) -> None:
 
 def test_models_that_predict_the_same_may_all_be_the_best(tmp_path: Path) -> None:
     same = replace(MADE, skill=lambda model, leads: 1.4, shared=1.0, leads="12")
-    rows = rows_of(study(tmp_path / "run", same))
+    one = study(tmp_path / "run", same)
+    rows = rows_of(one)
+    assert ", the same as Near (p = 1.000" in across.sections(one)[0].parts[0].texts[0]
     assert [rows["12", m]["may_be_best"] for m in MADE.models] == [True] * 3
     assert {rows["12", m]["beyond_the_best"] for m in MADE.models} == {0.0}
 
@@ -138,6 +140,7 @@ def test_a_mean_without_an_interval_has_no_bounds(how: Made, tmp_path: Path) -> 
     table = next(p for p in section.parts if getattr(p, "name", "") == "across")
     for text in [*section.parts[0].texts, *(row["mean"].small for row in table.rows)]:
         assert "nan" not in text
+        assert "  " not in text
     assert {row["mean"].small for row in table.rows} == {""}
 
 
