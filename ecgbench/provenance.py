@@ -6,6 +6,7 @@ import re
 import shlex
 import subprocess
 import sys
+import time
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -57,6 +58,11 @@ def here() -> dict[str, Any]:
         "packages": versions(),
         "platform": f"{platform.system()} {platform.machine()}",
     }
+
+
+def date() -> str:
+    """Now, UTC: `2026-01-31T12:00:00Z`."""
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
 
 
 def command(out: Path | None = None) -> str:

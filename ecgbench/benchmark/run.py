@@ -23,11 +23,13 @@ from ecgbench.benchmark.progress import Display, EventDisplay, counting
 from ecgbench.cells import Cell, Folders, Plan, grouped
 from ecgbench.errors import BadSetting
 from ecgbench.files import sweep
+from ecgbench.prepared.people import people as people_of
 from ecgbench.prepared.prepare import prepare
 from ecgbench.prepared.subset import Selection
+from ecgbench.results import ledger, people
 from ecgbench.results.folders import read_json
 from ecgbench.results.invocation import Invocation
-from ecgbench.results.store import Store
+from ecgbench.results.store import Store, cells_of
 
 WAIT = 1.0
 """Seconds between two checks of what another run is computing."""
@@ -219,6 +221,9 @@ class Run:
             with counting(f"prepare {name}", self.progress) as shown:
                 prepared = prepare(*where, shown, plan.limit, plan.fix, plan.division)
             selection = Selection(prepared, plan.limit, plan.exclude)
+            machine, late = prepared.folder.parent, any(cells_of(self.store.path))
+            people.keep(self.store.path, prepared.name, people_of(prepared, selection.index))
             for one in selection.crossed(plan.folds).values():
                 self.store.add_facts("datasets", dataset_facts(one))
+                ledger.begin(one.tested, self.store.path, machine, late)
             self.ready.add(name)

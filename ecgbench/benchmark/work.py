@@ -6,7 +6,7 @@ from functools import partial
 
 import numpy as np
 
-from ecgbench import gates, models
+from ecgbench import gates, models, provenance
 from ecgbench.benchmark import disqualified, keys, recomputed
 from ecgbench.benchmark.cell import CellRequest, compute
 from ecgbench.benchmark.described import dataset_facts, network_facts
@@ -18,6 +18,7 @@ from ecgbench.benchmark.open_evaluation import open_evaluation
 from ecgbench.benchmark.reporter import Reporter, reason_of, trace_of
 from ecgbench.cells import Cell, Fit, grouped
 from ecgbench.errors import BadWeights, LeakError, PolicyError, WriteError
+from ecgbench.results import frozen, ledger
 from ecgbench.results.store import Store
 from ecgbench.training import ranks
 from ecgbench.weights import released
@@ -90,6 +91,7 @@ class _CellComputation:
                 known = [c for c in self.plan.cells if c in self.requests]
                 self.store.add_keys({c.identity: self.requests[c].key for c in known})
                 todo = [c for c in known if not self._is_over(c)]
+                self._note(todo)
                 (self._frozen if self.plan.training.frozen else self._finetune)(todo)
                 gates.unchanged(network.card.title, network.sha256, digest(network.module))
                 for layout in network.licensed if not self.lost else ():
@@ -99,6 +101,32 @@ class _CellComputation:
             if identity:
                 disqualified.disqualify(self.store.path, model, identity, reason, trace)
             self.reporter.disqualified(reason, trace)
+
+    def _note(self, todo: Sequence[Cell]) -> None:
+        """In the ledgers: which test splits are about to be scored with this network."""
+        lines = []
+        for (fold, task), cells in grouped(todo, lambda c: (c.fit.fold, c.task)).items():
+            evaluation = self.by_fold[fold]
+            selection = evaluation.selection
+            lines.append(
+                ledger.Scoring(
+                    test=selection.tested,
+                    dataset=selection.prepared.name,
+                    records=len(selection.of("test")),
+                    fold=fold,
+                    task=task,
+                    model=self.job.model,
+                    weights=evaluation.network.sha256,
+                    contract=cells[0].fit.contract,
+                    protocol=self.plan.training.protocol,
+                    run=self.store.path.resolve().name,
+                    date=provenance.date(),
+                    frozen=frozen.hash_of(self.store.path),
+                )
+            )
+        if lines:
+            machine = self.by_fold[todo[0].fit.fold].selection.prepared.folder.parent
+            ledger.note(lines, self.store.path, machine)
 
     def fitting(self, evaluation: Evaluation, fit: Fit) -> Fitting:
         """A fit of the job."""

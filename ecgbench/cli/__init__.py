@@ -7,7 +7,19 @@ import sys
 import typer
 
 from ecgbench import __version__
-from ecgbench.cli import check, data, doctor, lists, models, pretrain, profile, report, run, runs
+from ecgbench.cli import (
+    check,
+    data,
+    doctor,
+    freeze,
+    lists,
+    models,
+    pretrain,
+    profile,
+    report,
+    run,
+    runs,
+)
 from ecgbench.errors import EcgbenchError, Lacking
 from ecgbench.text import line
 
@@ -19,7 +31,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for group in (run, report, runs, models, lists, data, check, doctor, profile, pretrain):
+for group in (freeze, run, report, runs, models, lists, data, check, doctor, profile, pretrain):
     group.add(app)
 
 

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Literal
 
 import typer
 
@@ -16,7 +16,7 @@ from ecgbench.cells import (
     Request,
     TrainLeads,
 )
-from ecgbench.cli import own
+from ecgbench.cli import frozen, own
 from ecgbench.cli.execution import Execution, compute
 from ecgbench.cli.options import (
     DATA,
@@ -24,17 +24,13 @@ from ecgbench.cli.options import (
     MACHINE,
     PREPARED,
     add_commands,
-    integers,
     option,
     words,
 )
-from ecgbench.division import Division
-from ecgbench.ecg.draw import Draw, parse_leads
+from ecgbench.ecg.draw import Draw
 from ecgbench.errors import BadSetting
 from ecgbench.room import folder_name
 from ecgbench.training import ranks
-
-T = TypeVar("T")
 
 DEFAULT, INLINE = "isolated", "inline"
 """Engines: without options, and under --in-process and torchrun."""
@@ -50,6 +46,7 @@ def add(app: typer.Typer) -> None:
 
 
 def run(
+    context: typer.Context,
     suite: str | None = _what(
         "A named study to start from: demo, ptbxl, paper. Without --suite and --tasks: demo."
     ),
@@ -214,41 +211,7 @@ def run(
 
     files = own.said(fs, unit, signals)
     named, out, prepared = own.within(records, labels, files, words(tasks), (out, prepared))
-    base = _base(suite, named)
-    request = _changed(
-        base,
-        models=words(models),
-        tasks=named,
-        leads=None if leads is None else parse_leads(leads),
-        seeds=seeds,
-        fit_seeds=integers("--fit-seeds", fit_seeds),
-        weights=weights,
-        policies=words(policy),
-        contract=contract,
-        limit=limit,
-        exclude=words(exclude),
-        fix=fix or None,
-        division=None if folds is None else Division.parse(folds),
-        training=_changed(
-            base.training,
-            protocol=protocol,
-            epochs=epochs,
-            lr=lr,
-            batch=batch,
-            leads=train_leads,
-            lr_groups=None if lr_groups is None else lr_groups == "on",
-            precision=precision,
-            micro_batch=micro_batch,
-        ),
-        scoring=_changed(
-            base.scoring,
-            draw=draw,
-            rows=rows,
-            bootstrap=bootstrap,
-            absent=absent,
-            metrics=words(metrics),
-        ),
-    )
+    request = frozen.asked(context, out, named)
     if not cell_timeout > 0:
         raise BadSetting(
             f"--cell-timeout {cell_timeout:g}: seconds, more than 0; the default is 900"
@@ -268,13 +231,9 @@ def run(
     )
     name = folder_name(checked.name or "+".join(checked.tasks))
     folders = Folders(data=data, prepared=prepared, out=out or Path("runs") / name)
+    frozen.demand_same(context, checked, folders.out)
     with own.reported(folders.out, records is not None and not dry_run and ranks.rank() == 0):
         compute(checked, folders, execution)
-
-
-def _changed(base: T, **given: Any) -> T:
-    """`base` with the options that were given."""
-    return replace(base, **{name: v for name, v in given.items() if v is not None})  # type: ignore[type-var]
 
 
 def _engine_name(named: str | None, in_process: bool) -> str:
@@ -307,19 +266,3 @@ def _with_data(request: Request, data: Path | None) -> Request:
         err=True,
     )
     return replace(request, tasks=tuple(here))
-
-
-def _base(suite: str | None, tasks: tuple[str, ...] | None) -> Request:
-    from ecgbench import suites
-    from ecgbench.benchmark import plan as planning
-
-    if suite is None and tasks is not None:
-        return Request(models=("laef", "stmem"), tasks=(), leads=parse_leads("1,2,12"))
-    plan: Request = suites.get(suite or "demo").PLAN
-    here, missing = planning.covered(plan)
-    if missing and tasks is None:
-        count = f"{len(here.tasks)} of its {len(plan.tasks)} tasks"
-        typer.echo(
-            f"suite {suite}: {count} can be run; no dataset here has {', '.join(missing)}", err=True
-        )
-    return here

@@ -38,6 +38,8 @@ FLAGS = {row["csv_column"]: row["code"] for row in table("echonext")}
 MEASURED = {row["csv_column"]: row["measurement_column"].split("|") for row in table("echonext")}
 """Flag -> columns of its quantity; the thickness of the wall has two, and one of them is enough."""
 LAYOUT = Layout(leads=LEADS, fs=250.0, per_mv=None, leads_first=False)
+PEOPLE = {"age": "age_at_ecg", "sex": "sex", "site": "location_setting"}
+"""What the index says of a patient -> column, where the table has it."""
 EMPTY = ("", "nan", "none", "null", "na")
 """How a table says that there is no value."""
 YES_OR_NO = {"0": 0, "1": 1, "0.0": 0, "1.0": 1, "False": 0, "True": 1}
@@ -94,9 +96,9 @@ CARD = DatasetCard(
 
 
 def index(root: Path) -> pd.DataFrame:
-    """One row per record that has a split: record, patient, split, path, position in its array, and
-    two columns per label: the flag, and the flag where it is known. MissingData where table and
-    arrays do not belong together.
+    """One row per record that has a split: record, patient, split, path, position in its array,
+    age, sex and site where the table has them, and two columns per label: the flag, and the flag
+    where it is known. MissingData where table and arrays do not belong together.
     """
     (file, *_) = tables.either(root, TABLE) or [root / TABLE.split("|")[0]]
     quantities = [column for own in MEASURED.values() for column in own]
@@ -118,6 +120,7 @@ def index(root: Path) -> pd.DataFrame:
             "split": rows["split"],
             "path": rows["split"].map(paths),
             "position": rows["position"],
+            **{name: rows.get(column, "") for name, column in PEOPLE.items()},
         }
     )
     hot = flags.astype(np.int8)

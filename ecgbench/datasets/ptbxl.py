@@ -80,17 +80,20 @@ MANIFEST = Manifest(
 )
 
 COLUMNS = ("ecg_id", "patient_id", "scp_codes", "strat_fold", "filename_hr")
+SEX = {"0": "male", "1": "female"}
+OVER_89 = 300.0
+"""How the table says an age of more than 89 years; 90 stands in the index."""
 
 
 def index(root: Path | None) -> pd.DataFrame:
-    """One row per record of the copy at `root`: record, patient, split, fold, path, and a column
-    per label.
+    """One row per record of the copy at `root`: record, patient, split, fold, path, age, sex,
+    device, site, and a column per label.
 
     MissingData when the table lacks a column or cannot be parsed; BadRecord for a row that cannot
     be trusted.
     """
     rows = _rows(root)
-    frame = rows[["record", "patient", "split", "fold", "path"]]
+    frame = rows.drop(columns="codes")
     classes = {r["scp_code"]: r for r in table("ptbxl_scp")}
     diagnostic = [
         [classes[c] for c in present if classes[c]["diagnostic"] == "1"]
@@ -129,13 +132,25 @@ def _rows(root: Path | None) -> pd.DataFrame:
     raw = tables.read(file, COLUMNS, CARD.url)
     rows = pd.DataFrame(
         [_row(file, *values) for values in raw[list(COLUMNS)].itertuples(index=False)]
-    )
+    ).join(_people(raw))
     doubled = rows.loc[rows["record"].duplicated(), "record"]
     if len(doubled):
         raise BadRecord(
             f"{file}: ecg_id {int(doubled.iloc[0])} is there twice; PTB-XL 1.0.3 has no duplicates"
         )
     return rows
+
+
+def _people(raw: pd.DataFrame) -> pd.DataFrame:
+    """age, sex, device and site as text; "" where the table does not say it."""
+    said = raw.reindex(columns=["age", "sex", "device", "site"], fill_value="")
+    over = pd.to_numeric(said["age"], errors="coerce") == OVER_89
+    return said.assign(
+        age=said["age"].mask(over, "90"),
+        sex=said["sex"].str.removesuffix(".0").map(SEX).fillna(""),
+        device=said["device"].str.split().str.join(" "),
+        site=said["site"].str.removesuffix(".0"),
+    )
 
 
 def _whole(text: str) -> int:

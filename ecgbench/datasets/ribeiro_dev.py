@@ -73,8 +73,8 @@ CARD = DatasetCard(
 
 
 def index(root: Path) -> pd.DataFrame:
-    """One row per record that stays: record, patient, split, fold, path, exam and a column per
-    label.
+    """One row per record that stays: record, patient, split, fold, path, exam, age and sex
+    where the list has them, and a column per label.
 
     MissingData where a flag is none, or no record stays.
     """
@@ -85,7 +85,8 @@ def index(root: Path) -> pd.DataFrame:
             f"{root / code.TABLE}: exam {notes.loc[odd, 'id_exam'].iloc[0]} has a flag that is "
             f"neither True nor False; ask for it again: {CARD.url}"
         )
-    known = hot.astype(np.int8).assign(exam=notes["id_exam"]).drop_duplicates("exam")
+    people = {name: notes.get(name, "") for name in ("age", "sex")}
+    known = hot.astype(np.int8).assign(exam=notes["id_exam"], **people).drop_duplicates("exam")
     every = code.index(root).drop(columns="split").merge(known, on="exam", how="inner")
     shown = every[[*COLUMNS.values()]].to_numpy(bool)
     stays = shown.any(axis=1) | ~every["patient"].map(dropped).to_numpy(bool)

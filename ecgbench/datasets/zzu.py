@@ -117,7 +117,7 @@ FILES = (
 
 
 def index(root: Path) -> pd.DataFrame:
-    """One row per recording of twelve leads: record, patient, split, fold, path, age in days, sex
+    """One row per recording of twelve leads: record, patient, split, fold, path, age in years, sex
     and a column per label of both tasks.
     """
     raw = tables.read(root / TABLE, COLUMNS, CARD.url)
@@ -135,7 +135,7 @@ def index(root: Path) -> pd.DataFrame:
             "patient": rows["Patient_ID"],
             **dealt(CARD.folder, rows["Patient_ID"].tolist(), known, CARD.folds),
             "path": f"{SIGNALS}/" + rows["Filename"],
-            "age": rows["Age"].str.removesuffix("d"),
+            "age": [_years(age) for age in rows["Age"]],
             "sex": sex,
         }
     )
@@ -166,6 +166,16 @@ def findings(statements: Iterable[str]) -> set[str]:
 def _items(packed: str) -> list[str]:
     """`'A1';'C21'` as A1, C21."""
     return [item for part in packed.split(";") if (item := part.strip().strip("'\"").strip())]
+
+
+def _years(age: str) -> str:
+    """The years of an age in days as in `572d`; "" where it is not known.
+
+    >>> _years("572d")
+    '1.57'
+    """
+    days = age.strip().removesuffix("d")
+    return f"{int(days) / 365.25:.2f}" if days.isdigit() else ""
 
 
 def _group(age: str) -> str:

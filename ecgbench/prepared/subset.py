@@ -87,6 +87,11 @@ class Selection:
         return digest(self.index)
 
     @cached_property
+    def tested(self) -> str:
+        """sha256 over the records of its test split and their own signals, and whose they are."""
+        return _digest(self.of("test")[["record", "sha256", "patient"]])
+
+    @cached_property
     def signals(self) -> str:
         """sha256 over the used records in order and their own signals: what features rest on."""
         return _digest(self.index[["record", "sha256"]])

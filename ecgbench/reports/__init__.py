@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from ecgbench.reports._drawn import drawn
 from ecgbench.reports._figure import LONGEST, drawing, handle, lead_axis, look
 from ecgbench.reports._section import (
     Cell,
@@ -58,6 +59,7 @@ __all__ = [
     "bracket",
     "csv_text",
     "drawing",
+    "drawn",
     "get",
     "handle",
     "lead_axis",

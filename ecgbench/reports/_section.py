@@ -34,6 +34,10 @@ class ReportCard:
     """Its place on the page: the lowest comes first."""
     asked_by: str = ""
     """Option of `ecgbench report` that puts it on the page; without one it is always there."""
+    exploratory: bool = True
+    """Whether it holds results that no frozen plan asks for: where one is frozen it says so. False
+    for the planned hypotheses, and for what describes a run without a result.
+    """
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from ecgbench.errors import BadSetting
 from ecgbench.files import put, sweep
 from ecgbench.reports import _kinds
 from ecgbench.reports._drawn import drawn
+from ecgbench.reports._exploratory import said
 from ecgbench.reports._page import html
 from ecgbench.reports._section import Figure, Group, Part, Section, Table
 from ecgbench.reports._table import csv_text, latex_text, markdown_text, numbers
@@ -59,7 +60,7 @@ def _sections(room: Room, name: str, source: Any) -> list[Section]:
     wrong = [type(section).__name__ for section in sections if not isinstance(section, Section)]
     if wrong:
         raise BadSetting(f"report {name!r} gives a {wrong[0]} where a Section belongs")
-    return sections
+    return [said(section, room.card(name), source) for section in sections]
 
 
 def _files(

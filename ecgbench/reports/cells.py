@@ -10,7 +10,11 @@ from ecgbench.results.notes import PENDING
 from ecgbench.results.study import Study
 
 CARD = ReportCard(
-    title="Without a number", summary="which cells have no number, and why", reads="run", order=50
+    title="Without a number",
+    summary="which cells have no number, and why",
+    reads="run",
+    order=50,
+    exploratory=False,
 )
 _COLUMNS = (
     Column("task", "Task"),

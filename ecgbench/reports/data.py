@@ -22,7 +22,11 @@ from ecgbench.results.study import Study
 from ecgbench.text import counted
 
 CARD = ReportCard(
-    title="Data", summary="which records of which release were used", reads="run", order=70
+    title="Data",
+    summary="which records of which release were used",
+    reads="run",
+    order=70,
+    exploratory=False,
 )
 _MANY = 5
 """A longer list of records is folded."""

@@ -23,7 +23,11 @@ from ecgbench.results.study import Study
 from ecgbench.text import counted, enumerated
 
 CARD = ReportCard(
-    title="Models", summary="what each network is and what it was fed", reads="run", order=80
+    title="Models",
+    summary="what each network is and what it was fed",
+    reads="run",
+    order=80,
+    exploratory=False,
 )
 _WHERE = {"native": "before resampling", "record": "after resampling", "window": "each window"}
 

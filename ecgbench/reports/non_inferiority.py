@@ -114,16 +114,19 @@ class _Model:
         weights = self.weights(against)
 
         def compute() -> dict[str, Any]:
-            return {"lost": [self._lost(row) for row in weights]}
+            return {"lost": [lost_label(self.joint, row) for row in weights]}
 
         lost: list[str] = self.joint.once("lost labels", weights.tolist(), compute)["lost"]
         return lost
 
-    def _lost(self, weights: np.ndarray) -> str:
-        (group,) = self.joint.groups
-        if not ranks_records(self.joint.metric):
-            return ""
-        placed, worst, name = group.placed, -LOST, ""
+
+def lost_label(joint: Joint, weights: np.ndarray) -> str:
+    """The label with the largest sure loss beyond LOST under a contrast (entry,); "" where none,
+    and where a metric does not rank records.
+    """
+    worst, name = -LOST, ""
+    for group in joint.groups if ranks_records(joint.metric) else ():
+        placed = group.placed
         parts: dict[int, list[int]] = {}
         for column, label in enumerate(placed.label_of):
             parts.setdefault(int(label), []).append(column)
@@ -133,7 +136,12 @@ class _Model:
             high = independent_mean([each[column] for column in mine]).as_difference().high
             if placed.positives[mine].sum() >= LEAST_POSITIVES and high < worst:
                 worst, name = high, group.label_names[label]
-        return name
+    return name
+
+
+def no_verdict(above: float, margin: float) -> bool:
+    """Whether what lies so far above chance (its lower bound) is too near to it to be kept."""
+    return not above > MARGINS_ABOVE_CHANCE * margin
 
 
 def sections(study: Study) -> list[Section]:
@@ -238,7 +246,7 @@ def _verdict(bounds: tuple[float, float], margin: float, above: float, why: str)
     low, high = bounds
     if why or np.isnan(low):
         return "not tested"
-    if not above > MARGINS_ABOVE_CHANCE * margin:
+    if no_verdict(above, margin):
         return "no verdict"
     return "yes" if low > -margin else "no" if high < -margin else "undecided"
 

@@ -7,6 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from ecgbench import provenance
+from ecgbench.cells import OFFICIAL
 from ecgbench.reports import (
     Code,
     Column,
@@ -20,6 +21,7 @@ from ecgbench.reports import (
     Table,
 )
 from ecgbench.reports._text import moment
+from ecgbench.results import ledger
 from ecgbench.results.facts import Provenance
 from ecgbench.results.study import Study
 from ecgbench.text import counted, duration
@@ -29,6 +31,7 @@ CARD = ReportCard(
     summary="every command and commit behind the numbers, versions and seeds",
     reads="run",
     order=90,
+    exploratory=False,
 )
 _APART = {
     *("command", "commands", "commit", "dirty", "device", "origins", "packages"),
@@ -49,6 +52,19 @@ _COMMITS = (
     Column("cells", "Cells it scored", "number"),
     Column("fits", "Cells it fitted", "number"),
     Column("features", "Cells with features of it", "number"),
+)
+_TESTED = (
+    Column("dataset", "Test records of"),
+    Column("fold", "Fold"),
+    Column("records", "Records", "number"),
+    Column("before_times", "Before", "number", note="times scored"),
+    Column("before_models", "Before", "number", note="models"),
+    Column("before_weights", "Before", "number", note="weights"),
+    Column("before_settings", "Before", "number", note="settings"),
+    Column("here_times", "In this run", "number", note="times scored"),
+    Column("here_models", "In this run", "number", note="models"),
+    Column("here_weights", "In this run", "number", note="weights"),
+    Column("here_settings", "In this run", "number", note="settings"),
 )
 
 
@@ -71,9 +87,40 @@ def sections(study: Study) -> list[Section]:
         _table("commits", _COMMITS, commits, f"The code behind the cells. {written}", "commit"),
         Facts(facts),
     ]
+    parts += _tested(study)
     if known.packages:
         parts.append(Group("Packages", [Facts(known.packages)], folded=True))
     return [Section(name="provenance", title=CARD.title, parts=parts)]
+
+
+def _tested(study: Study) -> list[Part]:
+    """How often the test splits of this run were scored on the machine, before it and in it."""
+    own, titles = ledger.scorings(study.path), {d.name: d.title for d in study.datasets}
+    rows, late = [], False
+    for told in ledger.before(study.path):
+        mine = [s for s in own if s.test == told.test]
+        if not mine:
+            continue
+        late = late or told.late
+        now = ledger.Counts.of(mine)
+        rows.append(
+            {
+                "dataset": titles.get(mine[0].dataset, mine[0].dataset),
+                "fold": "" if mine[0].fold == OFFICIAL else mine[0].fold,
+                "records": mine[0].records,
+                "test": told.test,
+                **{f"before_{name}": value for name, value in asdict(told.counts).items()},
+                **{f"here_{name}": value for name, value in asdict(now).items()},
+            }
+        )
+    if not rows:
+        return []
+    since = " This run had scores before there was a ledger; those are not counted." * late
+    caption = (
+        f"How often the test records of this run were scored on this machine: each time, one model "
+        f"on one task. Other machines and other programs are not known.{since}"
+    )
+    return [_table("tested", _TESTED, rows, caption, "test split")]
 
 
 def _table(

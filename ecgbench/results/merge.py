@@ -9,6 +9,7 @@ from typing import Any
 from ecgbench.cells import Cell
 from ecgbench.errors import BadSetting
 from ecgbench.files import making, move, put
+from ecgbench.results import frozen, ledger
 from ecgbench.results.folders import finished, intact, read_json
 from ecgbench.results.store import Store, claimed
 
@@ -23,6 +24,7 @@ _FILES = (
     "checkpoints",
     "logs",
     "features",
+    "people",
 )
 """Folders whose files have names of their own, so that a file that is there is the same; but for
 windows of features.
@@ -47,6 +49,7 @@ def merge(run: Path, other: Path, to: Path) -> dict[str, int]:
         raise BadSetting(f"--to {to} is not empty; choose a new folder")
     _refuse_two_versions(first.join(plan).cells, first, second)  # before anything is written
     counts = {"cells": 0, "fits": 0, "files": 0, "damaged": 0}
+    _one_plan(first.path, second.path)
     for store in [second] if in_place else [first, second]:
         target.write_plan(store.existing_plan())
         newer = _newer(store, target)  # compared before the cells are copied
@@ -56,7 +59,18 @@ def merge(run: Path, other: Path, to: Path) -> dict[str, int]:
                 counts[kind if whole else "damaged"] += _copy(folder, store, target) if whole else 1
         counts["files"] += sum(_copy_file(file, store, target) for file in _files(store.path))
         target.add_keys(newer)
+        ledger.joined(store.path, to)
+        frozen.copied(store.path, to)
     return counts
+
+
+def _one_plan(run: Path, other: Path) -> None:
+    """BadSetting where one of two runs was scored under a frozen plan and the other not."""
+    if frozen.hash_of(run) != frozen.hash_of(other):
+        raise BadSetting(
+            f"{run} and {other} have not the same frozen plan ({frozen.FILE}), so that a merged "
+            f"run would hold results of both kinds as one; report them apart"
+        )
 
 
 def _finished(root: Path) -> Iterator[Path]:

@@ -12,7 +12,7 @@ from ecgbench import corpora, metrics
 from ecgbench.cells import NONE, Plan
 from ecgbench.ecg.draw import Count
 from ecgbench.ecg.leads import LEADS
-from ecgbench.results import label_notes, origin
+from ecgbench.results import frozen, label_notes, origin
 from ecgbench.results.compare import Row
 from ecgbench.results.doubled import FEW
 from ecgbench.results.facts import DatasetFacts, ModelFacts, TaskFacts
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from ecgbench.results.study import Study
 
 GRAVE = (
+    "FROZEN PLAN CHANGED",
+    "OTHER PLAN",
     "SYNTHETIC DATA",
     "RANDOM WEIGHTS",
     "RANDOM START",
@@ -49,6 +51,7 @@ def notes(plan: Plan, study: "Study", rows: Sequence[Row]) -> list[str]:
     cells = study.cells[study.cells["metric"] == study.metric]
     some = any(r.status == "ok" for r in rows)
     return [
+        *frozen.warnings(study.path),
         *_grave(study.datasets, study.models, plan.training.protocol),
         *_unfinished(cells),
         *_ragged(first, study),
@@ -64,6 +67,7 @@ def notes(plan: Plan, study: "Study", rows: Sequence[Row]) -> list[str]:
         *_environments(cells, study),
         *_away(plan, study),
         *_edited(rows, study),
+        *([] if frozen.read(study.path) else [frozen.NONE]),
     ]
 
 

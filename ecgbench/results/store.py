@@ -2,6 +2,8 @@
 
 <run>/plan.json                             what was asked for, and its hash
       index.jsonl                           a line where a cell got another key; the last counts
+      frozen.json, tested.jsonl             a plan that was frozen; what was scored
+      people/<dataset>.parquet              age, sex, device, site and pacing of its records
       cells/<task>/<model>/<setting>/<key>/ predictions.parquet, scores.parquet, cell.json, DONE;
                                             OUTDATED where the cell got another key since
       fits/<task>/<model>/<key>/            weights, validation.parquet, log.csv, fit.json, DONE

@@ -9,8 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from ecgbench.reports import Figure
-from ecgbench.reports._drawn import drawn
+from ecgbench.reports import Figure, drawn
 
 pytestmark = pytest.mark.rendered
 

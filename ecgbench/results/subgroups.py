@@ -1,0 +1,323 @@
+"""How a model does in groups of patients: by sex, age, pacing, device and site, each group against
+the rest, at every lead setting.
+
+A comparison takes the labels that have at least LEAST patients with and without them on both
+sides: the two means are over the same labels. Records of which a quantity is not known are in none
+of its groups. What was computed of a column is kept in the run, as all intervals are.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from hashlib import sha256
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from ecgbench.results.evidence import between
+from ecgbench.results.people import people
+from ecgbench.results.result import Result
+from ecgbench.results.score import arrays, wins_of
+from ecgbench.results.study import Study
+from ecgbench.stats.auroc import placements
+from ecgbench.stats.components import Components, Estimate, Floats
+from ecgbench.stats.subgroups import gap, usable
+
+LEAST = 20
+"""Patients with and without a label in a group, below which the label is not compared."""
+BANDS = ((0.0, 40.0, "under 40"), (40.0, 65.0, "40 to 64"), (65.0, 80.0, "65 to 79"))
+OLD = "80 and over"
+"""Years; the last band has no end."""
+MOST = 12
+"""Devices, or sites, that are compared; the largest."""
+VARIABLES = {
+    "sex": "Sex",
+    "age": "Age, years",
+    "paced": "Paced rhythm",
+    "device": "Device",
+    "site": "Site",
+}
+VERSION = 1
+"""Raised by hand when the same predictions begin to give other numbers."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Group:
+    """Some records, and the rest of those of which a quantity is known."""
+
+    variable: str
+    name: str
+    rest: str
+    """What the others are called."""
+    records: frozenset[str]
+    others: frozenset[str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Compared:
+    """A group against the rest at one lead setting."""
+
+    group: Group
+    leads: str
+    labels: tuple[str, ...]
+    """Over which both means go."""
+    patients: tuple[int, int]
+    """In the group and in the rest."""
+    records: tuple[int, int]
+    values: tuple[float, float]
+    difference: Estimate
+    """Group less rest."""
+    change: Estimate | None
+    """The difference here less that at twelve leads; None at twelve, or where twelve lacks."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Left:
+    """A group that is not compared, and why."""
+
+    group: Group
+    patients: int
+    why: str
+
+
+def groups(table: pd.DataFrame) -> list[Group]:
+    """Those of a table of `results.people`; of two groups, such as the sexes, the first alone,
+    since the other's difference is its opposite.
+    """
+    found: list[Group] = []
+    for variable, words in _words(table).items():
+        names = {n: frozenset(table.loc[words == n, "record"]) for n in _order(variable, words)}
+        known = frozenset().union(*names.values())
+        if len(names) < 2:
+            continue
+        for name, records in list(names.items())[: 1 if len(names) == 2 else MOST]:
+            rest = next(n for n in names if n != name) if len(names) == 2 else "all others"
+            others = known - records
+            found.append(
+                Group(variable=variable, name=name, rest=rest, records=records, others=others)
+            )
+    return found
+
+
+def _words(table: pd.DataFrame) -> dict[str, pd.Series]:
+    """Variable -> (record,) the group of each record; "" where it is unknown."""
+    age = table["age"].to_numpy(np.float64)
+    bands = np.select(
+        [(age >= low) & (age < high) for low, high, _ in BANDS] + [age >= BANDS[-1][1]],
+        [name for _, _, name in BANDS] + [OLD],
+        default="",
+    )
+    paced = table["paced"].map({"yes": "paced", "no": "not paced"}).fillna("")
+    other = {name: table[name].astype(str) for name in ("sex", "device", "site")}
+    return {
+        v: {"age": pd.Series(bands, table.index), "paced": paced, **other}[v] for v in VARIABLES
+    }
+
+
+def _order(variable: str, words: pd.Series) -> list[str]:
+    """Names of the groups that have records: ages in their order, else as usual or by size."""
+    there = words[words != ""].value_counts()
+    usual = {
+        "age": [*(name for _, _, name in BANDS), OLD],
+        "sex": ["female", "male"],
+        "paced": ["paced", "not paced"],
+    }
+    if variable in usual:
+        return [name for name in usual[variable] if name in there]
+    return sorted(map(str, there.index), key=lambda name: (-int(there[name]), name))
+
+
+def compared(
+    study: Study, task: str, column: tuple[str, str], settings: Sequence[str], full: str
+) -> tuple[list[Compared], list[Left]]:
+    """All groups of a task under one model and policy at these lead settings (as typed), each with
+    a score; full: that of twelve leads.
+    """
+    cells = {typed: study.finished.get((task, *column, typed), []) for typed in settings}
+    cells = {typed: own for typed, own in cells.items() if own}
+    if not cells or study.scorer is None:
+        return [], []
+    dataset = next(iter(cells.values()))[0].dataset
+    told = _Cells(cells=cells, metric=study.metric)
+    found: list[Compared] = []
+    left: list[Left] = []
+    for group in groups(people(study.path, dataset)):
+        rests = {
+            "subgroups": VERSION,
+            "cells": {t: [(c.content, c.cell.identity) for c in own] for t, own in cells.items()},
+            "group": [_digest(group.records), _digest(group.others)],
+            "full": full,
+        }
+        facts = study.scorer.facts(study.metric) | rests
+        known = study.scorer.kept(facts, lambda group=group: told.against_rest(group, full))  # type: ignore[misc]
+        if known["why"]:
+            left.append(Left(group=group, patients=known["patients"][0], why=known["why"]))
+        found += [_compared(group, known, one) for one in known["settings"]]
+    return found, left
+
+
+def _compared(group: Group, known: Mapping[str, Any], one: Mapping[str, Any]) -> Compared:
+    change = one["change"]
+    return Compared(
+        group=group,
+        leads=one["leads"],
+        labels=tuple(known["labels"]),
+        patients=tuple(known["patients"]),
+        records=tuple(known["records"]),
+        values=tuple(one["values"]),
+        difference=Estimate(**one["difference"]),
+        change=None if change is None else Estimate(**change),
+    )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Cells:
+    """The cells of one column: lead draws, fits and folds of its settings."""
+
+    cells: Mapping[str, Sequence[Result]]
+    metric: str
+
+    @cached_property
+    def tables(self) -> dict[str, dict[str, list[tuple[int, pd.DataFrame]]]]:
+        """Fold -> setting -> (seed of the fit, predictions) of its cells, all of the same records
+        in the same order.
+        """
+        read: dict[str, dict[str, list[tuple[int, pd.DataFrame]]]] = {}
+        for typed, own in self.cells.items():
+            for r in own:
+                place = read.setdefault(r.cell.fit.fold, {}).setdefault(typed, [])
+                place.append((r.cell.fit.seed, _named(r.predictions())))
+        made = {}
+        for fold, settings in read.items():
+            if set(settings) != set(self.cells):
+                continue  # else the settings' means were of other records
+            every = [set(table.index) for of in settings.values() for _, table in of]
+            common = sorted(set.intersection(*every))
+            made[fold] = {
+                typed: [(seed, table.loc[common]) for seed, table in settings[typed]]
+                for typed in self.cells
+            }
+        return made
+
+    def against_rest(self, group: Group, full: str) -> dict[str, Any]:
+        """What is kept of a group: see `Compared`, and why it is not compared."""
+        sides = [self._side(group.records), self._side(group.others)]
+        known: dict[str, Any] = {
+            "patients": [len(set(side.patients)) for side in sides],
+            "records": [len(side.patients) for side in sides],
+            "labels": [],
+            "settings": [],
+            "why": "",
+        }
+        if min(known["patients"]) < LEAST:
+            return known | {"why": f"fewer than {LEAST} patients in it, or in the rest"}
+        both = np.logical_and(*(usable(s.target, s.patients, LEAST) for s in sides))
+        labels = [name for name, good in zip(sides[0].labels, both) if good]
+        if not labels:
+            return known | {
+                "why": f"no label has {LEAST} patients with it and as many without, here and there"
+            }
+        placed = [self._components(side, labels, None) for side in sides]
+        seeds = sorted(
+            {seed for own in self.cells.values() for seed in (c.cell.fit.seed for c in own)}
+        )
+        by_fit = {
+            s: [self._components(side, labels, s) for side in sides]
+            for s in seeds
+            if len(seeds) > 1
+        }
+        one, typed = np.eye(len(self.cells)), list(self.cells)
+        for at, leads in enumerate(typed):
+            contrasts = [one[at]]
+            contrasts += (
+                [one[at] - one[typed.index(full)]] if full in typed and leads != full else []
+            )
+            found = [self._gap(placed, by_fit, c) for c in contrasts]
+            known["settings"].append(
+                {
+                    "leads": leads,
+                    "values": [float(side.values[at]) for side in placed],
+                    "difference": asdict(found[0]),
+                    "change": asdict(found[1]) if len(found) > 1 else None,
+                }
+            )
+        return known | {"labels": labels}
+
+    @staticmethod
+    def _gap(
+        sides: Sequence[Components], by_fit: Mapping[int, Sequence[Components]], c: Floats
+    ) -> Estimate:
+        apart = {s: float(c @ (group.values - rest.values)) for s, (group, rest) in by_fit.items()}
+        return gap(sides[0], sides[1], c).plus(*between(apart))
+
+    def _side(self, records: frozenset[str]) -> "_Side":
+        parts = []
+        for fold, settings in self.tables.items():
+            table = next(iter(settings.values()))[0][1]
+            own = table[table["record"].isin(records)]
+            parts.append(
+                (fold, list(own["record"]), own["patient"].to_numpy(str), *arrays(own)[:2])
+            )
+        return _Side(
+            records={fold: names for fold, names, *_ in parts},
+            patients=np.concatenate([p for _, _, p, *_ in parts]),
+            labels=tuple(parts[0][3]),
+            target=np.concatenate([p[4] for p in parts]),
+        )
+
+    def _components(self, side: "_Side", labels: Sequence[str], seed: int | None) -> Components:
+        """Of a side: a row per setting, a column per fold and label. seed: of one fit alone."""
+        n, k = len(side.patients), len(labels)
+        target = np.full((n, k * len(side.records)), -1, np.int8)
+        placed = np.zeros((len(self.cells), *target.shape))
+        start = 0
+        for fold_at, (fold, names) in enumerate(side.records.items()):
+            rows, block = slice(start, start + len(names)), slice(fold_at * k, fold_at * k + k)
+            start += len(names)
+            for at, own in enumerate(self.tables[fold].values()):
+                made = []
+                for _, table in (c for c in own if seed in (None, c[0])):
+                    mine = table.loc[names, _columns(labels)]
+                    hot = arrays(mine)[1]
+                    made.append(placements(hot, wins_of(self.metric, mine)))
+                    target[rows, block] = hot
+                placed[at, rows, block] = np.mean(made, axis=0)
+        folds = np.array(
+            [[_two(target[:, f * k + j]) for j in range(k)] for f in range(len(side.records))]
+        )
+        weights = folds / np.maximum(folds.sum(axis=0), 1) / k
+        return Components(
+            target, side.patients, placed, weights.ravel(), list(labels) * len(side.records)
+        )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Side:
+    """Records of a group, or of the rest."""
+
+    records: Mapping[str, list[str]]
+    """Fold -> its records."""
+    patients: np.ndarray
+    """(record,) of all folds one after the other."""
+    labels: tuple[str, ...]
+    target: np.ndarray
+    """(record, label)."""
+
+
+def _named(predictions: pd.DataFrame) -> pd.DataFrame:
+    """By record, without what was stored of comparisons with all others."""
+    own = [c for c in map(str, predictions.columns) if not c.startswith("wins:")]
+    return predictions[own].set_index("record", drop=False)
+
+
+def _two(target: np.ndarray) -> bool:
+    return bool((target == 1).any() and (target == 0).any())
+
+
+def _columns(labels: Sequence[str]) -> list[str]:
+    return [f"{kind}:{label}" for kind in ("probability", "target") for label in labels]
+
+
+def _digest(names: frozenset[str]) -> str:
+    return sha256("\n".join(sorted(names)).encode()).hexdigest()
