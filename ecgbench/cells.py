@@ -204,6 +204,8 @@ class Plan:
     division: Division = field(default_factory=Division)
     """How records are split, if not as datasets publish it or their cards say."""
     suite: str | None = None
+    control: str = ""
+    """Which control of a study it is (`controls`); "" of a study itself."""
 
     @property
     def fits(self) -> tuple[Fit, ...]:
@@ -225,6 +227,8 @@ class Plan:
             "fix": self.fix,
             "folds": str(self.division) or None,
             "contract": self.cells[0].fit.contract if self.cells else None,
+            # a study that is no control keeps the keys that it had before there were any
+            **({"control": self.control} if self.control else {}),
         }
 
     def joined(self, other: "Plan") -> "Plan":
@@ -285,6 +289,7 @@ class Plan:
         return cls(
             name=data["name"],
             suite=data["suite"],
+            control=data.get("control", ""),
             limit=data["limit"],
             # plans before there was a choice left nothing out
             exclude=tuple(data.get("exclude", ())),
@@ -331,6 +336,8 @@ class Folders:
     data: Path | None
     prepared: Path | None
     out: Path
+    shared: Path | None = None
+    """Of a control: the run whose features of the same recordings it uses and adds to."""
 
 
 def grouped(items: Iterable[T], by: Callable[[T], K]) -> dict[K, list[T]]:

@@ -41,7 +41,7 @@ FLOORS = (
         "stats",
     },
     {"ecg"},
-    {"cards", "cells", "corpora", "division"},
+    {"cards", "cells", "controls", "corpora", "division"},
     {
         "datasets",
         "models",
@@ -58,6 +58,7 @@ FLOORS = (
         "published",
         "adapt",
         "results",
+        "shortcuts",
     },
     {"training", "inference", "gates"},
     {"pretraining", "benchmark", "profiling", "doctor", "estimate"},
@@ -82,7 +83,7 @@ APART = {"datasets", "models", "adapters", "metrics", "suites"}
 """Rooms of floor 3: none imports another, and none imports results, which may read them."""
 TORCH = {"torch", "torch_geometric", "torchvision", "timm", "safetensors.torch"}
 TORCH_ROOMS = {"models", "layers", "weights", "gates", "training", "inference", "conformance"}
-TORCH_ROOMS |= {"pretraining", "profiling", "estimate", "doctor"}
+TORCH_ROOMS |= {"pretraining", "profiling", "estimate", "doctor", "shortcuts"}
 TORCH_FILES = {"benchmark/recomputed.py"}
 
 

@@ -19,6 +19,7 @@ from ecgbench.cells import FEATURES, OFFICIAL, Cell, Fit, Scoring, key
 from ecgbench.ecg import preprocess
 from ecgbench.ecg.draw import Draw, Fixed, LeadSetting, given
 from ecgbench.ecg.leads import ALL, LeadSubset, bits_to_mask, rows_of
+from ecgbench.ecg.surrogates import CHANGES
 from ecgbench.errors import BadSetting
 from ecgbench.files import as_parquet
 from ecgbench.inference import batched, rows
@@ -57,6 +58,12 @@ class Evaluation:
     store: Store
     progress: Display
     keep_views: bool = True
+    change: str = ""
+    """Of a control: what is done to the recordings before they are read, of CHANGES."""
+    told: np.ndarray | str | None = None
+    """Of a control: (record, dim) features of the used records that come from no recording, or why
+    there are none.
+    """
     _shared: dict[Path, FeatureCache] = field(default_factory=dict)
     """By folder: where nothing was learned from a training split, all folds have the same one."""
     _caches: dict[str, FeatureCache] = field(default_factory=dict)
@@ -69,7 +76,10 @@ class Evaluation:
         """The recordings as the contract's filter and rate make them; made when first asked for,
         with progress.
         """
-        view = View(self.selection.prepared, self.contract, self.keep_views)
+        # what is told of a record needs its length alone
+        keep = self.keep_views and self.told is None
+        change = CHANGES[self.change] if self.change else None
+        view = View(self.selection.prepared, self.contract, keep, change)
         missing = view.missing(list(self.selection.index["record"]))
         what = f"{self.name}: filter and resample"
         with self.progress.stage(what, len(missing), "records") as advance:
@@ -89,6 +99,12 @@ class Evaluation:
             found[fold] = replace(self, selection=selection, _caches={}, _policies={}, _rows={})
             found[fold].__dict__["view"] = view
         return found
+
+    def changed(self, change: str) -> "Evaluation":
+        """The same with recordings of which something was taken away; what policies have learned
+        stays.
+        """
+        return replace(self, change=change, _shared={}, _caches={})
 
     @property
     def name(self) -> str:
@@ -158,6 +174,8 @@ class Evaluation:
         """A sentence when a cell cannot run, else None."""
         if not self.tested(cell.setting):
             return f"no test record of {self.selection.prepared.name} has leads for {cell.setting}"
+        if isinstance(self.told, str):
+            return f"{self.selection.prepared.name}: {self.told}"
         if cell.policy != NATIVE:
             return None
         if not self.network.card.native:
@@ -253,6 +271,12 @@ class Evaluation:
             "precision": self.network.precision,
             "path": self.choose_path(),
             **({} if self.places is None else {"batch": batched.PLACES}),
+            **({"change": self.change} if self.change else {}),
+            **(
+                {"told": hashlib.sha256(self.told.tobytes()).hexdigest()}
+                if isinstance(self.told, np.ndarray)
+                else {}
+            ),
             "policy": policy,
             "policy_state": {
                 k: hashlib.sha256(np.ascontiguousarray(v).tobytes()).hexdigest()
@@ -263,7 +287,9 @@ class Evaluation:
     @property
     def features_folder(self) -> Path:
         """Where features of this network on this dataset lie."""
-        return self.store.features_folder(self.network.name, self.selection.prepared.name)
+        own = self.change or self.told is not None
+        folder = self.store.features_folder if own else self.store.shared_features
+        return folder(self.network.name, self.selection.prepared.name)
 
     def cache(self, policy: str) -> FeatureCache:
         """The features computed so far under a policy."""
@@ -278,6 +304,9 @@ class Evaluation:
     def compute(self, policy: str, wanted: np.ndarray, what: str, singly: bool = False) -> None:
         """Compute what is missing of `wanted`, with progress; `singly`: see Encoder."""
         cache = self.cache(policy)
+        if isinstance(self.told, np.ndarray):
+            cache.add(wanted, self.told[rows.decode(wanted)[0]])
+            return
         encoder = Encoder(
             self.network.encoder, self.contract, self.policy(policy), singly, self.network.card.dim
         )

@@ -29,7 +29,12 @@ def fit_facts(evaluation: Evaluation, fit: Fit, task: Task, training: Training) 
 
 
 def cell_facts(
-    evaluation: Evaluation, cell: Cell, task: Task, fit_key: str, scoring: Scoring
+    evaluation: Evaluation,
+    cell: Cell,
+    task: Task,
+    fit_key: str,
+    scoring: Scoring,
+    control: str = "",
 ) -> dict[str, Any]:
     """Facts of a cell: its fit, setting, policy, labels and which records are scored.
 
@@ -45,5 +50,6 @@ def cell_facts(
         "records": evaluation.selection.labelled(task.columns),
         "setting": str(cell.setting),
         "scoring": scoring.of_predictions,
+        **({"control": control} if control else {}),
         **evaluation.facts(cell.policy),
     }

@@ -1,9 +1,13 @@
 """From a job to its model on its dataset."""
 
+import numpy as np
+
+from ecgbench import controls, models
 from ecgbench.benchmark.evaluation import Evaluation
 from ecgbench.benchmark.job import Compute
 from ecgbench.benchmark.reporter import Reporter
 from ecgbench.inference import network
+from ecgbench.prepared.people import people
 from ecgbench.prepared.prepare import prepare
 from ecgbench.prepared.subset import Selection
 from ecgbench.results.store import Store
@@ -32,6 +36,26 @@ def open_evaluation(job: Compute, reporter: Reporter) -> Evaluation:
         fix=job.plan.fix,
         division=job.plan.division,
     )
-    selection = Selection(prepared, limit, job.plan.exclude)
-    store = Store(job.folders.out)
-    return Evaluation(built, contract, selection, store, reporter, job.keep_views)
+    control = job.plan.control
+    permutation = controls.permutation(control)
+    selection = Selection(prepared, limit, job.plan.exclude, permutation=permutation)
+    store = Store(job.folders.out, job.folders.shared)
+    return Evaluation(
+        built,
+        contract,
+        selection,
+        store,
+        reporter,
+        job.keep_views,
+        change=control if control == controls.PHASES else "",
+        told=_told(control, selection),
+    )
+
+
+def _told(control: str, selection: Selection) -> np.ndarray | str | None:
+    """What a shortcut knows of the used records from the tables of the dataset."""
+    if not control or not controls.of(control).told:
+        return None
+    known = people(selection.prepared).iloc[selection.index.index]
+    features: np.ndarray | str = models.get(control).told(known)
+    return features

@@ -66,13 +66,18 @@ class Run:
         self.submitted = 0
 
     def __call__(
-        self, keep_features: bool = True, pin_environment: bool = False, keep_views: bool = True
+        self,
+        keep_features: bool = True,
+        pin_environment: bool = False,
+        keep_views: bool = True,
+        leave_windows: bool = False,
     ) -> Outcome:
         """Compute every cell that is not finished. EcgbenchError for what a user must correct
         first.
 
         Without `keep_features` cells refer to no features, and those of windows are removed at the
-        end. `pin_environment`: all must come from this version of torch and this kind of device.
+        end, unless `leave_windows` is set, for `remove_windows` later. `pin_environment`: all must
+        come from this version of torch and this kind of device.
         """
         self.keep_features, self.pin_environment = keep_features, pin_environment
         self.keep_views = keep_views
@@ -84,11 +89,16 @@ class Run:
         if pin_environment:
             self._pinned()
         self._compute(self._jobs())
-        for cell in () if keep_features else self.cells:
-            features = self.store.features_folder(cell.fit.model, self.tasks[cell.task][0])
-            shutil.rmtree(features / "windows", ignore_errors=True)
+        if not keep_features and not leave_windows:
+            self.remove_windows()
         self.command.note(self.outcome.computed, self.outcome.reused, ended=True)
         return self.outcome
+
+    def remove_windows(self) -> None:
+        """Remove the features of windows of this run folder."""
+        for cell in self.cells:
+            features = self.store.features_folder(cell.fit.model, self.tasks[cell.task][0])
+            shutil.rmtree(features / "windows", ignore_errors=True)
 
     def _pinned(self) -> None:
         """BadSetting where a finished cell comes from another environment."""
@@ -139,7 +149,9 @@ class Run:
                 keep_features=self.keep_features,
                 keep_views=self.keep_views,
                 pin_environment=self.pin_environment,
-                recompute=os.environ.get("ECGBENCH_RECOMPUTE", "yes") != "no",
+                # the run itself has tried its plug-ins on these recordings
+                recompute=not self.plan.control
+                and os.environ.get("ECGBENCH_RECOMPUTE", "yes") != "no",
                 plan=replace(self.plan, suite=None, cells=tuple(cells)),
             )
             for model, of_model in grouped(self.cells, lambda c: c.fit.model).items()

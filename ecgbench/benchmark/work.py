@@ -6,7 +6,7 @@ from functools import partial
 
 import numpy as np
 
-from ecgbench import gates, models, provenance
+from ecgbench import controls, gates, models, provenance
 from ecgbench.benchmark import disqualified, keys, recomputed
 from ecgbench.benchmark.cell import CellRequest, compute
 from ecgbench.benchmark.described import dataset_facts, network_facts
@@ -156,6 +156,8 @@ class _CellComputation:
     def _policy(self, evaluation: Evaluation, cells: list[Cell]) -> None:
         """Test windows of all cells of a policy together, then each cell alone."""
         scoring, policy = self.plan.scoring, cells[0].policy
+        if self.plan.control == controls.LEADS:
+            evaluation = evaluation.changed(controls.LEADS)
         self.reporter.tell(InProgress, cells, len(cells) > 1)
         wanted = [evaluation.rows(c, scoring) for c in cells]
         what, singly = f"test windows, {policy}", scoring.draw == "window"
@@ -222,7 +224,9 @@ class _CellComputation:
             task=task,
             fitting=fitting,
             scoring=scoring,
-            key_facts=keys.cell_facts(fitting.evaluation, cell, task, fitting.key, scoring),
+            key_facts=keys.cell_facts(
+                fitting.evaluation, cell, task, fitting.key, scoring, self.plan.control
+            ),
             references={"fit": folder.as_posix(), **shared},
             keep_features=self.job.keep_features,
             pinned=self.job.pin_environment,

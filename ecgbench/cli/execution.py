@@ -17,7 +17,7 @@ from ecgbench.training import ranks
 if TYPE_CHECKING:
     from ecgbench.benchmark.engine import Engine
     from ecgbench.benchmark.job_record import Outcome
-    from ecgbench.estimate.study import Estimate
+    from ecgbench.estimate.study import Estimate, Measure
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,12 +32,15 @@ class Execution:
     keep_features: bool
     pin_environment: bool
     keep_views: bool
+    controls: tuple[str, ...] = ()
+    """Names of the controls that follow the study."""
 
 
 def compute(request: Request, folders: Folders, execution: Execution) -> None:
     """Compute what is missing of a study, or print its time, and say what became of it; typer.Exit
     with code 1 where a cell failed.
     """
+    from ecgbench.benchmark.controlled import Controls
     from ecgbench.benchmark.device import choose, demand
     from ecgbench.benchmark.engine import Setup
     from ecgbench.benchmark.lacking import writable
@@ -67,21 +70,53 @@ def compute(request: Request, folders: Folders, execution: Execution) -> None:
                 if execution.dry_run:
                     return
                 run = Run(planned, folders, progress, engine, device)
-                done = run(execution.keep_features, execution.pin_environment, execution.keep_views)
-    _print_outcome(done, folders.out)
+                done = run(
+                    execution.keep_features,
+                    execution.pin_environment,
+                    execution.keep_views,
+                    leave_windows=bool(execution.controls),
+                )
+                controlled = Controls(run, progress, engine)(execution.controls)
+                if execution.controls and not execution.keep_features:
+                    run.remove_windows()
+    _print_outcome(done, controlled, folders.out)
 
 
-def _print_outcome(done: "Outcome", out: Path) -> None:
+def _print_outcome(done: "Outcome", controlled: "dict[str, list[Outcome]]", out: Path) -> None:
+    _print_counts(done, str(out))
+    for name, outcomes in controlled.items():
+        times = f", {len(outcomes)} times" if len(outcomes) > 1 else ""
+        _print_counts(_together(outcomes), f"control {name}{times}")
+    typer.echo(f"next: ecgbench report {out}")
+    if done.failed or any(one.failed for own in controlled.values() for one in own):
+        raise typer.Exit(1)
+
+
+def _together(outcomes: "list[Outcome]") -> "Outcome":
+    """One outcome of all repeats of a control."""
+    whole = outcomes[0]
+    for one in outcomes[1:]:
+        failed = {**whole.failed}
+        for why, cells in one.failed.items():
+            failed[why] = [*failed.get(why, []), *cells]
+        whole = replace(
+            whole,
+            computed=whole.computed + one.computed,
+            reused=whole.reused + one.reused,
+            skipped=[*whole.skipped, *one.skipped],
+            failed=failed,
+        )
+    return whole
+
+
+def _print_counts(done: "Outcome", where: str) -> None:
     typer.echo(
         f"{done.computed} cells computed, {done.reused} were there already, {len(done.skipped)} "
-        f"skipped, {done.failures} failed: {out}"
+        f"skipped, {done.failures} failed: {where}"
     )
     for (model, reason, log), cells in done.failed.items():
         which = cells[0] if len(cells) == 1 else f"{len(cells)} cells of {model}"
         typer.echo(f"  failed: {which}: {reason}" + (f" (log: {log})" if log else ""), err=True)
-    typer.echo(f"next: ecgbench report {out}")
-    if done.failed:
-        raise typer.Exit(1)
 
 
 def _planned(
@@ -145,19 +180,23 @@ def _planned(
     if execution.dry_run or slow:
         whole = replace(study.estimate(planned, folders.out, measure, device), begun=begun)
         if execution.dry_run:
-            typer.echo("\n".join(_told(whole, folders)))
+            typer.echo("\n".join(_told(whole, folders, execution.controls, measure)))
         else:
             typer.echo(study.agreed(whole, execution.yes), err=True)
     return planned
 
 
-def _told(whole: "Estimate", folders: Folders) -> Iterator[str]:
-    """What a dry run prints."""
-    from ecgbench.estimate import study
+def _told(
+    whole: "Estimate", folders: Folders, named: tuple[str, ...], measure: "Measure"
+) -> Iterator[str]:
+    """What a dry run prints; `named`: the controls."""
+    from ecgbench.estimate import controls, study
     from ecgbench.prepared.disk import free_bytes
     from ecgbench.prepared.source import where
+    from ecgbench.results.store import Store
 
     yield from study.table(whole, folders.out)
     home = where(folders.prepared, folders.data)
     if remedy := study.scarce(whole, home, free_bytes(home)):
         yield remedy
+    yield from controls.lines(whole.plan, Store(folders.out), named, measure)

@@ -14,6 +14,8 @@ from ecgbench.results import frozen
 
 PANELS = ("What", "Leads", "Training")
 """Panels of `ecgbench run --help` whose options say what is studied."""
+BESIDES = ("controls",)
+"""Options there that add to a study and change none of its terms."""
 WEIGHTS = "released"
 """Of `--weights`, where nothing is said."""
 
@@ -34,7 +36,7 @@ def of(command: Any, said: Mapping[str, str]) -> Request:
     """The study of words of `ecgbench run` (option -> value), not checked yet; BadSetting,
     UnknownName.
     """
-    known = {p.name: p for p in command.params if p.name and _panel(p) in PANELS}
+    known = {p.name: p for p in command.params if p.name and _studied(p)}
     arguments = []
     for name, value in said.items():
         if name not in known:
@@ -111,10 +113,11 @@ def _typed(context: typer.Context) -> list[str]:
         name
         for p in context.command.params
         if (name := p.name)
-        and _panel(p) in PANELS
+        and _studied(p)
         and getattr(context.get_parameter_source(name), "name", "") == "COMMANDLINE"
     ]
 
 
-def _panel(parameter: Any) -> str:
-    return getattr(parameter, "rich_help_panel", None) or ""
+def _studied(parameter: Any) -> bool:
+    panel = getattr(parameter, "rich_help_panel", None)
+    return panel in PANELS and parameter.name not in BESIDES

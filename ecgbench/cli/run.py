@@ -7,6 +7,7 @@ from typing import Literal
 
 import typer
 
+from ecgbench import controls as declared
 from ecgbench.cells import (
     Absent,
     Bootstrap,
@@ -23,6 +24,7 @@ from ecgbench.cli.options import (
     DEVICE,
     MACHINE,
     PREPARED,
+    Bare,
     add_commands,
     option,
     words,
@@ -42,7 +44,7 @@ _what, _leads, _training, _machine = (
 
 def add(app: typer.Typer) -> None:
     """Add the command to the program."""
-    add_commands(app, run)
+    add_commands(app, run, cls=Bare)
 
 
 def run(
@@ -69,6 +71,12 @@ def run(
     ),
     contract: Literal["paper", "upstream"] | None = _what(
         "How models are fed: paper (reference benchmark) or upstream (authors)."
+    ),
+    controls: str | None = _what(
+        "After the study its controls, in OUT/controls: all, or names: labels (permuted by "
+        "patient), leads (names scrambled), phases (randomised), and baselines: age_sex, rate_qrs, "
+        "recorder (site and device).",
+        metavar="[NAMES]",
     ),
     metrics: str | None = _what(
         "Metrics, the first leads the tables; a path adds your own: auroc,./mine.py.  (default:"
@@ -220,6 +228,7 @@ def run(
     if planning.ALL in (named or (planning.ALL,)):
         checked = _with_data(checked, data)
     execution = Execution(
+        controls=declared.resolve(words(controls) or ()),
         device=device,
         engine=_engine_name(engine, in_process),
         patience=cell_timeout,
@@ -229,11 +238,15 @@ def run(
         pin_environment=pin_environment,
         keep_views=views == "keep",
     )
-    name = folder_name(checked.name or "+".join(checked.tasks))
-    folders = Folders(data=data, prepared=prepared, out=out or Path("runs") / name)
+    folders = Folders(data=data, prepared=prepared, out=out or _usual(checked))
     frozen.demand_same(context, checked, folders.out)
     with own.reported(folders.out, records is not None and not dry_run and ranks.rank() == 0):
         compute(checked, folders, execution)
+
+
+def _usual(request: Request) -> Path:
+    """The run folder where none is named."""
+    return Path("runs") / folder_name(request.name or "+".join(request.tasks))
 
 
 def _engine_name(named: str | None, in_process: bool) -> str:

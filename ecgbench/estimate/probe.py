@@ -21,6 +21,8 @@ from ecgbench import datasets
 from ecgbench.adapt import NATIVE, Policy, TrainingSplit
 from ecgbench.benchmark.plan import all_tasks
 from ecgbench.cells import Cell, Folders
+from ecgbench.controls import LABELS
+from ecgbench.controls import LEADS as LEADS_NAMES
 from ecgbench.division import Division
 from ecgbench.ecg import preprocess
 from ecgbench.ecg.draw import Fixed
@@ -166,11 +168,15 @@ class _Probe:
         if self.cells and self.windows and all(self.records.get(s) for s in SPLITS):
             frozen, test = self.training.frozen, self.records["test"]
             scoring = _stored(self.job, "cells/*/{}/*/*/cell.json", lambda note: note["seconds"])
+            # a control of the labels has the run's features, one of the leads its fits
+            control = self.plan.control
+            encoded = not (control.startswith(LABELS) and frozen)
+            encoding = self._encoding(frozen) * (self._tested if frozen else test)
+            training = self._on_features(encoded) if frozen else self._finetuning()
             seconds = {
-                "preparing": self.begun + self._preparing(),
-                "training": self._on_features() if frozen else self._finetuning(),
-                "evaluation": self._encoding(frozen) * (self._tested if frozen else test)
-                + (scoring or CELL_SECONDS) * len(self.cells),
+                "preparing": self.begun + (0.0 if control else self._preparing()),
+                "training": 0.0 if control == LEADS_NAMES else training,
+                "evaluation": encoding * encoded + (scoring or CELL_SECONDS) * len(self.cells),
             }
             disk = {"run": self._run_bytes(), "prepared": self._copy_bytes()}
             lacking = self._view_bytes() if self.job.keep_views else {}
@@ -260,8 +266,10 @@ class _Probe:
         """Seconds of all windows of one record with all leads."""
         return self._timed(policy, tuple(rows.complete(self._record).tolist()))
 
-    def _on_features(self) -> float:
-        """Features of the training and validation split, once or for each fit, and the heads."""
+    def _on_features(self, encode: bool = True) -> float:
+        """Features of the training and validation split, once or for each fit, and the heads; the
+        heads alone where the features are there.
+        """
         learn, check = self.records["train"], self.records["val"]
         whole = self.training.leads != "random"
         passes = {
@@ -275,6 +283,8 @@ class _Probe:
         else:
             encoded = max(shown, 1) * self._trained if self.folds > 1 else shown * learn + check
             heads = len(self.fits) * self.training.epochs * (learn + check) * HEAD
+        if not encode:
+            return heads
         return heads + sum(self._complete(policy) for policy, _ in passes) * encoded
 
     def _shown(self) -> int:

@@ -80,6 +80,10 @@ class FeatureCache:
         finally:
             self._flush(encoder, before)
 
+    def add(self, rows: np.ndarray, features: np.ndarray) -> None:
+        """Features (row, dim) that no network computed; they are not written."""
+        self._merge([(rows, features)])
+
     def remove(self) -> None:
         """Remove the shards and what is known of them."""
         shutil.rmtree(self.folder, ignore_errors=True)

@@ -20,6 +20,7 @@ import pandas as pd
 from ecgbench.cells import FLAT_LEADS, OFFICIAL, SUSPECT_LEADS
 from ecgbench.division import place
 from ecgbench.prepared.divided import crossed, splits_of
+from ecgbench.prepared.permuted import permuted
 from ecgbench.prepared.store import Prepared, digest
 from ecgbench.seeds import rng
 
@@ -42,6 +43,8 @@ class Selection:
     """
     dealt: np.ndarray | None = None
     """(record,) the fold that each used record is tested in."""
+    permutation: int | None = None
+    """Of a control: which permutation of the labels among patients (`prepared.permuted`)."""
 
     @cached_property
     def index(self) -> pd.DataFrame:
@@ -51,6 +54,8 @@ class Selection:
         index = self._taken
         for kind in self.exclude:
             index = index[index[_COLUMN[kind]] == ""]
+        if self.permutation is not None:
+            index = permuted(index, self.prepared.name, self.permutation)
         return index if self.dealt is None else index.assign(split=splits_of(self.dealt, self.fold))
 
     def crossed(self, folds: Sequence[str]) -> "dict[str, Selection]":

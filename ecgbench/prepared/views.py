@@ -27,6 +27,7 @@ from ecgbench.cards import InputContract
 from ecgbench.ecg import preprocess
 from ecgbench.ecg.leads import LEADS, bits_to_mask
 from ecgbench.ecg.preprocess import Preparation
+from ecgbench.ecg.surrogates import Change
 from ecgbench.errors import WriteError
 from ecgbench.files import as_npy, flush, from_npy, locked, put, sweep, writing
 from ecgbench.prepared.prepare import Prepared, Progress
@@ -42,9 +43,17 @@ class View:
     normalised.
     """
 
-    def __init__(self, prepared: Prepared, contract: InputContract, keep: bool = True) -> None:
-        """keep: on disk, or compute each recording whenever it is asked for."""
-        self.prepared, self.preparation = prepared, contract.preparation
+    def __init__(
+        self,
+        prepared: Prepared,
+        contract: InputContract,
+        keep: bool = True,
+        change: Change | None = None,
+    ) -> None:
+        """keep: on disk, or compute each recording whenever it is asked for. change: what is done
+        to each recording as it is read; what is on disk is as it was.
+        """
+        self.prepared, self.preparation, self.change = prepared, contract.preparation, change
         self._lengths = lengths(prepared, self.preparation)
         self._leads = np.bitwise_count(prepared.available).astype(np.int64)
         self._ends = np.cumsum(self._leads * self._lengths)
@@ -60,6 +69,10 @@ class View:
         """(12, time) float32 at `fs` Hz, NaN in the rows of leads that the record does not have;
         computed now if it has not been.
         """
+        signal = self._unchanged(record)
+        return signal if self.change is None else self.change(record, signal)
+
+    def _unchanged(self, record: str) -> np.ndarray:
         row = self.prepared.row(record)
         if not self._cached:
             return self._whole(row, self._compute(record))

@@ -49,8 +49,9 @@ PENDING = "not computed yet; the same `ecgbench run` command goes on where it st
 class Store:
     """One run folder."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, path: Path, shared: Path | None = None) -> None:
+        """shared: the run folder whose features it uses, as `shared_features` says."""
+        self.path, self.shared = path, shared or path
         self._keys: dict[str, str] = {}
         self._indexed: dict[str, str] = {}
         """Those of `_keys` that the index names."""
@@ -107,8 +108,11 @@ class Store:
         if old is None:
             return plan
         ours, theirs = _flat(plan.shared()), _flat(old.shared())
-        if differing := [name for name in ours if ours[name] != theirs[name]]:
-            there, here = ([_option(name, of[name]) for name in differing] for of in (theirs, ours))
+        names = {**ours, **theirs}
+        if differing := [name for name in names if ours.get(name) != theirs.get(name)]:
+            there, here = (
+                [_option(name, of.get(name)) for name in differing] for of in (theirs, ours)
+            )
             raise self._other(there, here)
         loaded: dict[str, str] = {}
         for f in (*old.fits, *plan.fits):
@@ -228,6 +232,10 @@ class Store:
     def features_folder(self, model: str, dataset: str) -> Path:
         """Where features of a network on a dataset lie."""
         return self.path.joinpath("features", *map(folder_name, (model, dataset)))
+
+    def shared_features(self, model: str, dataset: str) -> Path:
+        """Where those lie that another run may have computed: of the recordings as they are."""
+        return Store(self.shared).features_folder(model, dataset)
 
     def checkpoint_folder(self, fit_key: str) -> Path:
         """Where the checkpoints of an unfinished fit lie."""

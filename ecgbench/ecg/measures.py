@@ -1,0 +1,75 @@
+"""Heart rate and QRS duration of a recording, measured in the leads that it has.
+
+Meant as a baseline that knows these two numbers and nothing else, not for reports to a physician.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+BAND = (8.0, 30.0)
+"""Hz: where QRS complexes stand out."""
+APART = 0.28
+"""Seconds between two beats, at least."""
+HIGH = 0.3
+"""How high a beat stands, at least, of a usual one."""
+FEWEST = 3
+"""Beats of which there must be a median one."""
+EDGE = 0.15
+"""Of the steepest slope of the median beat: below it QRS has not begun, or has ended."""
+REACH = 0.12
+"""Seconds from the middle of QRS to either end, at most."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """NaN where too few beats stand out."""
+
+    heart_rate: float
+    """Beats a minute, by the median interval between two beats."""
+    qrs: float
+    """Duration of the QRS complex of the median beat, s."""
+
+
+def measured(signal: np.ndarray, fs: float) -> Measured:
+    """Of (lead, time) mV at `fs` Hz, at least 100 Hz, without NaN."""
+    from scipy.signal import butter, find_peaks, sosfiltfilt
+
+    if signal.shape[1] < fs:
+        return Measured(np.nan, np.nan)
+    sos = butter(2, BAND, "bandpass", fs=fs, output="sos")
+    energy = np.square(sosfiltfilt(sos, signal.astype(np.float64), axis=1)).sum(axis=0)
+    strength = np.sqrt(_smooth(energy, 0.08 * fs))
+    tops, _ = find_peaks(strength, distance=APART * fs)
+    if not len(tops) or not strength.max() > 1e-3:
+        return Measured(np.nan, np.nan)
+    usual = np.median(np.sort(strength[tops])[-max(4, len(tops) // 2) :])
+    tops = tops[strength[tops] >= HIGH * usual]
+    if len(tops) < FEWEST:
+        return Measured(np.nan, np.nan)
+    rate = 60 * fs / float(np.median(np.diff(tops)))
+    return Measured(rate, _duration(signal.astype(np.float64), tops, fs))
+
+
+def _duration(signal: np.ndarray, tops: np.ndarray, fs: float) -> float:
+    """Seconds in which the median beat is steep, around its middle."""
+    reach, step = round((REACH + 0.08) * fs), max(1, round(0.012 * fs))
+    beats = [signal[:, t - reach : t + reach] for t in tops if reach <= t < signal.shape[1] - reach]
+    if len(beats) < FEWEST:
+        return float("nan")
+    beat = np.median(beats, axis=0)
+    slope = np.sqrt(np.square(beat[:, step:] - beat[:, :-step]).sum(axis=0))
+    slope = _smooth(slope, 0.01 * fs)
+    half = round(REACH * fs)
+    middle = reach - step // 2
+    quiet = np.quantile(slope, 0.1)
+    steep = slope - quiet > EDGE * (slope[middle - half : middle + half].max() - quiet)
+    steep[: middle - half] = steep[middle + half :] = False
+    at = np.flatnonzero(steep)
+    return float((at[-1] - at[0] + 1 - step) / fs) if len(at) else float("nan")
+
+
+def _smooth(x: np.ndarray, samples: float) -> np.ndarray:
+    from scipy.ndimage import uniform_filter1d
+
+    return np.asarray(uniform_filter1d(x, max(1, round(samples))))

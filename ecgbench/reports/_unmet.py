@@ -1,0 +1,143 @@
+"""Headlines of a run again without the models that met the source of what they are tested on."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from ecgbench import corpora
+from ecgbench.cells import NONE
+from ecgbench.reports._facts import Head, columns, records, tasks
+from ecgbench.reports._standing import settings, standing
+from ecgbench.reports._text import points, signed, signed_bracket
+from ecgbench.results.study import Study
+
+MET = ("equal", "contains", "part", "overlaps")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Again:
+    """A headline, and the same without models that met the source."""
+
+    about: str
+    """A task, or how many datasets."""
+    leads: str
+    said: str
+    without: str
+    changes: str
+    """"" where the statement stays; else what becomes of it."""
+    left_out: str
+    """Models or datasets."""
+
+
+def met_by(study: Study) -> dict[str, set[str]]:
+    """Task -> the models that met a source of its records. Weights of which nothing is said count
+    as not met; the notes of the page name them.
+    """
+    data = {d.name: d for d in study.datasets}
+    found: dict[str, set[str]] = {}
+    for task in study.tasks:
+        source = data.get(task.dataset)
+        found[task.name] = {
+            m.name
+            for m in study.models
+            if source
+            and m.weights not in ("random", NONE)
+            and corpora.met(m.corpora, source.name, source.title)[0] in MET
+        }
+    return found
+
+
+def again(study: Study) -> list[Again]:
+    """The best of each task and lead setting, and the differences of means over datasets; only
+    those that a model which met the source has a part in.
+    """
+    met = met_by(study)
+    return [*_best(study, met), *_across(study, met)]
+
+
+def _best(study: Study, met: Mapping[str, set[str]]) -> list[Again]:
+    heads = [h for h in columns(study) if not h.untrained]
+    value = {
+        (r["task"], r["leads"], r["model"], r["policy"]): r["value"]
+        for r in records(study.main)
+        if r["metric"] == study.metric and r["value"] is not None
+    }
+    sign = 1 if study.metrics[study.metric].direction == "higher" else -1
+    made = []
+    for task in tasks(study):
+        for leads in settings(study):
+            own = [
+                (sign * value[k], h) for h in heads if (k := (task.task, leads, *h.names)) in value
+            ]
+            own.sort(key=lambda pair: -pair[0])
+            rest = [pair for pair in own if pair[1].model not in met.get(task.task, ())]
+            if not own or len(rest) == len(own):
+                continue
+            changes = ""
+            if not rest:
+                changes = "no model is left"
+            elif rest[0][1] != own[0][1]:
+                changes = "another model is the best"
+            made.append(
+                Again(
+                    about=task.title,
+                    leads=leads,
+                    said=_first(own, sign),
+                    without=_first(rest, sign) if rest else "",
+                    changes=changes,
+                    left_out=", ".join(pair[1].label for pair in own if pair not in rest),
+                )
+            )
+    return made
+
+
+def _first(order: Sequence[tuple[float, Head]], sign: int) -> str:
+    (top, best), *others = order
+    text = f"{best.label} is the best, {points(sign * top)}"
+    if others:
+        text += f", {signed(abs(top - others[0][0]))} to {others[0][1].label}"
+    return text
+
+
+def _across(study: Study, met: Mapping[str, set[str]]) -> list[Again]:
+    """Every difference of two means over datasets, over those that neither of the two has met."""
+    made, dataset = [], {t.name: t.dataset for t in study.tasks}
+    for leads in settings(study):
+        whole = standing(study, leads)
+        if whole is None or len(whole.tasks) < 2:
+            continue
+        for pair in whole.pairs:
+            two = {pair.better.model, pair.other.model}
+            left = [t for t in whole.tasks if not two & met.get(t, set())]
+            if len(left) == len(whole.tasks):
+                continue
+            gone = dict.fromkeys(dataset[t] for t in whole.tasks if t not in left)
+            part = standing(study, leads, left) if left else None
+            both = part and {pair.better, pair.other} <= set(part.heads)
+            without, changes = "", "no dataset is left"
+            if part and both:
+                rest = part.pair(pair.better, pair.other)
+                way = 1 if rest.better == pair.better else -1
+                ends = [way * rest.bounds.low, way * rest.bounds.high]
+                value = way * rest.estimate.value
+                without = f"{signed(value)} {signed_bracket(*sorted(ends))}"
+                changes = "the sign changes" if value * pair.estimate.value < 0 else ""
+            made.append(
+                Again(
+                    about="Mean over datasets",
+                    leads=leads,
+                    said=f"{pair.better.label} less {pair.other.label}: "
+                    f"{signed(pair.estimate.value)} {signed_bracket(*pair.bounds)}",
+                    without=without,
+                    changes=changes,
+                    left_out=", ".join(gone),
+                )
+            )
+    return made
+
+
+def words(study: Study) -> str:
+    """Of runs in which no model met a source."""
+    known = [m for m in study.models if m.weights not in ("random", NONE)]
+    if not known:
+        return "No model of this run was pre-trained, so none met the source of a task."
+    return "No model of this run is known to have met the source of a task."

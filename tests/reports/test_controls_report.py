@@ -1,0 +1,75 @@
+"""What the report says of controls that are written by hand, and of headlines without models that
+met the source of a task.
+"""
+
+import runpy
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from ecgbench.controls import CONTROLS
+from ecgbench.reports import Section
+from ecgbench.reports import controls as report
+from ecgbench.results.controls import Checked, Named, Place
+from ecgbench.results.study import Study
+
+make = SimpleNamespace(**runpy.run_path(str(Path(__file__).with_name("make_study.py"))))
+PLACE = Place("ptbxl_super", "1", "laef", "native")
+
+
+def written(study: Study, rows: list[Checked], patch: pytest.MonkeyPatch) -> list[Section]:
+    patch.setattr(report, "controlled", lambda study: [Named(r.control, []) for r in rows])
+    patch.setattr(report, "checked", lambda study, found: rows)
+    return report.sections(study)
+
+
+def met(study: Study, model: str) -> Study:
+    """The same, with a model that was pre-trained on PTB-XL."""
+    models = [
+        replace(m, corpora=("PTB-XL",) if m.name == model else ("Hefei",)) for m in study.models
+    ]
+    return replace(study, models=models)
+
+
+def test_a_shortcut_is_a_notice_where_the_lower_bound_is_below_0(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    row = Checked(control=CONTROLS["age_sex"], place=PLACE, value=0.65, low=0.6, high=0.7)
+    ends = {"model": 0.7, "difference": 0.05, "difference_high": 0.1}
+    near = replace(row, difference_low=-0.001, verdict="undecided", **ends)  # type: ignore[arg-type]
+    above = replace(row, difference_low=0.001, verdict="as expected", **ends)  # type: ignore[arg-type]
+    section, _ = written(make.two_models(), [near], monkeypatch)
+    (said,) = section.parts[0].texts  # type: ignore[union-attr]
+    assert "age and sex alone reach 65.0 [60.0, 70.0]" in said
+    assert "LAEF (+5.0 [−0.1, +10.0])" in said
+    section, _ = written(make.two_models(), [above], monkeypatch)
+    assert section.parts[0].kind == "table"
+
+
+@pytest.mark.parametrize(
+    ("model", "left", "changes"),
+    [
+        ("laef", "ST-MEM is the best", "another model is the best"),
+        ("stmem", "LAEF is the best", ""),
+    ],
+)
+def test_the_best_without_the_model_that_met_the_source(
+    model: str, left: str, changes: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    row = Checked(control=CONTROLS["age_sex"], place=PLACE, note="skipped: not known")
+    _, unmet = written(met(make.two_models(), model), [row], monkeypatch)
+    (table,) = (part for part in unmet.parts if part.kind == "table")
+    by_leads = {r["leads"]: r for r in table.rows}
+    assert by_leads["I"]["without"].startswith(left)
+    assert by_leads["I"]["changes"] == changes
+    # at twelve leads ST-MEM is the best
+    assert bool(by_leads["12"]["changes"]) == (model == "stmem")
+
+
+def test_a_run_of_models_that_met_nothing_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    row = Checked(control=CONTROLS["age_sex"], place=PLACE, note="skipped: not known")
+    study = met(make.two_models(), "nobody")
+    _, unmet = written(study, [row], monkeypatch)
+    assert "No model of this run is known to have met" in unmet.parts[0].texts[0]  # type: ignore[union-attr]
