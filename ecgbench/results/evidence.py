@@ -10,6 +10,7 @@ would give another fit is in no interval.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import combinations
 from typing import Any, Protocol
 
@@ -17,10 +18,12 @@ import numpy as np
 import pandas as pd
 
 from ecgbench.cells import Absent
+from ecgbench.results.held import Held
 from ecgbench.results.score import Scored, arrays, counted, label_weights, wins_of
 from ecgbench.stats.auroc import placements
 from ecgbench.stats.bootstrap import percentile_interval
 from ecgbench.stats.components import Components, Estimate
+from ecgbench.stats.known import two_valued
 from ecgbench.stats.paired import Difference, paired_difference
 
 NAN = float("nan")
@@ -115,17 +118,17 @@ class Fold:
         cells = [c for row in rows for c in row]
         alike = len({c.records for c in cells}) == 1
         common = None if alike else frozenset.intersection(*(c.names() for c in cells))
-        first = _in_order(cells[0].predictions(), common)
-        labels, self.target, _ = arrays(first)
-        self.labels = np.asarray(labels)
-        self.records = list(map(str, first["record"]))
-        self.patients = first["patient"].to_numpy(str)
-        metric = cells[0].metric
-        self.placed = np.stack(
-            [np.mean([_placements(metric, c, common) for c in row], axis=0) for row in rows]
-        )
+        first = _ordered(cells[0], common)
+        self.labels, self.target = np.asarray(first.labels), first.target
+        self.records, self.patients = first.records, first.patients
+        self._rows, self._common = rows, common
+        self.weights, self.offset = label_weights(two_valued(self.target), absent)
+
+    @cached_property
+    def placed(self) -> np.ndarray:
         """(row, record, label)."""
-        self.weights, self.offset = label_weights(np.isfinite(self.placed[0]).any(axis=0), absent)
+        made = [[_ordered(c, self._common).placed for c in row] for row in self._rows]
+        return np.stack([np.mean(each, axis=0) for each in made])
 
 
 def _in_order(predictions: pd.DataFrame, common: frozenset[str] | None) -> pd.DataFrame:
@@ -140,9 +143,48 @@ def _in_order(predictions: pd.DataFrame, common: frozenset[str] | None) -> pd.Da
     return own
 
 
-def _placements(metric: str, cell: Scored, common: frozenset[str] | None) -> np.ndarray:
-    own = _in_order(cell.predictions(), common)
-    return placements(arrays(own)[1], wins_of(metric, own))
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Ordered:
+    """What placements are made from, of records in alphabetical order."""
+
+    labels: list[str]
+    target: np.ndarray
+    """(record, label) int8."""
+    wins: np.ndarray
+    """(record, label), whole numbers where they were stored."""
+    records: list[str]
+    patients: np.ndarray
+
+    @property
+    def placed(self) -> np.ndarray:
+        """(record, label)"""
+        return placements(self.target, self.wins)
+
+    @property
+    def size(self) -> int:
+        """Bytes, about."""
+        return self.target.nbytes + self.wins.nbytes + self.patients.nbytes + 64 * len(self.records)
+
+
+_HELD: Held[_Ordered] = Held(size=lambda one: one.size, most=512 * 2**20)
+"""Many tables of a report compare the same cells: each is read once."""
+
+
+def _ordered(cell: Scored, common: frozenset[str] | None) -> _Ordered:
+    def read() -> _Ordered:
+        own = _in_order(cell.predictions(), common)
+        labels, target, _ = arrays(own)
+        return _Ordered(
+            labels=labels,
+            target=target,
+            wins=wins_of(cell.metric, own),
+            records=list(map(str, own["record"])),
+            patients=own["patient"].to_numpy(str),
+        )
+
+    if common is not None or not cell.content:
+        return read()
+    return _HELD((cell.content, cell.records, cell.metric, cell.edited), read)
 
 
 def by_fold(rows: Sequence[Sequence[Scored]], absent: Absent) -> list[Fold]:

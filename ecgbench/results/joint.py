@@ -24,6 +24,7 @@ from ecgbench.cells import Absent
 from ecgbench.corpora import RELATIONS
 from ecgbench.errors import MissingData
 from ecgbench.results.evidence import Fold, between, by_fold, fits_of
+from ecgbench.results.held import Held
 from ecgbench.results.score import Scored, counted
 from ecgbench.results.scorer import Scorer
 from ecgbench.results.study import Study
@@ -186,10 +187,14 @@ class _Task:
     rows: Sequence[Sequence[Scored]]
     absent: Absent
 
-    @cached_property
+    @property
     def folds(self) -> list[Fold]:
-        """Their placements, read when they are asked for."""
+        """Their placements, read when they are asked for and not kept: they are large."""
         return by_fold(self.rows, self.absent)
+
+
+_HELD: Held[Components] = Held(size=lambda one: one.size, most=768 * 2**20)
+"""Of the groups that were asked for last."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -242,14 +247,17 @@ class _Group:
         """Task -> its folds."""
         return {name: task.folds for name, task in self.tasks.items()}
 
-    @cached_property
+    @property
     def placed(self) -> Components:
         """Of all its tasks, each label of each task being one of its own."""
+        return _HELD(self, lambda: self._placed(self.folds))
+
+    def _placed(self, folds_of: Mapping[str, list[Fold]]) -> Components:
         where = {t: d for d, tasks in self.datasets.items() for t in tasks}
         at: dict[tuple[str, str, int], int] = {}  # of a record, which its tasks share
         patients: list[str] = []
         columns, names, weights = 0, [], []
-        for task, folds in self.folds.items():
+        for task, folds in folds_of.items():
             for number, fold in enumerate(folds):
                 for record, patient in zip(fold.records, fold.patients):
                     place = where[task], record, number
@@ -262,7 +270,7 @@ class _Group:
         target = np.full((len(at), columns), -1, np.int8)
         entries = len(next(iter(self.rows.values())))
         placed, start = np.zeros((entries, *target.shape)), 0
-        for task, folds in self.folds.items():
+        for task, folds in folds_of.items():
             for number, fold in enumerate(folds):
                 rows = np.array([at[where[task], record, number] for record in fold.records])
                 block = slice(start, start + len(fold.labels))

@@ -217,6 +217,11 @@ class Components:
         """(k,) 1 over how many patients' worth of negatives a label has."""
 
     @property
+    def size(self) -> int:
+        """Bytes that its arrays take, about."""
+        return self._positive.nbytes + self._negative.nbytes + self._share_of_positives.nbytes
+
+    @property
     def values(self) -> Floats:
         """(rows,) macro AUROC."""
         return np.asarray(self.aurocs @ self.weights)

@@ -1,0 +1,32 @@
+"""Arrays that are asked for again soon: the latest of them stay in memory, up to a limit."""
+
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+
+class Held(Generic[T]):
+    """What was made of a key, until newer ones fill `most` bytes.
+
+    >>> held = Held(size=len, most=3)
+    >>> [held(name, lambda: name * 2) for name in ("a", "b", "a")]
+    ['aa', 'bb', 'aa']
+    >>> list(held.known)
+    ['a']
+    """
+
+    def __init__(self, size: Callable[[T], int], most: int) -> None:
+        self.known: OrderedDict[Hashable, T] = OrderedDict()
+        self._size, self._most, self._now = size, most, 0
+
+    def __call__(self, key: Hashable, make: Callable[[], T]) -> T:
+        """What is held, or is made now; the one that was asked for last is always held."""
+        if key not in self.known:
+            self.known[key] = make()
+            self._now += self._size(self.known[key])
+        self.known.move_to_end(key)
+        while self._now > self._most and len(self.known) > 1:
+            self._now -= self._size(self.known.popitem(last=False)[1])
+        return self.known[key]
