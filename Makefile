@@ -2,8 +2,13 @@
 PYTHON ?= $(firstword $(foreach p,python3 python3.13 python3.12 python3.11,$(shell $(p) -c $(NEW_ENOUGH) 2>/dev/null && echo $(p))))
 NEW_ENOUGH := 'import sys; sys.exit(sys.version_info < (3, 11))'
 WORKERS ?= 2
+PIP_AUDIT := 2.10.1
 BIN := .venv/bin
 PIP := $(BIN)/pip --disable-pip-version-check install --quiet --constraint constraints.txt
+# on Linux on x86-64 all but torch is installed as the files whose hashes lock/ holds
+LOCKED := $(filter Linux-x86_64,$(shell uname -sm | tr ' ' -))
+LOCK := $(BIN)/pip --disable-pip-version-check install --quiet --require-hashes --no-deps --only-binary :all: --requirement
+ECGBENCH := $(PIP) $(if $(LOCKED),--no-build-isolation) --editable
 SOAK := tests/test_write_faults.py tests/test_kills.py tests/test_zoo.py
 
 help:  ## print the targets
@@ -41,8 +46,16 @@ gpu: .venv/.dev  ## what all of it does on a GPU, into runs/gpu (MINUTES=8)
 docs: .venv/.dev  ## write the generated parts of docs/ anew
 	$(BIN)/python docs/generate.py
 
+lock: .venv/.dev  ## write lock/ anew from constraints.txt (after a change of either; needs uv on the PATH)
+	$(BIN)/python .ci/lock.py
+
+audit:  ## look for known weaknesses in the versions of constraints.txt (pip-audit, in .venv-audit)
+	"$(PYTHON)" -m venv .venv-audit
+	.venv-audit/bin/pip --disable-pip-version-check install --quiet pip-audit==$(PIP_AUDIT)
+	.venv-audit/bin/pip-audit --no-deps --disable-pip --requirement constraints.txt
+
 clean:  ## remove .venv, caches and build products; runs/ and downloads stay
-	rm -rf .venv .venv-lowest build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-lowest .venv-audit build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(BIN)/pip:
@@ -52,14 +65,16 @@ $(BIN)/pip:
 	  echo "$(PYTHON) has no venv. On Debian and Ubuntu: apt-get install python3-venv, then make $(MAKECMDGOALS) again" >&2; exit 1; }
 	"$(PYTHON)" -m venv .venv
 
-.venv/.package: pyproject.toml constraints.txt | $(BIN)/pip
+.venv/.package: pyproject.toml constraints.txt lock/linux.txt | $(BIN)/pip
 	@echo "Installing the pinned dependencies into .venv (a minute or two; longer where torch comes with CUDA) ..."
-	$(PIP) --editable .
+	$(if $(LOCKED),$(LOCK) lock/linux.txt)
+	$(ECGBENCH) .
 	@touch $@
 
-.venv/.dev: pyproject.toml constraints.txt | $(BIN)/pip
+.venv/.dev: pyproject.toml constraints.txt lock/linux.txt lock/linux-dev.txt | $(BIN)/pip
 	@echo "Installing the pinned dependencies into .venv, those for development too ..."
-	$(PIP) --editable '.[dev]'
+	$(if $(LOCKED),$(LOCK) lock/linux-dev.txt)
+	$(ECGBENCH) '.[dev]'
 	@touch $@ .venv/.package
 
-.PHONY: help demo test soak wheel lowest check bench gpu docs clean
+.PHONY: help demo test soak wheel lowest check bench gpu docs lock audit clean

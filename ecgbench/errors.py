@@ -3,6 +3,9 @@
 import difflib
 from collections.abc import Iterable
 
+INTERRUPTED = "interrupted; what is finished is stored, the same command goes on from there"
+"""What the command line says after Ctrl-C."""
+
 
 class EcgbenchError(Exception):
     """Base of every error that the user can correct; the command line prints it in one line and

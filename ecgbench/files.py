@@ -5,11 +5,9 @@ import errno
 import io
 import json
 import os
-import re
-import secrets
 import shutil
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -18,31 +16,26 @@ import numpy as np
 from ecgbench.errors import BadSetting, WriteError
 
 try:
-    import fcntl
-except ImportError:
+    from ecgbench import owners
+except ImportError:  # of fcntl
     raise BadSetting("ecgbench runs on Linux and macOS; on Windows use WSL") from None
 
 if TYPE_CHECKING:
     import pandas as pd
-
-PASSING = ".tmp"
-"""Suffix of files that are being written; what a kill leaves behind is removed at the next
-start.
-"""
-_OURS = re.compile(r"\..+\.\d+\.tmp")
-"""Names that `put` gives; a folder may hold other people's temporary files."""
 
 Content = bytes | str | Callable[[BinaryIO], object]
 """What a file will hold, or a function that writes it into an open file."""
 
 
 @contextmanager
-def writing(path: Path) -> Iterator[None]:
-    """An OSError of what is done inside becomes WriteError of `path`: whatever is written next
-    would meet the same disk, so it is never the failure of one model or one cell.
+def writing(path: Path, but: type[OSError] | tuple[()] = ()) -> Iterator[None]:
+    """An OSError of what is done inside, `but` not those, becomes WriteError of `path`: whatever is
+    written next would meet the same disk, so it is never the failure of one model or one cell.
     """
     try:
         yield
+    except but:
+        raise
     except OSError as error:
         reason = error.strerror or str(error)
         raise WriteError(
@@ -60,9 +53,11 @@ def put(path: Path, content: Content) -> Path:
     """
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        passing = path.with_name(f".{path.name}.{os.getpid()}{PASSING}")
+        passing = owners.temporary(path)
+        out = open(passing, "xb", opener=_exclusive)  # noqa: SIM115  (what is here is not ours)
         try:
-            with _held(passing) as out:
+            with out:
+                owners.take(out.fileno())
                 if callable(content):
                     content(out)
                 else:
@@ -102,21 +97,19 @@ def move(complete: Path, folder: Path) -> bool:
 @contextmanager
 def making(folder: Path) -> Iterator[Path]:
     """A new folder beside `folder`, held while it is filled; `move` gives it its name. What is left
-    of it is removed.
+    of it is removed. WriteError names what cannot be made.
     """
-    passing = folder.with_name(
-        f".{folder.name}.{os.getpid()}{secrets.randbelow(10**9):09d}{PASSING}"
-    )
-    while True:
-        with locked(passing, name=""):
-            # a sweep between making and locking it took it away: once more
-            if not passing.is_dir():
-                continue
-            try:
-                yield passing
-                return
-            finally:
-                shutil.rmtree(passing, ignore_errors=True)
+    passing = owners.temporary(folder)
+    with writing(passing):
+        passing.parent.mkdir(parents=True, exist_ok=True)
+        passing.mkdir()
+        handle = os.open(passing, os.O_RDONLY)
+    try:
+        owners.take(handle)
+        yield passing
+    finally:
+        os.close(handle)
+        shutil.rmtree(passing, ignore_errors=True)
 
 
 def append(path: Path, lines: Iterable[str]) -> None:
@@ -139,19 +132,22 @@ def flush(out: BinaryIO) -> None:
 
 
 def sweep(folder: Path, below: bool = True) -> None:
-    """Remove what dead writers left in `folder`, and `below` it; a file that someone is writing is
-    held by its writer and stays.
+    """Remove what dead writers left in `folder`, and `below` it: what belongs to a process of this
+    machine that ended, and what was not written for a day. What someone holds stays, and so does
+    all that has another name.
     """
-    for left in list(folder.rglob(f".*{PASSING}") if below else folder.glob(f".*{PASSING}")):
-        if _OURS.fullmatch(left.name):
-            with suppress(OSError):
-                _remove_dead(left)
+    names = f".*{owners.PASSING}"
+    for left in list(folder.rglob(names) if below else folder.glob(names)):
+        with suppress(OSError):
+            if owners.abandoned(left):
+                _remove_free(left)
 
 
-def _remove_dead(left: Path) -> None:
-    handle = os.open(left, os.O_RDONLY)
+def _remove_free(left: Path) -> None:
+    handle = os.open(left, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if not owners.take(handle):
+            return
         if left.is_dir():
             shutil.rmtree(left)
         else:
@@ -164,41 +160,34 @@ def _remove_dead(left: Path) -> None:
 def locked(
     folder: Path, name: str = ".lock", wait: bool = True, otherwise: str = ""
 ) -> Iterator[None]:
-    """One process at a time inside. The lock is the system's and ends with its process, however
-    that ends.
+    """One process at a time inside. The claim ends with its process, however that ends.
 
     folder: made where there is none. name: of the lock's file in it, which stays; "": the folder
     itself is the lock. Where another process is inside: wait, or BlockingIOError, or, with
-    `otherwise`, BadSetting(otherwise). WriteError names what cannot be made.
+    `otherwise`, BadSetting(otherwise). WriteError names what cannot be made, or locked because its
+    disk has no locks that work.
     """
     # but not the lock itself: that another holds it is no fault of the disk
     with writing(folder / name):
         folder.mkdir(parents=True, exist_ok=True)
-        handle = os.open(folder / name, os.O_RDWR | os.O_CREAT if name else os.O_RDONLY, 0o666)
-    try:
+        how = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW if name else os.O_RDONLY
+        handle = os.open(folder / name, how, 0o666)
+    with ExitStack() as stack:
+        stack.callback(os.close, handle)
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait and not otherwise else fcntl.LOCK_NB))
+            with writing(folder / name, but=BlockingIOError):
+                claim = owners.claim(handle, folder / name, wait and not otherwise)
+                stack.enter_context(claim)
         except BlockingIOError:
             if otherwise:
                 raise BadSetting(otherwise) from None
             raise
         yield
-    finally:
-        os.close(handle)
 
 
-@contextmanager
-def _held(passing: Path) -> Iterator[BinaryIO]:
-    """A new file, locked while it is written: the lock dies with its writer, so `sweep` knows the
-    dead from the living.
-    """
-    while True:
-        with passing.open("wb") as out:
-            fcntl.flock(out, fcntl.LOCK_EX)
-            # a sweep between the two lines takes the name away: once more
-            if os.fstat(out.fileno()).st_nlink:
-                yield out
-                return
+def _exclusive(path: str, flags: int) -> int:
+    """Opens a new file and nothing that is there, a link neither."""
+    return os.open(path, flags | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666)
 
 
 def _sync(folder: Path) -> None:

@@ -1,18 +1,27 @@
+import errno
+import fcntl
 import os
+import re
 import runpy
 import shutil
 import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 import pytest
 
+from ecgbench import owners
 from ecgbench.errors import BadSetting, WriteError
-from ecgbench.files import as_json, as_npy, locked, put, sweep
+from ecgbench.files import as_json, as_npy, locked, making, move, put, sweep
 
 pytestmark = pytest.mark.durable
 
+HERE = owners.host()
+GONE = 2**22 + 1  # above the largest number that Linux gives a process
 FAULTS = runpy.run_path(str(Path(__file__).with_name("faults.py")))
 Faults, failing, KINDS, TOLD = (FAULTS[name] for name in ("Faults", "failing", "KINDS", "TOLD"))
 
@@ -39,15 +48,163 @@ def test_sweep_removes_what_put_left_and_nothing_of_others(
     monkeypatch.setattr(os, "replace", lambda a, b: None)
     # as if killed before the rename
     monkeypatch.setattr(Path, "unlink", lambda self, missing_ok=False: None)
+    monkeypatch.setattr(os, "getpid", lambda: GONE)
     put(tmp_path / "cells" / "scores.parquet", b"half")
     monkeypatch.undo()
     left = [p.name for p in (tmp_path / "cells").iterdir() if p.name.startswith(".")]
-    assert left == [f".scores.parquet.{os.getpid()}.tmp"]
+    assert len(left) == 1
+    assert left[0].startswith(f".scores.parquet.{HERE}.{GONE}.")
     mine = tmp_path / ".notes.tmp"
     mine.write_text("a user's own")
     sweep(tmp_path)
     assert not (tmp_path / "cells" / left[0]).exists()
     assert mine.exists()
+
+
+def test_a_temporary_file_is_new_or_is_not_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Somebody foretold its name, and made it a link to another's file."""
+    monkeypatch.setattr(owners.secrets, "token_hex", lambda count: "0" * 2 * count)
+    theirs = put(tmp_path / "theirs", "theirs")
+    owners.temporary(tmp_path / "a.txt").symlink_to(theirs)
+    with pytest.raises(WriteError, match=r"cannot write .*a\.txt: File exists"):
+        put(tmp_path / "a.txt", "ours")
+    assert theirs.read_text() == "theirs"
+    assert not (tmp_path / "a.txt").exists()
+    (tmp_path / ".lock").symlink_to(tmp_path / "made")
+    with pytest.raises(WriteError, match="cannot write"), locked(tmp_path):
+        pass
+    assert not (tmp_path / "made").exists()
+
+
+def test_two_writers_of_one_number_each_write_a_whole_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in two containers that share a disk without locks: their processes have equal numbers."""
+    monkeypatch.setattr(os, "getpid", lambda: 7)
+    monkeypatch.setattr(owners.fcntl, "flock", lambda handle, how: None)
+    first, second = b"1" * 50_000, b"2" * 100
+
+    def meanwhile(out: BinaryIO) -> None:
+        out.write(first[:49_900])
+        out.flush()
+        put(tmp_path / "a", second)
+        assert (tmp_path / "a").read_bytes() == second
+        sweep(tmp_path)
+        out.write(first[49_900:])
+
+    assert put(tmp_path / "a", meanwhile).read_bytes() == first
+
+
+@pytest.mark.parametrize(
+    ("name", "hours", "goes"),
+    [
+        (f".a.json.{HERE}.{GONE}.{'0' * 16}.tmp", 0, True),
+        (f".a.json.{HERE}.{os.getppid()}.{'0' * 16}.tmp", 23, False),
+        (f".a.json.{HERE}.{os.getppid()}.{'0' * 16}.tmp", 25, True),  # the number was given again
+        (f".a.json.elsewhere-0a1b2c3d.{GONE}.{'0' * 16}.tmp", 23, False),
+        (f".a.json.elsewhere-0a1b2c3d.{GONE}.{'0' * 16}.tmp", 25, True),
+        (f".a.json.{GONE}.tmp", 23, False),  # of an earlier version: nobody knows of which machine
+        (f".a.json.{GONE}.tmp", 25, True),
+        (".notes.tmp", 25, False),
+        (f"a.json.{HERE}.{GONE}.{'0' * 16}.tmp", 25, False),
+    ],
+)
+@pytest.mark.parametrize("folder", [False, True])
+def test_sweep_takes_what_a_dead_owner_left(
+    name: str, hours: int, goes: bool, folder: bool, tmp_path: Path
+) -> None:
+    left = tmp_path / name
+    left.mkdir() if folder else left.touch()
+    then = time.time() - 3600 * hours
+    os.utime(left, (then, then))
+    handle = os.open(left, os.O_RDONLY)
+    fcntl.flock(handle, fcntl.LOCK_EX)
+    sweep(tmp_path)
+    assert left.exists(), "somebody holds it"
+    os.close(handle)
+    sweep(tmp_path)
+    assert left.exists() != goes
+
+
+@pytest.mark.parametrize(
+    ("owner", "seconds", "enters"),
+    [
+        (f"{HERE}.{GONE}.0", 0, True),
+        (f"{HERE}.{os.getppid()}.0", 60, False),
+        (f"{HERE}.{os.getppid()}.0", 180, True),
+        (f"elsewhere-0a1b2c3d.{GONE}.0", 60, False),
+        (f"elsewhere-0a1b2c3d.{GONE}.0", 180, True),
+        ("", 60, False),  # just being written
+        ("\xff no note", 180, True),
+    ],
+)
+@pytest.mark.parametrize("name", [".lock", ""])
+def test_a_free_lock_of_the_system_is_not_enough(
+    name: str, owner: str, seconds: int, enters: bool, tmp_path: Path
+) -> None:
+    """The lock of another machine may not be seen here; its note is."""
+    note = tmp_path / f"{name or '.ecgbench'}{owners.NOTE}"
+    note.write_text(owner, encoding="latin-1")
+    then = time.time() - seconds
+    os.utime(note, (then, then))
+    if enters:
+        with locked(tmp_path, name, wait=False):
+            assert note.read_text().startswith(f"{HERE}.{os.getpid()}.")
+        assert not note.exists()
+        return
+    with pytest.raises(BlockingIOError), locked(tmp_path, name, wait=False):
+        pass
+    with pytest.raises(BadSetting, match="busy"), locked(tmp_path, name, otherwise="busy"):
+        pass
+    assert note.read_text() == owner
+    waiting = threading.Timer(0.1, note.unlink)
+    waiting.start()
+    with locked(tmp_path, name):
+        waiting.join()
+
+
+def test_whoever_is_inside_a_lock_says_so_again_and_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(owners, "BEAT", 0.01)
+    with locked(tmp_path):
+        note = tmp_path / f".lock{owners.NOTE}"
+        os.utime(note, (0, 0))
+        end = time.monotonic() + 10
+        while note.stat().st_mtime == 0 and time.monotonic() < end:
+            time.sleep(0.01)
+        assert note.stat().st_mtime > 0
+
+
+@pytest.mark.parametrize(
+    ("code", "cause"),
+    [
+        (errno.ENOLCK, "has no locks (No locks available)"),
+        (errno.ENOSYS, "has no locks (Function not implemented)"),
+        (errno.EOPNOTSUPP, "has no locks (Operation not supported)"),
+        (0, "grants one lock to two at once"),
+    ],
+)
+def test_a_disk_without_locks_is_named(
+    code: int, cause: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def flock(handle: int, how: int) -> None:
+        if code:
+            raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr(owners.fcntl, "flock", flock)
+    line = re.escape(f"cannot lock {tmp_path / '.lock'}: its disk {cause}; choose a folder on a ")
+    with pytest.raises(WriteError, match=line), locked(tmp_path):
+        pass
+    # a file that nobody else writes needs none
+    assert put(tmp_path / "a", "whole").read_text() == "whole"
+    with making(tmp_path / "b") as unfinished:
+        sweep(tmp_path)
+        put(unfinished / "c", "whole")
+        assert move(unfinished, tmp_path / "b")
+    assert (tmp_path / "b" / "c").is_file()
 
 
 def test_what_is_written_is_plain() -> None:
@@ -109,7 +266,8 @@ def test_one_at_a_time_inside_a_lock(tmp_path: Path) -> None:
         with locked(tmp_path / "new", "other"), locked(tmp_path / "new", ""):
             pass
     with locked(tmp_path / "new", wait=False):
-        assert sorted(p.name for p in (tmp_path / "new").iterdir()) == [".lock", "other"]
+        pass
+    assert sorted(p.name for p in (tmp_path / "new").iterdir()) == [".lock", "other"]
     with (
         pytest.raises(BlockingIOError, match="of the body"),
         locked(tmp_path, otherwise="someone is here"),

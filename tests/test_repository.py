@@ -34,6 +34,7 @@ FLOORS = (
         "errors",
         "provenance",
         "files",
+        "owners",
         "plugin_files",
         "text",
         "processes",

@@ -129,7 +129,8 @@ def test_a_view_keeps_what_was_done_and_can_be_filled_again(fake_ptbxl: Path) ->
         shutil.rmtree(views, ignore_errors=True)
         made = View(copy, CONTRACT)
         made.fill(records[:3])
-        put(made.folder / ".done.npy.1.tmp", "of a process that was killed")
+        left = put(made.folder / ".done.npy.1.tmp", "of a process that was killed")
+        os.utime(left, (0, 0))
 
     fresh()
     with failing(Faults(views)) as counted:
@@ -346,7 +347,8 @@ def test_a_report_is_the_old_one_or_the_new_one(
     for at, kind in chosen(counted.steps, 2, "report"):
         shutil.rmtree(to, ignore_errors=True)
         shutil.copytree(tmp_path / "old", to)
-        put(to / ".index.html.1.tmp", "of a report that was killed")
+        left = put(to / ".index.html.1.tmp", "of a report that was killed")
+        os.utime(left, (0, 0))
         capsys.readouterr()
         with failing(Faults(to, at, kind)) as faults:
             code = typed("report", place.run, "--to", to)

@@ -20,7 +20,7 @@ from ecgbench.cli import (
     run,
     runs,
 )
-from ecgbench.errors import EcgbenchError, Lacking
+from ecgbench.errors import INTERRUPTED, EcgbenchError, Lacking
 from ecgbench.text import line
 
 app = typer.Typer(
@@ -88,8 +88,5 @@ def _complain(*lines: str) -> None:
 
 
 def _stop() -> None:
-    print(
-        "ecgbench: interrupted; what is finished is stored, the same command goes on from there",
-        file=sys.stderr,
-    )
+    print(f"ecgbench: {INTERRUPTED}", file=sys.stderr)
     sys.exit(130)

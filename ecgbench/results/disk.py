@@ -8,6 +8,7 @@ from pathlib import Path
 
 from ecgbench.errors import BadSetting
 from ecgbench.files import locked
+from ecgbench.owners import NOTE
 from ecgbench.results.folders import DAMAGED
 from ecgbench.results.store import Status, Store, cells_of, claimed
 
@@ -73,7 +74,7 @@ def spare(path: Path) -> Iterator[Path]:
 
 def prune(path: Path) -> int:
     """Remove what is spare; returns the bytes. BadSetting while a run is working there."""
-    for lock in sorted((path / "locks").glob("*")):
+    for lock in sorted(p for p in (path / "locks").glob("*") if p.suffix != NOTE):
         working = f"a run is working in {path}; prune it when it has ended"
         with locked(lock.parent, lock.name, otherwise=working):
             pass

@@ -14,7 +14,6 @@ from ecgbench.cards import InputContract
 from ecgbench.ecg.draw import Count, Fixed, bits
 from ecgbench.ecg.leads import ALL, LEADS, LeadSubset, bits_to_mask
 from ecgbench.errors import BadSetting, LeakError
-from ecgbench.files import PASSING
 from ecgbench.gates import GateError
 from ecgbench.inference import features, rows
 from ecgbench.inference.encode import Encoder
@@ -192,7 +191,7 @@ def test_what_was_computed_before_a_failure_is_kept(
         encoded(spy, view, wanted, tmp_path)
     shards = sorted(tmp_path.glob("*.safetensors"))
     assert [p.name for p in shards] == ["000000.safetensors", "000001.safetensors"]
-    (tmp_path / f".000002.safetensors.99{PASSING}").write_bytes(b"half a shard")
+    (tmp_path / ".000002.safetensors.99.tmp").write_bytes(b"half a shard")
     shards[0].unlink()  # someone cleans up: what is left must not be overwritten
     spy.seen, spy.fail_after = 0, 10**9
     told: list[int] = []
