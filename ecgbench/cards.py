@@ -377,6 +377,10 @@ class DatasetCard(Declared):
     """Shorter records are left out, as the reference benchmark leaves them out; they are counted
     apart from those that cannot be read.
     """
+    crossing: Literal["listed", "refused"] = "listed"
+    """What becomes of a dataset that holds the same samples in two splits: preparing names the
+    records, or stops.
+    """
     losses: float = 0.005
     """Share of the records that may be unreadable; preparing stops beyond it."""
     limb: Limb = Limb()

@@ -2,9 +2,11 @@
 here and nowhere else.
 """
 
+import json
 import re
 import unicodedata
 from collections.abc import Collection, Sequence
+from typing import Any
 
 _UNITS = ((86400, "day"), (3600, "h"), (60, "min"), (1, "s"))
 _SIZES = (("kB", 1e3), ("MB", 1e6), ("GB", 1e9))
@@ -30,6 +32,15 @@ def visible(text: str) -> str:
     )
 
 
+def hidden(text: str) -> bool:
+    r"""Whether a text is not one line of what a reader sees.
+
+    >>> [hidden(text) for text in ("Jos\u00e9\u00a07", "a\u202eb", "a\x1b[2J", "a\nb", "\udcff")]
+    [False, True, True, True, True]
+    """
+    return visible(text) != text or bool({"\n", "\t"} & {*text})
+
+
 def line(text: str) -> str:
     r"""One line that a terminal shows as it is: a run of blanks and line ends is one space.
 
@@ -37,6 +48,23 @@ def line(text: str) -> str:
     'no memory: you asked for U+001B[31mmuch'
     """
     return visible(re.sub(r"[\s\x00]+", " ", str(text)).strip())
+
+
+def printed_json(value: Any) -> str:
+    r"""JSON for a terminal or a program: letters of any script stay, and what `visible` spells is
+    escaped, which reads back as it was.
+
+    >>> print(printed_json({"récord": "a\u202eb\x9b2J"}))
+    {
+     "récord": "a\u202eb\u009b2J"
+    }
+    """
+    return "".join(
+        c
+        if c.isprintable() or c == "\n" or unicodedata.category(c) == "Zs"
+        else json.dumps(c)[1:-1]
+        for c in json.dumps(value, indent=1, ensure_ascii=False)
+    )
 
 
 def shortened(text: str, most: int, end: bool = False) -> str:

@@ -128,6 +128,11 @@ class Evaluation:
                 for p, r, has in zip(own.index, own["record"], own["available"])
             )
             by_split[split] = [r for r in counted if r.windows > 0 and r.available & seen]
+            if own.empty:
+                raise BadSetting(
+                    f"{self.name}: its {split} split is empty; ecgbench data facts "
+                    f"{self.selection.prepared.name} counts the records of each"
+                )
             if not by_split[split]:
                 raise BadSetting(
                     f"{self.name}: no {split} record is as long as one window of "

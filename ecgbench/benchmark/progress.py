@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from ecgbench.benchmark.events import Advance, Event, Note, Stage, StageOver
-from ecgbench.text import duration, line
+from ecgbench.text import duration, line, visible
 
 EVERY = 15.0
 """Seconds between two plain lines of one stage."""
@@ -33,7 +33,7 @@ class Lines:
 
     def note(self, text: str) -> None:
         """Print one line."""
-        print(text, file=sys.stderr, flush=True)
+        print(visible(text), file=sys.stderr, flush=True)
 
     @contextmanager
     def stage(self, text: str, total: int, unit: str) -> Iterator[Callable[[int], None]]:
@@ -71,7 +71,7 @@ class Bars:
 
     def note(self, text: str) -> None:
         """Print one line above the bars."""
-        self.console.print(text, highlight=False, markup=False)
+        self.console.print(visible(text), highlight=False, markup=False)
 
     @contextmanager
     def stage(self, text: str, total: int, unit: str) -> Iterator[Callable[[int], None]]:

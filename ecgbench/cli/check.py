@@ -7,6 +7,7 @@ from typing import Any
 import typer
 
 from ecgbench.cli.options import DATA, JSON, PREPARED, add_commands, argument, option
+from ecgbench.text import printed_json
 
 NAME = argument("A name, or the path of your own: ./mine.py")
 
@@ -58,7 +59,7 @@ def metric(name: str = NAME, as_json: bool = JSON) -> None:
 
 def _show(rows: list[dict[str, Any]], as_json: bool) -> None:
     if as_json:
-        typer.echo(json.dumps(rows, indent=1, ensure_ascii=False))
+        typer.echo(printed_json(rows))
     for row in () if as_json else rows:
         typer.echo(f"{'ok    ' if row['ok'] else 'BROKEN'} {row['name']}: {row['detail']}")
     if not all(row["ok"] for row in rows):

@@ -3,7 +3,6 @@ as they are to the prepared store.
 """
 
 import inspect
-import json
 from pathlib import Path
 from types import ModuleType
 
@@ -13,7 +12,7 @@ from ecgbench.cli import own
 from ecgbench.cli.duplicates import duplicates
 from ecgbench.cli.options import DATA, JSON, PREPARED, add_commands, argument, flag, option
 from ecgbench.errors import BadSetting, UnknownName
-from ecgbench.text import aligned, line, size
+from ecgbench.text import aligned, line, printed_json, size
 
 FIX = flag("The copy that `ecgbench data prepare --fix` made.", "--fix")
 DATASET = argument("Dataset: ptbxl, demo, or the path of your own: ./mine.py")
@@ -156,6 +155,7 @@ def prepare(
     """
     from ecgbench.benchmark.progress import counting, display
     from ecgbench.prepared import disk, facts, prepare
+    from ecgbench.prepared.crossing import crossing
     from ecgbench.prepared.source import where
 
     name = _name(dataset)
@@ -183,6 +183,8 @@ def prepare(
         typer.echo(f"  left out: {count:,} {reason}")
     for record, reason in copy.quarantined[["record", "reason"]].itertuples(index=False):
         typer.echo(f"  quarantined {record}: {reason}")
+    if told := crossing(copy.index):
+        typer.echo(f"  {told} (all of them: ecgbench data facts {name})")
     for text in facts.findings_told(copy):
         typer.echo(f"  {text}")
 
@@ -202,7 +204,7 @@ def verify(
     with counting(f"verify {name}", display()) as shown:
         problems = verify.verify(copy, data, shown)
     for record, reason in problems:
-        typer.echo(f"  {record}: {reason}")
+        typer.echo(f"  {line(f'{record}: {reason}')}")
     part = "" if copy.whole else f"; {len(copy.published):,} records are published"
     typer.echo(f"{name}: {len(problems)} differences in {len(copy.index):,} prepared records{part}")
     if problems:
@@ -234,12 +236,12 @@ def facts(
     if counts := getattr(module, "counts", None):
         found["counts"] = counts(root_of(name, module.CARD, data)).to_dict("records")
     if as_json:
-        typer.echo(json.dumps(found, indent=1, ensure_ascii=False))
+        typer.echo(printed_json(found))
         return
     for text in told.lines(found):
         typer.echo(" " * (len(text) - len(text.lstrip())) + line(text))
     if rows := found.get("counts"):
-        table = [list(rows[0]), *([str(value) for value in row.values()] for row in rows)]
+        table = [list(rows[0]), *([line(str(value)) for value in row.values()] for row in rows)]
         typer.echo("\n".join(aligned(table)))
         wanted = module.CARD.tasks[0].paper
         if "classes" in rows[0]:

@@ -12,6 +12,7 @@ import typer
 
 from ecgbench.cells import Folders, Plan, Request
 from ecgbench.errors import BadSetting
+from ecgbench.text import visible
 from ecgbench.training import ranks
 
 if TYPE_CHECKING:
@@ -116,7 +117,9 @@ def _print_counts(done: "Outcome", where: str) -> None:
     )
     for (model, reason, log), cells in done.failed.items():
         which = cells[0] if len(cells) == 1 else f"{len(cells)} cells of {model}"
-        typer.echo(f"  failed: {which}: {reason}" + (f" (log: {log})" if log else ""), err=True)
+        typer.echo(
+            f"  failed: {which}: {visible(reason)}" + (f" (log: {log})" if log else ""), err=True
+        )
 
 
 def _planned(

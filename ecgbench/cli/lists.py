@@ -2,7 +2,6 @@
 JSON; `ecgbench models` shows its table with these.
 """
 
-import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
@@ -13,7 +12,7 @@ import typer
 from ecgbench.cli.options import DATA, JSON, PREPARED, add_commands, flag
 from ecgbench.errors import EcgbenchError
 from ecgbench.room import Room
-from ecgbench.text import aligned, line
+from ecgbench.text import aligned, line, printed_json
 
 
 def add(app: typer.Typer) -> None:
@@ -184,7 +183,7 @@ def _complain(text: str) -> None:
 def show(rows: Sequence[dict[str, Any]], as_json: bool, columns: Sequence[str]) -> None:
     """Print rows as a table of some columns, or all of them as JSON."""
     if as_json:
-        typer.echo(json.dumps(rows, indent=1, ensure_ascii=False))
+        typer.echo(printed_json(rows))
         return
     typer.echo("\n".join(aligned([columns, *([_word(r[c]) for c in columns] for r in rows)])))
 

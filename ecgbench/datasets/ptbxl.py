@@ -12,6 +12,7 @@ unknown, not absent). Records without any label of a task stay in it as rows of 
 """
 
 import ast
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -21,9 +22,11 @@ import pandas as pd
 from ecgbench.cards import DatasetCard, Limb, Manifest, Task
 from ecgbench.ecg.leads import LEADS
 from ecgbench.ecg.readers import wfdb
+from ecgbench.ecg.readers.layout import one_line
 from ecgbench.ecg.recording import Recording
 from ecgbench.errors import BadRecord, MissingData
 from ecgbench.indexing import tables
+from ecgbench.text import shortened
 from ecgbench.vocabulary import codes, multi_hot, table
 
 TABLE = "ptbxl_database.csv"
@@ -136,7 +139,8 @@ def _rows(root: Path | None) -> pd.DataFrame:
     doubled = rows.loc[rows["record"].duplicated(), "record"]
     if len(doubled):
         raise BadRecord(
-            f"{file}: ecg_id {int(doubled.iloc[0])} is there twice; PTB-XL 1.0.3 has no duplicates"
+            f"{file}: ecg_id {doubled.iloc[0].lstrip('0')} is there twice; PTB-XL 1.0.3 has no "
+            f"duplicates"
         )
     return rows
 
@@ -153,11 +157,14 @@ def _people(raw: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-def _whole(text: str) -> int:
-    number = float(text)
-    if number != int(number):
+def _whole(text: str) -> str:
+    """A whole number as it is written, without the `.0` of some and without zeros before it. A
+    float would make one of several that are large.
+    """
+    found = re.fullmatch(r"\s*(-?\d+)(\.0*)?\s*", text)
+    if found is None:
         raise ValueError(f"{text} is not a whole number")
-    return int(number)
+    return str(int(found[1])) if re.fullmatch("[0-9]+", found[1]) else found[1]
 
 
 def _row(
@@ -166,11 +173,12 @@ def _row(
     """One checked row; BadRecord names the file, the record and the value."""
     try:
         # the official file writes whole numbers, some of them as 10.0
-        record, fold = f"{int(ecg_id):05d}", _whole(strat_fold)
-        patient = f"{_whole(patient_id)}"
+        number, fold, patient = _whole(ecg_id), int(_whole(strat_fold)), _whole(patient_id)
         present = ast.literal_eval(scp_codes)
-    except (ValueError, SyntaxError, OverflowError) as error:
-        raise BadRecord(f"{file}: the row of ecg_id {ecg_id!r} is malformed ({error})") from error
+    except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError) as error:
+        raise BadRecord(
+            f"{file}: the row of ecg_id {ecg_id[:60]!r} is malformed ({one_line(error)})"
+        ) from error
     if not isinstance(present, dict) or not 1 <= fold <= 10 or not filename_hr:
         raise BadRecord(
             f"{file}: ecg_id {ecg_id}: scp_codes {scp_codes[:60]!r}, strat_fold {strat_fold!r}, "
@@ -179,12 +187,13 @@ def _row(
     unknown = sorted({str(c) for c in present} - set(codes("ptbxl_all")))
     if unknown:
         raise BadRecord(
-            f"{file}: ecg_id {ecg_id} carries {', '.join(unknown)}, not among the 71 SCP "
-            f"statements of PTB-XL 1.0.3"
+            f"{file}: ecg_id {ecg_id} carries {shortened(', '.join(unknown), 200)}, not among the "
+            f"71 SCP statements of PTB-XL 1.0.3"
         )
     split = {9: "val", 10: "test"}.get(fold, "train")
     return {
-        "record": record,
+        # the files of a record are named by its number in five digits
+        "record": number.zfill(5) if re.fullmatch("[0-9]+", number) else number,
         "patient": patient,
         "split": split,
         "fold": fold,

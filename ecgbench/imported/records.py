@@ -95,7 +95,7 @@ def _named(path: str) -> str:
 
 def _demand_folds(found: Sheet) -> None:
     for row, fold in enumerate(found.rows.get("fold", ())):
-        if not str(fold).isdigit():
+        if not str(fold).isdecimal():
             raise MissingData(f"{found.place(row)}: the fold {fold!r} is no whole number")
 
 

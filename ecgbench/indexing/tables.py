@@ -35,10 +35,21 @@ def read(file: Path, columns: Sequence[str], url: str, separator: str = ",") -> 
 
 def within(root: Path, path: str, record: str) -> Path:
     """The file that a table names, below `root`; BadRecord where the name leads out of it."""
-    named = PurePosixPath(path)
-    if not named.parts or named.is_absolute() or ".." in named.parts:
+    if not below(path):
         raise BadRecord(f"{record}: its table names the file {path!r}, which is not below {root}")
-    return root / named
+    return root / PurePosixPath(path)
+
+
+def below(path: str) -> bool:
+    """Whether a name leads to a place below the folder it is looked up in.
+
+    >>> [below(path) for path in ("a/b.csv", "", "/etc/passwd", "a/../../b", "a\\0b")]
+    [True, False, False, False, False]
+    """
+    named = PurePosixPath(path)
+    return (
+        bool(named.parts) and not named.is_absolute() and not {"..", "\0"} & {*named.parts, *path}
+    )
 
 
 def either(root: Path, index_file: str) -> list[Path]:

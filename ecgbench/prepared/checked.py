@@ -12,6 +12,7 @@ import pandas as pd
 
 from ecgbench.cards import DatasetCard
 from ecgbench.ecg.checks import KINDS, findings
+from ecgbench.ecg.checks.scale import demand_possible
 from ecgbench.ecg.recording import Recording
 from ecgbench.errors import BadRecord
 
@@ -51,8 +52,10 @@ class Checked:
 def checked(recording: Recording, card: DatasetCard, fix: bool) -> Checked:
     """A recording checked once, and put right where `fix` asks for it and only one change would do.
 
-    BadRecord where the card quarantines what misses the identities of the limb leads.
+    BadRecord where a voltage is none of an ECG, and where the card quarantines what misses the
+    identities of the limb leads.
     """
+    demand_possible(recording)
     limb, repair = card.limb, card.repair
     found = findings(recording, limb.within, repair.clip_mv if repair else None)
     left, fixed = [], [*recording.repaired]

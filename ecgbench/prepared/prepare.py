@@ -28,6 +28,7 @@ from ecgbench.division import Division
 from ecgbench.errors import BadRecord, BadSetting, MissingData, WriteError
 from ecgbench.files import as_json, as_npy, as_parquet, flush, locked, move, put, writing
 from ecgbench.prepared.checked import FOUND
+from ecgbench.prepared.crossing import crossing
 from ecgbench.prepared.divided import redivided
 from ecgbench.prepared.readers import ROWS, outcomes, workers_for
 from ecgbench.prepared.reading import Lost, Outcome, copied, described
@@ -240,6 +241,10 @@ def _fill(making: _Making, work: Path) -> None:
             f"records need the same one"
         )
     index = source.index.merge(kept.table(), on="record", how="inner", validate="one_to_one")
+    if source.module.CARD.crossing == "refused" and (said := crossing(index)):
+        raise MissingData(
+            f"{source.name}: {said}; nothing was prepared; put each recording into one split"
+        )
     tables = {
         "index.parquet": as_parquet(index),
         "left_out.parquet": as_parquet(

@@ -15,7 +15,7 @@ from ecgbench.errors import BadRecord
 from ecgbench.prepared.checked import Checked, checked
 from ecgbench.prepared.source import read
 from ecgbench.prepared.store import Prepared, encode, sha256
-from ecgbench.text import shortened
+from ecgbench.text import line, shortened
 
 LONGEST = 100
 """Characters of a reason that a reader's library gives."""
@@ -75,7 +75,8 @@ def look(name: str, root: Path | None, row: dict[str, Any], fix: bool) -> Outcom
         why = error.strerror or shortened(str(error), LONGEST) or type(error).__name__
         return Lost(record, f"cannot be read ({why})", "damaged")
     except BadRecord as error:
-        return Lost(record, str(error).removeprefix(f"{record}: "), "damaged")
+        # it may quote the file
+        return Lost(record, line(str(error).removeprefix(f"{record}: ")), "damaged")
 
 
 def copied(record: str, copy: Prepared) -> Kept:

@@ -19,11 +19,13 @@ from ecgbench.cards import DatasetCard, facts
 from ecgbench.datasets import ROOM, get, resolve
 from ecgbench.ecg.recording import Recording
 from ecgbench.errors import BadRecord, BadSetting, MissingData
-from ecgbench.indexing.tables import alike, either
+from ecgbench.indexing.tables import alike, below, either
+from ecgbench.prepared.located import demand_readable
 from ecgbench.prepared.manifest import Manifest, State
 from ecgbench.stats.known import UNKNOWN
+from ecgbench.text import hidden, shortened
 
-LAYOUT = 6
+LAYOUT = 7
 """Raised by hand when reading, checking or storing changes: every prepared copy is then made
 anew.
 """
@@ -226,9 +228,9 @@ def _sources(module: ModuleType) -> list[Path]:
 
 def _record_files(root: Path, paths: Iterable[str]) -> list[State]:
     """(relative path, size, mtime in ns) of the files that records name, with or without their
-    suffix; sorted.
+    suffix; sorted. Nothing outside the root is looked at.
     """
-    wanted, states = set(paths), []
+    wanted, states = {p for p in paths if below(p)}, []
     for folder in sorted({p.rpartition("/")[0] for p in wanted}):
         if not (root / folder).is_dir():
             continue
@@ -253,6 +255,9 @@ def read(name: str, root: Path | None, row: dict[str, Any]) -> Recording:
     """The recording of a row of the index. BadRecord and OSError cost the record alone, all else
     that the dataset's plug-in does is BadSetting.
     """
+    card = get(name).CARD
+    if root is not None:
+        demand_readable(root, row, card)
     with ROOM.calling(name, OSError):
         recording = get(name).read(root, row)
     if not isinstance(recording, Recording):
@@ -260,7 +265,6 @@ def read(name: str, root: Path | None, row: dict[str, Any]) -> Recording:
             f"dataset {name!r}: its read() gives a {type(recording).__name__} where a Recording "
             f"belongs"
         )
-    card = get(name).CARD
     if not card.any_leads and (lacking := [n for n in card.leads if n not in recording.leads]):
         raise BadRecord(f"{recording.record}: lead {', '.join(lacking)} is missing")
     return recording.completed().clinical()
@@ -290,6 +294,13 @@ def check(name: str, card: DatasetCard, index: pd.DataFrame) -> None:
         odd = [v for v in values if not isinstance(v, str)]
         if odd:
             raise BadRecord(f"{name}: the {what} of its index holds {odd[0]}, where a str belongs")
+    for column in {"record", "patient", "path"} & {*columns}:
+        odd = [text for text in map(str, index[column]) if not text.isprintable() and hidden(text)]
+        if odd:
+            raise BadRecord(
+                f"{name}: the {column} {shortened(ascii(odd[0]), 80)} of its index holds a control "
+                f"character; correct the table or the name of the file"
+            )
     if index["record"].duplicated().any():
         raise BadRecord(
             f"{name}: record {index.loc[index['record'].duplicated(), 'record'].iloc[0]} is there "

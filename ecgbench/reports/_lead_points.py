@@ -28,6 +28,9 @@ leads.
 _ROOM = 0.12
 """Of the range of the scores, above and below them."""
 
+UNDEFINED = "no label has both values among the test records"
+"""Why a cell that was scored has no score."""
+
 Point = dict[str, Any]
 """A row of the main table and more: `n_leads`, `named`, and `series`, the place of its column."""
 
@@ -41,10 +44,16 @@ class Curve:
     blocks: Sequence[Task]
     points: Sequence[Point]
     """Those that have a score."""
+    undefined: frozenset[str] = frozenset()
+    """Tasks of which cells were scored and none has a score."""
 
     def of(self, task: str) -> list[Point]:
         """The points of a task."""
         return [point for point in self.points if point["task"] == task]
+
+    def nothing(self, task: str) -> str:
+        """Why a task without points has none."""
+        return UNDEFINED if task in self.undefined else "no number yet"
 
     def label(self, at: int) -> str:
         """A column as a legend names it."""
@@ -64,12 +73,14 @@ def lead_points(study: Study) -> list[Point]:
 
 def curve(study: Study, name: str) -> Curve:
     """Of a study, by one of its metrics."""
+    every = lead_points(study.of(name))
+    points = [point for point in every if point["value"] is not None]
     return Curve(
         metric=study.metrics[name],
         heads=columns(study),
         blocks=tasks(study),
-        # no label has both values: no score
-        points=[point for point in lead_points(study.of(name)) if point["value"] is not None],
+        points=points,
+        undefined=frozenset({p["task"] for p in every} - {p["task"] for p in points}),
     )
 
 
@@ -137,7 +148,7 @@ def panel(of: Curve, block: Task) -> Panel:
         ),
         y=_scores(of, mine),
         series=series,
-        said=_said(of, mine),
+        said=_said(of, block.task, mine),
         level=None if chance is None else (100 * chance, "chance"),
         names=[(x, _top(mine, leads), leads) for leads, x in where.items()],
         task=block.title,
@@ -178,10 +189,11 @@ def _scores(of: Curve, mine: Sequence[Point]) -> Axis:
     return Axis(label=label, low=low, high=high, ticks=ticks(low, high))
 
 
-def _said(of: Curve, mine: Sequence[Point]) -> str:
+def _said(of: Curve, task: str, mine: Sequence[Point]) -> str:
     """`Macro AUROC × 100. LAEF: 1 random lead 72.3 [70.3, 74.3], ...`, for who hears the page."""
     if not mine:
-        return "No number yet."
+        nothing = of.nothing(task)
+        return f"{nothing[0].upper()}{nothing[1:]}."
     lines = []
     for at, places in placed(mine).items():
         each = [f"{setting_words(p['leads'])} {_score(p)}" for _, p in places]

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from ecgbench.reports import bracket, points
 from ecgbench.reports._facts import FULL, Gap, Head, leads_of, setting_words
 from ecgbench.reports._grid import Block, Grid
-from ecgbench.reports._lead_points import curve, panel
+from ecgbench.reports._lead_points import UNDEFINED, curve, panel
 from ecgbench.reports._section import Numbers, Row, Score
 from ecgbench.reports._shown import Opening, Tile
 from ecgbench.reports._skill import Kept, kept, skilled
@@ -44,7 +44,7 @@ def opening(study: Study, grid: Grid, lost: Sequence[Gap]) -> tuple[Opening, Num
     """Of a study of one metric, and the numbers it shows."""
     case = _case(study, grid)
     if case is None:
-        return Opening(sentence=_nothing(lost)), Numbers(columns=COLUMNS, rows=[])
+        return Opening(sentence=_nothing(study, lost)), Numbers(columns=COLUMNS, rows=[])
     drawn = curve(study, study.metric)
     shown = Opening(
         sentence=_harness(grid) or _sentence(grid, case),
@@ -98,13 +98,17 @@ def _score(grid: Grid, block: Block, head: Head, leads: str) -> Score | None:
     return score if score and score.value is not None else None
 
 
-def _nothing(lost: Sequence[Gap]) -> str:
+def _nothing(study: Study, lost: Sequence[Gap]) -> str:
+    """Why no cell has a number of the study's metric."""
     counts: Counter[str] = Counter()
     for gap in lost:
         counts[gap.word] += sum(count for count, _ in gap.leads.values())
     if set(counts) == {PENDING}:
         return f"Nothing is computed yet: {counted(counts[PENDING], 'cell')} to go."
     parts = [f"{count:,} {word}" for word, count in counts.items()]
+    if scored := int((study.of(study.metric).cells["status"] == "ok").sum()):
+        title = study.metrics[study.metric].title
+        parts.append(f"{scored:,} scored without {title}, since {UNDEFINED}")
     return f"No cell of this run has a number: {enumerated(parts) or 'none was asked for'}."
 
 

@@ -15,7 +15,16 @@ from typing import TYPE_CHECKING, Any
 from ecgbench.cards import MetricCard
 from ecgbench.reports import LONGEST, Figure, Numbers, ReportCard, Section, handle, lead_axis, look
 from ecgbench.reports._facts import Task, gaps, heads_of, titles_of
-from ecgbench.reports._lead_points import Curve, Point, curve, lead_points, panels, placed, spots
+from ecgbench.reports._lead_points import (
+    UNDEFINED,
+    Curve,
+    Point,
+    curve,
+    lead_points,
+    panels,
+    placed,
+    spots,
+)
 from ecgbench.results.study import Study
 from ecgbench.text import enumerated, shortened
 
@@ -58,7 +67,7 @@ def sections(study: Study) -> list[Section]:
             Figure(
                 name="lead_curve" if name == study.metric else f"lead_curve_{name}",
                 draw=partial(_draw, drawn),
-                caption=_caption(study.of(study.metric), points),
+                caption=_caption(study.of(study.metric), drawn),
                 size=_shape(drawn)[2],
                 panels=panels(drawn),
                 numbers=Numbers(columns=COLUMNS, rows=points, summary="the points of the figure"),
@@ -71,8 +80,9 @@ def sections(study: Study) -> list[Section]:
     return [Section(name="lead_curve", title=title, short=CARD.title, parts=figures)]
 
 
-def _caption(study: Study, points: Sequence[Point]) -> str:
+def _caption(study: Study, curve: Curve) -> str:
     """What the figure shows, and what it leaves out."""
+    points, titles = curve.points, titles_of(study)
     named = any(point["named"] for point in points)
     drawn = any(not point["named"] and point["n_leads"] < 12 for point in points)
     filled = "Filled markers: leads" if named else "Leads"
@@ -84,6 +94,9 @@ def _caption(study: Study, points: Sequence[Point]) -> str:
         for data in study.datasets
         if data.limit is not None
     ]
+    if undefined := [titles[block.task] for block in curve.blocks if block.task in curve.undefined]:
+        title = curve.metric.title
+        sentences.append(f"No {title} for {enumerated(undefined)}: {UNDEFINED}.")
     if lost := _left_out(study):
         more = len(lost) - _SHOWN
         rest = f"; and {more} more, see main_table.csv" if more > 0 else ""
@@ -143,7 +156,14 @@ def _panel(ax: "Axes", curve: Curve, block: Task) -> None:
     ax.set_title(shortened(block.title, LONGEST))
     if not points:
         ax.set(xticks=[], yticks=[])
-        ax.text(0.5, 0.5, "no number yet", transform=ax.transAxes, ha="center", color="#777777")
+        ax.text(
+            0.5,
+            0.5,
+            curve.nothing(block.task),
+            transform=ax.transAxes,
+            ha="center",
+            color="#777777",
+        )
 
 
 def _name(ax: "Axes", leads: str, where: tuple[float, float], upright: bool) -> None:

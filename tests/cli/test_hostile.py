@@ -144,6 +144,45 @@ def test_a_file_whose_name_is_no_name_is_refused_in_one_line(file, tmp_path):
     assert str(told.value).isprintable()
 
 
+CONTROLS = """
+from dataclasses import replace
+from ecgbench.datasets import demo
+from ecgbench.errors import BadRecord
+CARD = demo.CARD
+def index(root):
+    table = demo.index(root).groupby("split").head(4).reset_index(drop=True)
+    table.loc[5, {column!r}] += {text!r}
+    return table
+def read(root, row):
+    if row["record"] == "D001":
+        raise BadRecord("D001: its header says a\\x1b[2Jb\\x9b31m\\u202ec")
+    return demo.read(root, row)
+"""
+
+
+@pytest.mark.parametrize("text", ["\x1b[2J", "\u202e", "\x9b31m", "\n"])
+@pytest.mark.parametrize("column", ["record", "patient"])
+def test_an_id_with_a_control_character_is_refused_in_one_line(column, text, tmp_path, here):
+    (tmp_path / "mine.py").write_text(CONTROLS.format(column=column, text=text))
+    done = here("data", "prepare", tmp_path / "mine.py", cwd=tmp_path)
+    assert done.returncode == 2
+    assert f"the {column} '" in done.stderr
+    assert "holds a control character; correct the table" in done.stderr
+    assert (done.stdout + done.stderr).replace("\n", "").isprintable()
+    assert done.stderr.count("\n") == 1
+
+
+def test_control_characters_of_a_file_never_reach_the_terminal(tmp_path, here):
+    (tmp_path / "mine.py").write_text(CONTROLS.format(column="record", text="x"))
+    mine = tmp_path / "mine.py"
+    shown = "its header says aU+001B[2JbU+009B31mU+202Ec"
+    for words in (("prepare", mine), ("facts", mine), ("facts", mine, "--json")):
+        done = here("data", *words, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        assert shown in done.stdout
+        assert (done.stdout + done.stderr).replace("\n", "").isprintable()
+
+
 def test_a_hostile_study_from_plug_in_to_report(tmp_path):
     """A dataset and a model under such names run and are reported; a broken model plug-in beside
     them is never imported.

@@ -91,6 +91,18 @@ def test_a_row_tells_whose_and_which_file_it_is(fake_ptbxl: Path) -> None:
         ("scp_codes", "{'NORM': __import__('os').getcwd()}", BadRecord, "malformed"),
         ("scp_codes", "['NORM']", BadRecord, "scp_codes"),
         ("scp_codes", "", BadRecord, "malformed"),
+        ("scp_codes", "{[]: 1}", BadRecord, "malformed"),
+        ("scp_codes", "{{}: 1}", BadRecord, "malformed"),
+        ("scp_codes", "{" + "-" * 30_000 + "1: 1}", BadRecord, "malformed"),
+        ("scp_codes", "(" * 5000 + ")" * 5000, BadRecord, "malformed"),
+        ("scp_codes", "9" * 5000, BadRecord, "malformed|scp_codes"),
+        ("scp_codes", "{7: 1, None: 2, ('NORM',): 3, b'NORM': 4}", BadRecord, "carries .*, None"),
+        ("scp_codes", "{'\\ud800\x1b': 1}", BadRecord, "carries U.D800U.001B, not among"),
+        ("scp_codes", "{'NORM'}", BadRecord, "scp_codes"),
+        ("scp_codes", "nan", BadRecord, "malformed"),
+        ("patient_id", "inf", BadRecord, "inf is not a whole number"),
+        ("patient_id", "1e3", BadRecord, "1e3 is not a whole number"),
+        ("ecg_id", "0x5", BadRecord, "0x5 is not a whole number"),
         ("strat_fold", "11", BadRecord, "strat_fold '11'"),
         ("strat_fold", "nan", BadRecord, "malformed"),
         ("strat_fold", "10.7", BadRecord, "10.7 is not a whole number"),
@@ -110,6 +122,19 @@ def test_a_row_that_cannot_be_trusted_stops(
     with pytest.raises(kind, match=reason) as caught:
         ptbxl.index(fake_ptbxl / "ptbxl")
     assert "\n" not in str(caught.value)
+
+
+def test_ids_are_what_the_file_says_and_two_of_them_stay_two(fake_ptbxl: Path) -> None:
+    """A float would make one patient of 2^53 and 2^53 + 1, an int one of 12 in two scripts."""
+    file = fake_ptbxl / "ptbxl" / "ptbxl_database.csv"
+    table = pd.read_csv(file, dtype=str, keep_default_na=False)
+    patients = [str(2**53), str(2**53 + 1), "12", "\u0967\u0968", "-5", "00017.0"]
+    table.loc[range(6), "patient_id"] = patients
+    table.loc[range(4), "ecg_id"] = ["-5", "\u0967\u0968", str(2**53 + 1), "00004"]
+    table.to_csv(file, index=False)
+    found = ptbxl.index(fake_ptbxl / "ptbxl")
+    assert found["patient"].tolist()[:6] == [*patients[:5], "17"]
+    assert found["record"].tolist()[:5] == ["-5", "\u0967\u0968", str(2**53 + 1), "00004", "00005"]
 
 
 def test_a_table_without_a_column_or_without_a_table(fake_ptbxl: Path) -> None:

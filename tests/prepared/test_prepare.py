@@ -15,10 +15,13 @@ import pytest
 
 from ecgbench import datasets
 from ecgbench.datasets import ptbxl
+from ecgbench.ecg.checks.scale import demand_possible
 from ecgbench.ecg.leads import LEADS
+from ecgbench.ecg.readers import wfdb
 from ecgbench.ecg.recording import Recording
 from ecgbench.errors import BadRecord, BadSetting, EcgbenchError, MissingData
 from ecgbench.prepared import prepare as preparing
+from ecgbench.prepared.located import demand_readable
 from ecgbench.prepared.prepare import find, held, prepare, prepare_and_check, state, where
 from ecgbench.prepared.source import Source, rows
 from ecgbench.prepared.store import encode
@@ -249,6 +252,36 @@ def test_missing_samples_and_files_are_quarantined_and_flat_leads_kept(
         "00008_hr.hea is missing",
     ]
     assert copy.index.set_index("record")["flat"].loc[["00009", "00010"]].tolist() == ["V2+V4", ""]
+
+
+def test_a_voltage_that_no_heart_makes_is_set_aside_with_lead_and_unit(
+    fake_ptbxl: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At the edge: 49.99 mV stays, 50 mV does not; standardised values have no such edge."""
+    plain, reached = ptbxl.read, {"00004": 49.99, "00005": -50.0, "00006": 3e5}
+
+    def read(root: Path, row: dict[str, Any]) -> Recording:
+        recording = plain(root, row)
+        if row["record"] in reached:
+            recording.signal[7, 1234] = reached[row["record"]]
+        return recording
+
+    monkeypatch.setattr(ptbxl, "read", read)
+    copy = prepare("ptbxl", fake_ptbxl, None)
+    reasons = dict(zip(copy.quarantined["record"], copy.quarantined["reason"]))
+    assert list(reasons) == ["00005", "00006"]
+    assert "lead V2 reaches 50 mV, where an ECG stays below 50 mV" in reasons["00005"]
+    assert "lead V2 reaches 3e+05 mV" in reasons["00006"]
+    demand_possible(
+        Recording(
+            signal=np.full((1, 9), 99.0, np.float32),
+            unit="standardised",
+            leads=("II",),
+            fs=500,
+            record="a",
+            patient="a",
+        )
+    )
 
 
 def test_too_many_lost_stops_names_reasons_and_leaves_nothing(fake_ptbxl: Path) -> None:
@@ -501,3 +534,59 @@ def test_a_table_that_is_not_as_it_was_written_is_not_believed(fake_ptbxl: Path)
             getattr(find("ptbxl", fake_ptbxl, None), file)
         table.write_bytes(written)
         assert len(find("ptbxl", fake_ptbxl, None).index) == len(copy.index)
+
+
+@pytest.mark.parametrize("path", ["../../secret_hr", "{absolute}", "records500/../../../secret_hr"])
+def test_a_file_outside_the_data_folder_is_neither_looked_at_nor_read(
+    fake_ptbxl: Path, tmp_path: Path, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outside = tmp_path / "elsewhere" / "secret_hr"
+    outside.parent.mkdir()
+    for suffix in (".hea", ".dat"):
+        for place in (outside, fake_ptbxl.parent / "secret_hr", fake_ptbxl / "secret_hr"):
+            shutil.copy(_file(fake_ptbxl, 5, suffix), place.with_suffix(suffix))
+    table = fake_ptbxl / "ptbxl" / "ptbxl_database.csv"
+    named = path.format(absolute=outside)
+    table.write_text(table.read_text().replace("records500/00000/00005_hr", named))
+    scanned: list[Path] = []
+    plain = os.scandir
+    monkeypatch.setattr(os, "scandir", lambda at: (scanned.append(Path(at)), plain(at))[1])
+    copy = prepare("ptbxl", fake_ptbxl, tmp_path / "p", workers=1)
+    reasons = dict(zip(copy.quarantined["record"], copy.quarantined["reason"]))
+    assert list(reasons) == ["00005"]
+    assert f"names the file {named!r}, which is not below" in reasons["00005"]
+    assert outside.parent not in scanned
+    assert not [at for at in scanned if ".." in at.parts]
+
+
+def test_a_record_far_longer_than_its_card_says_is_set_aside_before_it_is_decoded(
+    fake_ptbxl: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Header and file agree on 120 MB of zeros: only the card tells that this is no ECG of 10 s."""
+    samples = 5_000_000
+    _in_header(5, "12 500 5000", f"12 500 {samples}")(fake_ptbxl)
+    os.truncate(_file(fake_ptbxl, 5), 24 * samples)
+    decoded: list[str] = []
+    plain = wfdb._decoded
+    monkeypatch.setattr(
+        wfdb, "_decoded", lambda file, *more: (decoded.append(file.name), plain(file, *more))[1]
+    )
+    copy = prepare("ptbxl", fake_ptbxl, None, workers=1)
+    assert copy.quarantined["reason"].tolist() == [
+        "00005_hr.hea states 5,000,000 samples, more than 60 times the 5,000 that are usual; "
+        "nothing was read"
+    ]
+    assert len(decoded) == 29
+    assert "00005_hr.dat" not in decoded
+
+
+def test_a_table_far_longer_than_its_card_says_is_not_opened(tmp_path: Path) -> None:
+    row = {"record": "a", "path": "a.csv"}
+    (tmp_path / "a.csv").touch()
+    most = 60 * 10 * 500 * 12 * 16
+    os.truncate(tmp_path / "a.csv", most)
+    demand_readable(tmp_path, row, ptbxl.CARD)
+    os.truncate(tmp_path / "a.csv", most + 1)
+    with pytest.raises(BadRecord, match=r"^a: a\.csv has 57,600,001 bytes, and 60 times the usual"):
+        demand_readable(tmp_path, row, ptbxl.CARD)
+    demand_readable(tmp_path, row | {"position": 3}, ptbxl.CARD)

@@ -99,6 +99,26 @@ def test_titles_captions_and_legend_say_what_must_be_said():
     assert "Hollow" not in figure.caption
 
 
+def test_a_task_without_any_score_is_said_to_have_none(tmp_path):
+    """One test record, or one class: every AUROC is undefined and nothing is drawn."""
+    rows = [
+        make.row("ptbxl_super", "laef", leads, low=math.nan, high=math.nan)
+        for leads in ("1", "II", "12")
+    ]
+    study = make.build(rows)
+    reports.write(study, tmp_path)
+    why = "no label has both values among the test records"
+    figure = curve(study)
+    assert figure.caption == f"No AUROC for PTB-XL Super: {why}."
+    with reports.drawing(figure) as sheet:
+        assert [text.get_text() for text in sheet.axes[0].texts] == [why]
+    assert [panel.said for panel in figure.panels] == [f"N{why[1:]}."]
+    page = (tmp_path / "index.html").read_text()
+    assert f"No cell of this run has a number: 7 scored without AUROC, since {why}." in page
+    with (tmp_path / "lead_curve.csv").open() as file:
+        assert {row["value"] for row in csv.DictReader(file)} == {""}
+
+
 def test_the_line_of_chance_stands_where_the_card_says():
     rows = [
         make.row("ptbxl_super", "laef", leads, value) for leads, value in (("1", 0.45), ("12", 0.6))

@@ -1,12 +1,18 @@
-"""Whether a recording's millivolts are millivolts: told, never changed. One recording cannot tell
-1,000 steps a millivolt from 200, which is a usual gain too.
+"""Whether a recording's millivolts are millivolts: told, never changed, and refused where no body
+gives such a voltage. One recording cannot tell 1,000 steps a millivolt from 200, which is a usual
+gain too.
 """
 
 import numpy as np
 
 from ecgbench.ecg.checks.finding import Finding
 from ecgbench.ecg.recording import Recording
+from ecgbench.errors import BadRecord
 
+LARGEST = 50.0
+"""mV that no sample of an ECG reaches. The largest of 2,385 genuine recordings of PTB-XL,
+Brugada-HUCA, the Challenge, Chapman and PTB is 27.3 mV; 16 bits hold 32.8 at 1,000 steps a mV.
+"""
 PLAUSIBLE = (0.005, 50.0)
 """mV: what a lead spans in a second, the median of seconds and of leads that vary. In 2,397 genuine
 recordings of PTB-XL, Brugada-HUCA, the Challenge, Chapman, CODE-15 and PTB it is 0.27 to 4.5.
@@ -27,6 +33,21 @@ def span(recording: Recording) -> float:
     spans = np.median(np.ptp(parts, axis=2), axis=1)
     varying = spans[spans > 0]
     return float(np.median(varying)) if len(varying) else 0.0
+
+
+def demand_possible(recording: Recording) -> None:
+    """BadRecord, with the lead and the unit, where a sample in mV is LARGEST or beyond; nothing
+    where the unit is not mV.
+    """
+    if recording.unit != "mV":
+        return
+    most = np.abs(recording.signal).max(axis=1)
+    if most.max() >= LARGEST:
+        lead = recording.leads[int(most.argmax())]
+        raise BadRecord(
+            f"{recording.record}: lead {lead} reaches {most.max():.4g} mV, where an ECG stays "
+            f"below {LARGEST:g} mV; its unit or its gain is another than stated"
+        )
 
 
 def check(recording: Recording) -> list[Finding]:

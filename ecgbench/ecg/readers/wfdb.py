@@ -41,11 +41,11 @@ def read(
     the file.
 
     expected_fs in Hz and expected_gain in digital steps per mV: what the dataset publishes; another
-    value is refused. names: of leads that the header spells in a way of its own (in capitals) ->
-    standard ones. BadRecord for a missing, empty or truncated file, a header that wfdb refuses
-    or that disagrees with its signal in length or checksum, samples marked missing (NaN), unknown
-    units, no lead, a lead that is there twice, a wrong rate or gain. Other signals, and files that
-    hold no lead, are not looked at.
+    value is refused, and beside a published gain a baseline other than 0. names: of leads that the
+    header spells in a way of its own (in capitals) -> standard ones. BadRecord for a missing, empty
+    or truncated file, a header that wfdb refuses or that disagrees with its signal in length or
+    checksum, samples marked missing (NaN), unknown units, no lead, a lead that is there twice, a
+    wrong rate, gain or baseline. Other signals, and files that hold no lead, are not looked at.
     """
     signal, leads, fs = _read(path, record, expected_fs, expected_gain, names)
     demand_samples(signal, record)
@@ -96,6 +96,8 @@ def _read(
     if expected_gain is None:
         _demand_calibrated(path, header, rows, record)
     gain = _gain(header, rows, record, expected_gain)
+    if expected_gain is not None:
+        _demand_baseline(header, rows, record)
     digital = _samples(header, rows, path.parent, record)
     _check_samples(header, rows, digital, record)
     signal = (digital - np.asarray(header.baseline)[rows]) / gain
@@ -157,6 +159,18 @@ def _gain(header: Any, rows: list[int], record: str, expected: float | None) -> 
             f"{record}: gain {gain[gain != expected][0]:g} per mV, expected {expected:g} per mV"
         )
     return gain
+
+
+def _demand_baseline(header: Any, rows: list[int], record: str) -> None:
+    """BadRecord where 0 mV is another step than 0: no checksum covers the baseline, and all the
+    releases with a published gain have 0 (every header that was seen: PTB-XL, the Challenge,
+    Chapman, PTB).
+    """
+    for i in rows:
+        if header.baseline[i]:
+            raise BadRecord(
+                f"{record}: baseline {header.baseline[i]} of lead {header.sig_name[i]}, expected 0"
+            )
 
 
 def _samples(header: Any, rows: list[int], folder: Path, record: str) -> np.ndarray:

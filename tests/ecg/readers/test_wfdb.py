@@ -99,6 +99,11 @@ FAULTS: dict[str, tuple[Callable[[Path], None], str]] = {
     "no length": (_replace("12 500 5000", "12 500"), "does not state the length"),
     "rate": (_replace("12 500 5000", "12 250 5000"), "sampling rate 250 Hz, expected 500 Hz"),
     "gain": (_replace("1000.0(0)/mV", "200.0(0)/mV"), "gain 200 per mV, expected 1000"),
+    "baseline": (_replace("1000.0(0)/mV", "1000.0(500)/mV"), "baseline 500 of lead I, expected 0"),
+    "zero of the converter": (
+        _replace("1000.0(0)/mV 16 0", "1000.0/mV 16 -7"),
+        "baseline -7 of lead I, expected 0",
+    ),
     "unit": (_replace("1000.0(0)/mV", "1000.0(0)/mmHg"), "unit 'mmHg' is no unit of voltage"),
     "lead twice": (_replace(" AVL", " AVF"), "a lead is there twice"),
     "line lost": (_replace("00007_hr.dat 16 1000.0(0)/mV 16 0", "# "), "describes 11|wfdb refuses"),
