@@ -15,12 +15,15 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import redirect_stderr, redirect_stdout, suppress
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
+
+from ecgbench import processes
 
 # seconds for every run of a plug-in; tests/benchmark/test_recomputed.py tries it
 os.environ["ECGBENCH_RECOMPUTE"] = "no"
@@ -43,6 +46,21 @@ def _no_waiting_for_the_disk(request: pytest.FixtureRequest) -> Iterator[None]:
         if not request.node.get_closest_marker("durable"):
             patch.setattr(os, "fsync", lambda handle: None)
         yield
+
+
+@pytest.fixture(autouse=True)
+def _weights_in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file of weights is read without a process of its own, which loads torch anew;
+    tests/weights/test_apart.py tries that one.
+    """
+    apart, start = "ecgbench.weights.apart", processes.ask
+
+    def ask(module: str, words: Sequence[str], seconds: float) -> dict[str, Any]:
+        if module != apart:
+            return start(module, words, seconds)
+        return importlib.import_module(apart).work(words)
+
+    monkeypatch.setattr(processes, "ask", ask)
 
 
 PICTURES = {
@@ -237,7 +255,8 @@ for words in json.loads(sys.argv[1]):
         kept = {k: v for k, v in os.environ.items() if not k.startswith("ECGBENCH_")}
         searched = os.pathsep.join([str(site), kept.get("PYTHONPATH", "")])
         usual = {"NO_COLOR": "1", "OMP_NUM_THREADS": "1", "ECGBENCH_RECOMPUTE": "no"}
-        env = {**kept, **usual, "PYTHONPATH": searched}
+        # what plug-ins declare is kept there
+        env = {**kept, **usual, "PYTHONPATH": searched, "XDG_CACHE_HOME": str(site / "cache")}
         words = json.dumps([[str(w) for w in command] for command in commands])
         line = [sys.executable, "-c", code, words]
         done = subprocess.run(

@@ -45,6 +45,7 @@ FLOORS = (
     {"cards", "cells", "controls", "corpora", "division"},
     {
         "datasets",
+        "declared",
         "models",
         "adapters",
         "metrics",

@@ -267,6 +267,20 @@ def test_an_entry_point_may_not_take_a_name_that_is_taken(
         room(house).names()
 
 
+@pytest.mark.parametrize("name", ["", ".", "a/b", "x\ty"])
+def test_a_badly_named_entry_point_is_left_out_with_a_line(
+    name: str, house: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of some package that came with another: every command would end with it."""
+    installed(monkeypatch, **{name: "elsewhere.net", "far": f"{house.name}._blocks"})
+    found = room(house)
+    assert found.names() == found.names() == ["laef", "st_mem", "far"]
+    told = capsys.readouterr().err.splitlines()
+    assert len(told) == 1
+    assert told[0].startswith(f"ecgbench: left out: {name!r} is no name for a model")
+    assert told[0].endswith("rename the entry point in elsewhere.net")
+
+
 @pytest.mark.parametrize(
     ("value", "said"),
     [

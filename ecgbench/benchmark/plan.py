@@ -2,11 +2,11 @@
 imported.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from ecgbench import adapters, datasets, metrics, models
+from ecgbench import adapters, datasets, declared, metrics, models
 from ecgbench.adapt import NATIVE
 from ecgbench.benchmark.dividing import resolved
 from ecgbench.cards import DatasetCard, Task
@@ -36,28 +36,56 @@ patients.
 """
 
 
-def all_tasks() -> dict[str, tuple[str, DatasetCard, Task]]:
-    """Every task of the room of datasets: name -> (dataset, its card, task), in the order of the
-    cards.
-
-    BadSetting where two datasets have a task of one name.
+class Tasks(Mapping[str, tuple[str, DatasetCard, Task]]):
+    """Task -> (dataset, its card, task). A dataset of an installed package is imported when one of
+    its tasks is asked for, not before.
     """
-    tasks: dict[str, tuple[str, DatasetCard, Task]] = {}
+
+    def __init__(self, owners: Mapping[str, str]) -> None:
+        self.owners = owners
+        """Task -> dataset, in the order of the cards; nothing is imported for it."""
+
+    def __getitem__(self, task: str) -> tuple[str, DatasetCard, Task]:
+        dataset = self.owners[task]
+        card = datasets.get(dataset).CARD
+        if all(known.name != task for known in card.tasks):
+            raise BadSetting(
+                f"the dataset {dataset} has no task {task!r} any more, which it had when it was "
+                f"installed; install its package again, with a new version"
+            )
+        return dataset, card, card.task(task)
+
+    def __contains__(self, task: object) -> bool:
+        return task in self.owners
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.owners)
+
+    def __len__(self) -> int:
+        return len(self.owners)
+
+
+def all_tasks() -> Tasks:
+    """Every task of the room of datasets.
+
+    BadSetting where two datasets have a task of one name; case, `-` and `_` do not count.
+    """
+    owners: dict[str, str] = {}
+    loose: dict[str, str] = {}
     for dataset in datasets.names():
         try:
-            card = datasets.get(dataset).CARD
+            declares = declared.of(datasets.ROOM, dataset)
         # a plug-in that cannot be imported; `ecgbench tasks` and `ecgbench doctor` name it
         except BadSetting:
             continue
-        for task in card.tasks:
-            if task.name in tasks:
-                other = tasks[task.name][0]
+        for task in declares.tasks:
+            if (other := loose.get(plain(task))) is not None:
                 raise BadSetting(
-                    f"the datasets {other} and {dataset} both have a task {task.name!r}; rename "
+                    f"the datasets {owners[other]} and {dataset} both have a task {task!r}; rename "
                     f"one in its CARD"
                 )
-            tasks[task.name] = dataset, card, task
-    return tasks
+            owners[task], loose[plain(task)] = dataset, task
+    return Tasks(owners)
 
 
 def covered(suite: Request) -> tuple[Request, list[str]]:
@@ -143,7 +171,8 @@ def check(request: Request) -> Request:
     if named != list(request.models):
         names = tuple(models.names())
     weights_of(request.weights, names)
-    real = [task for task, (_, card, _) in all_tasks().items() if not card.synthetic]
+    whole = any(plain(name) == ALL for name in request.tasks)
+    real = [t for t, (_, card, _) in all_tasks().items() if not card.synthetic] if whole else []
     named = [t for name in request.tasks for t in (real if plain(name) == ALL else [name])]
     chosen = tuple(dict.fromkeys(map(metrics.resolve, request.scoring.metrics)))
     found = tuple(resolve_tasks(named))

@@ -321,7 +321,7 @@ def _name(dataset: str) -> str:
     from ecgbench.benchmark.plan import all_tasks
     from ecgbench.room import plain
 
-    for task, (owner, _, _) in all_tasks().items():
+    for task, owner in all_tasks().owners.items():
         if plain(task) == plain(dataset) and plain(owner) != plain(dataset):
             raise UnknownName("dataset", dataset, datasets.names(), f"{task} is a task of {owner}")
     return datasets.resolve(dataset)

@@ -169,9 +169,7 @@ def _planned(
 
     lacking.demand(request, folders, locate, data=not execution.dry_run)
     planned = planning.plan(request, policy)
-    dividing.demand(
-        planned, folders, {t: owner for t, (owner, _, _) in planning.all_tasks().items()}
-    )
+    dividing.demand(planned, folders, planning.all_tasks().owners)
     try:
         Store(folders.out).join(planned)
     except BadSetting as error:

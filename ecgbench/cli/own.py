@@ -204,7 +204,7 @@ def _taken(name: str) -> str:
 
     own = {str(path.stem) for path in datasets.ROOM.paths()}
     names = {"dataset": [n for n in datasets.names() if n not in own]}
-    names["task"] = [task for task, (owner, _, _) in all_tasks().items() if owner not in own]
+    names["task"] = [task for task, owner in all_tasks().owners.items() if owner not in own]
     for kind, known in names.items():
         for other in known:
             if plain(other) == plain(name):

@@ -340,7 +340,8 @@ class _Probe:
         use.
         """
         dim, test = self.net.card.dim, self.records["test"]
-        labels = {name: len(task.labels) for name, (_, _, task) in self.tasks.items()}
+        named = {f.task for f in self.fits} | {c.task for c in self.cells}
+        labels = {name: len(self.tasks[name][2].labels) for name in named}
         probe, drawn = self.training.protocol == "probe", self.training.leads == "random"
         number = 8 if probe else 4
         heads = sum(number * (dim + 1) * labels[f.task] for f in self.fits)

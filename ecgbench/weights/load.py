@@ -18,13 +18,15 @@ from torch import Tensor, nn
 
 from ecgbench.cards import ModelCard, Weights
 from ecgbench.errors import BadSetting, BadWeights, UnknownName
-from ecgbench.weights import read, released, shipped
+from ecgbench.weights import apart, read, released, shipped
 from ecgbench.weights.read import SAFE, TORCH
 from ecgbench.weights.released import origin as origin
 
 N = TypeVar("N", bound=nn.Module)
 
 _MISSING, _UNEXPECTED, _WRONG = "missing", "unexpected", "of the wrong shape or type"
+_LEAST_DEPTH = 3
+"""Containers inside one another in which tensors are looked for, if no layout has more."""
 _DIFFERING = "given twice with different values"
 
 
@@ -101,7 +103,7 @@ def matched(
     """Tensors of a file under the network's names, all of them, and the name of the layout they
     were read in; else BadWeights.
     """
-    content = read.read(path)
+    content = apart.read(path, max(_LEAST_DEPTH, *(1 + len(w.container) for w in layouts)))
     best = min(
         (_read_as(network, content, layout) for layout in layouts),
         key=lambda reading: sum(map(len, reading.problems.values())),
@@ -240,7 +242,8 @@ def _looks_like(
                 f"it looks like the {layout.name} weights of {card.title}: --weights {layout.name}"
             )
     for name in models.names():
-        if name == here:
+        # one of an installed package that nobody named is not imported for a guess
+        if name == here or models.ROOM.installed(name):
             continue
         with suppress(Exception):  # a plug-in's network may fail in any way; it is only a guess
             module = models.get(name)

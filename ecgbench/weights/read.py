@@ -29,6 +29,8 @@ LARGEST = 16 * 2**30
 """Bytes that a file of weights may hold once unpacked."""
 SWELLING = 100
 """Times its own size that an archive may unpack to; trained weights hardly compress."""
+MOST_MEMBERS = 50_000
+"""Files that an archive may hold: torch writes one for each tensor."""
 _ZIP = b"PK\x03\x04"
 
 
@@ -36,7 +38,7 @@ def read(path: Path) -> Mapping[str, Any]:
     """The mapping in a .safetensors, .pth, .pt or .ckpt file; BadSetting where it cannot be opened,
     BadWeights where it is none.
     """
-    _refuse_pages(path)
+    refuse_pages(path)
     try:
         tensors = load_file(path) if path.suffix in SAFE else _torch_load(path)
     except BadWeights:
@@ -87,11 +89,12 @@ def unpacked(path: Path, member: str) -> Iterator[Path]:
     if not member or path.suffix != ".zip":
         yield path
         return
-    _refuse_pages(path)
+    refuse_pages(path)
     with TemporaryDirectory(prefix="ecgbench-") as place:
         out = Path(place) / Path(member).name
         try:
             with zipfile.ZipFile(path) as archive:
+                _refuse_many(path, archive)
                 info = _member(path, archive, member)
                 with archive.open(info) as source, out.open("wb") as target:
                     _copy(source, target, info.file_size)
@@ -134,7 +137,10 @@ def _copy(source: IO[bytes], target: IO[bytes], most: int) -> None:
         target.write(block)
 
 
-def _refuse_pages(path: Path) -> None:
+def refuse_pages(path: Path) -> None:
+    """BadWeights where a file is a web page or a Git LFS pointer; BadSetting where it cannot be
+    opened.
+    """
     try:
         with path.open("rb") as file:
             head = file.read(512)
@@ -157,12 +163,7 @@ def _torch_load(path: Path) -> Any:
     with path.open("rb") as file:
         zipped = file.read(len(_ZIP)) == _ZIP
     if zipped:
-        with zipfile.ZipFile(path) as archive:
-            if sum(i.file_size for i in archive.infolist()) > SWELLING * path.stat().st_size:
-                raise BadWeights(
-                    f"{path} would unpack to a hundred times its size, which no file of weights "
-                    f"does; get the file again"
-                )
+        _prove_members(path)
     with (
         suppress(*([pickle.UnpicklingError] if zipped else [])),
         warnings.catch_warnings(action="ignore"),
@@ -171,6 +172,32 @@ def _torch_load(path: Path) -> Any:
         # are read
         return torch.load(path, map_location="cpu", weights_only=True, mmap=zipped)
     return _stripped(path)
+
+
+def _prove_members(path: Path) -> None:
+    """BadWeights where the files in a checkpoint are too many, swell, or are not as they were
+    written; torch itself does not look at their checksums.
+    """
+    with zipfile.ZipFile(path) as archive:
+        _refuse_many(path, archive)
+        if sum(i.file_size for i in archive.infolist()) > SWELLING * path.stat().st_size:
+            raise BadWeights(
+                f"{path} would unpack to a hundred times its size, which no file of weights does; "
+                f"get the file again"
+            )
+        if (damaged := archive.testzip()) is not None:
+            raise BadWeights(
+                f"{path} is damaged: {shortened(damaged, 80)} in it does not have its checksum "
+                f"(CRC-32); get the file again"
+            )
+
+
+def _refuse_many(path: Path, archive: zipfile.ZipFile) -> None:
+    if (count := len(archive.infolist())) > MOST_MEMBERS:
+        raise BadWeights(
+            f"{path} is an archive of {count:,} files, which no weights are (at most "
+            f"{MOST_MEMBERS:,}); get the file again"
+        )
 
 
 def _stripped(path: Path) -> Any:
@@ -222,9 +249,12 @@ class _Rebuild:
     def __setstate__(self, state: Any) -> None: ...
 
 
-def _tensor(
+def tensor(
     storage: Tensor, offset: int, size: tuple[int, ...], stride: tuple[int, ...], *_: Any
 ) -> Tensor:
+    """Of a flat storage the part with these numbers of places; ValueError where it reaches outside
+    it.
+    """
     last = offset + sum((n - 1) * step for n, step in zip(size, stride, strict=True))
     if min((offset, *size, *stride)) < 0 or (0 not in size and last >= len(storage)):
         raise ValueError("a tensor reaches outside its storage")
@@ -247,11 +277,13 @@ _STORAGES = {
     "ByteStorage": torch.uint8,
     "BoolStorage": torch.bool,
 }
+KINDS = tuple(_STORAGES.values())
+"""Of what a tensor of weights may be made."""
 _REAL: Mapping[tuple[str, str], Any] = {
     ("collections", "OrderedDict"): _Dict,
     ("torch", "Size"): tuple,
-    ("torch._utils", "_rebuild_tensor"): _Rebuild(_tensor),
-    ("torch._utils", "_rebuild_tensor_v2"): _Rebuild(_tensor),
+    ("torch._utils", "_rebuild_tensor"): _Rebuild(tensor),
+    ("torch._utils", "_rebuild_tensor_v2"): _Rebuild(tensor),
     ("torch._utils", "_rebuild_parameter"): _Rebuild(_parameter),
     ("torch._utils", "_rebuild_parameter_with_state"): _Rebuild(_parameter),
     **{("torch", name): dtype for name, dtype in _STORAGES.items()},

@@ -74,6 +74,7 @@ def ecgbench(*words: object, cwd: Path, **env: str) -> subprocess.CompletedProce
     env = {
         **kept,
         "ECGBENCH_PREPARED": str(cwd / "prepared"),
+        "XDG_CACHE_HOME": str(cwd / "prepared" / "cache"),
         "NO_COLOR": "1",
         "COLUMNS": "200",
         "OMP_NUM_THREADS": "1",

@@ -406,8 +406,8 @@ def test_a_pickle_cannot_change_what_it_is_given(tmp_path: Path) -> None:
     )
     assert found["a"] is reading._REAL["torch._utils", "_rebuild_tensor_v2"]
     assert before == dict(reading._REAL)
-    assert found["a"]._factory is reading._tensor
-    assert not reading._tensor.__defaults__
+    assert found["a"]._factory is reading.tensor
+    assert not reading.tensor.__defaults__
 
 
 def tensor(size: int, count: int, key: bytes = b"0") -> bytes:
