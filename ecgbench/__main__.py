@@ -4,11 +4,11 @@ first import on.
 
 import sys
 
-from ecgbench.errors import INTERRUPTED
+from ecgbench.errors import INTERRUPTED, EcgbenchError
 
 
 def main() -> None:
-    """The program (`ecgbench.cli.main`); exit code 130 after Ctrl-C, also while it loads."""
+    """The program (`ecgbench.cli.main`); exit codes 130 and 2 also while it loads."""
     try:
         from ecgbench.cli import main as program
 
@@ -16,6 +16,9 @@ def main() -> None:
     except KeyboardInterrupt:
         print(f"ecgbench: {INTERRUPTED}", file=sys.stderr)
         sys.exit(130)
+    except EcgbenchError as error:  # of an import: Windows has no locks
+        print(f"ecgbench: {error}", file=sys.stderr)
+        sys.exit(2)
 
 
 if __name__ == "__main__":

@@ -283,7 +283,7 @@ def test_without_locks_of_the_system_there_is_one_line(tmp_path: Path) -> None:
     code = "import sys; sys.modules['fcntl'] = None; sys.argv[0] = 'ecgbench'; "
     said = "ecgbench runs on Linux and macOS; on Windows use WSL"
     for words in (["run"], ["doctor"], ["data", "prepare", "demo"]):
-        line = [sys.executable, "-c", code + "from ecgbench.cli import main; main()", *words]
+        line = [sys.executable, "-c", code + "from ecgbench.__main__ import main; main()", *words]
         done = subprocess.run(line, capture_output=True, text=True, cwd=tmp_path)
         assert (done.returncode, done.stderr.strip()) == (2, f"ecgbench: {said}")
     done = subprocess.run(
