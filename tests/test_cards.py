@@ -84,7 +84,7 @@ def test_no_card_has_a_default_for_a_physical_quantity() -> None:
     free |= {"resampler", "clip", "scope", "stride", "decimate", "short", "where"}
     free |= {"patients_known", "rule", "paper", "absent", "verified", "min_seconds", "losses"}
     free |= {"folds", "country", "access", "cautions", "unit", "pretraining", "masked"}
-    free |= {"limb", "repair", "any_leads", "least", "complete"}
+    free |= {"limb", "repair", "any_leads", "least", "complete", "crossing"}
     for card in (InputContract, Filter, Weights, ModelCard, Task, DatasetCard):
         # the room fills it in
         required = (

@@ -33,9 +33,9 @@ class Controls:
 
     def __call__(self, names: Sequence[str]) -> dict[str, list[Outcome]]:
         """Compute what is missing of them; control -> the outcome of each of its runs."""
-        plan, done = self.run.plan, dict[str, list[Outcome]]()
+        done = dict[str, list[Outcome]]()
         for control in names:
-            every = list(studies(plan, self.run.folders, control))
+            every = list(studies(self.run.plan, self.run.folders, control))
             for number, (one, folders) in enumerate(every, 1):
                 which = f" ({number} of {len(every)})" if len(every) > 1 else ""
                 self.progress.note(f"control {one.control}{which}")

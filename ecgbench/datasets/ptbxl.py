@@ -152,7 +152,7 @@ def _people(raw: pd.DataFrame) -> pd.DataFrame:
     return said.assign(
         age=said["age"].mask(over, "90"),
         sex=said["sex"].str.removesuffix(".0").map(SEX).fillna(""),
-        device=said["device"].str.split().str.join(" "),
+        device=said["device"].str.split().str.join(" ").astype(str),
         site=said["site"].str.removesuffix(".0"),
     )
 

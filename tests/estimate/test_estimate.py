@@ -145,7 +145,7 @@ def test_long_fine_tuning_without_a_gpu_waits_for_a_yes(
 ) -> None:
     started = []
 
-    def note(self: Run, *how: bool) -> Outcome:
+    def note(self: Run, *how: bool, **more: bool) -> Outcome:
         started.append(1)
         return self.outcome
 
