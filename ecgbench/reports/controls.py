@@ -72,6 +72,10 @@ _NUMBERS = (
 )
 
 
+NAMED = 4
+"""Lead settings of a model that a sentence names; more are counted."""
+
+
 def sections(study: Study) -> list[Section]:
     """Nothing of a run without controls."""
     found = controlled(study)
@@ -121,24 +125,41 @@ def _notices(study: Study, rows: Sequence[Checked]) -> list[str]:
                 f"{where}: {_within(r.control.title)}; the score is higher than with the "
                 f"recordings as they are, by {signed(-r.difference)} points."
             )
-    groups: dict[tuple[str, str, str], list[Checked]] = {}
+    groups: dict[tuple[str, str], list[Checked]] = {}
     for r in rows:
         if r.control.kind == "shortcut" and r.difference_low < 0:
-            groups.setdefault((r.control.name, r.place.task, r.place.leads), []).append(r)
-    for (_, task, leads), own in groups.items():
-        first = own[0]
+            groups.setdefault((r.control.name, r.place.task), []).append(r)
+    for (control, task), own in groups.items():
+        every = [r for r in rows if (r.control.name, r.place.task) == (control, task)]
+        alone = _within(own[0].control.title)
         models = [
-            f"{_label(study, r)} ({signed(r.difference)} "
-            f"{signed_bracket(r.difference_low, r.difference_high)})"
-            for r in own
+            f"{label} {_at([r for r in own if _label(study, r) == label], every)}"
+            for label in dict.fromkeys(_label(study, r) for r in own)
         ]
         said.append(
-            f"{titles[task]}, {setting_words(leads)}: {_within(first.control.title)} alone reach "
-            f"{points(first.value)} {bracket(first.low, first.high)}. Not clearly above that: "
-            f"{enumerated(models)}. A macro that {_within(first.control.title)} reach is no result "
-            f"about ECGs."
+            f"{titles[task]}: {alone} alone reach {_reached(own)}. Not clearly above that: "
+            f"{enumerated(models)}; controls.csv has the differences. A macro that {alone} reach "
+            f"is no result about ECGs."
         )
     return said
+
+
+def _reached(rows: Sequence[Checked]) -> str:
+    """The score of a shortcut, which may rest on the leads."""
+    values = {round(r.value, 6): r for r in rows}
+    lowest, highest = values[min(values)], values[max(values)]
+    if len(values) == 1:
+        return f"{points(lowest.value)} {bracket(lowest.low, lowest.high)}"
+    return f"{points(lowest.value)} to {points(highest.value)}, by the leads"
+
+
+def _at(own: Sequence[Checked], every: Sequence[Checked]) -> str:
+    """At which lead settings, all of them counted where they are many."""
+    leads = list(dict.fromkeys(r.place.leads for r in own))
+    whole = len({r.place.leads for r in every})
+    if len(leads) > NAMED:
+        return f"at {len(leads)} of {whole} lead settings"
+    return f"at {enumerated([setting_words(one) for one in leads])}"
 
 
 def _summary(found: Sequence[Named], rows: Sequence[Checked]) -> Table:
