@@ -49,10 +49,9 @@ def labels(asked: ByLabel, lines: Sequence[Repeats], stage: Stage | None) -> Non
     """What these rows of a run answer to a question, label by label."""
     if asked.scorer is None or asked.question.name not in _QUESTIONS:
         return
+    # whether the numbers of a row are kept is known where its labels are
+    lacking = sum(not asked.keeps("there", repeats, {}) for repeats in lines)
     for what in ("there", "numbers"):
-        # whether the numbers of a row are kept is known where its labels are
-        lacking = sum(not asked.keeps("there", repeats, {}) for repeats in lines)
-        lacking = lacking if what == "there" or not lacking else len(lines)
         step = f"{what}:{asked.question.name}"
         name = asked.question.name
         said = (f"which labels have {name}" if what == "there" else name, "rows")

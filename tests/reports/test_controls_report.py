@@ -43,7 +43,7 @@ def test_a_shortcut_is_a_notice_where_the_lower_bound_is_below_0(
     section, _ = written(make.two_models(), [near], monkeypatch)
     (said,) = section.parts[0].texts  # type: ignore[union-attr]
     assert "age and sex alone reach 65.0 [60.0, 70.0]" in said
-    assert "LAEF (+5.0 [−0.1, +10.0])" in said
+    assert "Not clearly above that: LAEF at 1 random lead" in said
     section, _ = written(make.two_models(), [above], monkeypatch)
     assert section.parts[0].kind == "table"
 
