@@ -31,6 +31,7 @@ from ecgbench.reports._section import (
     Table,
     Text,
 )
+from ecgbench.reports._svg import Drawings
 from ecgbench.reports._table import csv_text, terminal_lines
 from ecgbench.reports._text import bracket, p_value, points, signed, signed_bracket
 from ecgbench.room import Room
@@ -41,6 +42,7 @@ __all__ = [
     "Cell",
     "Code",
     "Column",
+    "Drawings",
     "Facts",
     "Figure",
     "Format",
@@ -94,14 +96,19 @@ def read(folder: Path, metrics: Sequence[str] = (), stage: Any = None) -> Any:
 
 
 def write(
-    source: Any, folder: Path, only: Sequence[str] | None = None, also: Sequence[str] = ()
+    source: Any,
+    folder: Path,
+    only: Sequence[str] | None = None,
+    also: Sequence[str] = (),
+    pictures: Sequence[str] = ("png", "svg", "pdf"),
 ) -> list[Path]:
     """Write index.html and the files of all reports that read this kind of source, or of those
     named `only`.
 
-    also: reports from outside, by path, besides. Returns every file written, each once. BadSetting
-    where a report reads another kind, UnknownName, WriteError.
+    also: reports from outside, by path, besides. pictures: kinds of file that figures become beside
+    the page. Returns every file written, each once. BadSetting where a report reads another kind or
+    a kind of picture is unknown, UnknownName, WriteError.
     """
     from ecgbench.reports import _write
 
-    return _write.write(ROOM, source, folder, only=only, also=also)
+    return _write.write(ROOM, source, folder, only=only, also=also, pictures=pictures)

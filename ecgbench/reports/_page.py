@@ -4,7 +4,6 @@ whatever sections it is given, and is whole without its script, which sorts, fil
 
 import base64
 import hashlib
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -13,13 +12,14 @@ from typing import Any
 from ecgbench.reports import _chart, _filters, _heat
 from ecgbench.reports._section import Figure, Group, Heading, Part, Section
 from ecgbench.reports._shown import Opening
+from ecgbench.reports._svg import Drawings
 from ecgbench.reports._table import groups, plain, ranked, scores, spelled, spread
 from ecgbench.reports._text import bracket, points
 from ecgbench.reports._trace import embedded
 from ecgbench.text import visible
 
 TEMPLATES = Path(__file__).parent / "templates"
-DRAWN = 3_000_000
+DRAWN = 1_200_000
 """Bytes of drawings that a page holds; further ones are linked, beside it in the same folder."""
 
 
@@ -40,15 +40,20 @@ def html(
     def shown(value: Any) -> Any:
         return visible(value) if type(value) is str else value  # Markup is ours
 
-    room = DRAWN
+    inside, room = Drawings(), DRAWN
 
     def drawing(figure: Figure) -> Markup:
         nonlocal room
-        room -= len(drawings[figure.name])
+        drawn = inside.inline(drawings[figure.name].decode())
+        room -= len(drawn)
         if room < 0:  # a page of all figures of eighteen tasks would not open on a phone
-            where = Markup('<p>Not drawn here, to keep the page small: <a href="{0}">{0}</a></p>')
-            return where.format(f"{figure.name}.svg")
-        return Markup(_own_ids(figure.name, drawings[figure.name].decode()))
+            where = [f"{figure.name}.{kind}" for kind in ("svg", "png", "pdf")]
+            told = Markup(': <a href="{0}">{0}</a>')
+            links = [told.format(name) for name in where if name in files][:1]
+            return Markup("<p>Not drawn here, to keep the page small{}</p>").format(
+                *links or [Markup()]
+            )
+        return Markup(drawn)
 
     page = Environment(
         loader=FileSystemLoader(TEMPLATES),
@@ -58,6 +63,7 @@ def html(
     )
     page.trim_blocks = page.lstrip_blocks = True
     page.filters |= {"points": points, "plain": plain, "pieces": _pieces}
+    page.filters |= {"sortable": lambda value: f"{value:.7g}"}
     page.filters |= {"gathered": gathered, "extended": lambda kind, name: f"{name}.{kind}"}
     script = (TEMPLATES / "page.js").read_text(encoding="utf-8")
     figures = {f.name: f for section in sections for f in _figures(section.parts)}
@@ -66,6 +72,7 @@ def html(
     page.globals |= _tables() | _charts(heading)
     page.globals |= {
         "drawing": drawing,
+        "outlines": lambda: Markup(inside.outlines),
         "heading": heading,
         "beside": files,
         "figures": figures,
@@ -150,11 +157,6 @@ def _shown(part: Any) -> bool:
 def _pieces(value: Any) -> list[Any]:
     """The pieces of a value of Facts."""
     return list(value) if isinstance(value, list | tuple) else [value]
-
-
-def _own_ids(name: str, svg: str) -> str:
-    """A drawing's own ids: several stand in one page."""
-    return re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{name}-", svg[svg.index("<svg") :])
 
 
 def _by_stem(files: Mapping[str, str]) -> list[tuple[list[str], str]]:

@@ -10,7 +10,21 @@
     for (const [name, value] of Object.entries(more)) element.setAttribute(name, value);
     return element;
   };
-  const json = (id) => JSON.parse(document.getElementById(id).textContent);
+  const json = async (id) => {
+    const bytes = Uint8Array.from(atob(document.getElementById(id).textContent), (sign) => sign.charCodeAt(0));
+    return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"))).json();
+  };
+
+  // ---- on a narrow screen a row is a card: every value says what it is, and is a cell still to who hears the page
+  for (const table of all("table.cards")) {
+    const heads = all("thead th", table).map((head) => head.dataset.h);
+    const roles = { TABLE: "table", THEAD: "rowgroup", TBODY: "rowgroup", TR: "row", TD: "cell" };
+    for (const part of [table, ...all("thead, tbody, tr, td, th", table)]) {
+      part.setAttribute("role", roles[part.tagName] ?? (part.scope === "col" ? "columnheader" : "rowheader"));
+    }
+    for (const row of all("tbody tr:not(.g)", table)) [...row.children].forEach((cell, at) => { cell.dataset.h = heads[at]; });
+    table.classList.add("labelled");
+  }
 
   // ---- filters: an element shows while every thing it is about is chosen
   const chosen = { m: null, p: null, t: null, l: null };
@@ -201,8 +215,8 @@
     select.closest(".tools").hidden = false;
     select.value = "0";
     let views = null;
-    select.addEventListener("change", () => {
-      views ??= json(select.dataset.views);
+    select.addEventListener("change", async () => {
+      views ??= await json(select.dataset.views);
       const view = views[select.value];
       one("caption span", table).textContent = view.title;
       const head = one("thead tr", table);
@@ -250,8 +264,8 @@
     box.append(table);
     return box;
   };
-  const trace = (line) => {
-    traces ??= json("traces");
+  const trace = async (line) => {
+    traces ??= await json("traces");
     const row = traces.rows[line];
     if (!row) return;
     const close = made("button", "Close", { type: "button", class: "close" });
