@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ecgbench.cards import MetricCard
@@ -25,6 +25,8 @@ _GAP = 0.045
 """Distance between neighbouring lines at one number of leads, in doublings of the number of
 leads.
 """
+CROWD = 4
+"""Named sets of one number of leads beyond which they stand in a figure of their own."""
 _ROOM = 0.12
 """Of the range of the scores, above and below them."""
 
@@ -44,8 +46,12 @@ class Curve:
     blocks: Sequence[Task]
     points: Sequence[Point]
     """Those that have a score."""
+    rows: Sequence[Point]
+    """All of them."""
     undefined: frozenset[str] = frozenset()
     """Tasks of which cells were scored and none has a score."""
+    named: Sequence[str] = ()
+    """Of a figure of named sets: all of them, in the order asked."""
 
     def of(self, task: str) -> list[Point]:
         """The points of a task."""
@@ -72,14 +78,39 @@ def lead_points(study: Study) -> list[Point]:
 
 
 def curve(study: Study, name: str) -> Curve:
-    """Of a study, by one of its metrics."""
+    """Of a study, by one of its metrics; without named sets that would crowd it."""
     every = lead_points(study.of(name))
+    crowd = _crowd(every)
+    return _curve(study, name, [point for point in every if point["leads"] not in crowd])
+
+
+def named_leads(study: Study, name: str) -> Curve | None:
+    """The named sets that would crowd the curve; None where there is room for them."""
+    every = lead_points(study.of(name))
+    if not (crowd := _crowd(every)):
+        return None
+    named = dict.fromkeys(p["leads"] for p in every if p["named"] and p["leads"] != FULL)
+    made = _curve(study, name, [point for point in every if point["leads"] in crowd])
+    return replace(made, named=[leads for leads in named if leads in crowd])
+
+
+def _crowd(points: Sequence[Point]) -> set[str]:
+    """Named sets, where there are too many of some number of leads."""
+    of: dict[int, set[str]] = {}
+    for point in points:
+        if point["named"]:
+            of.setdefault(point["n_leads"], set()).add(point["leads"])
+    return set().union(*of.values()) if any(len(sets) > CROWD for sets in of.values()) else set()
+
+
+def _curve(study: Study, name: str, every: Sequence[Point]) -> Curve:
     points = [point for point in every if point["value"] is not None]
     return Curve(
         metric=study.metrics[name],
         heads=columns(study),
         blocks=tasks(study),
         points=points,
+        rows=every,
         undefined=frozenset({p["task"] for p in every} - {p["task"] for p in points}),
     )
 
@@ -115,6 +146,21 @@ def placed(points: Sequence[Point]) -> Mapping[int, list[tuple[float, Point]]]:
     return found
 
 
+def side_by_side(of: Curve, task: str) -> Mapping[int, list[tuple[float, Point]]]:
+    """The points of named sets by series, each at the place of its set, 0, 1, ..., moved a little
+    where others stand beside it.
+    """
+    mine = of.of(task)
+    drawn = sorted({point["series"] for point in mine})
+    shift = {at: (place + 0.5) / len(drawn) - 0.5 for place, at in enumerate(drawn)}
+    order = {leads: place for place, leads in enumerate(of.named)}
+    found: dict[int, list[tuple[float, Point]]] = {at: [] for at in drawn}
+    for point in sorted(mine, key=lambda point: order[point["leads"]]):
+        at = point["series"]
+        found[at].append((order[point["leads"]] + 0.7 * shift[at], point))
+    return found
+
+
 def panels(of: Curve) -> list[Panel]:
     """A panel of the page per task."""
     return [panel(of, block) for block in of.blocks]
@@ -123,32 +169,47 @@ def panels(of: Curve) -> list[Panel]:
 def panel(of: Curve, block: Task) -> Panel:
     """The panel of one task; scores x 100."""
     mine = of.of(block.task)
-    series = [
-        Series(
-            at=at,
-            label=of.label(at),
-            dots=[_dot(of, x, point) for x, point in places],
-        )
-        for at, places in placed(mine).items()
-    ]
+    if of.named:
+        return _panel(of, block, side_by_side(of, block.task), _leads(of.named), {})
     where = spots(mine)
     counts = sorted({p["n_leads"] for p in mine}) or [int(FULL)]
     margin = 2**0.25 if len(counts) > 1 else 2
     right = max([counts[-1] * margin, *(2**0.18 * x for x in where.values())])
     shown = [n for n in counts if len(counts) <= 6 or n in (1, 2, 3, 4, 6, 8, 12)]
-    chance = of.metric.chance
+    numbers = Axis(
+        label="measured leads",
+        low=counts[0] / margin,
+        high=right,
+        ticks=[(n, str(n)) for n in shown],
+        scale="log",
+    )
+    return _panel(of, block, placed(mine), numbers, where)
+
+
+def _leads(named: Sequence[str]) -> Axis:
+    places = list(enumerate(named))
+    return Axis(label="measured leads", low=-0.6, high=len(named) - 0.4, ticks=places)
+
+
+def _panel(
+    of: Curve,
+    block: Task,
+    by_series: Mapping[int, list[tuple[float, Point]]],
+    x: Axis,
+    where: Mapping[str, float],
+) -> Panel:
+    """`where`: sets whose name stands above them."""
+    mine, chance = of.of(block.task), of.metric.chance
+    series = [
+        Series(at=at, label=of.label(at), dots=[_dot(of, at_x, point) for at_x, point in places])
+        for at, places in by_series.items()
+    ]
     return Panel(
         title=block.title,
-        x=Axis(
-            label="measured leads",
-            low=counts[0] / margin,
-            high=right,
-            ticks=[(n, str(n)) for n in shown],
-            scale="log",
-        ),
+        x=x,
         y=_scores(of, mine),
         series=series,
-        said=_said(of, block.task, mine),
+        said=_said(of, block.task, by_series),
         level=None if chance is None else (100 * chance, "chance"),
         names=[(x, _top(mine, leads), leads) for leads, x in where.items()],
         task=block.title,
@@ -189,13 +250,13 @@ def _scores(of: Curve, mine: Sequence[Point]) -> Axis:
     return Axis(label=label, low=low, high=high, ticks=ticks(low, high))
 
 
-def _said(of: Curve, task: str, mine: Sequence[Point]) -> str:
+def _said(of: Curve, task: str, by_series: Mapping[int, list[tuple[float, Point]]]) -> str:
     """`Macro AUROC × 100. LAEF: 1 random lead 72.3 [70.3, 74.3], ...`, for who hears the page."""
-    if not mine:
+    if not by_series:
         nothing = of.nothing(task)
         return f"{nothing[0].upper()}{nothing[1:]}."
     lines = []
-    for at, places in placed(mine).items():
+    for at, places in by_series.items():
         each = [f"{setting_words(p['leads'])} {_score(p)}" for _, p in places]
         lines.append(f"{of.label(at)}: {enumerated(each)}.")
     return " ".join([f"Macro {of.metric.title} × 100.", *lines])

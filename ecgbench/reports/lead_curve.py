@@ -2,9 +2,10 @@
 model and policy.
 
 Random leads (one subset per record) form the curve; named sets (I, II, I+II) are separate hollow
-markers beside their number of leads and never part of it. The x axis is logarithmic: most of what
-is lost is lost between one lead and three. lead_curve.csv holds exactly the numbers drawn, as
-fractions.
+markers beside their number of leads and never part of it. Where there are many, as the twelve
+single leads, they have a figure of their own, side by side. The x axis is logarithmic: most of what
+is lost is lost between one lead and three. lead_curve.csv and named_leads.csv hold exactly the
+numbers drawn, as fractions.
 """
 
 import math
@@ -20,9 +21,10 @@ from ecgbench.reports._lead_points import (
     Curve,
     Point,
     curve,
-    lead_points,
+    named_leads,
     panels,
     placed,
+    side_by_side,
     spots,
 )
 from ecgbench.results.study import Study
@@ -54,6 +56,7 @@ COLUMNS = (
 """Columns of lead_curve.csv; every row is also a row of main_table.csv. `named`: drawn as a hollow
 marker off the curve.
 """
+_SIDE_BY_SIDE = "The named leads in every record. Bars: 95 % intervals over patients."
 _SHOWN = 6
 """Gaps that the caption names."""
 
@@ -62,17 +65,10 @@ def sections(study: Study) -> list[Section]:
     """One figure per metric."""
     figures = []
     for name in study.metrics:
-        points, drawn = lead_points(study.of(name)), curve(study, name)
-        figures.append(
-            Figure(
-                name="lead_curve" if name == study.metric else f"lead_curve_{name}",
-                draw=partial(_draw, drawn),
-                caption=_caption(study.of(study.metric), drawn),
-                size=_shape(drawn)[2],
-                panels=panels(drawn),
-                numbers=Numbers(columns=COLUMNS, rows=points, summary="the points of the figure"),
-            )
-        )
+        drawn, apart = curve(study, name), named_leads(study, name)
+        figures.append(_figure(study, name, "lead_curve", drawn, _caption(study, drawn, apart)))
+        if apart:
+            figures.append(_figure(study, name, "named_leads", apart, _SIDE_BY_SIDE))
     title = (
         f"Macro {enumerated([card.title for card in study.metrics.values()])} against the "
         f"number of measured leads"
@@ -80,14 +76,27 @@ def sections(study: Study) -> list[Section]:
     return [Section(name="lead_curve", title=title, short=CARD.title, parts=figures)]
 
 
-def _caption(study: Study, curve: Curve) -> str:
-    """What the figure shows, and what it leaves out."""
+def _figure(study: Study, metric: str, which: str, drawn: Curve, caption: str) -> Figure:
+    return Figure(
+        name=which if metric == study.metric else f"{which}_{metric}",
+        draw=partial(_draw, drawn),
+        caption=caption,
+        size=_shape(drawn)[2],
+        panels=panels(drawn),
+        numbers=Numbers(columns=COLUMNS, rows=drawn.rows, summary="the points of the figure"),
+    )
+
+
+def _caption(study: Study, curve: Curve, apart: Curve | None) -> str:
+    """What the curve shows, and what it leaves out."""
+    study = study.of(study.metric)
     points, titles = curve.points, titles_of(study)
     named = any(point["named"] for point in points)
     drawn = any(not point["named"] and point["n_leads"] < 12 for point in points)
     filled = "Filled markers: leads" if named else "Leads"
     sentences = [f"{filled} drawn at random for each record."] if drawn else []
     sentences += ["Hollow markers: the named leads in every record."] if named else []
+    sentences += ["Named leads are in the next figure."] if apart else []
     sentences += ["Bars: 95 % intervals over patients."] if points else []
     sentences += [
         f"{data.title}: {data.limit} records only (--limit)."
@@ -142,16 +151,21 @@ def _label(curve: Curve, at: int) -> str:
 
 def _panel(ax: "Axes", curve: Curve, block: Task) -> None:
     points = curve.of(block.task)
-    where = spots(points)
-    for at, places in placed(points).items():
+    where = {} if curve.named else spots(points)
+    by_series = side_by_side(curve, block.task) if curve.named else placed(points)
+    for at, places in by_series.items():
         _line(ax, [(x, p) for x, p in places if not p["named"]], at)
         _line(ax, [(x, p) for x, p in places if p["named"]], at, hollow=True)
     upright = len(where) > 4 or len(curve.blocks) > 1
     for leads, x in where.items():
         tops = [max(p["high"] or 0, p["value"]) for p in points if p["leads"] == leads]
         _name(ax, leads, (x, 100 * max(tops)), upright)
-    counts = sorted({point["n_leads"] for point in points})
-    lead_axis(ax, counts, max([*counts, *where.values()], default=12))
+    if curve.named:
+        ax.set_xticks(range(len(curve.named)), curve.named)
+        ax.set_xlabel("measured leads")
+    else:
+        counts = sorted({point["n_leads"] for point in points})
+        lead_axis(ax, counts, max([*counts, *where.values()], default=12))
     _scale(ax, curve.metric)
     ax.set_title(shortened(block.title, LONGEST))
     if not points:
