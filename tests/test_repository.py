@@ -38,6 +38,7 @@ FLOORS = (
         "plugin_files",
         "text",
         "processes",
+        "forks",
         "prefetch",
         "stats",
     },

@@ -64,6 +64,9 @@ def report(
     rows: Literal["all"] | None = option(
         "Of a run: all adds tasks that are evaluated only beside the task whose columns they are."
     ),
+    figures: str = option(
+        "Files of each figure beside the page: png, svg, pdf, comma-separated.  (default: all)"
+    ),
     publish: bool = flag(
         "Of a run: write it only if clean commits made every number and no cell is pending; the "
         "page says so.",
@@ -100,7 +103,8 @@ def report(
         source = _beside(source, place, beside.split(","))
     if publish:
         source = _published(source, place, names)
-    page = write_and_tell(source, place, to or place / "report", names, besides)
+    kinds = {"pictures": figures.split(",")} if figures else {}
+    page = write_and_tell(source, place, to or place / "report", names, besides, **kinds)
     if show:
         _open(page)
 
@@ -111,14 +115,15 @@ def write_and_tell(
     to: Path,
     names: list[str] | None = None,
     besides: Sequence[str] = (),
+    **how: Any,
 ) -> Path:
     """Write the report of what was read from `place`, and say which files, and of a run which
-    cells have no number; returns the page.
+    cells have no number; returns the page. `how`: see `reports.write`.
     """
     from ecgbench import reports
     from ecgbench.results.study import Study
 
-    written = reports.write(source, to, names, besides)
+    written = reports.write(source, to, names, besides, **how)
     if isinstance(source, Study):
         cells = source.of(source.metric).cells
         states = cells["status"].value_counts().to_dict()

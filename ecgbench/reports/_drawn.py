@@ -41,6 +41,13 @@ def drawn(figure: Figure, kept: Path | None) -> dict[str, bytes]:
     return made
 
 
+def draw(figure: Figure, kept: Path) -> None:
+    """Draw one that was not drawn before, where it can be kept."""
+    name = _key(figure)
+    if name is not None and not (kept / name).is_file():
+        drawn(figure, kept)
+
+
 def _read(file: Path) -> dict[str, bytes] | None:
     """None where it was not kept, or is not what was written."""
     with suppress(OSError, ValueError, KeyError, TypeError):

@@ -6,11 +6,12 @@ from pathlib import Path
 from typing import Any
 
 from ecgbench.errors import BadSetting, MissingData
+from ecgbench.forks import Piece
 from ecgbench.reports._facts import columns, grave, tasks
 from ecgbench.reports._filters import filters
 from ecgbench.reports._section import Heading, Reads
 from ecgbench.reports._trace import traces
-from ecgbench.results import pretraining, profile, study
+from ecgbench.results import ahead, pretraining, profile, study
 from ecgbench.results.ahead import Stage
 from ecgbench.results.origin import PUBLISHED
 from ecgbench.text import counted, enumerated
@@ -28,6 +29,8 @@ class Kind:
     heading: Callable[[Any], Heading]
     pictures: Callable[[Any], Path | None] = lambda _: None
     """Where pictures that were drawn before are kept."""
+    ahead: Callable[[Any, tuple[str, str], Sequence[Piece]], None] = lambda *_: None
+    """Does on all cores what keeps something."""
 
 
 def read(folder: Path, metrics: Sequence[str], stage: Stage | None) -> Any:
@@ -55,6 +58,10 @@ def of(source: object) -> tuple[Reads, Kind]:
 
 def _pictures(run: study.Study) -> Path | None:
     return run.scorer.derived / "pictures" if run.scorer else None
+
+
+def _ahead(run: study.Study, said: tuple[str, str], pieces: Sequence[Piece]) -> None:
+    ahead.each(run.scorer, run.stage, said, pieces)
 
 
 def _of_run(run: study.Study) -> Heading:
@@ -123,6 +130,7 @@ KINDS: dict[Reads, Kind] = {
         read=study.read,
         heading=_of_run,
         pictures=_pictures,
+        ahead=_ahead,
     ),
     "profile": Kind(
         source=profile.Profile, files=profile.FILES, read=profile.read, heading=_of_profile

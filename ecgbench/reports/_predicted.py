@@ -115,8 +115,9 @@ def tasks(study: Study, asked: ByLabel) -> Iterator[OfTask]:
     own = lines(study)
     if not any(line.repeats for line in own):
         return
-    ahead.labels(asked, [line.repeats for line in own if line.repeats], study.stage)
     titles = titles_of(study)
+    scored = [[one.repeats for one in own if one.task == t and one.repeats] for t in titles]
+    ahead.labels(asked, scored, study.stage)
     for place, (task, title) in enumerate(titles.items(), 1):
         mine = [line for line in own if line.task == task]
         there = [asked.there(line.repeats) if line.repeats else None for line in mine]

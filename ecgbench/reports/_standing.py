@@ -7,13 +7,14 @@ is another quantity.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import combinations
 from typing import Any
 
 import numpy as np
 
 from ecgbench.reports._facts import Head, columns, records, tasks
+from ecgbench.results import ahead
 from ecgbench.results.compare import LEAST_PATIENTS, UNTESTED, weak
 from ecgbench.results.joint import By, Entry, Joint, joint, lacking
 from ecgbench.results.study import Study
@@ -210,6 +211,17 @@ def standing(
         sign=sign,
         range=study.metrics[study.metric].range,
     )
+
+
+def stand_ahead(study: Study, asked: Sequence[str]) -> None:
+    """What is said of the means at these lead settings, computed on all cores."""
+    pieces = [partial(_computed, study, leads) for leads in asked]
+    ahead.each(study.scorer, study.stage, ("means over datasets", "lead settings"), pieces)
+
+
+def _computed(study: Study, leads: str) -> object:
+    made = standing(study, leads)
+    return made and (made.intervals, made.pairs, made.beyond_the_best)
 
 
 def uneven(study: Study, heads: Sequence[Head], leads: str, of: Sequence[str]) -> dict[Head, str]:

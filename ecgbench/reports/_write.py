@@ -3,13 +3,14 @@ PDF, and the page of them all.
 """
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from ecgbench.errors import BadSetting
 from ecgbench.files import put, sweep
 from ecgbench.reports import _kinds
-from ecgbench.reports._drawn import drawn
+from ecgbench.reports._drawn import draw, drawn
 from ecgbench.reports._exploratory import said
 from ecgbench.reports._page import html
 from ecgbench.reports._section import Figure, Group, Part, Section, Table
@@ -19,19 +20,39 @@ from ecgbench.room import Room
 Content = str | bytes
 
 
+PICTURES = ("png", "svg", "pdf")
+"""Kinds of file that a figure becomes."""
+
+
 def write(
-    room: Room, source: Any, folder: Path, *, only: Sequence[str] | None, also: Sequence[str]
+    room: Room,
+    source: Any,
+    folder: Path,
+    *,
+    only: Sequence[str] | None,
+    also: Sequence[str],
+    pictures: Sequence[str] = PICTURES,
 ) -> list[Path]:
     """See `reports.write`."""
+    if unknown := [kind for kind in pictures if kind not in PICTURES]:
+        raise BadSetting(
+            f"figures as {unknown[0]!r}: choose among {', '.join(PICTURES)}, comma-separated"
+        )
     reads, kind = _kinds.of(source)
     names = _chosen(room, reads, only, also)
     sections = [section for name in names for section in _sections(room, name, source)]
-    files, summaries = _files(sections, kind.pictures(source))
+    kept = kind.pictures(source)
+    figures = [one for s in sections for one in _parts(s.parts) if isinstance(one, Figure)]
+    if kept:
+        kind.ahead(source, ("pictures", "figures"), [partial(draw, one, kept) for one in figures])
+    files, summaries = _files(sections, kept)
     drawings = {
         name.removesuffix(".svg"): text
         for name, text in files.items()
         if isinstance(text, bytes) and name.endswith(".svg")
     }
+    left_out = tuple(f".{kind}" for kind in PICTURES if kind not in pictures)
+    files = {name: text for name, text in files.items() if not name.endswith(left_out)}
     beside = {name: summaries.get(name, "") for name in files}
     files["index.html"] = html(kind.heading(source), sections, drawings, beside)
     sweep(folder, below=False)  # the reader's folder: what else lies below it is not ours

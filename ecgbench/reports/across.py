@@ -26,7 +26,7 @@ from ecgbench.reports import (
 )
 from ecgbench.reports._facts import Head, heads_of, records, setting_words, titles_of
 from ecgbench.reports._facts import untrained_marks as marks_of
-from ecgbench.reports._standing import Pair, Standing, same_tasks, settings, standing
+from ecgbench.reports._standing import Pair, Standing, same_tasks, settings, stand_ahead, standing
 from ecgbench.results.study import Study
 from ecgbench.stats.detectable import detectable
 from ecgbench.stats.places import ranks
@@ -43,6 +43,7 @@ Shown = dict[str, Any]
 
 def sections(study: Study) -> list[Section]:
     """Nothing of a run of one task."""
+    stand_ahead(study, settings(study))
     found = [s for leads in settings(study) if (s := standing(study, leads))]
     found = [s for s in found if len(s.tasks) > 1]
     if not found:

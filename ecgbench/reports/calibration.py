@@ -39,6 +39,7 @@ from ecgbench.reports._predicted import (
     of_label,
     tasks,
 )
+from ecgbench.results import ahead
 from ecgbench.results.by_label import ENDS, ByLabel
 from ecgbench.results.calibration import (
     ERRORS,
@@ -80,6 +81,10 @@ def sections(study: Study) -> list[Section]:
     made = list(tasks(study, asked))
     if not made:
         return []
+    pieces = [
+        partial(bins, asked, line.repeats, of.shared[KEY]) for of in made for line in _binned(of)
+    ]
+    ahead.each(study.scorer, study.stage, ("bins of probabilities", "rows"), pieces)
     table = [row for of in made for row in _spelled(of)]
     said = [text for of in made for text in _left_out(of)]
     parts: list[Part] = [
@@ -177,13 +182,7 @@ def _left_out(of: OfTask) -> Iterator[str]:
 def _figure(of: OfTask, asked: ByLabel, heads: Sequence[Head]) -> Iterator[Figure]:
     """The diagram of a task, at all leads and at the fewest."""
     typed = ends(of.lines)
-    points = [
-        point
-        for leads in typed
-        for line in of.lines
-        if line.leads == leads and line.repeats
-        for point in _bins(line, asked, of.shared[KEY])
-    ]
+    points = [point for line in _binned(of) for point in _bins(line, asked, of.shared[KEY])]
     if not points:
         return
     yield Figure(
@@ -198,6 +197,13 @@ def _figure(of: OfTask, asked: ByLabel, heads: Sequence[Head]) -> Iterator[Figur
         size=(1 + 3.9 * max(len(typed), 2), 4.9),
         numbers=Numbers(columns=BIN_COLUMNS, rows=points, summary="bins of equal mass, by label"),
     )
+
+
+def _binned(of: OfTask) -> list[Line]:
+    """Lines that have bins."""
+    return [
+        one for leads in ends(of.lines) for one in of.lines if one.leads == leads and one.repeats
+    ]
 
 
 def _bins(line: Line, asked: ByLabel, names: Sequence[str]) -> Iterator[Row]:

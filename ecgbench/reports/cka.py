@@ -23,6 +23,7 @@ from ecgbench.ecg.leads import LEADS
 from ecgbench.errors import MissingData
 from ecgbench.reports import Column, Figure, Notes, Numbers, ReportCard, Row, Section, Table
 from ecgbench.reports._facts import FULL, Head, columns, leads_of, setting_words, titles_of
+from ecgbench.results import ahead
 from ecgbench.results.result import Result
 from ecgbench.results.scorer import Scorer
 from ecgbench.results.study import Study
@@ -157,8 +158,13 @@ def sections(study: Study) -> list[Section]:
     """Tables and figures of every panel; a sentence where no features were kept."""
     panels, alike = _panels(study), Alike(study.scorer)
     try:
-        pairs = [row for panel in panels for row in _pairs(panel, alike)]
-        kept = [row for panel in panels for row in _kept(panel, alike, study)]
+        two = [(panel, *both) for panel in panels for both in combinations(panel.heads, 2)]
+        one = [(panel, head) for panel in panels for head in panel.heads]
+        pieces = [partial(_pair, *which, alike) for which in two]
+        pieces += [partial(_kept, *which, alike, study) for which in one]
+        ahead.each(study.scorer, study.stage, (CARD.title, "comparisons"), pieces)
+        pairs = [row for which in two for row in _pair(*which, alike)]
+        kept = [row for which in one for row in _kept(*which, alike, study)]
     except MissingData as error:
         return [_section([Notes([f"Not computed: {error}."])])] if panels else []
     if not pairs and not kept:
@@ -209,50 +215,50 @@ def _of(study: Study, task: str) -> list[Result]:
     return [r for r in mine if r.cell.fit.seed == mine[0].cell.fit.seed]
 
 
-def _pairs(panel: Panel, alike: Alike) -> Iterator[dict[str, Any]]:
-    """Every two columns at every setting that both have."""
-    for first, second in combinations(panel.heads, 2):
-        for typed in panel.settings(first.names):
-            mine = panel.cells[first.names, typed]
-            others = panel.cells.get((second.names, typed), {})
-            cells = [(mine[setting], others[setting]) for setting in mine if setting in others]
-            if cells:
-                yield {
-                    **_where(panel, typed),
-                    "first": _label(first),
-                    "second": _label(second),
-                    **_numbers(cells, alike),
-                }
+def _pair(panel: Panel, first: Head, second: Head, alike: Alike) -> list[dict[str, Any]]:
+    """Two columns at every setting that both have."""
+    made = []
+    for typed in panel.settings(first.names):
+        mine = panel.cells[first.names, typed]
+        others = panel.cells.get((second.names, typed), {})
+        cells = [(mine[setting], others[setting]) for setting in mine if setting in others]
+        if cells:
+            names = {"first": _label(first), "second": _label(second)}
+            made.append({**_where(panel, typed), **names, **_numbers(cells, alike)})
+    return made
 
 
-def _kept(panel: Panel, alike: Alike, study: Study) -> Iterator[dict[str, Any]]:
-    """Every column at twelve leads against each of its other settings."""
-    for head in panel.heads:
-        whole = panel.cells.get((head.names, FULL), {}).get(FULL)
-        if whole is None:
-            continue
-        made: dict[str, dict[str, Any]] = {}
-        for typed in panel.settings(head.names):
-            if typed != FULL:
-                cells = [(whole, cell) for cell in panel.cells[head.names, typed].values()]
-                made[typed] = {"first": _label(head), **_numbers(cells, alike)}
-        ones = [made[lead]["cka"] for lead in LEADS if lead in made]
-        all_known = len(ones) == len(LEADS) and None not in ones
-        within = float(np.mean(ones)) if all_known else None
-        for typed, row in made.items():
-            scored = study.main[
-                (study.main["task"] == panel.tasks[0])
-                & (study.main["model"] == head.model)
-                & (study.main["policy"] == head.policy)
-                & (study.main["leads"] == typed)
-                & (study.main["metric"] == study.metric)
-            ]["value"]
-            yield {
+def _kept(panel: Panel, head: Head, alike: Alike, study: Study) -> list[dict[str, Any]]:
+    """A column at twelve leads against each of its other settings."""
+    whole = panel.cells.get((head.names, FULL), {}).get(FULL)
+    if whole is None:
+        return []
+    made: dict[str, dict[str, Any]] = {}
+    for typed in panel.settings(head.names):
+        if typed != FULL:
+            cells = [(whole, cell) for cell in panel.cells[head.names, typed].values()]
+            made[typed] = {"first": _label(head), **_numbers(cells, alike)}
+    ones = [made[lead]["cka"] for lead in LEADS if lead in made]
+    all_known = len(ones) == len(LEADS) and None not in ones
+    within = float(np.mean(ones)) if all_known else None
+    rows = []
+    for typed, row in made.items():
+        scored = study.main[
+            (study.main["task"] == panel.tasks[0])
+            & (study.main["model"] == head.model)
+            & (study.main["policy"] == head.policy)
+            & (study.main["leads"] == typed)
+            & (study.main["metric"] == study.metric)
+        ]["value"]
+        rows.append(
+            {
                 **_where(panel, typed),
                 **row,
                 "within": within if typed == "1" else None,
                 "score": float(scored.iloc[0]) if len(scored) else None,
             }
+        )
+    return rows
 
 
 def _label(head: Head) -> str:

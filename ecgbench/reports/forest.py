@@ -21,6 +21,7 @@ from ecgbench.reports import (
 )
 from ecgbench.reports._facts import Head, leads_of, setting_words
 from ecgbench.reports._standing import Standing, settings, standing
+from ecgbench.results import ahead
 from ecgbench.results.study import Study
 from ecgbench.room import plain
 from ecgbench.stats.components import Estimate
@@ -58,7 +59,10 @@ def sections(study: Study) -> list[Section]:
     if not found:
         return []
     baseline = _baseline(study, found)
-    lines = [line for s in found if baseline in s.heads for line in _lines(s, baseline)]
+    against = [s for s in found if baseline in s.heads]
+    pieces = [partial(_lines, s, baseline) for s in against]
+    ahead.each(study.scorer, study.stage, (CARD.title, "lead settings"), pieces)
+    lines = [line for s in against for line in _lines(s, baseline)]
     if not lines:
         return []
     titles = {data.name: data.title for data in study.datasets}

@@ -7,6 +7,7 @@ docs/lead_importance.md.
 """
 
 from collections.abc import Iterator
+from functools import partial
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from ecgbench.reports import Figure, Group, Notes, Part, ReportCard, Section, po
 from ecgbench.reports._facts import Head, heads_of, tasks, titles_of
 from ecgbench.reports._lead_figures import Line, bars, bodies, heat_map
 from ecgbench.reports._lead_tables import GREY, Shown, conditions, grey, long, tables
+from ecgbench.results import ahead
 from ecgbench.results.lead_importance import FEWEST_POSITIVES, METRIC, columns, importance
 from ecgbench.results.lead_profiles import Condition, Profile, Trained
 from ecgbench.results.lead_profiles import Group as Average
@@ -57,21 +59,22 @@ def sections(study: Study) -> list[Section]:
 
 
 def _shown(study: Study) -> Iterator[Shown]:
-    heads, known = heads_of(study), categories()
-    titles, number = titles_of(study), 0
+    heads, known, titles = heads_of(study), categories(), titles_of(study)
+    asked = []
     for task in (t.task for t in tasks(study)):
         labels = study.labels.loc[study.labels["task"] == task, "label"]
-        if not known.keys() & set(labels):
-            continue
-        for names in columns(study, task):
-            number += 1
-            head = heads[names]
-            yield Shown(
-                title=f"{titles[task]}, {_label(head)}",
-                head=head,
-                found=importance(study, task, names, known),
-                suffix="" if number == 1 else f"_{number}",
-            )
+        if known.keys() & set(labels):
+            asked += [(task, names) for names in columns(study, task)]
+    pieces = [partial(importance, study, *which, known) for which in asked]
+    ahead.each(study.scorer, study.stage, (CARD.title, "models of a task"), pieces)
+    for number, (task, names) in enumerate(asked, 1):
+        head = heads[names]
+        yield Shown(
+            title=f"{titles[task]}, {_label(head)}",
+            head=head,
+            found=importance(study, task, names, known),
+            suffix="" if number == 1 else f"_{number}",
+        )
 
 
 def _label(head: Head) -> str:

@@ -28,7 +28,7 @@ from ecgbench.reports import (
 from ecgbench.reports import main_table as full
 from ecgbench.reports._facts import Head, heads_of, setting_words, untrained_marks
 from ecgbench.reports._grid import Grid, grid, part
-from ecgbench.reports._standing import Standing, standing
+from ecgbench.reports._standing import Standing, stand_ahead, standing
 from ecgbench.reports.across import first_places, of_how_many
 from ecgbench.results.study import Study
 
@@ -54,6 +54,7 @@ def sections(study: Study) -> list[Section]:
         caption=f"Macro {whole.metric.title} × 100 with lead I or lead II alone.",
         formats=("md", "tex", "html"),
     )
+    stand_ahead(study, LEADS)
     found = [s for leads in LEADS if (s := standing(study, leads)) and len(s.tasks) > 1]
     rows = [row for s in found for row in _rows(study, s)]
     parts: list[Part] = [table, *([_averages(study, found, rows)] if rows else [])]

@@ -10,7 +10,7 @@ lost much, since a mean over labels can hide it.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -40,6 +40,7 @@ from ecgbench.reports._facts import (
 from ecgbench.reports._facts import untrained_marks as marks_of
 from ecgbench.reports._standing import real_tasks, settings
 from ecgbench.reports._text import margin as margin_words
+from ecgbench.results import ahead
 from ecgbench.results.compare import LEAST_PATIENTS, UNTESTED, weak
 from ecgbench.results.joint import Entry, Joint, joint, lacking
 from ecgbench.results.score import ranks_records
@@ -147,6 +148,8 @@ def no_verdict(above: float, margin: float) -> bool:
 def sections(study: Study) -> list[Section]:
     """Nothing of a run without twelve leads, or without fewer."""
     models = list(_models(study))
+    pieces = [partial(_rows, study, model) for model in models]
+    ahead.each(study.scorer, study.stage, (CARD.title, "models of a task"), pieces)
     rows = [row for model in models for row in _rows(study, model)]
     if not rows:
         return []
@@ -196,7 +199,8 @@ def _models(study: Study) -> Iterator[_Model]:
                 )
 
 
-def _rows(study: Study, model: _Model) -> Iterator[Shown]:
+def _rows(study: Study, model: _Model) -> list[Shown]:
+    made: list[Shown] = []
     card = study.metrics[study.metric]
     low_full = model.full.as_share().low if card.chance is not None else np.nan
     patients = model.joint.least_patients
@@ -217,28 +221,32 @@ def _rows(study: Study, model: _Model) -> Iterator[Shown]:
                 for margin in study.options.margins
             }
             cancelled = label if "yes" in verdicts.values() else ""
-            yield {
-                "task": model.task,
-                "model": model.head.model,
-                "policy": model.head.policy,
-                "leads": leads,
-                "against": against,
-                "against_model": entry.model,
-                "against_policy": entry.policy,
-                "difference": e.value,
-                "low": bounds.low,
-                "high": bounds.high,
-                "se": e.se,
-                "df": e.df,
-                "low_all_settings": None if np.isnan(low) else low,
-                "low_full": None if np.isnan(low_full) else low_full,
-                "detectable": detectable(e),
-                "lost_label": label,
-                "note": why,
-            } | {
-                f"margin_{margin:g}": "cancelled" if cancelled and said == "yes" else said
-                for margin, said in verdicts.items()
-            }
+            made.append(
+                {
+                    "task": model.task,
+                    "model": model.head.model,
+                    "policy": model.head.policy,
+                    "leads": leads,
+                    "against": against,
+                    "against_model": entry.model,
+                    "against_policy": entry.policy,
+                    "difference": e.value,
+                    "low": bounds.low,
+                    "high": bounds.high,
+                    "se": e.se,
+                    "df": e.df,
+                    "low_all_settings": None if np.isnan(low) else low,
+                    "low_full": None if np.isnan(low_full) else low_full,
+                    "detectable": detectable(e),
+                    "lost_label": label,
+                    "note": why,
+                }
+                | {
+                    f"margin_{margin:g}": "cancelled" if cancelled and said == "yes" else said
+                    for margin, said in verdicts.items()
+                }
+            )
+    return made
 
 
 def _verdict(bounds: tuple[float, float], margin: float, above: float, why: str) -> str:

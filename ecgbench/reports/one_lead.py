@@ -6,7 +6,8 @@ lower as a whole than one seen in II. Both are computed from the same records an
 the interval is of their difference.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from ecgbench.ecg.leads import LEADS
@@ -23,6 +24,7 @@ from ecgbench.reports import (
     signed_bracket,
 )
 from ecgbench.reports._facts import Head, columns, titles_of, untrained_marks
+from ecgbench.results import ahead
 from ecgbench.results.by_label import number
 from ecgbench.results.joint import Entry, joint, lacking
 from ecgbench.results.study import Study
@@ -47,7 +49,10 @@ def sections(study: Study) -> list[Section]:
     if study.scorer is None or not {MIXED, *LEADS} <= asked:
         return []
     heads = columns(study)
-    rows = [row for task in titles_of(study) for head in heads for row in _rows(study, task, head)]
+    columns_of = [(task, head) for task in titles_of(study) for head in heads]
+    pieces = [partial(_rows, study, *one) for one in columns_of]
+    ahead.each(study.scorer, study.stage, (CARD.title, "models of a task"), pieces)
+    rows = [row for one in columns_of for row in _rows(study, *one)]
     if not rows:
         return []
     return [
@@ -60,24 +65,23 @@ def sections(study: Study) -> list[Section]:
     ]
 
 
-def _rows(study: Study, task: str, head: Head) -> Iterator[dict[str, Any]]:
+def _rows(study: Study, task: str, head: Head) -> list[dict[str, Any]]:
     """One, where the column is asked for at these settings."""
     entries = [Entry(*head.names, leads) for leads in (MIXED, *LEADS)]
     main = study.main
     own = main[(main["task"] == task) & (main["model"] == head.model)]
     own = own[own["policy"] == head.policy]
     if not {MIXED, *LEADS} <= set(own["leads"]):
-        return
+        return []
     row = {"task": task, "model": head.model, "policy": head.policy, "metric": study.metric}
     if why := lacking(study, entries, [task]).get(task):
         statuses = set(own[own["leads"].isin([MIXED, *LEADS])]["status"]) - {"ok"}
-        yield row | {"status": min(statuses, default="undefined"), "reason": why}
-        return
+        return [row | {"status": min(statuses, default="undefined"), "reason": why}]
     found = joint(study, entries, [task])
     weights = [-1.0, *[1 / len(LEADS)] * len(LEADS)]
     difference = found.contrast(weights)
     low, high = difference.as_difference()
-    yield row | {
+    computed = {
         "within": float(found.values[1:].mean()),
         "mixed": float(found.values[0]),
         "difference": difference.value,
@@ -86,6 +90,7 @@ def _rows(study: Study, task: str, head: Head) -> Iterator[dict[str, Any]]:
         "status": "ok",
         "reason": "",
     }
+    return [row | computed]
 
 
 def _table(study: Study, rows: Sequence[Row], heads: Sequence[Head]) -> Table:

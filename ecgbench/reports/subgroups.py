@@ -7,6 +7,7 @@ that does worst is named with the caution that one of several is always the wors
 """
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -38,6 +39,7 @@ from ecgbench.reports._facts import (
 )
 from ecgbench.reports._standing import settings
 from ecgbench.reports._subgroup_figure import ends_of, figures, two
+from ecgbench.results import ahead
 from ecgbench.results.people import people
 from ecgbench.results.score import ranks_records
 from ecgbench.results.study import Study
@@ -88,12 +90,16 @@ def _gathered(study: Study) -> tuple[list[Found], list[Found]]:
     rows: list[Found] = []
     left: dict[tuple[str, str, str], Found] = {}
     sign = 1 if study.metrics[study.metric].direction == "higher" else -1
-    for task in titles_of(study):
-        for head in (h for h in columns(study) if not h.untrained):
-            found, lost = compared(study, task, head.names, settings(study), FULL)
-            rows += [_row(task, head, sign, one) for one in found]
-            for one in lost:
-                left[task, one.group.variable, one.group.name] = _lost(task, one)
+    trained = [head for head in columns(study) if not head.untrained]
+    asked = [(task, head) for task in titles_of(study) for head in trained]
+    rests = settings(study), FULL
+    pieces = [partial(compared, study, task, head.names, *rests) for task, head in asked]
+    ahead.each(study.scorer, study.stage, (CARD.title, "models of a task"), pieces)
+    for task, head in asked:
+        found, lost = compared(study, task, head.names, *rests)
+        rows += [_row(task, head, sign, one) for one in found]
+        for one in lost:
+            left[task, one.group.variable, one.group.name] = _lost(task, one)
     return rows, list(left.values())
 
 

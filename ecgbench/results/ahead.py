@@ -1,19 +1,19 @@
-"""Computes on all cores what a report is about to read, and keeps it beside the scores of the run.
+"""Computes what a report is about to read on all cores, and keeps it beside the scores of the run.
 
-Each core has a process of its own, which reads the run folder and computes its part of a step; what
-it keeps is read by whoever asked. Where a process dies, or the folder cannot be written, the report
-computes the rest by itself.
+What is quick is computed by whoever asks. What takes longer than a moment is computed by a process
+on each core; the report then reads what they kept, and computes itself what they did not.
 """
 
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from pathlib import Path
-from typing import Any
+from dataclasses import replace
+from functools import partial
 
-from ecgbench.processes import answer, end_group, start
-from ecgbench.results.by_label import ByLabel, Question, Repeats, There, repeats_of
+from ecgbench.cells import Cell
+from ecgbench.forks import Piece, on_all_cores, one_thread
+from ecgbench.results.by_label import ByLabel, Question, Repeats, Shared
 from ecgbench.results.calibration import Calibration
 from ecgbench.results.compare import compare
 from ecgbench.results.net_benefit import NetBenefit
@@ -23,100 +23,59 @@ from ecgbench.results.scorer import Scorer
 
 Stage = Callable[[str, int, str], AbstractContextManager[Callable[[int], None]]]
 """Shows a stretch of work: what it is, how many units it has, and what they are called."""
-LEAST = 100
-"""Rows or cells that must lack, before processes of their own are worth their start."""
-LONGEST = 24 * 3600
-"""Seconds that a process may take."""
-_PAUSE = 0.2
-ROWS = "rows"
-"""The step of scores, intervals and differences."""
-_QUESTIONS: Mapping[str, Callable[[], Question]] = {
-    question.name: question for question in (Calibration, NetBenefit, Operating)
-}
+QUESTIONS: Sequence[Callable[[], Question]] = (Calibration, NetBenefit, Operating)
+MOMENT = 2.0
+"""Seconds of work before the rest is shared out."""
+
+
+def each(
+    scorer: Scorer | None,
+    stage: Stage | None,
+    said: tuple[str, str],
+    pieces: Sequence[Piece],
+) -> None:
+    """Call these pieces of work, in any order, for what they keep. `said`: what they are together,
+    and what each is (in the plural). Nothing where the run keeps nothing.
+    """
+    if scorer is None or not os.access(scorer.run, os.W_OK):
+        return
+    began, left = time.monotonic(), list(pieces)
+    with one_thread():
+        while left and time.monotonic() - began < MOMENT:
+            left.pop(0)()
+    if left:
+        shown = stage(said[0], len(pieces), said[1]) if stage else nullcontext(lambda _: None)
+        with shown as advance:
+            advance(len(pieces) - len(left))
+            on_all_cores(left, advance)
 
 
 def rows(reader: Reader, stage: Stage | None) -> None:
     """Scores of all cells, and how sure they and their differences are."""
-    lacking = sum(
-        not reader.score.keeps(result, metric)
-        for result in reader.results.values()
-        for metric in reader.metrics
-    )
-    _ahead(reader.score, ROWS, reader.metrics, lacking, ("scores", "cells"), stage)
+    pieces = [partial(_compared, reader, cells) for cells in reader.settings.values()]
+    each(reader.score, stage, ("scores", "lead settings of a task"), pieces)
 
 
-def labels(asked: ByLabel, lines: Sequence[Repeats], stage: Stage | None) -> None:
-    """What these rows of a run answer to a question, label by label."""
-    if asked.scorer is None or asked.question.name not in _QUESTIONS:
-        return
-    # whether the numbers of a row are kept is known where its labels are
-    lacking = sum(not asked.keeps("there", repeats, {}) for repeats in lines)
-    for what in ("there", "numbers"):
-        step = f"{what}:{asked.question.name}"
-        name = asked.question.name
-        said = (f"which labels have {name}" if what == "there" else name, "rows")
-        _ahead(asked.scorer, step, (), lacking, said, stage)
+def _compared(reader: Reader, cells: Sequence[Cell]) -> None:
+    made = reader.rows(reader.outcomes(cells))
+    for metric in reader.metrics:
+        mine = [row for row in made if row.metric == metric]
+        compare(mine, reader.rescored, reader.score.evidence)
 
 
-def _ahead(
-    scorer: Scorer,
-    step: str,
-    metrics: Sequence[str],
-    lacking: int,
-    said: tuple[str, str],
-    stage: Stage | None,
-) -> None:
-    if lacking < LEAST:
-        return
-    cores = len(os.sched_getaffinity(0))
-    words = [[str(scorer.run), step, str(at), str(cores), *metrics] for at in range(cores)]
-    kept = scorer.derived
-    before = seen = _count(kept)
-    shown = stage(said[0], lacking, said[1]) if stage else nullcontext(lambda _: None)
-    children = [start(__name__, own, LONGEST) for own in words]
-    try:
-        with shown as advance:
-            while any(child.poll() is None for child in children):
-                time.sleep(_PAUSE)
-                now = min(_count(kept), before + lacking)
-                advance(max(now - seen, 0))
-                seen = max(now, seen)
-    finally:
-        for child in children:
-            end_group(child)
+def labels(asked: ByLabel, by_task: Sequence[Sequence[Repeats]], stage: Stage | None) -> None:
+    """What the rows of each task answer to a question, label by label."""
+    # of a row that is read, all questions know which labels they have
+    every = [asked, *(replace(asked, question=one()) for one in QUESTIONS)]
+    pieces: list[Piece] = [partial(_there, every, repeats) for mine in by_task for repeats in mine]
+    each(asked.scorer, stage, ("which labels have numbers", "rows"), pieces)
+    pieces = []
+    for mine in by_task:
+        shared: Shared = asked.question.shared([asked.there(repeats) for repeats in mine])
+        pieces += [partial(asked.numbers, repeats, shared) for repeats in mine]
+    each(asked.scorer, stage, (asked.question.name, "rows"), pieces)
 
 
-def _count(folder: Path) -> int:
-    return len(os.listdir(folder)) if folder.is_dir() else 0
-
-
-def _part(words: Sequence[str]) -> dict[str, Any]:
-    """In a process: this part of a step."""
-    path, step, at, parts, *metrics = words
-    reader = Reader.of(Path(path), metrics)
-    own = slice(int(at), None, int(parts))
-    if step == ROWS:
-        for cells in list(reader.settings.values())[own]:
-            rows_of = reader.rows(reader.outcomes(cells))
-            for metric in reader.metrics:
-                mine = [row for row in rows_of if row.metric == metric]
-                compare(mine, reader.rescored, reader.score.evidence)
-        return {}
-    what, name = step.split(":", 1)
-    asked = ByLabel(question=_QUESTIONS[name](), scorer=reader.score)
-    lines = {row: repeats_of(results) for row, results in reader.whole_rows.items()}
-    if what == "there":
-        for repeats in list(lines.values())[own]:
-            asked.there(repeats)
-        return {}
-    by_task: dict[str, list[There]] = {}
-    for (task, *_), repeats in lines.items():
-        by_task.setdefault(task, []).append(asked.there(repeats))
-    shared = {task: asked.question.shared(there) for task, there in by_task.items()}
-    for (task, *_), repeats in list(lines.items())[own]:
-        asked.numbers(repeats, shared[task])
-    return {}
-
-
-if __name__ == "__main__":
-    answer(_part)
+def _there(every: Sequence[ByLabel], repeats: Repeats) -> None:
+    for asked in every:
+        asked.there(repeats)

@@ -22,6 +22,7 @@ import pandas as pd
 
 from ecgbench.cells import grouped
 from ecgbench.results.folders import DONE
+from ecgbench.results.held import Held
 from ecgbench.results.result import Result
 from ecgbench.results.score import arrays
 from ecgbench.results.scorer import Scorer
@@ -29,7 +30,7 @@ from ecgbench.stats.clustered import Estimate, Patients, mean_of_labels
 from ecgbench.stats.components import Interval
 from ecgbench.stats.known import UNKNOWN
 
-VERSION = 1
+VERSION = 2
 """Raised by hand when the same predictions begin to give other numbers."""
 LEAST = 20
 """Patients with a label, and patients without it, below which nothing is said of it."""
@@ -177,7 +178,7 @@ class ByLabel:
         return {**known, "cells": cells, "facts": facts}
 
     def _there(self, repeats: Repeats) -> There:
-        rows = list(labels(repeats))
+        rows = labels(repeats)
         first = [own[0] for own in rows]
         lacking = [next(filter(None, (one.lacking for one in own)), "") for own in rows]
         return There(
@@ -240,13 +241,27 @@ def repeats_of(results: Sequence[Result]) -> Repeats:
     return list(grouped(results, lambda r: (str(r.cell.setting), r.cell.fit.seed)).values())
 
 
-def labels(repeats: Repeats) -> Iterator[Own]:
+_HELD: Held[list[Own]] = Held(size=lambda rows: sum(_size(own) for own in rows), most=2**26)
+"""Several questions are asked of a row."""
+
+
+def labels(repeats: Repeats) -> list[Own]:
     """Each label of a row, in all repeats."""
+    known = tuple(tuple((r.content, _fit(r)) for r in folds) for folds in repeats)
+    return _HELD(known, lambda: _labels(repeats))
+
+
+def _labels(repeats: Repeats) -> list[Own]:
     tables = [[r.predictions() for r in folds] for folds in repeats]
     patients = [[t["patient"].to_numpy(str) for t in of] for of in tables]
     names = np.unique(np.concatenate([p for of in patients for p in of]))
     made = (_of_repeat(of, folds, names) for of, folds in zip(tables, repeats))
-    yield from zip(*made, strict=True)
+    return list(zip(*made, strict=True))
+
+
+def _size(own: Own) -> int:
+    """Bytes, about."""
+    return sum(4 * one.probability.nbytes for one in own)
 
 
 def _of_repeat(

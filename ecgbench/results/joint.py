@@ -338,11 +338,22 @@ class _Group:
             }
         )
         once = {name: (d, p) for name, d, p in reversed(named)}
-        normal = np.stack(
-            [rng("joint", *once[name]).standard_normal(draws) for name in sorted(once)], axis=1
-        )
+        normal = _normal(tuple(once[name] for name in sorted(once)), draws)
         made = self.placed.joint(contrasts, normal, rng("joint", self.name, "rest"))
         return np.asarray(np.where(np.isfinite(made), made, 0.0))
+
+
+_NORMAL: Held[Floats] = Held(size=lambda one: one.nbytes, most=128 * 2**20)
+"""Of the same patients, in many comparisons."""
+
+
+def _normal(patients: tuple[Patient, ...], draws: int) -> Floats:
+    """(draw, patient) standard normal, of each patient the same wherever they are met."""
+
+    def drawn() -> Floats:
+        return np.stack([rng("joint", *one).standard_normal(draws) for one in patients]).T
+
+    return _NORMAL((patients, draws), drawn)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

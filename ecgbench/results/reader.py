@@ -55,19 +55,6 @@ class Reader:
             made.setdefault((cell.task, cell.setting.typed), []).append(cell)
         return made
 
-    @cached_property
-    def whole_rows(self) -> dict[tuple[str, str, str, str], list[Result]]:
-        """(task, model, policy, leads as typed) -> its cells, of rows with all cells finished."""
-        made: dict[tuple[str, str, str, str], list[Result | None]] = {}
-        for c in self.plan.cells:
-            row = made.setdefault((c.task, c.fit.model, c.policy, c.setting.typed), [])
-            row.append(self.results.get(c.identity))
-        return {
-            named: [r for r in results if r is not None]
-            for named, results in made.items()
-            if all(results)
-        }
-
     def outcomes(self, cells: Sequence[Cell]) -> list[Outcome]:
         """What became of cells."""
         return [self._outcome(c) for c in cells]

@@ -15,11 +15,11 @@ from tests.results.made_run import write
 
 def test_what_they_keep_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(tmp_path / "run", MADE)
-    monkeypatch.setattr(ahead, "LEAST", 1)
+    monkeypatch.setattr(ahead, "MOMENT", 0.0)
     study = read(tmp_path / "run")
     asked = ByLabel(question=Calibration(), scorer=study.scorer)
     lines = [repeats_of(results) for results in study.finished.values()]
-    ahead.labels(asked, lines, None)
+    ahead.labels(asked, [lines], None)
     monkeypatch.setattr(Result, "predictions", None)
     there = [asked.there(repeats) for repeats in lines]
     shared = asked.question.shared(there)
