@@ -164,7 +164,7 @@ def test_hostile_text_is_text(tmp_path):
     )
     reports.write(study, tmp_path)
     reader = read(tmp_path)
-    tags = [tag for tag, attrs in reader.seen if attrs.get("type") != "application/json"]
+    tags = [tag for tag, attrs in reader.seen if attrs.get("type") != "text/plain"]
     assert tags.count("script") == 1
     assert "img" not in tags
     assert reader.text.count("<script>alert(1)</script>") > 8
