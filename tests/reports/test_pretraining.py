@@ -221,7 +221,8 @@ def test_the_page_asks_nothing_of_a_network_and_says_whose_weights_these_are(
     assert [tag for tag, _ in page.seen].count("script") == 1
     (policy,) = [a["content"] for tag, a in page.seen if a.get("http-equiv")]
     assert policy is not None
-    assert policy.startswith("default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-")
+    allowed = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'sha256-"
+    assert policy.startswith(allowed)
     ids = [a["id"] for _, a in page.seen if "id" in a]
     assert len(ids) == len(set(ids))
     used = re.findall(r'(?:href="#|url\(#)([^")]+)', text)
