@@ -96,7 +96,7 @@ def _caption(study: Study, curve: Curve, apart: Curve | None) -> str:
     filled = "Filled markers: leads" if named else "Leads"
     sentences = [f"{filled} drawn at random for each record."] if drawn else []
     sentences += ["Hollow markers: the named leads in every record."] if named else []
-    sentences += ["Named leads are in the next figure."] if apart else []
+    sentences += ["Named leads are in a figure of their own."] if apart else []
     sentences += ["Bars: 95 % intervals over patients."] if points else []
     sentences += [
         f"{data.title}: {data.limit} records only (--limit)."
@@ -127,7 +127,7 @@ def _left_out(study: Study) -> list[str]:
 def _shape(curve: Curve) -> tuple[int, int, tuple[float, float]]:
     """Panels across and down, and the size in inches."""
     count = len(curve.blocks)
-    across = 1 if count < 2 else 2 if count <= 4 else 3
+    across = 2 if count in (2, 4) else min(count, 3) or 1
     down = max(1, math.ceil(count / across))
     return across, down, (7.4, 4.6) if across == 1 else (9.6, 2.9 * down + 1.1)
 

@@ -177,9 +177,7 @@ def _sentences(study: Study, rows: Sequence[Found]) -> list[str]:
         f"them: {len(shown) or 'none'} shown. What is not shown is not shown to be equal."
     ]
     said += [
-        f"{who(r)}: {_named(r)} {signed(r['difference'])} points "
-        f"{signed_bracket(r['difference_low'], r['difference_high'])} against {r['rest']} "
-        f"(p {p_value(r['difference_p_holm'])})."
+        f"{who(r)}: {_named(r)} {_points(r, 'difference', r['rest'])}"
         for r in sorted(shown, key=lambda r: r["worse"])[:TOLD]
     ]
     if len(shown) > TOLD:
@@ -192,12 +190,17 @@ def _sentences(study: Study, rows: Sequence[Found]) -> list[str]:
             f": {len(moved) or 'none'} shown after Holm."
         )
     said += [
-        f"{who(r)}: the gap of {_named(r)} is {signed(r['change'])} points "
-        f"{signed_bracket(r['change_low'], r['change_high'])} against that at twelve leads "
-        f"(p {p_value(r['change_p_holm'])})."
+        f"{who(r)}: the gap of {_named(r)} is {_points(r, 'change', 'that at twelve leads')}"
         for r in sorted(moved, key=lambda r: r["change"])[:TOLD]
     ]
     return said
+
+
+def _points(row: Found, name: str, other: str) -> str:
+    """`+3.1 points [+1.0, +5.2] against OTHER (p 0.004).`"""
+    bounds = signed_bracket(row[f"{name}_low"], row[f"{name}_high"])
+    p = p_value(row[f"{name}_p_holm"])
+    return f"{signed(row[name])} points {bounds} against {other} (p {p})."
 
 
 def _clear(row: Found, name: str) -> bool:

@@ -5,12 +5,13 @@ A file of one that reads what tables say of a recording, not its signal, has `to
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
-from ecgbench.cards import InputContract
+from ecgbench.cards import InputContract, reference_feeding
 from ecgbench.ecg.leads import LEADS
 
 Told = Callable[[pd.DataFrame], "np.ndarray | str"]
@@ -27,19 +28,8 @@ def path(name: str) -> Path:
 
 def contract(fs: float) -> InputContract:
     """How a shortcut is fed: no record is too short, none is filtered."""
-    return InputContract(
-        name="paper",
-        fs=fs,
-        seconds=SECONDS,
-        leads=LEADS,
-        unit="mV",
-        filter=None,
-        normalisation="none",
-        fill="before",
-        policy="native",
-        absent="nothing",
-        short="edge",
-    )
+    fed = reference_feeding(fs=fs, seconds=SECONDS, leads=LEADS)
+    return replace(fed, policy="native", absent="nothing", short="edge")
 
 
 def one_hot(words: list[str], kinds: list[str]) -> np.ndarray:
