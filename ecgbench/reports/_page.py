@@ -40,20 +40,22 @@ def html(
     def shown(value: Any) -> Any:
         return visible(value) if type(value) is str else value  # Markup is ours
 
-    inside, room = Drawings(), DRAWN
+    inside, used = Drawings(), 0
 
     def drawing(figure: Figure) -> Markup:
-        nonlocal room
-        drawn = inside.inline(drawings[figure.name].decode())
-        room -= len(drawn)
-        if room < 0:  # a page of all figures of eighteen tasks would not open on a phone
-            where = [f"{figure.name}.{kind}" for kind in ("svg", "png", "pdf")]
-            told = Markup(': <a href="{0}">{0}</a>')
-            links = [told.format(name) for name in where if name in files][:1]
-            return Markup("<p>Not drawn here, to keep the page small{}</p>").format(
-                *links or [Markup()]
-            )
-        return Markup(drawn)
+        nonlocal used
+        room = DRAWN - used - len(inside.outlines)
+        drawn = inside.inline(drawings[figure.name].decode(), room)
+        if drawn is not None:
+            used += len(drawn)
+            return Markup(drawn)
+        # a page of all figures of eighteen tasks would not open on a phone
+        where = [f"{figure.name}.{kind}" for kind in ("svg", "png", "pdf")]
+        told = Markup(': <a href="{0}">{0}</a>')
+        links = [told.format(name) for name in where if name in files][:1]
+        return Markup("<p>Not drawn here, to keep the page small{}</p>").format(
+            *links or [Markup()]
+        )
 
     page = Environment(
         loader=FileSystemLoader(TEMPLATES),

@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from ecgbench.reports._facts import Head, columns, records, tasks
+from ecgbench.reports import Row
+from ecgbench.reports._facts import Head, columns, leads_of, records, setting_words, tasks
 from ecgbench.results import ahead
 from ecgbench.results.compare import LEAST_PATIENTS, UNTESTED, weak
 from ecgbench.results.joint import By, Entry, Joint, joint, lacking
@@ -21,6 +22,12 @@ from ecgbench.results.study import Study
 from ecgbench.stats.best import upper_bounds
 from ecgbench.stats.components import ROUNDING, Estimate, Interval
 from ecgbench.stats.paired import holm
+from ecgbench.text import enumerated
+
+READ = 1000
+"""Rows that a page shows of a table; of a longer one the lead settings that come first, ..."""
+FOREMOST = 5
+"""... so many of them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -157,6 +164,27 @@ def same_tasks(found: Sequence[Standing]) -> bool:
 def settings(study: Study) -> list[str]:
     """Lead settings as typed, in the order of the run."""
     return list(dict.fromkeys(study.main["leads"]))
+
+
+def foremost(study: Study, most: int) -> list[str]:
+    """Lead settings that are shown where there is no room for all: numbers first, from the fewest,
+    then named ones.
+    """
+    return sorted(settings(study), key=lambda typed: (leads_of(typed)[::-1], typed))[:most]
+
+
+def shown_alone(shown: Sequence[str], file: str) -> str:
+    """The sentence that says which are shown, and where the others are."""
+    words = enumerated([setting_words(leads) for leads in shown])
+    return f"Shown: {words}. The other lead settings are in {file}."
+
+
+def for_page(study: Study, rows: Sequence[Row], file: str) -> tuple[list[Row], list[str]]:
+    """Rows (with `leads` as typed) that a page shows of a table, and what is to be said of it."""
+    if len(rows) <= READ:
+        return list(rows), []
+    shown = foremost(study, FOREMOST)
+    return [row for row in rows if row["leads"] in shown], [shown_alone(shown, file)]
 
 
 def real_tasks(study: Study) -> list[str]:

@@ -29,8 +29,20 @@ class Drawings:
         self._words: dict[str, str] = {}
         self._count = 0
 
-    def inline(self, svg: str) -> str:
-        """One as an element of the page; its names are those of no other."""
+    def inline(self, svg: str, most: int) -> str | None:
+        """One as an element of the page, whose names are those of no other; None where it and the
+        letters it brings are more than `most` bytes.
+        """
+        before = len(self._letters), len(self._words), len(self.outlines)
+        made = self._inline(svg)
+        if len(made) + len(self.outlines) - before[2] <= most:
+            return made
+        for known, count in zip((self._letters, self._words), before):
+            for name in list(known)[count:]:
+                del known[name]
+        return None
+
+    def _inline(self, svg: str) -> str:
         root = ElementTree.fromstring(svg)
         letters = {
             str(one.get("id")): self._letter(one)

@@ -7,6 +7,7 @@ import io
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import lru_cache
 from itertools import groupby
 from typing import Any
 
@@ -55,6 +56,11 @@ def csv_text(columns: Sequence[str], rows: Iterable[Row]) -> str:
 
 
 def _field(value: Any) -> str:
+    # floats and text are most of it
+    if type(value) is float:
+        return "" if value != value else repr(value)
+    if type(value) is str:
+        return _text(value)
     value = value.value if isinstance(value, Score) else value
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return ""
@@ -62,7 +68,12 @@ def _field(value: Any) -> str:
         return "true" if value else "false"
     if isinstance(value, int | float):
         return repr(value)
-    text = visible(plain(value))
+    return _text(plain(value))
+
+
+@lru_cache(4096)
+def _text(value: str) -> str:
+    text = visible(value)
     return f"'{text}" if _FORMULA.match(text) else text
 
 

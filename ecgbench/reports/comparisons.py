@@ -22,6 +22,7 @@ from ecgbench.reports._facts import (
     titles_of,
     untrained_marks,
 )
+from ecgbench.reports._standing import for_page
 from ecgbench.results.study import Study
 
 CARD = ReportCard(
@@ -78,13 +79,14 @@ def _table(metric: str, study: Study) -> Table:
         for row in compared
         if row.task == task
     ]
+    rows, said = for_page(study, rows, "comparisons.csv")
     formats: dict[Format, bool] = {"csv": first, "html": bool(rows)}
     return Table(
         name="comparisons" if first else f"comparisons_{metric}",
         caption=f"By macro {study.metrics[metric].title}." if len(study.metrics) > 1 else "",
         columns=_COLUMNS,
         rows=rows,
-        notes=[_NOTE],
+        notes=[*said, _NOTE],
         marks=untrained_marks(heads[row.model, row.policy] for row in compared),
         numbers=numbers(study.comparisons, _SUMMARY) if first else None,
         formats=[kind for kind, shown in formats.items() if shown],

@@ -19,8 +19,8 @@ from ecgbench.reports import (
     handle,
     look,
 )
-from ecgbench.reports._facts import Head, leads_of, setting_words
-from ecgbench.reports._standing import Standing, settings, standing
+from ecgbench.reports._facts import Head, setting_words
+from ecgbench.reports._standing import Standing, foremost, settings, shown_alone, standing
 from ecgbench.results import ahead
 from ecgbench.results.study import Study
 from ecgbench.room import plain
@@ -55,7 +55,9 @@ class _Line:
 
 def sections(study: Study) -> list[Section]:
     """Nothing of a single task or a single trained column."""
-    found = [s for leads in _chosen(study) if (s := standing(study, leads)) and len(s.tasks) > 1]
+    found = [
+        s for leads in foremost(study, MOST) if (s := standing(study, leads)) and len(s.tasks) > 1
+    ]
     if not found:
         return []
     baseline = _baseline(study, found)
@@ -90,8 +92,7 @@ def sections(study: Study) -> list[Section]:
         f"averaged first."
     )
     if len(settings(study)) > MOST:
-        shown = enumerated([setting_words(leads) for leads in _chosen(study)])
-        note += f" Shown: {shown}. The other lead settings are in across_pairs.csv."
+        note += f" {shown_alone(foremost(study, MOST), 'across_pairs.csv')}"
     return [
         Section(
             name="forest",
@@ -111,11 +112,6 @@ def _diamonds(found: Sequence[Standing], lines: Sequence[_Line]) -> str:
     same = len(counts) == 1
     over = counted(counts.pop(), "dataset") if same else "all datasets that have a score there"
     return f" Diamonds: the mean over {over}."
-
-
-def _chosen(study: Study) -> list[str]:
-    """Lead settings: numbers first, from the fewest, then named ones."""
-    return sorted(settings(study), key=lambda typed: (leads_of(typed)[::-1], typed))[:MOST]
 
 
 def _baseline(study: Study, found: Sequence[Standing]) -> Head:

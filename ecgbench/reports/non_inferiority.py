@@ -38,7 +38,7 @@ from ecgbench.reports._facts import (
     titles_of,
 )
 from ecgbench.reports._facts import untrained_marks as marks_of
-from ecgbench.reports._standing import real_tasks, settings
+from ecgbench.reports._standing import for_page, real_tasks, settings
 from ecgbench.reports._text import margin as margin_words
 from ecgbench.results import ahead
 from ecgbench.results.compare import LEAST_PATIENTS, UNTESTED, weak
@@ -291,12 +291,14 @@ def _table(study: Study, rows: Sequence[Shown]) -> Table:
         Column("detectable", "Detectable", "number", points, note="points"),
         Column("note", "Note"),
     ]
+    shown, said = for_page(study, shown, "non_inferiority.csv")
     many = len(shown) > SHOWN
     return Table(
         name="non_inferiority",
         caption=f"Macro {study.metrics[study.metric].title} at fewer leads less that at twelve.",
         columns=[c for c in columns if any(r.get(c.name) not in (None, "") for r in shown)],
         rows=shown,
+        notes=said,
         marks=marks_of(heads.values()),
         numbers=Numbers(
             columns=list(rows[0]),

@@ -11,6 +11,7 @@ import pytest
 
 from ecgbench.reports import Drawings, Figure, drawn
 
+MOST = 10**6
 pytestmark = pytest.mark.rendered
 HREF = "{http://www.w3.org/1999/xlink}href"
 POINT = re.compile(r"-?\d+(?:\.\d+)?")
@@ -75,7 +76,7 @@ def svg() -> str:
 
 def test_every_point_is_where_it_was(svg: str) -> None:
     page = Drawings()
-    inline = page.inline(svg)
+    inline = page.inline(svg, MOST)
     before = painted([ElementTree.fromstring(svg)])
     after = painted([ElementTree.fromstring(text) for text in (inline, page.outlines)])
     assert len(before) == len(after) > 20
@@ -85,7 +86,7 @@ def test_every_point_is_where_it_was(svg: str) -> None:
 
 def test_names_of_two_are_their_own_and_letters_stand_once(svg: str) -> None:
     page = Drawings()
-    first, second = page.inline(svg), page.inline(svg)
+    first, second = page.inline(svg, MOST), page.inline(svg, MOST)
     own = [set(re.findall(r'\bid="([^"]+)"', text)) for text in (first, second, page.outlines)]
     assert not own[0] & own[1]
     assert not (own[0] | own[1]) & own[2]
@@ -94,6 +95,12 @@ def test_names_of_two_are_their_own_and_letters_stand_once(svg: str) -> None:
         assert {a or b for a, b in asked} <= names | own[2]
     assert not re.search("DejaVu|metadata|xlink", first)
     alone = Drawings()
-    alone.inline(svg)
+    alone.inline(svg, MOST)
     assert page.outlines == alone.outlines
     assert len(first) < len(svg) / 2
+
+
+def test_one_that_is_too_large_leaves_nothing_behind(svg: str) -> None:
+    page = Drawings()
+    assert page.inline(svg, 5000) is None
+    assert page.outlines == ""
