@@ -339,6 +339,11 @@ class Folders:
     shared: Path | None = None
     """Of a control: the run whose features of the same recordings it uses and adds to."""
 
+    def absolute(self) -> "Folders":
+        """The same places, whichever directory a process is in."""
+        places = {name: place and place.absolute() for name, place in vars(self).items()}
+        return replace(self, **places)
+
 
 def grouped(items: Iterable[T], by: Callable[[T], K]) -> dict[K, list[T]]:
     """Items by what `by` says of them, groups and items in the order in which they come.

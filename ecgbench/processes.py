@@ -15,6 +15,8 @@ from ecgbench.text import shortened
 
 GRACE = 5
 """Seconds that a child may outlive the patience of its parent, before its own alarm ends it."""
+SAY_WHERE = signal.SIGUSR1
+"""Asks a worker that stands still where its threads are; its guard takes no notice."""
 LONGEST = 300
 """Characters of an error's message that are kept."""
 
@@ -26,7 +28,7 @@ class DiedError(Exception):
 def ask(module: str, arguments: Sequence[str], seconds: float) -> dict[str, Any]:
     """What `python -m MODULE SECONDS *WORDS` answers with `answer`.
 
-    The child has a session of its own, and all of it is killed after its answer or after `seconds`.
+    The child, and all that it started, is killed after its answer or after `seconds`.
     DiedError: there is no answer, and why.
     """
     process = start(module, arguments, seconds)
@@ -42,12 +44,19 @@ def ask(module: str, arguments: Sequence[str], seconds: float) -> dict[str, Any]
         raise DiedError(ended_in_words(process.returncode)) from None
 
 
+def python(module: str, *words: str) -> list[str]:
+    """The command `python -m MODULE *WORDS`, under a guard that ends what it started: to be started
+    in a session of its own, and ended by `end_group`.
+    """
+    return [sys.executable, "-m", "ecgbench.guard", module, *words]
+
+
 def start(module: str, arguments: Sequence[str], seconds: float) -> "subprocess.Popen[str]":
     """`python -m MODULE SECONDS *WORDS`, which `answer`s and ends after `seconds` at the latest, in
     a session of its own.
     """
     return subprocess.Popen(
-        [sys.executable, "-m", module, str(int(seconds) + GRACE), *arguments],
+        python(module, str(int(seconds) + GRACE), *arguments),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
@@ -57,10 +66,13 @@ def start(module: str, arguments: Sequence[str], seconds: float) -> "subprocess.
 
 
 def end_group(process: "subprocess.Popen[Any]") -> None:
-    """Kill a process that leads a session of its own, and whatever it started there; returns when
-    it is gone.
+    """Kill a process that leads a session of its own, and whatever it started, by its guard
+    (`python`) and where it has none, or that is stopped, in its group; returns when it is gone.
     """
-    with suppress(ProcessLookupError):
+    process.terminate()
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(2 * GRACE)
+    with suppress(ProcessLookupError, PermissionError):  # the latter of macOS: all are dead
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
 

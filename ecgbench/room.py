@@ -13,18 +13,21 @@ import os
 import sys
 import traceback
 from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, is_dataclass, replace
 from functools import cached_property
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from ecgbench.errors import BadSetting, EcgbenchError, UnknownName
 from ecgbench.plugin_files import PluginFiles
 from ecgbench.text import shortened
+
+if TYPE_CHECKING:
+    from ecgbench.apart import Apart
 
 
 def plain(name: str) -> str:
@@ -56,6 +59,23 @@ def unknown(kind: str, name: str, known: Iterable[str], hint: str) -> EcgbenchEr
     if os.path.isfile(file):
         return BadSetting(f"unknown {kind} {name!r}; did you mean {file}?")
     return UnknownName(kind, name, known, hint)
+
+
+@contextmanager
+def same_directory() -> Iterator[None]:
+    """Code from outside that runs inside leaves this process in the directory where it was, for
+    what a person typed is found from there.
+    """
+    try:
+        before = os.getcwd()
+    except OSError:  # it was removed
+        before = ""
+    try:
+        yield
+    finally:
+        if before:
+            with suppress(OSError):
+                os.chdir(before)
 
 
 _RULE = "begins with no dot and holds no slash, bar or control character"
@@ -93,10 +113,18 @@ class Room:
     """What every plug-in's module must define."""
     declares: type | None = None
     """Of what type its CARD is."""
+    apart: bool = False
+    """Whether those that are not built in run in processes of their own (`apart.Apart`): what their
+    functions take and give is numbers.
+    """
     _paths: dict[str, Path] = field(default_factory=dict, compare=False)
-    """Files of one's own, given by path."""
+    """Files of one's own, given by path; absolute, for the directory may be another later."""
+    _typed: dict[str, str] = field(default_factory=dict, compare=False)
+    """Those paths as they were given."""
     _loaded: dict[str, ModuleType] = field(default_factory=dict, compare=False)
     """Those of them that have been imported."""
+    _processes: dict[str, "Apart"] = field(default_factory=dict, compare=False)
+    """Those that run apart."""
     _sources: dict[str, PluginFiles] = field(default_factory=dict, compare=False)
     """Files of the plug-ins that are not built in."""
 
@@ -155,14 +183,14 @@ class Room:
         raise unknown(self.kind, name, names, hint)
 
     def paths(self) -> list[Path]:
-        """The files that were given by path, in the order in which they came."""
+        """The files that were given by path, absolute, in the order in which they came."""
         return list(self._paths.values())
 
     def argument(self, name: str) -> str:
         """What another command calls a plug-in: its path where it was given by path, else its
         name.
         """
-        return str(self._paths.get(name, name))
+        return self._typed.get(name, name)
 
     def built_in(self, name: str) -> bool:
         """Whether a plug-in is one of this package's own files."""
@@ -178,7 +206,9 @@ class Room:
         """
         if self.built_in(name):
             return None
-        self.get(name)  # what it reads when it is imported counts
+        plug_in: Any = self.get(name)  # what it reads when it is imported counts
+        if self.apart:
+            return str(plug_in.source_hash())
         return self._files_of(name).sha256
 
     def reading(self, name: str) -> AbstractContextManager[None]:
@@ -198,15 +228,27 @@ class Room:
         for name in self._loaded:
             sys.modules.pop(self._module(name), None)
             self._sources.pop(name, None)
+        for process in self._processes.values():
+            process.end()
+        self._processes.clear()
         self._loaded.clear()
         self._paths.clear()
+        self._typed.clear()
 
-    def get(self, name: str) -> ModuleType:
-        """The module of one plug-in; an unknown name raises UnknownName with the nearest ones.
+    def get(self, name: str) -> Any:
+        """The module of one plug-in, or what stands for it where it runs apart; an unknown name
+        raises UnknownName with the nearest ones.
 
         Fills the field `name` of a CARD that has one.
         """
         name = self.resolve(name)
+        if self.apart and not self.built_in(name):
+            from ecgbench.apart import Apart  # numpy, which names alone do not need
+
+            if name not in self._processes:
+                assert self.declares is not None
+                self._processes[name] = Apart(self.package, self.argument(name), self.declares)
+            return self._processes[name]
         if name in self._paths:
             return self._loaded.get(name) or self._load(name, self._paths[name])
         if name in self._files:
@@ -225,7 +267,8 @@ class Room:
         which is a bug.
         """
         try:
-            yield
+            with nullcontext() if self.built_in(name) else same_directory():
+                yield
         except (Exception, SystemExit) as error:
             if self.built_in(name) or isinstance(error, (EcgbenchError, *expected)):
                 raise
@@ -258,7 +301,7 @@ class Room:
             raise BadSetting(
                 f"{path} would be a second {self.kind} called {name!r}; rename the file"
             )
-        self._paths[name] = path
+        self._paths[name], self._typed[name] = path.absolute(), str(path)
         return name
 
     def _module(self, name: str) -> str:
@@ -271,7 +314,7 @@ class Room:
         module = importlib.util.module_from_spec(spec)
         sys.modules[spec.name] = module  # dataclasses and pickling look their module up by name
         try:
-            with self._importing(str(path), spec.origin), self.reading(name):
+            with self._importing(self.argument(name), spec.origin), self.reading(name):
                 spec.loader.exec_module(module)
             self._loaded[name] = self._checked(module, name)
         except BaseException:
@@ -285,7 +328,8 @@ class Room:
         where it happened.
         """
         try:
-            yield
+            with same_directory():
+                yield
         except (Exception, SystemExit) as error:
             # a SyntaxError tells its own place
             place = "" if isinstance(error, SyntaxError) else _place(error, file)

@@ -1,5 +1,9 @@
 """Children that answer, and children that do not."""
 
+import subprocess
+import sys
+import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -48,10 +52,61 @@ def test_a_child_without_an_answer_has_a_reason(
         asked(tmp_path, monkeypatch, code, seconds=1 if "sleep" in code else 20)
 
 
+LINUX = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs a subreaper")
+
+
+@LINUX
+@pytest.mark.parametrize("end", ["return {}", "os.abort()", "os._exit(3)", "time.sleep(60)"])
+def test_what_left_the_session_of_a_child_ends_with_it(
+    end: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A program in a session of its own, and one whose parent is dead."""
+    code = "; ".join(
+        [
+            "far = subprocess.Popen(['sleep', '60'], start_new_session=True)",
+            "orphan = 'setsid sleep 60 >/dev/null 2>&1 & echo $!'",
+            "lost = subprocess.run(['sh', '-c', orphan], capture_output=True).stdout.decode()",
+            "open('pids', 'w').write(f'{far.pid} {lost}')",
+            end,
+        ]
+    )
+    with suppress(processes.DiedError):
+        asked(tmp_path, monkeypatch, code, seconds=6 if "sleep(" in end else 30)
+    pids = [int(pid) for pid in (tmp_path / "pids").read_text().split()]
+    assert len(pids) == 2
+    assert not any(map(running, pids))
+
+
+@LINUX
+def test_what_a_child_started_ends_when_whoever_asked_is_killed(tmp_path: Path) -> None:
+    (tmp_path / "child.py").write_text(
+        CHILD.format(
+            code="far = subprocess.Popen(['sleep', '60'], start_new_session=True); "
+            "open('.pid', 'w').write(str(far.pid)); os.rename('.pid', 'pid'); time.sleep(60)"
+        )
+    )
+    asks = "from ecgbench.processes import ask; ask('child', [], 60)"
+    asker = subprocess.Popen([sys.executable, "-c", asks], cwd=tmp_path)
+    until = time.monotonic() + 60
+    while not (tmp_path / "pid").exists() and time.monotonic() < until:
+        time.sleep(0.02)
+    asker.kill()
+    asker.wait()
+    far = int((tmp_path / "pid").read_text())
+    while running(far) and time.monotonic() < until:
+        time.sleep(0.02)
+    assert not running(far)
+
+
+def running(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
 def test_what_a_child_started_dies_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     late = "import time; time.sleep(1.5); open('late', 'w')"
     asked(tmp_path, monkeypatch, f"subprocess.Popen([sys.executable, '-c', {late!r}]); return {{}}")
-    import time
-
     time.sleep(2)
     assert not (tmp_path / "late").exists()

@@ -29,11 +29,14 @@ DOCS += [page for folder in ("docs", "models") for page in sorted((ROOT / folder
 
 FLOORS = (
     {
+        "apart",
         "room",
         "seeds",
+        "stalled",
         "errors",
         "provenance",
         "files",
+        "guard",
         "owners",
         "plugin_files",
         "text",

@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
@@ -16,9 +17,11 @@ from torch import nn
 from ecgbench.adapt import Policy
 from ecgbench.benchmark.engine import Setup
 from ecgbench.benchmark.engines import isolated
-from ecgbench.benchmark.job import Look
+from ecgbench.benchmark.job import Compute, Look
 from ecgbench.cards import InputContract
+from ecgbench.cells import Cell, Fit, Folders, Plan, Request
 from ecgbench.cli import main
+from ecgbench.ecg.draw import settings
 from ecgbench.ecg.leads import LEADS
 from ecgbench.errors import EcgbenchError
 from ecgbench.inference.encode import Encoder
@@ -201,6 +204,8 @@ def test_a_model_that_ends_or_hangs_its_process_costs_its_own_cells_only(
     out = zoo(here, ENDING, tmp_path, copies, "--cell-timeout", "4")
     given = reasons(out)
     assert all(given[name]["log"] for name in ("aborting", "closing", "flooding", "parent"))
+    for name in ("endless", "gripping"):
+        assert "most recent call first" in Path(given[name]["log"]).read_text()
     log = Path(given["flooding"]["log"])
     assert 2**20 < log.stat().st_size < 1.2 * 2**20
     assert "bytes left out" in log.read_text()
@@ -238,6 +243,71 @@ def test_of_the_workers_that_wait_for_a_job_the_oldest_ends(
     assert sum(worker.alive for worker in made) == isolated.IDLE + 1
     engine.close()
     assert not any(worker.alive for worker in made)
+
+
+PATCHING = """from ecgbench.benchmark import cell
+
+honest = cell.score_table
+cell.score_table = lambda names, table: honest(names, table).assign(value=1.0)
+
+
+def fill(signal, measured, state=None):
+    signal[~measured] = 0
+    return signal
+"""
+
+
+def test_a_policy_that_patches_the_scoring_changes_its_own_cells_only(
+    here: Here, tmp_path: Path, copies: Path
+) -> None:
+    """Not those of the policy of this package, under the same model and the same fit."""
+    (tmp_path / "patching.py").write_text(PATCHING)
+    words = ("--models", TINY, *USUAL, "--leads", "I", "--prepared", copies)
+    policies = ("--policy", "./patching.py,zero")
+    assert here("run", *words, *policies, "--out", "patched", cwd=tmp_path).returncode in (0, 1)
+    assert here("run", *words, "--out", "clean", "--in-process", cwd=tmp_path).returncode == 0
+    (patched,), (clean,) = (
+        [
+            pd.read_parquet(file.with_name("scores.parquet"))
+            for file in (tmp_path / run).glob("cells/*/*/*/*/cell.json")
+            if json.loads(file.read_text())["policy"] == "zero"
+        ]
+        for run in ("patched", "clean")
+    )
+    pd.testing.assert_frame_equal(patched, clean)
+
+
+def test_a_process_with_code_from_outside_serves_no_other_job(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Models of this package share one; a plug-in of any kind makes a job one of its own."""
+    usual = Request(models=("stmem",), tasks=("demo",), leads=(1,), weights="random", name="x")
+    served: list[Worker] = []
+    engine = isolated.start(Setup(logs=tmp_path, patience=1.0, show=print))
+
+    def serve(model: str, policy: str = "zero", **other: str) -> tuple[int, str]:
+        """Which worker, and its log."""
+        monkeypatch.setattr(
+            isolated, "WorkerProcess", lambda *how: served.append(Worker(*how)) or served[-1]
+        )
+        scoring = replace(usual.scoring, metrics=("auroc", other.get("metric", "auprc")))
+        fit = Fit(task="demo", model=model, contract="paper", weights="random", seed=0)
+        cell = Cell(fit=fit, task="demo", setting=settings((1,), 1)[0], policy=policy)
+        plan = Plan(name="x", cells=(cell,), training=usual.training, scoring=scoring)
+        places = Folders(data=None, prepared=None, out=tmp_path)
+        dataset = other.get("dataset", "demo")
+        engine.submit(Compute(model=model, plan=plan, dataset=dataset, folders=places))
+        return len(served), served[-1].of
+
+    ours = serve("stmem")
+    assert ours == serve("merl") == (1, "ecgbench")
+    assert serve("mine") == serve("mine") == (2, "mine")
+    assert serve("stmem", policy="mine") == (3, "stmem")
+    assert serve("merl", policy="mine") == (4, "merl")
+    assert serve("merl") == (5, "ecgbench")
+    assert serve("merl", metric="mine") == (5, "ecgbench")  # it has one of its own
+    assert serve("merl", dataset="mine") == (6, "merl")
+    assert serve("merl", policy="native") == (7, "ecgbench")
 
 
 def test_what_fails_at_one_set_of_leads_costs_that_cell(

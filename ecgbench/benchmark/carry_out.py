@@ -8,13 +8,15 @@ from typing import Any
 
 from ecgbench import models, provenance
 from ecgbench.benchmark.events import Emit, Over, Started, Stopped
-from ecgbench.benchmark.job import Compute, Job, Locate, Look, Measure, register
+from ecgbench.benchmark.job import Compute, Job, Locate, Look, Measure, enter
 from ecgbench.benchmark.reporter import Reporter
 from ecgbench.benchmark.work import work
 from ecgbench.errors import BadSetting, EcgbenchError
 from ecgbench.estimate.probe import measure
 from ecgbench.inference import network
+from ecgbench.inference.process_state import restored
 from ecgbench.results.store import Store
+from ecgbench.room import same_directory
 from ecgbench.weights import shipped
 from ecgbench.weights.load import located
 
@@ -27,8 +29,13 @@ def carry_out(job: Job, emit: Emit, alone: bool = False) -> None:
     """
     emit(Started(job.id))
     provenance.code()  # kept from now on: the checkout may change while the job runs
+    with same_directory(), restored():
+        _carry_out(job, emit, alone)
+
+
+def _carry_out(job: Job, emit: Emit, alone: bool) -> None:
     try:
-        register(job.plugins)
+        enter(job)
         if alone and isinstance(job, Compute):
             Store(job.folders.out).write_plan(job.plan)
         answer: dict[str, Any] = {}

@@ -58,16 +58,18 @@ class Engine(Protocol):
 
 
 def ask(engine: Engine, job: Job) -> dict[str, Any]:
-    """The answer of a look or a measurement; {"failed": reason} where its process died.
-    EcgbenchError for what stops the run.
+    """The answer of a look or a measurement; {"failed": reason} where its process died or gave no
+    such answer. EcgbenchError for what stops the run.
     """
+    from ecgbench.benchmark.answers import checked  # imports adapters, which an engine need not
+
     engine.submit(job)
     while True:
         for event in engine.events(POLL):
             match event:
                 case Over(job=job.id):
-                    return event.answer
+                    return checked(job, event.answer)
                 case Died(job=job.id):
-                    return {"failed": event.reason}
+                    return checked(job, {"failed": event.reason})
                 case Stopped(job=job.id):
                     raise errors.named(event.error, event.reason)

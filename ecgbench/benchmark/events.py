@@ -14,6 +14,8 @@ from ecgbench.errors import EcgbenchError
 
 LONGEST = 1 << 24
 """Bytes after which a line that has not ended is no event."""
+LONGEST_TEXT = 1 << 16
+"""Characters of a text of an event; a reason or a trace that we write is far shorter."""
 
 
 class BadEvent(EcgbenchError):
@@ -84,8 +86,6 @@ class Finished(Event):
     """Cells that lie in the store with DONE."""
 
     cells: tuple[str, ...]
-    earlier: bool
-    """Whether they were there before the job."""
 
 
 @dataclass(frozen=True)
@@ -183,7 +183,10 @@ def _fits(value: object, kind: Any) -> bool:
         return False
     if isinstance(value, tuple):
         return all(type(v) is str for v in value)
-    return not isinstance(value, int) or abs(value) < 2**53
+    if isinstance(value, str):
+        return len(value) <= LONGEST_TEXT
+    # pieces of work, and numbers of stages
+    return not isinstance(value, int) or 0 <= value < 2**53
 
 
 class Lines:

@@ -2,12 +2,15 @@
 where.
 """
 
+import os
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
 from ecgbench import adapters, datasets, metrics, models
+from ecgbench.adapt import NATIVE
 from ecgbench.cells import Cell, Folders, Plan
 from ecgbench.errors import BadSetting
 
@@ -21,9 +24,28 @@ class Job:
     id: str = ""
     """Different for every job of a run; its events carry it."""
     plugins: tuple[tuple[str, str], ...] = ()
-    """(room, path) of the plug-ins that the command named: ("models", "./mine.py"), ("adapters",
-    ...).
+    """(room, path) of the plug-ins that the command named: ("models", "/home/x/mine.py"),
+    ("adapters", ...).
     """
+    directory: str = field(default_factory=os.getcwd)
+    """Where the command was typed; weights that it names by path are found from there."""
+
+    @property
+    def foreign(self) -> tuple[tuple[str, str], ...]:
+        """(room, name) of the plug-ins from outside whose code the job runs. A process that runs
+        such code must serve no job of another model, nor one that does without.
+        """
+        return tuple(
+            (room, name)
+            for room, names in self._used.items()
+            for name in dict.fromkeys(names)
+            if name not in ("", NATIVE) and not _ROOMS[room].ROOM.built_in(name)
+        )
+
+    @property
+    def _used(self) -> dict[str, Sequence[str]]:
+        """Room -> names of its plug-ins that the job uses."""
+        return {"models": (self.model,)}
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON, read back by `from_json`."""
@@ -104,6 +126,12 @@ class Compute(Job):
             whole += [f"{f.task} {f.policy} {f.seed} {f.fold}" for f in fits]
         return "|".join(whole)
 
+    @property
+    def _used(self) -> dict[str, Sequence[str]]:
+        policies = [name for c in self.plan.cells for name in (c.policy, c.fit.policy)]
+        # metrics have processes of their own wherever they are called
+        return {**super()._used, "adapters": policies, "datasets": (self.dataset,)}
+
     def of(self, cells: Sequence[Cell]) -> Self:
         """The same job with some of its cells."""
         return replace(self, plan=replace(self.plan, cells=tuple(cells)))
@@ -130,11 +158,15 @@ _ROOMS = {"models": models, "adapters": adapters, "datasets": datasets, "metrics
 
 
 def plugins() -> tuple[tuple[str, str], ...]:
-    """(room, path) of the plug-ins that were given by path, for `register` in another process."""
+    """(room, path) of the plug-ins that were given by path, for `enter` in another process."""
     return tuple((name, str(path)) for name, room in _ROOMS.items() for path in room.ROOM.paths())
 
 
-def register(paths: Sequence[tuple[str, str]]) -> None:
-    """Make plug-ins known by their paths; nothing of them is imported yet."""
-    for room, path in paths:
+def enter(job: Job) -> None:
+    """Be where its command was typed, and know the plug-ins that it named; nothing of them is
+    imported yet.
+    """
+    with suppress(OSError):  # of a command that was typed on another machine
+        os.chdir(job.directory)
+    for room, path in job.plugins:
         _ROOMS[room].resolve(path)

@@ -8,9 +8,10 @@ from dataclasses import dataclass, field, replace
 from ecgbench.benchmark.events import Died, Event, Failed, Finished, InProgress, Skipped
 from ecgbench.benchmark.job import Compute
 from ecgbench.benchmark.progress import Display
+from ecgbench.benchmark.reporter import LONGEST_REASON
 from ecgbench.cells import Cell
 from ecgbench.results.store import Store
-from ecgbench.text import line
+from ecgbench.text import shortened
 
 
 @dataclass
@@ -37,6 +38,9 @@ class JobRecord:
         self.left = {c.identity: c for c in job.plan.cells}
         """Cells of which nothing is known yet."""
         self._own = frozenset(self.left)
+        places = {store.cell_folder(c, "any").parent for c in job.plan.cells}
+        self._before = {folder for place in places for folder in place.glob("*")}
+        """Cells that are there already, under whichever key."""
         self._in_progress = InProgress(job.id, (), False)
 
     def take(self, event: Event) -> None:
@@ -46,10 +50,11 @@ class JobRecord:
                 own = tuple(i for i in event.cells if i in self._own)
                 self._in_progress = replace(event, cells=own)
             case Finished():
-                self._finished(event.cells, event.earlier)
+                self._finished(event.cells)
             case Skipped():
                 for cell in self._pop(event.cells, "skipped"):
-                    self.outcome.skipped.append(f"{cell.label}: {line(event.reason)}")
+                    why = shortened(event.reason, LONGEST_REASON)
+                    self.outcome.skipped.append(f"{cell.label}: {why}")
                     self.progress.note(f"skipped {self.outcome.skipped[-1]}")
             case Failed():
                 self.fail(event.cells, event.reason, event.trace, event.log)
@@ -64,11 +69,17 @@ class JobRecord:
             del self.left[cell.identity]
         return told
 
-    def _finished(self, cells: Iterable[str], earlier: bool) -> None:
+    def _finished(self, cells: Iterable[str]) -> None:
         """Count what is in the store with DONE; a cell that is not stays left."""
-        stored = len(self._pop(cells, "ok"))
-        self.outcome.reused += stored * earlier
-        self.outcome.computed += stored * (not earlier)
+        for cell in self._pop(cells, "ok"):
+            there = self.store.folder(cell) in self._before
+            self.outcome.reused += there
+            self.outcome.computed += not there
+
+    def _came(self) -> None:
+        """Count what has come into the store, whether or not an event said so."""
+        left = ((i, self.store.folder(c)) for i, c in self.left.items())
+        self._finished([i for i, folder in left if folder and folder not in self._before])
 
     def died(self, event: Died) -> list[list[Cell]]:
         """Its process ended: what was in progress fails, unless several cells were computed
@@ -77,7 +88,7 @@ class JobRecord:
         Returns what is to be tried again, in parts.
         """
         cells, together = self._in_progress.cells, self._in_progress.together
-        self._finished(cells, earlier=False)  # it may have ended before it sent the event
+        self._came()  # it may have ended before it sent the event
         lost = [self.left[i] for i in cells if i in self.left]
         if cells and not lost:  # it died between two cells
             return self._rest()
@@ -92,8 +103,12 @@ class JobRecord:
         return [list(self.left.values())] if self.left else []
 
     def fail(self, identities: Iterable[str], reason: str, trace: str = "", log: str = "") -> None:
-        """Store why cells failed; those that an earlier run finished stay."""
-        failed, reason = self._pop(identities), line(reason)
+        """Store why cells failed; those that an earlier run finished stay, and those that this job
+        finished have not failed.
+        """
+        identities, reason = tuple(identities), shortened(reason, LONGEST_REASON)
+        self._came()  # whatever is said of it
+        failed = self._pop(identities)
         for cell in failed:
             if self.store.folder(cell) is None:
                 self.store.give_reason(cell, "failed", reason, trace, log)
@@ -109,5 +124,6 @@ class JobRecord:
         """
         model = self.job.model
         if not self.left:
-            self.outcome.failed.setdefault((model, line(reason), ""), []).append(model)
+            said = shortened(reason, LONGEST_REASON)
+            self.outcome.failed.setdefault((model, said, ""), []).append(model)
         self.fail(list(self.left), reason, trace, log)

@@ -10,8 +10,10 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from ecgbench.benchmark.events import Advance, Event, Note, Stage, StageOver
-from ecgbench.text import duration, line, visible
+from ecgbench.text import duration, shortened, visible
 
+LONGEST = 1000
+"""Characters of a text of an event that are shown."""
 EVERY = 15.0
 """Seconds between two plain lines of one stage."""
 
@@ -122,13 +124,12 @@ class EventDisplay:
         """Show an event; one of a stage that is not open is ignored."""
         match event:
             case Note():
-                self.progress.note(line(event.text))
+                self.progress.note(shortened(event.text, LONGEST))
             case Stage():
                 self._end(event.job, event.stage)
                 stack = ExitStack()
-                advance = stack.enter_context(
-                    self.progress.stage(line(event.text), event.total, line(event.unit))
-                )
+                what, unit = (shortened(text, LONGEST) for text in (event.text, event.unit))
+                advance = stack.enter_context(self.progress.stage(what, event.total, unit))
                 self._stages[event.job, event.stage] = stack, advance
             case Advance() if (event.job, event.stage) in self._stages:
                 self._stages[event.job, event.stage][1](event.n)

@@ -17,7 +17,7 @@ from ecgbench import adapters, gates, models
 from ecgbench.adapt import NATIVE
 from ecgbench.benchmark.evaluation import Evaluation
 from ecgbench.benchmark.fit import Fitting
-from ecgbench.benchmark.job import Compute, Job, register
+from ecgbench.benchmark.job import Compute, Job, enter
 from ecgbench.benchmark.open_evaluation import open_evaluation
 from ecgbench.benchmark.reporter import Reporter
 from ecgbench.ecg.leads import LeadSubset
@@ -117,7 +117,7 @@ def _again(arguments: list[str]) -> dict[str, Any]:
     torch.set_num_threads(int(threads))
     job = Job.from_json(json.loads((folder / "job.json").read_text()))
     assert isinstance(job, Compute)
-    register(job.plugins)
+    enter(job)
     opened = open_evaluation(job, Reporter(job.id, lambda event: None))
     evaluation = opened.by_fold([fold])[fold]
     evaluation.choose_path()

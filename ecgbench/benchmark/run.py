@@ -51,8 +51,9 @@ class Run:
     def __init__(
         self, plan: Plan, folders: Folders, progress: Display, engine: Engine, device: str = "cpu"
     ) -> None:
-        self.folders, self.progress, self.engine, self.device = folders, progress, engine, device
-        self.store, self.requested = Store(folders.out), plan
+        self.folders, self.progress = folders.absolute(), progress
+        self.engine, self.device = engine, device
+        self.store, self.requested = Store(self.folders.out), plan
         self.tasks, self.outcome = all_tasks(), Outcome()
         self.display = EventDisplay(progress)
         self.ready: set[str] = set()
@@ -130,14 +131,25 @@ class Run:
         return known
 
     def _jobs(self) -> list[Compute]:
-        """The cells, grouped as they are computed: per model and dataset, fine-tuned ones per fit;
-        in the order of the plan.
+        """The cells, grouped as they are computed: per model and dataset, fine-tuned ones per fit,
+        those of a policy from outside apart; in the order of the plan.
         """
         frozen, registered = self.plan.training.frozen, plugins()
 
+        def foreign(cell: Cell) -> str:
+            """A policy from outside: its cells have a job of their own."""
+            ours = cell.policy == NATIVE or adapters.ROOM.built_in(cell.policy)
+            return "" if ours else cell.policy
+
         def together(cell: Cell) -> tuple[Any, ...]:
             fit = cell.fit
-            return self.tasks[cell.task][0], fit.weights, fit.contract, frozen or fit
+            return (
+                self.tasks[cell.task][0],
+                fit.weights,
+                fit.contract,
+                frozen or fit,
+                foreign(cell),
+            )
 
         return [
             Compute(
@@ -155,7 +167,8 @@ class Run:
                 plan=replace(self.plan, suite=None, cells=tuple(cells)),
             )
             for model, of_model in grouped(self.cells, lambda c: c.fit.model).items()
-            for (dataset, *_), cells in grouped(of_model, together).items()
+            # fits that serve every policy are made where no code from outside runs
+            for (dataset, *_), cells in grouped(sorted(of_model, key=foreign), together).items()
         ]
 
     def _compute(self, jobs: list[Compute]) -> None:

@@ -13,12 +13,13 @@ from ecgbench.benchmark.described import dataset_facts, network_facts
 from ecgbench.benchmark.evaluation import Evaluation
 from ecgbench.benchmark.events import Failed, Finished, InProgress, Skipped
 from ecgbench.benchmark.fit import Fitting
-from ecgbench.benchmark.job import Compute, Job, register
+from ecgbench.benchmark.job import Compute, Job, enter
 from ecgbench.benchmark.open_evaluation import open_evaluation
 from ecgbench.benchmark.reporter import Reporter, reason_of, trace_of
 from ecgbench.cells import Cell, Fit, grouped
 from ecgbench.errors import BadWeights, LeakError, PolicyError, WriteError
 from ecgbench.results import frozen, ledger
+from ecgbench.results.folders import finished
 from ecgbench.results.store import Store
 from ecgbench.training import ranks
 from ecgbench.weights import released
@@ -51,7 +52,7 @@ def take_part() -> None:
     while (message := ranks.hear()) is not None:
         job = Job.from_json(message["job"])
         assert isinstance(job, Compute)
-        register(job.plugins)
+        enter(job)
         _share(job)
 
 
@@ -87,8 +88,9 @@ class _CellComputation:
                     self.reporter.disqualified(reason, "")
                     return
                 self.by_fold = evaluation.by_fold(self.plan.folds)
+                self._fit_for_all()
                 self._identify()
-                known = [c for c in self.plan.cells if c in self.requests]
+                known = [c for c in self.plan.cells if c in self.requests and c not in self.lost]
                 self.store.add_keys({c.identity: self.requests[c].key for c in known})
                 todo = [c for c in known if not self._is_over(c)]
                 self._note(todo)
@@ -133,6 +135,29 @@ class _CellComputation:
         task = evaluation.selection.prepared.task(fit.task)
         return Fitting(evaluation, fit, task, self.plan.training)
 
+    def _fit_for_all(self) -> None:
+        """Fits that serve every policy, before the code of a policy from outside is in this
+        process.
+        """
+        foreign = {name for room, name in self.job.foreign if room == "adapters"}
+        cells = [c for c in self.plan.cells if c.policy in foreign and not c.fit.policy]
+        for fit, part in grouped(cells, lambda c: c.fit).items():
+            fitting = self.fitting(self.by_fold[fit.fold], fit)
+            if finished(fitting.folder):
+                continue
+            with self._failing(part):
+                self.reporter.tell(InProgress, part, False)
+                if self.plan.training.frozen:
+                    fitting.features()
+                    fitting.head()
+                else:
+                    self._tuned(fitting).forget()
+
+    def _tuned(self, fitting: Fitting) -> Evaluation:
+        whole = [c for c in self.plan.cells if c.fit == fitting.fit]
+        message = {"job": self.job.of(whole).to_json()}
+        return fitting.tuned(partial(ranks.call, message))
+
     def _frozen(self, todo: list[Cell]) -> None:
         for part in grouped(todo, lambda c: c.fit).values():
             with self._failing(part):
@@ -143,12 +168,10 @@ class _CellComputation:
             self._policy(self.by_fold[fold], cells)
 
     def _finetune(self, todo: list[Cell]) -> None:
-        for fit, part in grouped(todo, lambda c: c.fit).items():
+        for part in grouped(todo, lambda c: c.fit).values():
             with self._failing(part):
                 self.reporter.tell(InProgress, part, False)
-                whole = [c for c in self.plan.cells if c.fit == fit]
-                message = {"job": self.job.of(whole).to_json()}
-                tuned = self.requests[part[0]].fitting.tuned(partial(ranks.call, message))
+                tuned = self._tuned(self.requests[part[0]].fitting)
                 for cells in grouped(part, lambda c: c.policy).values():
                     self._policy(tuned, cells)
                 tuned.forget()
@@ -180,7 +203,7 @@ class _CellComputation:
                 if not checked:
                     recomputed.check(evaluation, self.job, policy, needed)
                 macro = compute(evaluation, self.requests[cell])
-                self.reporter.tell(Finished, [cell], False)
+                self.reporter.tell(Finished, [cell])
                 self.reporter.note(f"{cell.label}: macro {100 * macro:.1f}")
 
     @contextmanager
@@ -237,7 +260,7 @@ class _CellComputation:
         """Whether a cell is finished already or cannot run; the latter is stored and reported."""
         evaluation = self.by_fold[cell.fit.fold]
         if self.store.folder(cell) is not None:
-            self.reporter.tell(Finished, [cell], True)
+            self.reporter.tell(Finished, [cell])
         elif reason := evaluation.refusal(cell, self.plan.scoring):
             self.store.give_reason(cell, "skipped", reason)
             self.reporter.tell(Skipped, [cell], reason)

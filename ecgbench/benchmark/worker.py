@@ -1,8 +1,8 @@
 """A process that carries jobs out.
 
 `python -m ecgbench.benchmark.worker FD`: jobs come in as lines of JSON on standard input, events go
-out to the file descriptor FD. The process ends at once when its standard input closes: it does not
-outlive the run that started it.
+out to the file descriptor FD. The process ends at once when its standard input closes, and its
+guard ends it with the run even when it is stuck: it does not outlive the run that started it.
 
 `python -m ecgbench.benchmark.worker JOB.json EVENTS.jsonl`: one job, its events appended to a file;
 for machines that share a disk only. `ecgbench report` finds its results, although no run gave the
@@ -12,7 +12,6 @@ The model may write to standard output and error.
 """
 
 import contextlib
-import ctypes
 import faulthandler
 import json
 import os
@@ -25,15 +24,13 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from ecgbench.benchmark.events import Disqualified, Event, Failed, Stopped, to_line
-from ecgbench.processes import goes_first
-
-_PR_SET_PDEATHSIG = 1
-"""linux/prctl.h"""
+from ecgbench.processes import SAY_WHERE, goes_first
 
 
 def main() -> None:
     """Carry out what the command line names."""
     faulthandler.enable()  # an abort leaves its trace in the log
+    faulthandler.register(SAY_WHERE)  # so does a hang, in C too
     if len(sys.argv) == 3:
         with Path(sys.argv[2]).open("ab", buffering=0) as out:
             ended = _carry_out(json.loads(Path(sys.argv[1]).read_text()), out, alone=True)
@@ -90,14 +87,9 @@ def _listen(source: int, jobs: "queue.SimpleQueue[dict[str, Any]]") -> None:
 
 
 def _bind_to_the_run() -> None:
-    """The process dies with the run even when it is stuck, ignores an interrupt, and is killed
-    first where memory runs out.
-    """
+    """The process ignores an interrupt, and is killed first where memory runs out."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     goes_first()
-    # Linux only; elsewhere the end of standard input ends it
-    with contextlib.suppress(OSError, AttributeError):
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,6 @@ import json
 import os
 import select
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -23,12 +22,14 @@ from ecgbench.benchmark.events import (
     Failed,
     Lines,
     Over,
+    Stage,
     Started,
     Stopped,
 )
 from ecgbench.benchmark.job import Job
-from ecgbench.processes import end_group, ended_in_words
+from ecgbench.processes import SAY_WHERE, end_group, ended_in_words, python
 from ecgbench.room import folder_name
+from ecgbench.text import shortened
 
 HEAD, TAIL = 1 << 20, 1 << 16
 """Bytes of a model's output that its log keeps: of the beginning and of the end."""
@@ -49,9 +50,8 @@ class WorkerProcess:
         self.job: Job | None = None
         """The job in flight."""
         self._pipe, write_end = os.pipe()
-        command = [sys.executable, "-m", "ecgbench.benchmark.worker", str(write_end)]
         self._process = subprocess.Popen(
-            command,
+            command(write_end),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -64,6 +64,8 @@ class WorkerProcess:
         self._drain = threading.Thread(target=_drain, args=(self._process.stdout, log), daemon=True)
         self._drain.start()
         self._lines, self._loaded, self._closed, self._last_event = Lines(), False, False, 0.0
+        self._doing = ""
+        """The stretch of work that began last."""
 
     @property
     def alive(self) -> bool:
@@ -77,7 +79,7 @@ class WorkerProcess:
     def submit(self, job: Job) -> None:
         """Give it a job; it must have none."""
         assert self._process.stdin is not None
-        self.job, self._last_event = job, time.monotonic()
+        self.job, self._last_event, self._doing = job, time.monotonic(), ""
         with contextlib.suppress(BrokenPipeError):  # it died between two jobs: `events` finds out
             self._process.stdin.write((json.dumps(job.to_json()) + "\n").encode())
 
@@ -127,6 +129,8 @@ class WorkerProcess:
             raise BadEvent(f"{event} is not of the job in flight")
         self._last_event = time.monotonic()
         self._loaded |= isinstance(event, Started)
+        if isinstance(event, Stage):
+            self._doing = f" ({shortened(event.text, 100)})"
         if isinstance(event, Over | Stopped):
             self.job = None
         if isinstance(event, Failed | Disqualified):
@@ -137,10 +141,18 @@ class WorkerProcess:
         """Why no further event will come, or ""."""
         patience = self.patience if self._loaded else max(self.patience, START)
         if time.monotonic() - self._last_event > patience:
-            return f"no progress for {self.patience:g} s, so it was ended (--cell-timeout)"
+            self._let_it_say_where()
+            doing = f"{self.patience:g} s{self._doing}"
+            return f"no progress for {doing}, so it was ended (--cell-timeout)"
         if not self.alive and (self._closed or not self._readable(0)):
             return ended_in_words(self._process.returncode)
         return ""
+
+    def _let_it_say_where(self) -> None:
+        """Where each of its threads stands goes into its log."""
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, SAY_WHERE)
+            time.sleep(POLL)
 
     def _died(self, reason: str) -> Died:
         assert self.job is not None
@@ -170,6 +182,11 @@ class WorkerProcess:
         self._drain.join(timeout=5)  # one that left the group may hold the pipe open
         os.close(self._pipe)
         self._pipe = -1
+
+
+def command(pipe: int) -> list[str]:
+    """What starts a worker that writes its events to this file descriptor."""
+    return python("ecgbench.benchmark.worker", str(pipe))
 
 
 def log_file(folder: Path, name: str) -> Path:

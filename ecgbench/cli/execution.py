@@ -3,13 +3,14 @@
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
+from ecgbench import stalled
 from ecgbench.cells import Folders, Plan, Request
 from ecgbench.errors import BadSetting
 from ecgbench.text import visible
@@ -19,6 +20,10 @@ if TYPE_CHECKING:
     from ecgbench.benchmark.engine import Engine
     from ecgbench.benchmark.job_record import Outcome
     from ecgbench.estimate.study import Estimate, Measure
+
+
+INLINE = "inline"
+"""The engine of --in-process and torchrun."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,7 +59,8 @@ def compute(request: Request, folders: Folders, execution: Execution) -> None:
     writable(folders.out)
     if execution.dry_run and ranks.world() > 1:
         raise BadSetting("--dry-run: its probe is of one process; run it without torchrun")
-    with ranks.together():
+    logs = folders.out.absolute() / "logs"
+    with ranks.together(), _watched(execution, logs):
         if ranks.rank() != 0:
             from ecgbench.benchmark.work import take_part
 
@@ -62,8 +68,8 @@ def compute(request: Request, folders: Folders, execution: Execution) -> None:
             return
         progress = display()
         with tempfile.TemporaryDirectory() as passing:
-            logs = (Path(passing) if execution.dry_run else folders.out) / "logs"
-            setup = Setup(logs=logs, patience=execution.patience, show=EventDisplay(progress))
+            printed = Path(passing) / "logs" if execution.dry_run else folders.out / "logs"
+            setup = Setup(logs=printed, patience=execution.patience, show=EventDisplay(progress))
             with closing(start(execution.engine, setup)) as engine:
                 planned = _planned(
                     request, folders, execution, engine, device if ranks.world() == 1 else ""
@@ -81,6 +87,15 @@ def compute(request: Request, folders: Folders, execution: Execution) -> None:
                 if execution.controls and not execution.keep_features:
                     run.remove_windows()
     _print_outcome(done, controlled, folders.out)
+
+
+def _watched(execution: Execution, logs: Path) -> AbstractContextManager[None]:
+    """Ends this process where it makes no progress. Not where models run in it: a debugger waits
+    for a person.
+    """
+    if execution.engine == INLINE:
+        return nullcontext()
+    return stalled.noticed(max(execution.patience, stalled.LEAST), logs / "stalled.log")
 
 
 def _print_outcome(done: "Outcome", controlled: "dict[str, list[Outcome]]", out: Path) -> None:
@@ -160,7 +175,7 @@ def _planned(
             model=model,
             plan=part,
             dataset=dataset,
-            folders=folders,
+            folders=folders.absolute(),
             device=device,
             plugins=plugins(),
             keep_views=execution.keep_views,

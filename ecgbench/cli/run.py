@@ -18,7 +18,7 @@ from ecgbench.cells import (
     TrainLeads,
 )
 from ecgbench.cli import frozen, own
-from ecgbench.cli.execution import Execution, compute
+from ecgbench.cli.execution import INLINE, Execution, compute
 from ecgbench.cli.options import (
     DATA,
     DEVICE,
@@ -34,8 +34,8 @@ from ecgbench.errors import BadSetting
 from ecgbench.room import folder_name
 from ecgbench.training import ranks
 
-DEFAULT, INLINE = "isolated", "inline"
-"""Engines: without options, and under --in-process and torchrun."""
+DEFAULT = "isolated"
+"""The engine without options."""
 
 _what, _leads, _training, _machine = (
     partial(option, rich_help_panel=panel) for panel in ("What", "Leads", "Training", MACHINE)
@@ -169,7 +169,7 @@ def run(
     ),
     cell_timeout: float = _machine(
         "Seconds without progress (a record, a training step, a score) after which a cell has "
-        "failed.",
+        "failed; where the command itself stands still so long, and 120 s at least, it ends.",
         default=900,
     ),
     keep_features: Literal["yes", "no"] = _machine(

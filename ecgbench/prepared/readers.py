@@ -7,7 +7,6 @@ records for each process are under way at a time, whatever the size of the datas
 import json
 import os
 import subprocess
-import sys
 from collections.abc import Generator
 from contextlib import suppress
 from pathlib import Path
@@ -23,7 +22,7 @@ from ecgbench.files import writing
 from ecgbench.prefetch import prefetched
 from ecgbench.prepared.reading import Outcome, look, outcome_of
 from ecgbench.prepared.source import Source, rows
-from ecgbench.processes import end_group, ended_in_words
+from ecgbench.processes import end_group, ended_in_words, python
 
 BATCH = 32
 """Records that a process reads at a time."""
@@ -104,7 +103,7 @@ class _Process:
         root = "" if source.root is None else str(source.root)
         words = [ROOM.argument(source.name), root, str(file), "fix" if source.fix else ""]
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "ecgbench.prepared.reading_process", *words],
+            python("ecgbench.prepared.reading_process", *words),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             start_new_session=True,  # Ctrl-C ends this process, which ends the others

@@ -57,7 +57,7 @@ def of(source: object) -> tuple[Reads, Kind]:
 
 
 def _pictures(run: study.Study) -> Path | None:
-    return run.scorer.derived / "pictures" if run.scorer else None
+    return run.scorer.derived / "pictures" if run.scorer and run.scorer.keep else None
 
 
 def _ahead(run: study.Study, said: tuple[str, str], pieces: Sequence[Piece]) -> None:

@@ -2,7 +2,8 @@
 PDF, and the page of them all.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,9 @@ from ecgbench.reports import _kinds
 from ecgbench.reports._drawn import draw, drawn
 from ecgbench.reports._exploratory import said
 from ecgbench.reports._page import html
-from ecgbench.reports._section import Figure, Group, Part, Section, Table
+from ecgbench.reports._section import Figure, Group, Part, Reads, Section, Table
 from ecgbench.reports._table import csv_text, latex_text, markdown_text, numbers
+from ecgbench.results.study import Study
 from ecgbench.room import Room
 
 Content = str | bytes
@@ -39,13 +41,18 @@ def write(
             f"figures as {unknown[0]!r}: choose among {', '.join(PICTURES)}, comma-separated"
         )
     reads, kind = _kinds.of(source)
-    names = _chosen(room, reads, only, also)
-    sections = [section for name in names for section in _sections(room, name, source)]
-    kept = kind.pictures(source)
-    figures = [one for s in sections for one in _parts(s.parts) if isinstance(one, Figure)]
-    if kept:
-        kind.ahead(source, ("pictures", "figures"), [partial(draw, one, kept) for one in figures])
-    files, summaries = _files(sections, kept)
+    heading = kind.heading(source)
+    named = [room.resolve(name) for name in [*(only or ()), *also]]
+    every = [*([] if only is not None else room.names()), *named]
+    # those from outside last: they may change this process, and what the others say is made by then
+    made = _made(room, filter(room.built_in, every), named, reads, source)
+    outside = [name for name in every if not room.built_in(name)]
+    if outside:
+        made |= _made(room, outside, named, reads, left_alone(source))
+    cards = {name: room.card(name) for name in dict.fromkeys(every) if name in made}
+    names = sorted(cards, key=lambda name: (cards[name].order, bool(cards[name].asked_by)))
+    files, summaries = _together([made[name] for name in names])
+    sections = [section for name in names for section in made[name].sections]
     drawings = {
         name.removesuffix(".svg"): text
         for name, text in files.items()
@@ -54,25 +61,72 @@ def write(
     left_out = tuple(f".{kind}" for kind in PICTURES if kind not in pictures)
     files = {name: text for name, text in files.items() if not name.endswith(left_out)}
     beside = {name: summaries.get(name, "") for name in files}
-    files["index.html"] = html(kind.heading(source), sections, drawings, beside)
+    files["index.html"] = html(heading, sections, drawings, beside)
     sweep(folder, below=False)  # the reader's folder: what else lies below it is not ours
     return [put(folder / name, content) for name, content in files.items()]
 
 
-def _chosen(room: Room, reads: str, only: Sequence[str] | None, also: Sequence[str]) -> list[str]:
-    """The reports to write, properly spelled, each once, in the order of the page; UnknownName,
-    BadSetting.
+@dataclass(frozen=True)
+class _Made:
+    """What a report is made of."""
+
+    sections: list[Section]
+    files: dict[str, Content]
+    """Name -> content of all that lies beside the page."""
+    summaries: dict[str, str]
+    """Name -> what a row is."""
+
+
+def _made(
+    room: Room, names: Iterable[str], named: Sequence[str], reads: Reads, source: Any
+) -> dict[str, _Made]:
+    """Name -> what it is made of, of those reports that are `named`, or that no option asks for;
+    BadSetting where one that is named reads another kind of source.
     """
-    named = [room.resolve(name) for name in [*(only or ()), *also]]
-    always = [] if only is not None else [n for n in room.names() if not room.card(n).asked_by]
-    cards = {name: room.card(name) for name in (*always, *named)}
-    for name in named:
-        if (other := room.card(name).reads) != reads:
+    cards = {name: room.card(name) for name in dict.fromkeys(names)}
+    for name, card in cards.items():
+        if card.reads != reads and name in named:
             raise BadSetting(
-                f"report {name} reads a {other}, and this is a {reads}; see: ecgbench reports"
+                f"report {name} reads a {card.reads}, and this is a {reads}; see: ecgbench reports"
             )
-    mine = [name for name, card in cards.items() if card.reads == reads]
-    return sorted(mine, key=lambda name: cards[name].order)
+    asked = {name: card for name, card in cards.items() if name in named or not card.asked_by}
+    mine = [name for name, card in asked.items() if card.reads == reads]
+    sections = {name: _sections(room, name, source) for name in mine}
+    _, kind = _kinds.of(source)
+    kept = kind.pictures(source)
+    parts = (part for own in sections.values() for s in own for part in _parts(s.parts))
+    figures = [part for part in parts if isinstance(part, Figure)]
+    if kept:
+        kind.ahead(source, ("pictures", "figures"), [partial(draw, one, kept) for one in figures])
+    return {name: _Made(own, *_files(own, kept)) for name, own in sections.items()}
+
+
+def left_alone(source: Any) -> Any:
+    """The same for reports from outside: what they compute is not kept in the run folder, where
+    others would read it.
+    """
+    if not isinstance(source, Study):
+        return source
+    scorer = source.scorer and replace(source.scorer, keep=False)
+    return replace(source, scorer=scorer, beside=tuple(map(left_alone, source.beside)))
+
+
+def _together(reports: Iterable[_Made]) -> tuple[dict[str, Content], dict[str, str]]:
+    """Files and summaries of all reports; BadSetting where two write one file."""
+    files: dict[str, Content] = {}
+    summaries: dict[str, str] = {}
+    for made in reports:
+        for name, content in made.files.items():
+            _add(files, name, content)
+        summaries |= made.summaries
+    return files, summaries
+
+
+def _add(files: dict[str, Content], name: str, content: Content) -> None:
+    if files.setdefault(name, content) != content:
+        raise BadSetting(
+            f"two reports write {name}; give the table or figure of yours another name"
+        )
 
 
 def _sections(room: Room, name: str, source: Any) -> list[Section]:
@@ -94,11 +148,7 @@ def _files(
     summaries: dict[str, str] = {}
     for section in sections:
         for name, content in _of_section(section, summaries, kept):
-            if name in files and files[name] != content:
-                raise BadSetting(
-                    f"two reports write {name}; give the table or figure of yours another name"
-                )
-            files[name] = content
+            _add(files, name, content)
     return files, summaries
 
 

@@ -37,7 +37,7 @@ def each(
     """Call these pieces of work, in any order, for what they keep. `said`: what they are together,
     and what each is (in the plural). Nothing where the run keeps nothing.
     """
-    if scorer is None or not os.access(scorer.run, os.W_OK):
+    if scorer is None or not scorer.keep or not os.access(scorer.run, os.W_OK):
         return
     began, left = time.monotonic(), list(pieces)
     with one_thread():

@@ -4,13 +4,14 @@ patients.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 
 from ecgbench import metrics
+from ecgbench.apart import Apart
 from ecgbench.cells import OFFICIAL, Absent, Bootstrap, Cell
 from ecgbench.errors import BadSetting, LeakError
 from ecgbench.results.doubled import distinct_mean, nested, same_as
@@ -398,7 +399,13 @@ def _replicates_of(
     if module.influence(target, probability) is None:
         kind: Bootstrap = "records" if draws.kind == "records" else "multinomial"
         counts = draws.weights(patients, kind)
-        return _called(metric, shape, resampled, module.value, target, probability, counts), kind
+        if isinstance(module, Apart):  # with its records, not with each draw
+            drawn: Callable[..., Any] = partial(
+                module.mapped, "ecgbench.stats.bootstrap:resampled", "value"
+            )
+        else:
+            drawn = partial(resampled, module.value)
+        return _called(metric, shape, drawn, target, probability, counts), kind
     influence, weights = (
         _called(metric, target.shape, module.influence, target, probability),
         draws.weights(patients),

@@ -35,6 +35,8 @@ class Scorer:
     scoring: Scoring
     patients: Mapping[tuple[str, str], tuple[str, ...]]
     """(dataset, fold) -> who is drawn, each once, in alphabetical order."""
+    keep: bool = True
+    """Whether what is computed is kept; what was kept before is read in any case."""
     _whole: dict[tuple[str, str, str], Scored] = field(default_factory=dict, init=False, repr=False)
     """Cells that were scored on all their records; many tables ask for the same."""
 
@@ -123,6 +125,8 @@ class Scorer:
         if (known := _cached(file)) is not None:
             return known
         known = compute()
+        if not self.keep:
+            return known
         text = json.dumps(known).encode()
         with suppress(WriteError):  # a run folder that is only read is no error
             put(file, hashlib.sha256(text).hexdigest().encode() + b"\n" + text)

@@ -41,6 +41,7 @@ from ecgbench.benchmark.started import start
 from ecgbench.cells import Folders, Plan, Request
 from ecgbench.ecg.draw import parse_leads
 from ecgbench.errors import BadSetting, BadWeights
+from ecgbench.results.folders import publish
 from ecgbench.results.store import Store
 from ecgbench.results.study import read
 
@@ -131,8 +132,8 @@ def test_forged_events_change_nothing(run: Runs, tmp_path: Path) -> None:
         ]
         claims = [
             InProgress(job.id, ("a|b",), True),
-            Finished(job.id, cells_of(job), False),
-            Finished(job.id, ("a",), True),
+            Finished(job.id, cells_of(job)),
+            Finished(job.id, ("a",)),
         ]
         return [
             *of_other_jobs,
@@ -149,6 +150,38 @@ def test_forged_events_change_nothing(run: Runs, tmp_path: Path) -> None:
     ((_, reason, _),) = outcome.failed
     assert reason == "its job ended without it"
     assert Store(tmp_path / "run").state(plan_of("stmem").cells[0]) == ("failed", reason)
+
+
+@pytest.mark.parametrize("said", ["nothing", "that it failed", "that it died", "that it is done"])
+def test_a_cell_counts_when_it_is_in_the_store_whatever_is_said_of_it(
+    run: Runs, tmp_path: Path, said: str
+) -> None:
+    """Once as computed, and in the next run as one that was there."""
+    store = Store(tmp_path / "run")
+
+    def answer(job: Compute) -> list[Event]:
+        if one not in job.plan.cells:
+            return [Over(job.id, {})]
+        if store.folder(one) is None:
+            store.add_keys({one.identity: "0" * 64})
+            publish(store.cell_folder(one, "0" * 64), {"cell.json": "{}"})
+        events: dict[str, list[Event]] = {
+            "nothing": [],
+            "that it failed": [Failed(job.id, (one.identity,), "no", "")],
+            "that it died": [InProgress(job.id, (one.identity,), False)],
+            "that it is done": [Finished(job.id, (one.identity,))],
+        }
+        over = Died(job.id, "no") if said == "that it died" else Over(job.id, {})
+        return [*events[said], over]
+
+    plan = plan_of("stmem")
+    one = plan.cells[0]
+    outcome = run(plan, Scripted(answer))
+    assert (outcome.computed, outcome.reused, outcome.failures) == (1, 0, 2)
+    assert store.state(one) == ("ok", "")
+    if said == "that it is done":
+        outcome = run(plan, Scripted(answer))
+        assert (outcome.computed, outcome.reused, outcome.failures) == (0, 1, 2)
 
 
 def test_jobs_are_in_flight_together_and_each_is_claimed(run: Runs, tmp_path: Path) -> None:
@@ -351,6 +384,6 @@ def test_a_worker_without_a_run_leaves_results_that_a_report_and_a_run_find(
     assert {i for e in came if isinstance(e, Finished) for i in e.cells} == set(cells_of(job))
     assert all(store.folder(cell) is not None for cell in job.plan.cells)
     assert set(read(store.path).cells["status"]) == {"ok"}
-    engine = Scripted(lambda job: [Finished(job.id, cells_of(job), True), Over(job.id, {})])
+    engine = Scripted(lambda job: [Finished(job.id, cells_of(job)), Over(job.id, {})])
     outcome = Run(job.plan, job.folders, Lines(), engine)()
     assert (outcome.computed, outcome.reused, outcome.failures) == (0, 3, 0)

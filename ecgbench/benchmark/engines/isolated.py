@@ -1,13 +1,12 @@
 """Isolated: jobs in a process of their own, so that an abort, an endless loop or a full memory
 costs the model's cells only.
 
-The models of this package share a process, one after the other; a plug-in has one that no other
-model sees.
+The models of this package share a process, one after the other. A job that uses a plug-in from
+outside, of whichever kind, has one that no other model sees, nor a job that does without.
 """
 
 from collections.abc import Iterator
 
-from ecgbench import models
 from ecgbench.benchmark.engine import EngineCard, Setup
 from ecgbench.benchmark.events import Event
 from ecgbench.benchmark.job import Job, Look
@@ -18,6 +17,8 @@ CARD = EngineCard(
 )
 
 
+Uses = tuple[str, tuple[tuple[str, str], ...]]
+"""Whose log a worker writes, and which plug-ins from outside are in its process."""
 IDLE = 3
 """Workers that may wait for a job of their model while another works; each has imported torch."""
 
@@ -31,19 +32,19 @@ class Isolated:
 
     def __init__(self, setup: Setup) -> None:
         self.setup = setup
-        self._waiting: dict[str, WorkerProcess] = {}
+        self._waiting: dict[Uses, WorkerProcess] = {}
         """Of the models that they have looked at, oldest first."""
-        self._of, self._worker = "", None  # type: str, WorkerProcess | None
+        self._of, self._worker = ("", ()), None  # type: Uses, WorkerProcess | None
         self._looked = False
 
     def submit(self, job: Job) -> None:
         """Give the job to the worker of its model."""
-        of = "ecgbench" if models.ROOM.built_in(job.model) else job.model
+        of = (job.model if job.foreign else "ecgbench", job.foreign)
         if self._worker is None or self._of != of or not self._worker.alive:
             self._leave()
             self._of, worker = of, self._waiting.pop(of, None)
             if worker is None or not worker.alive:
-                worker = WorkerProcess(log_file(self.setup.logs, of), self.setup.patience)
+                worker = WorkerProcess(log_file(self.setup.logs, of[0]), self.setup.patience)
             self._worker = worker
         self._looked = isinstance(job, Look)
         self._worker.submit(job)
