@@ -9,7 +9,6 @@ its own; beside wall time stands what one core was busy, for a machine that othe
 
 import argparse
 import hashlib
-import json
 import multiprocessing
 import subprocess
 import sys
@@ -65,7 +64,7 @@ elif what == "epoch":
 else:
     held = rows[rows < REAL]
     rates, busy = [], []
-    for turn in range(6):  # the first fills the page cache
+    for turn in range(6):  # the first compares with hashes and fills the page cache
         chosen = np.random.default_rng(turn).permutation(held)
         started, began = time.perf_counter(), time.process_time()
         for i in range(0, len(chosen), BATCH):
@@ -91,8 +90,11 @@ def build(data: Path, count: int, files: bool) -> None:
     """The list, perhaps its files, and a finished copy as `prepare` leaves it."""
     from ecgbench.ecg.leads import ALL
     from ecgbench.files import as_npy, as_parquet
+    from ecgbench.prepared import meta
+    from ecgbench.prepared.checked import FOUND
+    from ecgbench.prepared.encoded import digest, sha256
     from ecgbench.prepared.source import LAYOUT, Source, where
-    from ecgbench.prepared.store import digest
+    from ecgbench.prepared.store import LEFT_OUT
 
     root = data / "mimic-iv-ecg"
     root.mkdir(parents=True)
@@ -110,21 +112,28 @@ def build(data: Path, count: int, files: bool) -> None:
     )
     folder = source.folder(where(None, data))
     folder.mkdir(parents=True)
-    proofs = [hashlib.sha256(record.encode()).hexdigest() for record in source.index["record"]]
-    index = source.index.assign(
-        samples=SAMPLES, fs=500.0, available=ALL.bits, flat="", sha256=proofs
-    )
-    (folder / "index.parquet").write_bytes(as_parquet(index))
-    left_out = pd.DataFrame(columns=["record", "reason", "kind"], dtype="str")
-    (folder / "left_out.parquet").write_bytes(as_parquet(left_out))
-    (folder / "gain.npy").write_bytes(as_npy(np.full((count, 12), 1000, "<f4")))
-    meta = {"dataset": "mimic_iv_ecg", "digest": digest(index), "unit": "mV", "layout": LAYOUT}
-    (folder / "meta.json").write_text(json.dumps(meta))
-    draw = np.random.default_rng(0)
-    with (folder / "signal.i16").open("wb") as out:
-        for _ in range(0, min(REAL, count), 500):
-            out.write(draw.integers(-2000, 2000, (500, 12, SAMPLES)).astype("<i2").tobytes())
+    draw, gain = np.random.default_rng(0), np.full(12, 1000, "<f4")
+    proofs = [sha256(np.zeros((12, SAMPLES), "<i2"), gain, 500.0)] * count
+    with (folder / meta.SIGNAL).open("wb") as out:
+        for first in range(0, min(REAL, count), 500):
+            block = draw.integers(-2000, 2000, (500, 12, SAMPLES)).astype("<i2")
+            proofs[first : first + 500] = [sha256(steps, gain, 500.0) for steps in block]
+            out.write(block.tobytes())
         out.truncate(2 * 12 * SAMPLES * count)
+    index = source.index.assign(
+        samples=SAMPLES, fs=500.0, available=ALL.bits, flat="", sha256=proofs[:count]
+    )
+    files = {
+        meta.INDEX: as_parquet(index),
+        "left_out.parquet": as_parquet(pd.DataFrame(columns=LEFT_OUT, dtype="str")),
+        "findings.parquet": as_parquet(pd.DataFrame(columns=FOUND, dtype="str")),
+        meta.GAIN: as_npy(np.full((count, 12), 1000, "<f4")),
+    }
+    for name, content in files.items():
+        (folder / name).write_bytes(content)
+    tables = {name: hashlib.sha256(content).hexdigest() for name, content in files.items()}
+    about = {"dataset": "mimic_iv_ecg", "digest": digest(index), "unit": "mV", "layout": LAYOUT}
+    meta.write(folder, {**about, "tables": tables})
 
 
 def main() -> None:

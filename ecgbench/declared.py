@@ -20,8 +20,8 @@ import platformdirs
 import ecgbench
 from ecgbench import processes
 from ecgbench.errors import BadSetting, EcgbenchError, WriteError
-from ecgbench.files import as_json, put
 from ecgbench.room import Room
+from ecgbench.sealed import seal, unsealed
 
 SECONDS = 60.0
 """That an import may take."""
@@ -58,7 +58,7 @@ def of(room: Room, name: str) -> Declared:
         raise BadSetting(said["reason"])
     if file is not None:
         with suppress(WriteError):  # it is asked again
-            put(file, as_json(said))
+            seal(file, said)
     return Declared(tuple(said["tasks"]))
 
 
@@ -76,18 +76,13 @@ def _file(point: EntryPoint) -> Path | None:
     where = (about.name, about.version, str(about.locate_file("")), point.group, point.name)
     words = json.dumps([*where, point.value, ecgbench.__version__])
     key = hashlib.sha256(words.encode()).hexdigest()[:32]
-    return Path(platformdirs.user_cache_dir("ecgbench")) / "declared" / f"{key}.json"
+    return Path(platformdirs.user_cache_dir("ecgbench")) / "declared" / f"{key}.sealed"
 
 
 def _kept(file: Path | None) -> Declared | None:
-    """What was kept; None where nothing was, or where it is not whole."""
-    if file is None:
-        return None
-    with suppress(OSError, ValueError, KeyError, TypeError):
-        names = json.loads(file.read_text(encoding="utf-8"))["tasks"]
-        if isinstance(names, list) and all(isinstance(name, str) for name in names):
-            return Declared(tuple(names))
-    return None
+    """What was kept; None where nothing was, or something else than was written."""
+    said = unsealed(file) if file is not None else None
+    return None if said is None else Declared(tuple(said["tasks"]))
 
 
 def work(arguments: Sequence[str]) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 import difflib
 from collections.abc import Iterable
+from pathlib import Path
 
 INTERRUPTED = "interrupted; what is finished is stored, the same command goes on from there"
 """What the command line says after Ctrl-C."""
@@ -35,6 +36,13 @@ class UnknownName(EcgbenchError):
 
 class MissingData(EcgbenchError):
     """A dataset that is not where it was looked for: path, variable, and the command that helps."""
+
+
+class DamagedCopy(MissingData):
+    """A prepared copy that is not as it was written; preparing sets it aside and makes another."""
+
+    folder: Path | None = None
+    """Where it lies; None where another process found it."""
 
 
 class Lacking(EcgbenchError):

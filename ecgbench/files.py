@@ -223,12 +223,11 @@ def as_npy(array: np.ndarray) -> bytes:
     return out.getvalue()
 
 
-def from_npy(path: Path) -> np.ndarray:
-    """The array in a file of numpy's own format and no other, for np.load would open archives too;
+def array_of(content: bytes) -> np.ndarray:
+    """The array that `as_npy` wrote and nothing else, for np.load would open archives too;
     ValueError where it is none.
     """
-    with path.open("rb") as file:
-        return np.asarray(np.lib.format.read_array(file, allow_pickle=False))
+    return np.asarray(np.lib.format.read_array(io.BytesIO(content), allow_pickle=False))
 
 
 def as_parquet(table: "pd.DataFrame") -> bytes:

@@ -99,10 +99,11 @@ def test_it_is_asked_once_for_each_version(
     install(renamed, "2.0")
     assert declared.of(datasets.ROOM, "far").tasks == ("other",)
     assert len(asked) == 2
-    for kept in (tmp_path / "cache").rglob("*.json"):
-        kept.write_text('{"tasks": [1')
-    assert declared.of(datasets.ROOM, "far").tasks == ("other",)
-    assert len(asked) == 3
+    for number, spoilt in enumerate(('{"tasks": [1', "another"), 3):
+        for kept in (tmp_path / "cache").rglob("*.sealed"):
+            kept.write_text(kept.read_text().replace("other", spoilt))
+        assert declared.of(datasets.ROOM, "far").tasks == ("other",)
+        assert len(asked) == number
 
 
 def test_a_package_that_is_edited_in_place_is_asked_every_time(

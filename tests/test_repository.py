@@ -30,7 +30,9 @@ DOCS += [page for folder in ("docs", "models") for page in sorted((ROOT / folder
 FLOORS = (
     {
         "apart",
+        "aside",
         "room",
+        "sealed",
         "seeds",
         "stalled",
         "errors",

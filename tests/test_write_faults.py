@@ -179,7 +179,7 @@ def test_preparing_leaves_a_whole_copy_or_none(
         assert typed(*words) == 0
         assert contents(home) == whole, (at, kind)
         assert leftovers(fake_ptbxl) == []
-    assert verify(held("ptbxl", fake_ptbxl, None), fake_ptbxl) == []
+    assert verify(held("ptbxl", fake_ptbxl, None)) == []
 
 
 def test_a_copy_of_other_files_is_not_harmed(fake_ptbxl: Path) -> None:

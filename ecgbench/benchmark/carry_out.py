@@ -6,8 +6,8 @@ import traceback
 from contextlib import suppress
 from typing import Any
 
-from ecgbench import models, provenance
-from ecgbench.benchmark.events import Emit, Over, Started, Stopped
+from ecgbench import aside, models, provenance
+from ecgbench.benchmark.events import Emit, Note, Over, Started, Stopped
 from ecgbench.benchmark.job import Compute, Job, Locate, Look, Measure, enter
 from ecgbench.benchmark.reporter import Reporter
 from ecgbench.benchmark.work import work
@@ -35,23 +35,29 @@ def carry_out(job: Job, emit: Emit, alone: bool = False) -> None:
 
 def _carry_out(job: Job, emit: Emit, alone: bool) -> None:
     try:
-        enter(job)
-        if alone and isinstance(job, Compute):
-            Store(job.folders.out).write_plan(job.plan)
-        answer: dict[str, Any] = {}
-        match job:
-            case Look():
-                answer = look(job.model, job.weights, job.contract)
-            case Locate():
-                answer = locate(job.model, job.weights)
-            case Measure():
-                answer = measure(job)
-            case Compute():
-                work(job, Reporter(job.id, emit))
+        with aside.heard(lambda text: emit(Note(job.id, text))):
+            answer = _answer(job, emit, alone)
     except EcgbenchError as error:
         emit(Stopped(job.id, type(error).__name__, str(error)))
     else:
         emit(Over(job.id, answer))
+
+
+def _answer(job: Job, emit: Emit, alone: bool) -> dict[str, Any]:
+    """What a look or a measurement found."""
+    enter(job)
+    if alone and isinstance(job, Compute):
+        Store(job.folders.out).write_plan(job.plan)
+    match job:
+        case Look():
+            return look(job.model, job.weights, job.contract)
+        case Locate():
+            return locate(job.model, job.weights)
+        case Measure():
+            return measure(job)
+        case Compute():
+            work(job, Reporter(job.id, emit))
+    return {}
 
 
 def locate(model: str, weights: str) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from typing import Protocol
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from ecgbench import aside
 from ecgbench.benchmark.events import Advance, Event, Note, Stage, StageOver
 from ecgbench.text import duration, shortened, visible
 
@@ -154,9 +155,10 @@ def display() -> Display:
 @contextmanager
 def counting(what: str, progress: Display) -> Iterator[Callable[[int, int], None]]:
     """A (records done, in all) callback that is shown as a stage, which begins with its first call;
-    a count that begins again is another stage.
+    a count that begins again is another stage. Files that are named meanwhile because they are not
+    as they were written (`aside`) are noted.
     """
-    with ExitStack() as stack:
+    with aside.heard(progress.note), ExitStack() as stack:
         advance: Callable[[int], None] = lambda n: None  # noqa: E731
         before = 0
 

@@ -12,7 +12,7 @@ from ecgbench.cli import own
 from ecgbench.cli.duplicates import duplicates
 from ecgbench.cli.options import DATA, JSON, PREPARED, add_commands, argument, flag, option
 from ecgbench.errors import BadSetting, UnknownName
-from ecgbench.text import aligned, line, printed_json, size
+from ecgbench.text import aligned, counted, line, printed_json, size
 
 FIX = flag("The copy that `ecgbench data prepare --fix` made.", "--fix")
 DATASET = argument("Dataset: ptbxl, demo, or the path of your own: ./mine.py")
@@ -192,21 +192,27 @@ def prepare(
 def verify(
     dataset: str = DATASET, data: Path = DATA, prepared: Path = PREPARED, fix: bool = FIX
 ) -> None:
-    """Read the published files again and compare them with the prepared copy, sample for sample.
-    Exit 1 on a difference.
+    """Read the published files again and compare them with the prepared copy, sample for sample,
+    and its tables and views with the hashes that were written with them.
+
+    Nothing is changed: a run names and makes again what it finds to be wrong. Exit 1 on a
+    difference; 2 where the copy itself is damaged, with the command that makes another one.
     """
     from ecgbench.benchmark.progress import counting, display
-    from ecgbench.prepared import verify
+    from ecgbench.prepared import verify, views
     from ecgbench.prepared.prepare import held
 
     name = _name(dataset)
     copy = held(name, data, prepared, fix, thorough=True)
     with counting(f"verify {name}", display()) as shown:
-        problems = verify.verify(copy, data, shown)
+        problems = verify.verify(copy, shown)
     for record, reason in problems:
         typer.echo(f"  {line(f'{record}: {reason}')}")
     part = "" if copy.whole else f"; {len(copy.published):,} records are published"
-    typer.echo(f"{name}: {len(problems)} differences in {len(copy.index):,} prepared records{part}")
+    seen = f" and {counted(count, 'view')} of them" if (count := len(views.kept(copy))) else ""
+    typer.echo(
+        f"{name}: {len(problems)} differences in {len(copy.index):,} prepared records{seen}{part}"
+    )
     if problems:
         raise typer.Exit(1)
 
@@ -262,7 +268,8 @@ def ls(data: Path = DATA, prepared: Path = PREPARED, as_json: bool = JSON) -> No
     """List prepared copies: records, and the disk that recordings and views of them take.
 
     A view is what a model's filter and rate make of the recordings; it is made anew when it is
-    missed. A copy that is not current was made by another version and is not read.
+    missed. A copy that is not current was made by another version, or is damaged and was set aside
+    (NAME.damaged), and is not read.
     """
     from ecgbench.cli.lists import show
     from ecgbench.prepared import disk
@@ -294,7 +301,8 @@ def prune(
     prepared: Path = PREPARED,
     yes: bool = flag("Remove it; without this, only list what would be removed.", "--yes", "-y"),
 ) -> None:
-    """Free disk: views, prepared copies of other versions, and what interrupted preparations left.
+    """Free disk: views, prepared copies of other versions, damaged ones that were set aside, and
+    what interrupted preparations left.
     The files as published stay, and no result is lost.
     """
     from ecgbench.prepared import disk

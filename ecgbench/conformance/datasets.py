@@ -14,9 +14,9 @@ from ecgbench.indexing.folds import STRATA, dealt_again, splits
 from ecgbench.prepared import facts
 from ecgbench.prepared.divided import ours, split_digest
 from ecgbench.prepared.duplicates import identical
+from ecgbench.prepared.encoded import digest
 from ecgbench.prepared.prepare import Prepared, prepare
 from ecgbench.prepared.source import root_of, rows
-from ecgbench.prepared.store import digest
 from ecgbench.prepared.subset import SPLITS
 from ecgbench.stats.known import UNKNOWN, known_of
 

@@ -1,7 +1,12 @@
 """Features of windows, kept in the run folder: computed once for all tasks, settings and seeds, and
 across kills.
+
+Every shard carries the hash of what it holds and of the folder that it was written for, and is
+compared with it when it is read; one that does not fit is set aside, and its rows are computed
+again.
 """
 
+import hashlib
 import json
 import shutil
 import time
@@ -14,6 +19,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
 from ecgbench import gates, provenance
+from ecgbench.aside import CHANGED, UNPROVED, set_aside
 from ecgbench.files import metadata, put
 from ecgbench.inference import batched
 from ecgbench.inference.encode import Encoder
@@ -99,17 +105,20 @@ class FeatureCache:
         rows, features = (np.concatenate(part) for part in zip(*new))
         last = max((int(p.stem) for p in self.folder.glob("*.safetensors")), default=-1)
         made = {"environment": self.environment, "code": provenance.code()}
-        shard = save({"rows": rows, "features": features}, {"made": json.dumps(made)})
+        proof = proof_of(self.folder.name, rows, features, made)
+        # one entry: safetensors writes several in an order of chance
+        told = {"made": json.dumps({**made, "proof": proof})}
+        shard = save({"rows": rows, "features": features}, told)
         put(self.folder / f"{last + 1:06d}.safetensors", shard)
         self._note(made)
         self._merge(new)
         self._flushed = time.monotonic()
 
     def _note(self, made: dict[str, Any]) -> None:
-        """Where features were computed; nothing is known of those of earlier versions."""
-        if environment := made.get("environment"):
+        """Where features were computed."""
+        if environment := made["environment"]:
             self.environments.add(environment)
-        if (code := made.get("code", {})) not in self.code:
+        if (code := made["code"]) not in self.code:
             self.code.append(code)
 
     def _encoded(
@@ -130,16 +139,21 @@ class FeatureCache:
         return order, np.concatenate(list(features.values()))
 
     def _read(self, path: Path) -> tuple[np.ndarray, np.ndarray] | None:
-        """A shard; one that cannot be read is removed, for it can be computed again."""
+        """A shard; one that is not as it was written is set aside, for it can be computed again."""
+        made: dict[str, Any] = {}
         try:
             content = path.read_bytes()
-            shard = load(content)
-            features = shard["rows"], shard["features"]
-        except (SafetensorError, KeyError):
-            path.unlink()
-            return None
-        self._note(json.loads(metadata(content).get("made", "{}")))
-        return features
+            shard, told = load(content), metadata(content)
+            made = dict(json.loads(told.get("made", "{}")))
+            proof = made.pop("proof", None)
+            if proof == proof_of(self.folder.name, shard["rows"], shard["features"], made):
+                self._note(made)
+                return shard["rows"], shard["features"]
+            why = UNPROVED if proof is None else CHANGED
+        except (OSError, SafetensorError, ValueError, KeyError, TypeError, AttributeError):
+            why = CHANGED
+        set_aside(path, why, "its features are computed again")
+        return None
 
     def _merge(self, parts: list[tuple[np.ndarray, np.ndarray]]) -> None:
         if len(self._rows):
@@ -148,6 +162,17 @@ class FeatureCache:
             rows, features = (np.concatenate(part) for part in zip(*parts))
             self._rows, first = np.unique(rows, return_index=True)
             self._features = features[first]
+
+
+def proof_of(folder: str, rows: np.ndarray, features: np.ndarray, made: dict[str, Any]) -> str:
+    """blake2b over all that a shard says, and the name of its folder, which stands for all that its
+    features rest on.
+    """
+    shapes = [(str(part.dtype), part.shape) for part in (rows, features)]
+    total = hashlib.blake2b(json.dumps([folder, shapes, made], sort_keys=True).encode())
+    for part in (rows, features):
+        total.update(np.ascontiguousarray(part).data)
+    return total.hexdigest()
 
 
 def _by_record(rows: np.ndarray) -> Iterator[np.ndarray]:

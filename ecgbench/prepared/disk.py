@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from ecgbench.aside import MARK
 from ecgbench.cards import DatasetCard
 from ecgbench.ecg.leads import LEADS
 from ecgbench.errors import MissingData
@@ -43,7 +44,8 @@ def copies(home: Path) -> list[Copy]:
 
 def spare(home: Path, datasets: tuple[str, ...] = ()) -> Iterator[tuple[Path, int]]:
     """Folders that cost time alone when they are gone, and their bytes: views, whole copies of
-    other versions, and what interrupted preparations left. datasets: of these alone.
+    other versions, damaged ones that were set aside, and what interrupted preparations left.
+    datasets: of these alone.
     """
     for left in sorted(home.glob("*/*.tmp/")):
         if not datasets or left.parent.name in datasets:
@@ -110,7 +112,7 @@ def _copy(folder: Path) -> Copy:
         signals=whole - views,
         views=views,
         fix=fix,
-        current=records is not None and layout == LAYOUT,
+        current=records is not None and layout == LAYOUT and folder.suffix != MARK,
     )
 
 

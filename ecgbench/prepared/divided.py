@@ -16,7 +16,6 @@ import pandas as pd
 from ecgbench.cards import DatasetCard, Task
 from ecgbench.division import LEAST, Division, place
 from ecgbench.errors import BadSetting, WriteError
-from ecgbench.files import as_npy, from_npy, put
 from ecgbench.indexing.folds import (
     STRATA,
     TURN,
@@ -28,6 +27,7 @@ from ecgbench.indexing.folds import (
 )
 from ecgbench.indexing.tables import alike
 from ecgbench.prepared.store import Prepared
+from ecgbench.sealed import seal_bytes, unsealed_bytes
 
 OURS = "ours"
 """How a card's words about its split begin where its folds are dealt by us."""
@@ -41,6 +41,8 @@ LONG = 2.0
 """Seconds from which folds are kept."""
 SIZE = 10_000
 """Patients that are dealt at a time to the folds of a cross-validation."""
+_FOLD = np.dtype("<i8")
+"""Of a fold in a file."""
 PATIENTS_OF_A_LABEL = 3
 """With it, and without it: one each for training, validation and test."""
 
@@ -105,16 +107,16 @@ def _dealt(copy: Prepared, count: int) -> np.ndarray:
     by = [c for c in ("record", "patient", STRATA, TURN) if c in published]
     total = hashlib.sha256(f"{copy.card.folder} {count} {DEALING}".encode())
     total.update(pd.util.hash_pandas_object(published[by], index=False).to_numpy().tobytes())
-    file = copy.folder.parent / f"folds-{total.hexdigest()[:32]}.npy"
-    with suppress(OSError, ValueError):
-        known = from_npy(file)
-        if known.shape == (len(published),):
-            return known
+    file = copy.folder.parent / f"folds-{total.hexdigest()[:32]}.sealed"
+    known = unsealed_bytes(file)
+    if known is not None and len(known) == _FOLD.itemsize * len(published):
+        return np.frombuffer(known, _FOLD).astype(np.int64)
     started = time.monotonic()
     fold = dealt_again(copy.card.folder, published, count)
     if time.monotonic() - started > LONG:
         with suppress(OSError, WriteError):  # they can be dealt again
-            put(file, as_npy(fold))
+            seal_bytes(file, fold.astype(_FOLD).tobytes())
+            file.with_suffix(".npy").unlink(missing_ok=True)  # of earlier versions, without a hash
     return fold
 
 

@@ -34,12 +34,13 @@ from typing import Any
 
 import pandas as pd
 
+from ecgbench.aside import set_aside
 from ecgbench.cards import facts
 from ecgbench.datasets import ROOM
 from ecgbench.errors import WriteError
 from ecgbench.files import as_parquet, put
 from ecgbench.indexing.tables import either
-from ecgbench.prepared.sealed import seal, unsealed
+from ecgbench.sealed import seal, unsealed
 from ecgbench.seeds import rng
 
 LONG, MANY = 2.0, 2_000
@@ -124,6 +125,7 @@ class Manifest:
                     note["records"],
                     lambda: pd.read_parquet(io.BytesIO(content)),
                 )
+            set_aside(self._index_file, then="all files are looked at again")
         return None
 
     @cached_property

@@ -14,7 +14,7 @@ copy is the same to the byte however often it was interrupted and however many p
 import hashlib
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -23,19 +23,23 @@ import numpy as np
 import pandas as pd
 
 from ecgbench import __version__
+from ecgbench.aside import set_aside
 from ecgbench.datasets import get, resolve
 from ecgbench.division import Division
-from ecgbench.errors import BadRecord, BadSetting, MissingData, WriteError
-from ecgbench.files import as_json, as_npy, as_parquet, flush, locked, move, put, writing
+from ecgbench.errors import BadRecord, BadSetting, DamagedCopy, MissingData, WriteError
+from ecgbench.files import as_npy, as_parquet, flush, locked, move, put, writing
+from ecgbench.prepared import meta
 from ecgbench.prepared.checked import FOUND
 from ecgbench.prepared.crossing import crossing
 from ecgbench.prepared.divided import redivided
+from ecgbench.prepared.encoded import digest
+from ecgbench.prepared.meta import GAIN, INDEX, SIGNAL
 from ecgbench.prepared.readers import ROWS, outcomes, workers_for
 from ecgbench.prepared.reading import Lost, Outcome, copied, described
 from ecgbench.prepared.source import LAYOUT, Source, canonical, command, root_of, where
-from ecgbench.prepared.store import LEFT_OUT, Prepared, demand_sound, digest, empty, opened
+from ecgbench.prepared.store import LEFT_OUT, Prepared, demand_sound, empty, opened
 from ecgbench.prepared.subset import taken
-from ecgbench.prepared.unfinished import SIGNAL, Unfinished, started
+from ecgbench.prepared.unfinished import Unfinished, started
 
 __all__ = ["Prepared", "Progress", "find", "held", "prepare", "state", "where"]
 
@@ -67,15 +71,16 @@ def prepare(  # noqa: PLR0913  (each is a setting)
     """
     home = where(prepared, data)
     source = Source.of(name, data, prepared, fix)
-    copy = redivided(_largest(source, source.folder(home)), division)
-    if not _lacking(copy, limit):
-        return copy
+    with suppress(DamagedCopy):  # set aside below, where one process looks at a time
+        copy = redivided(_proved(source, source.folder(home)), division)
+        if not _lacking(copy, limit):
+            return copy
     source = Source.of(name, data, prepared, fix, thorough=True)
     folder = source.folder(home)
     with _locked(folder.parent):
         # once more where a record was lost, for the one that takes its place
-        while lacking := _lacking(copy := redivided(_largest(source, folder), division), limit):
-            _make(_Making(source, copy, lacking, progress, workers), folder)
+        while lacking := _lacking(copy := redivided(_usable(source, folder), division), limit):
+            _enlarge(_Making(source, copy, lacking, progress, workers), folder)
     return copy
 
 
@@ -88,17 +93,19 @@ def prepare_and_check(
     workers: int | None = None,
 ) -> Prepared:
     """The same with all records, and with a look at every file as published and, where all was
-    prepared before, at every stored record: MissingData where one is not what was written.
+    prepared before, at every stored record: one that is not what was written is read again.
     """
     source = Source.of(name, data, prepared, fix, thorough=True)
     folder = source.folder(where(prepared, data))
     with _locked(folder.parent):
-        made = False
-        while lacking := _lacking(copy := _largest(source, folder), None):
-            _make(_Making(source, copy, lacking, progress, workers), folder)
-            made = True
-    if not made:
-        demand_sound(copy, progress)
+        if not _lacking(copy := _usable(source, folder), None):
+            try:
+                demand_sound(copy, progress)
+                return copy
+            except DamagedCopy as error:
+                _set_aside(error)
+        while lacking := _lacking(copy := _usable(source, folder), None):
+            _enlarge(_Making(source, copy, lacking, progress, workers), folder)
     return copy
 
 
@@ -127,7 +134,11 @@ def seen(
 ) -> Prepared:
     """The largest prepared copy, perhaps without a record: what can be known before preparing."""
     source = Source.of(name, data, prepared, fix)
-    return redivided(_largest(source, source.folder(where(prepared, data))), division)
+    folder = source.folder(where(prepared, data))
+    try:
+        return redivided(_largest(source, folder), division)
+    except DamagedCopy:  # preparing will make another one
+        return redivided(empty(source, folder), division)
 
 
 def held(
@@ -174,10 +185,33 @@ def _largest(source: Source, folder: Path) -> Prepared:
         for path in folder.parent.glob(f"{folder.name}-*")
         if (count := path.name.rpartition("-")[2]).isdigit()  # not one that is being written
     }
-    there = {count: path for count, path in there.items() if (path / "meta.json").is_file()}
+    there = {count: path for count, path in there.items() if (path / meta.FILE).is_file()}
     if not there:
         return empty(source, folder)
     return opened(source, there.get(0) or there[max(there)])
+
+
+def _proved(source: Source, folder: Path) -> Prepared:
+    """The same, all of which but the recordings was compared with its hashes."""
+    copy = _largest(source, folder)
+    copy.demand_tables()
+    return copy
+
+
+def _usable(source: Source, folder: Path) -> Prepared:
+    """The same once damaged ones are out of the way; called inside the lock."""
+    while True:
+        try:
+            return _proved(source, folder)
+        except DamagedCopy as error:
+            _set_aside(error)
+
+
+def _set_aside(error: DamagedCopy) -> None:
+    if error.folder is not None:
+        set_aside(error.folder, then="another copy is made")
+    if error.folder is None or error.folder.exists():
+        raise error
 
 
 def _lacking(copy: Prepared, limit: int | None) -> set[str]:
@@ -196,6 +230,14 @@ class _Making:
     lacking: set[str]
     progress: Progress | None
     workers: int | None
+
+
+def _enlarge(making: _Making, folder: Path) -> None:
+    """`_make`, or what it would copy from is out of the way because it is damaged."""
+    try:
+        _make(making, folder)
+    except DamagedCopy as error:
+        _set_aside(error)
 
 
 def _make(making: _Making, folder: Path) -> None:
@@ -245,26 +287,26 @@ def _fill(making: _Making, work: Path) -> None:
         raise MissingData(
             f"{source.name}: {said}; nothing was prepared; put each recording into one split"
         )
-    tables = {
-        "index.parquet": as_parquet(index),
+    files = {
+        GAIN: as_npy(np.array(kept.gains, "<f4")),
+        INDEX: as_parquet(index),
         "left_out.parquet": as_parquet(
             pd.DataFrame(sorted(kept.lost), columns=LEFT_OUT, dtype="str")
         ),
         "findings.parquet": as_parquet(pd.DataFrame(kept.findings, columns=FOUND, dtype="str")),
     }
-    meta = {
+    about = {
         "dataset": source.name,
         "digest": digest(index),
-        "tables": {name: hashlib.sha256(content).hexdigest() for name, content in tables.items()},
+        "tables": {name: hashlib.sha256(content).hexdigest() for name, content in files.items()},
         "unit": kept.units.pop(),
         "fix": source.fix,
         "layout": LAYOUT,
         "ecgbench": __version__,
     }
-    put(work / "gain.npy", as_npy(np.array(kept.gains, "<f4")))
-    for name, content in tables.items():
+    for name, content in files.items():
         put(work / name, content)
-    put(work / "meta.json", as_json(meta))
+    meta.write(work, about)
 
 
 def _signals(making: _Making, work: Path, kept: "_Kept") -> None:

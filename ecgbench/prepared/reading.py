@@ -13,8 +13,9 @@ from ecgbench.ecg.leads import LeadSubset
 from ecgbench.ecg.recording import Recording
 from ecgbench.errors import BadRecord
 from ecgbench.prepared.checked import Checked, checked
+from ecgbench.prepared.encoded import encode, sha256
 from ecgbench.prepared.source import read
-from ecgbench.prepared.store import Prepared, encode, sha256
+from ecgbench.prepared.store import Prepared
 from ecgbench.text import line, shortened
 
 LONGEST = 100
@@ -80,7 +81,7 @@ def look(name: str, root: Path | None, row: dict[str, Any], fix: bool) -> Outcom
 
 
 def copied(record: str, copy: Prepared) -> Kept:
-    """The same of a record that another copy holds; MissingData where that is damaged."""
+    """The same of a record that another copy holds; DamagedCopy as of `sound`."""
     own = copy.index.iloc[copy.row(record)]
     facts = {"record": record, **{name: kind(own[name]) for name, kind in FACTS.items()}}
     steps, gain = copy.sound(record)

@@ -6,7 +6,11 @@
         gain.npy             (record, 12) float32, steps per unit: signal = integer / gain
         index.parquet        the dataset's index + samples, fs (Hz), flat, sha256
         left_out.parquet     record, reason, kind: "damaged", or "excluded" by a rule of the card
-        meta.json            digest, unit, sha256 of the tables, versions
+        meta.json            digest, unit, sha256 of the tables and of gain.npy, versions; its own
+
+What is read is compared with its hash, always: a table as a whole, a recording by itself. A
+recording that is not as it was written is read again from its published file; a copy of
+which anything else is not, is refused, and `prepare` makes another one.
 
 The *fingerprint* shows whether the files on disk are those that were prepared (sizes and times,
 nothing is read). The *digest* covers what was found in them and enters the key of every result: it
@@ -15,10 +19,9 @@ does not depend on times, paths or machines.
 
 import hashlib
 import io
-import json
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -27,19 +30,23 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from ecgbench.aside import say_once
 from ecgbench.cards import DatasetCard, Task
-from ecgbench.ecg.leads import LEADS, LeadSubset, bits_to_mask, rows_of
-from ecgbench.ecg.recording import Recording
-from ecgbench.errors import BadSetting, MissingData
-from ecgbench.files import from_npy
+from ecgbench.ecg.leads import LEADS, LeadSubset, bits_to_mask
+from ecgbench.ecg.recording import UNITS, Recording
+from ecgbench.errors import BadRecord, BadSetting, DamagedCopy, MissingData, WriteError
+from ecgbench.files import array_of, flush
+from ecgbench.prepared import meta
+from ecgbench.prepared.again import read_again
+from ecgbench.prepared.encoded import digest, sha256
 from ecgbench.prepared.labels import counted
-from ecgbench.prepared.source import Source, canonical, command
+from ecgbench.prepared.meta import GAIN, INDEX, SIGNAL
+from ecgbench.prepared.source import Source, command, rows
+from ecgbench.text import shortened
 
 BYTES = 2
 """Of a stored number."""
 LEFT_OUT = ["record", "reason", "kind"]
-STEPS = 1000.0
-"""Steps per mV in which most sources are stored; used whenever it restores the signal exactly."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -63,7 +70,7 @@ class Prepared:
     available: np.ndarray
     """(record,) int64: bit mask of the leads that a record has."""
     tables: dict[str, str] = field(default_factory=dict)
-    """sha256 of the files of tables as written."""
+    """sha256 of the files of tables, and of gain.npy, as written."""
 
     division: str = ""
     """In words: how its split differs from that of its card (`--folds`)."""
@@ -76,7 +83,13 @@ class Prepared:
         findings that stay, and of repairs: "identities+rate" or ""), without the records that are
         left out. Read when first asked for.
         """
-        return self._table("index.parquet") if self.digest else self.source.index.iloc[:0]
+        if not self.digest:
+            return self.source.index.iloc[:0]
+        index = self._table(INDEX)
+        for name, opened_with in (("samples", self.samples), ("available", self.available)):
+            if not np.array_equal(index[name].to_numpy(), opened_with):
+                raise damaged(self.name, self.folder)
+        return index
 
     def divided(self, published: pd.DataFrame, index: pd.DataFrame, said: str) -> "Prepared":
         """The same records with another split, in both tables; `said`: in words."""
@@ -113,12 +126,24 @@ class Prepared:
         return self._table("left_out.parquet") if self.digest else pd.DataFrame(columns=LEFT_OUT)
 
     def _table(self, file: str) -> pd.DataFrame:
+        # Parquet notices few of the bits that may have changed in it
+        with _reading(self.name, self.folder):
+            return pd.read_parquet(io.BytesIO(self.proved(file)))
+
+    def proved(self, file: str) -> bytes:
+        """What a file holds; DamagedCopy where that is not what was written."""
         with _reading(self.name, self.folder):
             content = (self.folder / file).read_bytes()
-            # Parquet notices few of the bits that may have changed in it
-            if hashlib.sha256(content).hexdigest() != self.tables.get(file):
-                raise damaged(self.name, self.folder)
-            return pd.read_parquet(io.BytesIO(content))
+        if hashlib.sha256(content).hexdigest() != self.tables.get(file):
+            raise damaged(self.name, self.folder)
+        return content
+
+    def demand_tables(self) -> None:
+        """DamagedCopy where something of it but a recording is not as it was written; reads the
+        tables and the gains, and no signal.
+        """
+        if self.digest:
+            _ = self.index, self.left_out, self.findings, self._gains
 
     @property
     def published(self) -> pd.DataFrame:
@@ -171,13 +196,18 @@ class Prepared:
     @cached_property
     def _gains(self) -> np.ndarray:
         """(record, 12) float32."""
-        try:
-            gains = from_npy(self.folder / "gain.npy")
-        except (OSError, ValueError) as error:
-            raise damaged(self.name, self.folder) from error
+        with _reading(self.name, self.folder):
+            gains = array_of(self.proved(GAIN))
         if gains.shape != (len(self.index), len(LEADS)):
             raise damaged(self.name, self.folder)
         return gains
+
+    @cached_property
+    def _looked_at(self) -> np.ndarray:
+        """(record,) bool: whether this process has compared a record with its hash for its
+        windows.
+        """
+        return np.zeros(len(self.samples), bool)
 
     def row(self, record: str) -> int:
         """Row of a record in the index; BadSetting when it is not there."""
@@ -188,30 +218,65 @@ class Prepared:
             )
         return self.rows[record]
 
-    def stored(self, record: str) -> tuple[np.ndarray, np.ndarray]:
-        """(lead, time) int16 of the leads that it has, and (12,) float32 gain, as they lie on
-        disk.
-        """
+    def place(self, record: str) -> tuple[int, int]:
+        """First byte of a record in signal.i16, and how many are its own."""
         row = self.row(record)
+        count = BYTES * int(numbers(self.samples[row], self.available[row]))
+        return BYTES * int(self._ends[row]) - count, count
+
+    def stored(self, record: str) -> tuple[np.ndarray, np.ndarray] | None:
+        """(lead, time) int16 of the leads that it has, and (12,) float32 gain, as they lie on disk;
+        None where they have not the sha256 of what was written.
+        """
+        row, (first, count) = self.row(record), self.place(record)
+        with _reading(self.name, self.folder), (self.folder / SIGNAL).open("rb") as file:
+            content = os.pread(file.fileno(), count, first)
+        if len(content) != count:
+            return None
         leads = int(self.available[row]).bit_count()
-        count = leads * int(self.samples[row])
-        offset = BYTES * (int(self._ends[row]) - count)
-        steps = np.fromfile(self.folder / "signal.i16", dtype="<i2", count=count, offset=offset)
-        if len(steps) != count:
-            raise damaged(self.name, self.folder)
-        return steps.reshape(leads, -1), self._gains[row]
+        steps, gain = np.frombuffer(content, "<i2").reshape(leads, -1), self._gains[row]
+        fs, proof, _ = (column[row] for column in self._facts)
+        return (steps, gain) if sha256(steps, gain, fs) == proof else None
 
     def sound(self, record: str) -> tuple[np.ndarray, np.ndarray]:
-        """The same; MissingData where it has not the sha256 of what was written."""
-        steps, gain = self.stored(record)
-        fs, proof, _ = (column[self.row(record)] for column in self._facts)
-        if sha256(steps, gain, fs) != proof:
+        """The same; one that is not as it was written is read again from its published file and
+        put in its place. DamagedCopy where that gives something else, or nothing.
+        """
+        return self.stored(record) or self._mended(record)
+
+    def _mended(self, record: str) -> tuple[np.ndarray, np.ndarray]:
+        row = next(rows(self.index.iloc[[self.row(record)]]))
+        try:
+            steps, gain, fs = read_again(self.source, row)
+        except (BadRecord, OSError) as error:
+            why = shortened(str(error).removeprefix(f"{record}: "), 200)
+            raise self._lost(record, why) from error
+        if sha256(steps, gain, fs) != row["sha256"]:
+            raise self._lost(record, "it has changed")
+        if (gain != self._gains[self.row(record)]).any():
             raise damaged(self.name, self.folder)
+        with suppress(OSError), (self.folder / SIGNAL).open("r+b") as out:
+            out.seek(self.place(record)[0])
+            out.write(steps.tobytes())
+            flush(out)
+        say_once(
+            self.folder / SIGNAL,
+            f"record {record} was not as it was written; it is read again from its published file, "
+            f"like every other such record",
+        )
         return steps, gain
+
+    def _lost(self, record: str, why: str) -> DamagedCopy:
+        return damaged(
+            self.name,
+            self.folder,
+            f"holds record {record} not as it was written, and its published file does not give "
+            f"it again ({why})",
+        )
 
     def recording(self, record: str) -> Recording:
         """One record in `unit`, the leads that it has in clinical order, exactly as the dataset's
-        reader gave it. MissingData where what is stored has not the sha256 of what was written.
+        reader gave it. DamagedCopy as of `sound`.
         """
         steps, gain = self.sound(record)
         row = self.row(record)
@@ -234,13 +299,16 @@ class Prepared:
 
     def windows(self, rows: np.ndarray, starts: np.ndarray, length: int) -> np.ndarray:
         """Windows of records rows[i] from sample starts[i] on, (window, 12, length) float32 in
-        `unit`, NaN in the rows of leads that a record does not have; only their own samples are
-        read, and not compared with a hash.
+        `unit`, NaN in the rows of leads that a record does not have. Only their own samples are
+        read, but of a record that was not asked for before: it is compared with its hash.
 
-        BadSetting: a window beyond its record; MissingData: the copy is damaged.
+        BadSetting: a window beyond its record; DamagedCopy as of `sound`.
         """
         if ((starts < 0) | (starts + length > self.samples[rows])).any():
             raise BadSetting(f"{self.name}: a window of {length} samples lies outside its record")
+        for row in np.unique(rows[~self._looked_at[rows]]):
+            self.sound(str(self.index["record"].array[row]))
+            self._looked_at[row] = True
         there = bits_to_mask(self.available[rows])
         size = BYTES * length
         before = self.samples[rows][:, None] * (np.cumsum(there, axis=1) - 1)
@@ -250,7 +318,7 @@ class Prepared:
         passing = steps.data.cast("B")
         with _reading(self.name, self.folder):
             # no memory map: a file that is cut short is then an error and not a killed process
-            file = os.open(self.folder / "signal.i16", os.O_RDONLY)
+            file = os.open(self.folder / SIGNAL, os.O_RDONLY)
             try:
                 for i, at in zip(np.flatnonzero(there).tolist(), offsets):
                     if os.preadv(file, [passing[i * size : (i + 1) * size]], at) != size:
@@ -263,17 +331,34 @@ class Prepared:
 
 
 def opened(source: Source, folder: Path) -> Prepared:
-    """The copy in `folder`; MissingData when it is damaged. Of its tables only what tells the size
-    of the signals is read.
+    """The copy in `folder`; DamagedCopy when it is damaged. Of its tables only what tells the size
+    of the signals is read, but of a copy of an earlier version, which gets its missing hashes.
     """
     with _reading(source.name, folder):
-        meta = json.loads((folder / "meta.json").read_text(encoding="utf-8"))
-        sizes = pd.read_parquet(folder / "index.parquet", columns=["samples", "available"])
-        written = (folder / "signal.i16").stat().st_size
-    samples, available = (sizes[c].to_numpy(np.int64) for c in ("samples", "available"))
+        about, hashed = meta.read(folder)
+        sizes = pd.read_parquet(folder / INDEX, columns=["samples", "available"])
+        written = (folder / SIGNAL).stat().st_size
+        samples, available = (sizes[c].to_numpy(np.int64) for c in ("samples", "available"))
+        copy = _prepared(source, folder, about, samples, available)
     if written != BYTES * int(numbers(samples, available).sum()):
         raise damaged(source.name, folder)
-    return _prepared(source, folder, meta, samples, available)
+    return copy if hashed else _upgraded(copy, about)
+
+
+def _upgraded(copy: Prepared, about: dict[str, Any]) -> Prepared:
+    """A copy of an earlier version, whose meta.json had no hash and named none of gain.npy. Nothing
+    is believed: the digest is computed again from the table, which stands for every recording's
+    own hash, and that covers its gains.
+    """
+    with _reading(copy.name, copy.folder):
+        gains = hashlib.sha256((copy.folder / GAIN).read_bytes()).hexdigest()
+    copy = replace(copy, tables={**copy.tables, GAIN: gains})
+    copy.demand_tables()
+    if digest(copy.index) != copy.digest or copy.unit not in UNITS:
+        raise damaged(copy.name, copy.folder)
+    with suppress(WriteError):  # it is done again
+        meta.write(copy.folder, {**about, "tables": copy.tables})
+    return copy
 
 
 def empty(source: Source, folder: Path) -> Prepared:
@@ -283,15 +368,15 @@ def empty(source: Source, folder: Path) -> Prepared:
 
 
 def _prepared(
-    source: Source, folder: Path, meta: dict[str, Any], samples: np.ndarray, available: np.ndarray
+    source: Source, folder: Path, about: dict[str, Any], samples: np.ndarray, available: np.ndarray
 ) -> Prepared:
     return Prepared(
         name=source.name,
         card=source.module.CARD,
         folder=folder,
-        digest=meta["digest"],
-        unit=meta["unit"],
-        tables=meta["tables"],
+        digest=about["digest"],
+        unit=about["unit"],
+        tables=about["tables"],
         source=source,
         samples=samples,
         available=available,
@@ -310,7 +395,7 @@ def _reading(name: str, folder: Path) -> Iterator[None]:
     """What goes wrong inside is an error of the copy in `folder`."""
     try:
         yield
-    except (FileNotFoundError, ValueError) as error:
+    except (FileNotFoundError, ValueError, KeyError) as error:
         raise damaged(name, folder) from error
     except OSError as error:
         raise MissingData(
@@ -319,17 +404,19 @@ def _reading(name: str, folder: Path) -> Iterator[None]:
         ) from error
 
 
-def damaged(name: str, folder: Path) -> MissingData:
+def damaged(name: str, folder: Path, why: str = "is damaged") -> DamagedCopy:
     """The error of a prepared copy that is not as it was written."""
-    return MissingData(
-        f"{name}: the prepared copy in {folder} is damaged; delete that folder, then: "
+    error = DamagedCopy(
+        f"{name}: the prepared copy in {folder} {why}; to set it aside and make another one: "
         f"{command(name, None)}"
     )
+    error.folder = folder
+    return error
 
 
 def demand_sound(copy: Prepared, progress: Callable[[int, int], None] | None = None) -> None:
-    """MissingData unless every record of a copy has the sha256 of what was written, and the index
-    its digest. `progress`: called with (records looked at, records).
+    """DamagedCopy unless every record of a copy has the sha256 of what was written, or could be
+    read again, and the index its digest. `progress`: called with (records looked at, records).
     """
     for done, record in enumerate(copy.rows, 1):
         copy.sound(record)
@@ -337,44 +424,3 @@ def demand_sound(copy: Prepared, progress: Callable[[int, int], None] | None = N
             progress(done, len(copy.samples))
     if digest(copy.index) != copy.digest:
         raise damaged(copy.name, copy.folder)
-
-
-def encode(recording: Recording) -> tuple[np.ndarray, np.ndarray]:
-    """(lead, time) int16 of a recording in clinical order, and (12,) float32 gain, 0 for a lead
-    that it does not have, such that integer / gain restores the signal.
-
-    Exactly, where it is a whole number of thousandths of its unit that fits 16 bits (PTB-XL: steps
-    of 1 uV). A lead for which this does not hold is spread over the 16 bits, which is within
-    1/65534 of its largest value.
-    """
-    exact = recording.signal.astype(np.float64)
-    steps = np.rint(exact * STEPS)
-    fits = (np.abs(steps) < 2**15).all(axis=1) & (
-        (steps / STEPS).astype(np.float32) == recording.signal
-    ).all(axis=1)
-    gain = np.full(len(exact), STEPS, np.float32)
-    gain[~fits] = (2**15 - 1) / np.abs(exact[~fits]).max(axis=1)
-    steps[~fits] = np.clip(np.rint(exact[~fits] * gain[~fits, None]), 1 - 2**15, 2**15 - 1)
-    every = np.zeros(len(LEADS), np.float32)
-    every[rows_of(recording.leads)] = gain
-    return steps.astype("<i2"), every
-
-
-def sha256(steps: np.ndarray, gain: np.ndarray, fs: float) -> str:
-    """Of one record as stored: rate, gains and samples."""
-    return hashlib.sha256(
-        canonical(float(fs)) + gain.astype("<f4").tobytes() + steps.astype("<i2").tobytes()
-    ).hexdigest()
-
-
-def digest(index: pd.DataFrame) -> str:
-    """sha256 over (record, hash of its signal, patient, split, labels) of all records in sorted
-    order.
-    """
-    labels = [c for c in index.columns if ":" in c]
-    ordered = index.sort_values("record")
-    total = hashlib.sha256(canonical(labels))
-    facts = ordered[["record", "sha256", "patient", "split"]].itertuples(index=False)
-    for row, hot in zip(facts, ordered[labels].to_numpy(np.int8)):
-        total.update(canonical([str(v) for v in row]) + hot.tobytes())
-    return total.hexdigest()

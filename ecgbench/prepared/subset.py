@@ -20,8 +20,9 @@ import pandas as pd
 from ecgbench.cells import FLAT_LEADS, OFFICIAL, SUSPECT_LEADS
 from ecgbench.division import place
 from ecgbench.prepared.divided import crossed, splits_of
+from ecgbench.prepared.encoded import digest
 from ecgbench.prepared.permuted import permuted
-from ecgbench.prepared.store import Prepared, digest
+from ecgbench.prepared.store import Prepared
 from ecgbench.seeds import rng
 
 SPLITS = ("train", "val", "test")

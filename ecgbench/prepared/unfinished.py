@@ -17,13 +17,13 @@ import numpy as np
 
 from ecgbench.errors import MissingData
 from ecgbench.files import flush
+from ecgbench.prepared.encoded import sha256
+from ecgbench.prepared.meta import SIGNAL
 from ecgbench.prepared.reading import Kept, Outcome, outcome_of
-from ecgbench.prepared.sealed import seal, unsealed
-from ecgbench.prepared.store import sha256
+from ecgbench.sealed import seal, unsealed
 
 BLOCK = 500
 """Records that a kill costs at most, beside those that are just being read."""
-SIGNAL = "signal.i16"
 
 
 class Unfinished:
@@ -69,8 +69,8 @@ class Unfinished:
 
     def forget(self) -> None:
         """Remove the notes of all blocks."""
-        for file in self.folder.glob("block-*.json"):
-            file.unlink()
+        for file in self.folder.glob("block-*"):
+            file.unlink(missing_ok=True)
 
     def _file(self, number: int) -> Path:
         return self.folder / f"block-{number:06d}.json"

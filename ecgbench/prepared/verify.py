@@ -1,51 +1,65 @@
 """Whether a prepared copy still holds what the published files say: both are read again and
-compared by sha256.
+compared by sha256. And whether its views hold what was computed.
 """
 
-from pathlib import Path
 from typing import Any
 
 from ecgbench.errors import BadRecord
-from ecgbench.prepared.checked import checked
+from ecgbench.prepared import views
+from ecgbench.prepared.again import read_again
+from ecgbench.prepared.encoded import digest, sha256
 from ecgbench.prepared.prepare import Prepared, Progress
-from ecgbench.prepared.source import read, root_of, rows
-from ecgbench.prepared.store import digest, encode, sha256
+from ecgbench.prepared.source import rows
 
 
-def verify(
-    copy: Prepared, data: Path | None, progress: Progress | None = None
-) -> list[tuple[str, str]]:
-    """Problems of a prepared copy, whole or in part, of what is under `data`, as (record, reason);
-    none when all is well.
+def verify(copy: Prepared, progress: Progress | None = None) -> list[tuple[str, str]]:
+    """Problems of a prepared copy, whole or in part, and of its views, as (record, reason); none
+    when all is well. `progress` counts records, and those of each view once more.
 
-    Quarantined records are no problem here: they are not in the copy, and `Prepared.quarantined`
-    lists them.
+    Nothing is mended: a run does that when it reads what is wrong. Quarantined records are no
+    problem here: they are not in the copy, and `Prepared.quarantined` lists them. DamagedCopy where
+    a table, the gains or meta.json are not as they were written.
     """
-    root = root_of(copy.name, copy.card, data)
-    problems, total = [], len(copy.index)
+    copy.demand_tables()
+    kept, problems = views.kept(copy), list[tuple[str, str]]()
+    done, total = 0, len(copy.index) + sum(view.count for view in kept)
     if digest(copy.index) != copy.digest:
         problems.append(("index", "the prepared index is not the one that was written"))
-    for done, row in enumerate(rows(copy.index), 1):
-        if reason := _stored(copy, row) or _native(copy, root, row):
+    for row in rows(copy.index):
+        if reason := _stored(copy, row) or _native(copy, row):
             problems.append((row["record"], reason))
+        done += 1
         if progress is not None:
             progress(done, total)
+    for view in kept:
+        for record, sound in view.compared():
+            if not sound:
+                problems.append((record, _view(view)))
+            done += 1
+            if progress is not None:
+                progress(done, total)
     return problems
 
 
 def _stored(copy: Prepared, row: dict[str, Any]) -> str | None:
-    if sha256(*copy.stored(row["record"]), row["fs"]) == row["sha256"]:
+    if copy.stored(row["record"]):
         return None
     return (
-        f"the prepared signal differs from what was written; delete {copy.folder} and prepare again"
+        f"the prepared signal in {copy.folder} differs from what was written; it is read again "
+        f"from its published file when it is next used"
     )
 
 
-def _native(copy: Prepared, root: Path | None, row: dict[str, Any]) -> str | None:
+def _native(copy: Prepared, row: dict[str, Any]) -> str | None:
     try:
-        recording = checked(read(copy.name, root, row), copy.card, copy.fix).recording
+        now = sha256(*read_again(copy.source, row))
     except (BadRecord, OSError) as error:
         return str(error).removeprefix(f"{row['record']}: ")
-    if sha256(*encode(recording), recording.fs) == row["sha256"]:
-        return None
-    return "the published file differs from what was prepared"
+    return None if now == row["sha256"] else "the published file differs from what was prepared"
+
+
+def _view(view: views.Kept) -> str:
+    return (
+        f"its view in {view.folder} differs from what was computed; it is computed again when it "
+        f"is next used"
+    )

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from ecgbench.errors import BadSetting, BadWeights
 from ecgbench.files import metadata, put
 from ecgbench.pretraining.curve import Point
+from ecgbench.sealed import facts_of, proved
 from ecgbench.training.checkpoint import kept
 from ecgbench.weights.load import fingerprint
 
@@ -47,16 +48,16 @@ def write(
 
 
 def signed(tensors: Mapping[str, Tensor], header: Mapping[str, Any]) -> bytes:
-    """The file of a checkpoint: tensors, and a header with their hash."""
-    whole = {**header, "tensors": fingerprint(tensors)}
+    """The file of a checkpoint: tensors, and a header with their hash and its own."""
+    whole = proved({**header, "tensors": fingerprint(tensors)})
     return save(dict(tensors), {"stage": json.dumps(whole, allow_nan=False)})
 
 
 def header_of(content: bytes, path: Path) -> dict[str, Any]:
     """What a checkpoint says of itself: format, facts, step; BadWeights where it is damaged."""
     try:
-        return dict(json.loads(metadata(content)["stage"]))
-    except (ValueError, KeyError) as error:
+        return facts_of(json.loads(metadata(content)["stage"]))
+    except (ValueError, KeyError, AttributeError) as error:
         raise BadWeights(f"{path} cannot be read as a checkpoint ({error}); {REMEDY}") from error
 
 

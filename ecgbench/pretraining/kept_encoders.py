@@ -30,6 +30,7 @@ from ecgbench.pretraining import dynamics
 from ecgbench.pretraining.dynamics import Layer
 from ecgbench.pretraining.objective import MaskedNodes, node_features
 from ecgbench.pretraining.selection import Checkpoint
+from ecgbench.sealed import facts_of, proved
 from ecgbench.seeds import rng
 from ecgbench.training import linear, ranks
 from ecgbench.weights.load import digest
@@ -179,7 +180,7 @@ class KeptEncoders:
             encoder, self.development.learn.batches(_device(encoder), self.windows)
         )
         measured = Checkpoint(step, score, tuple(layers), *digests, time.perf_counter() - began)
-        put(path.with_suffix(".json"), as_json(asdict(measured)))
+        put(path.with_suffix(".json"), as_json(proved(asdict(measured))))
         self.note(
             f"checkpoint of step {step}: {score:.4f} on {self.development.task} (linear probe, "
             f"validation split)"
@@ -232,11 +233,11 @@ def _read(path: Path) -> Checkpoint | None:
     if not path.is_file():
         return None
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = facts_of(json.loads(path.read_text(encoding="utf-8")))
         return Checkpoint(
             **content | {"layers": tuple(Layer(**layer) for layer in content["layers"])}
         )
-    except (ValueError, TypeError, KeyError) as error:
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise BadWeights(
             f"{path} cannot be read as what was measured of an encoder; {_AGAIN}"
         ) from error

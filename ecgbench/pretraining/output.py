@@ -8,6 +8,7 @@ from typing import Any
 from ecgbench import files
 from ecgbench.errors import BadSetting, BadWeights
 from ecgbench.files import as_json, put, sweep
+from ecgbench.sealed import facts_of
 
 RECIPE = "recipe.json"
 
@@ -48,7 +49,8 @@ def alone(out: Path) -> AbstractContextManager[None]:
 def read(path: Path) -> Any:
     """A JSON file of the folder; BadWeights where it is damaged."""
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(path.read_text(encoding="utf-8"))
+        return facts_of(content) if isinstance(content, dict) else content
     except (OSError, ValueError) as error:
         raise BadWeights(
             f"{path} cannot be read; remove its folder and run the same command again, or choose "

@@ -46,6 +46,7 @@ from ecgbench.pretraining.recipe import Recipe
 from ecgbench.pretraining.selection import Checkpoint, earliest
 from ecgbench.pretraining.stage import Execution, Stopped
 from ecgbench.pretraining.stage import run as train
+from ecgbench.sealed import proved
 from ecgbench.seeds import seed_of
 from ecgbench.training import ranks
 
@@ -287,7 +288,7 @@ class _Pretraining:
             "seconds": spent,
             "device": self.session.name,
         }
-        put(path, as_json(fitted))
+        put(path, as_json(proved(fitted)))
         self._made_something = True
         for c, summary in summaries.items():
             progress.note(

@@ -9,6 +9,7 @@ from typing import Any
 
 from ecgbench.errors import BadSetting
 from ecgbench.files import put
+from ecgbench.sealed import facts_of, proved
 
 COSTS = (
     "model",
@@ -148,20 +149,24 @@ FILES = tuple(_PARTS)
 def save(measured: Costs | Complexity, folder: Path) -> Path:
     """Keep what was measured, for `read`; WriteError."""
     name = next(name for name, part in _PARTS.items() if isinstance(measured, part))
-    return put(folder / name, json.dumps(asdict(measured), indent=1, allow_nan=False) + "\n")
+    whole = proved(asdict(measured))
+    return put(folder / name, json.dumps(whole, indent=1, allow_nan=False) + "\n")
 
 
 def read(folder: Path) -> Profile:
-    """A profile; BadSetting where a file of it is damaged."""
+    """A profile; BadSetting where a file of it is damaged, or is not as it was written."""
     parts: dict[str, Any] = {}
     for name, part in _PARTS.items():
         path = folder / name
         try:
             parts[name] = (
-                part(**json.loads(path.read_text(encoding="utf-8"))) if path.is_file() else None
+                part(**facts_of(json.loads(path.read_text(encoding="utf-8"))))
+                if path.is_file()
+                else None
             )
-        except (OSError, ValueError, TypeError) as error:
+        except (OSError, ValueError, TypeError, AttributeError) as error:
             raise BadSetting(
-                f"{path} cannot be read; remove it and run: ecgbench profile --to {folder}"
+                f"{path} cannot be read, or is not as it was written; remove it and run: ecgbench "
+                f"profile --to {folder}"
             ) from error
     return Profile(costs=parts["cost.json"], complexity=parts["complexity.json"])

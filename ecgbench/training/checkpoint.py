@@ -13,6 +13,7 @@ from safetensors.torch import load, save
 from torch import Tensor, nn
 
 from ecgbench.files import metadata, put
+from ecgbench.sealed import facts_of, proved
 from ecgbench.training.loop import Epoch, best_of
 from ecgbench.weights.load import fingerprint
 
@@ -68,7 +69,7 @@ def write(
             for e in progress.log
         ],
     }
-    put(path, save(tensors, {"fit": json.dumps(facts, allow_nan=False)}))
+    put(path, save(tensors, {"fit": json.dumps(proved(facts), allow_nan=False)}))
 
 
 def read(
@@ -79,7 +80,7 @@ def read(
     """
     try:
         tensors = load(content)
-        facts = json.loads(metadata(content)["fit"])
+        facts = facts_of(json.loads(metadata(content)["fit"]))
         if facts["identity"] != identity:
             return "a checkpoint of another training was there; started anew"
         if facts["tensors"] != fingerprint(tensors):

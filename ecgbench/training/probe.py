@@ -11,7 +11,6 @@ There is no epoch to choose and so no use for a split that only validates: what 
 records it was not fitted on are the predictions of the cross-validation.
 """
 
-import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,8 +20,8 @@ import numpy as np
 from safetensors.numpy import load, save
 
 from ecgbench.errors import BadSetting
-from ecgbench.files import put
 from ecgbench.inference.predict import probabilities
+from ecgbench.sealed import seal_bytes, unsealed_bytes
 from ecgbench.seeds import rng
 from ecgbench.stats import logistic
 from ecgbench.stats.known import UNKNOWN
@@ -266,9 +265,8 @@ def _kept_or_fitted(
 ) -> Heads:
     if file is None or (heads := _read(file)) is None:
         heads = _fold(data, held, advance)
-        content = save(dict(vars(heads)))
         if file is not None:
-            put(file, hashlib.sha256(content).digest() + content)
+            seal_bytes(file, save(dict(vars(heads))))
     else:
         advance(len(PENALTIES))
     return heads
@@ -278,8 +276,5 @@ def _read(file: Path) -> Heads | None:
     """Heads of a fold that an earlier process has finished; None where there are none, or others
     than it wrote.
     """
-    if not file.is_file():
-        return None
-    content = file.read_bytes()
-    proof, tensors = content[:32], content[32:]
-    return Heads(**load(tensors)) if hashlib.sha256(tensors).digest() == proof else None
+    tensors = unsealed_bytes(file)
+    return None if tensors is None else Heads(**load(tensors))

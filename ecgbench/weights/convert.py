@@ -11,6 +11,7 @@ import torch
 from safetensors.torch import save
 
 import ecgbench
+from ecgbench.aside import set_aside
 from ecgbench.cards import ModelCard, Weights
 from ecgbench.errors import BadSetting, BadWeights
 from ecgbench.files import as_json, locked, put, writing
@@ -49,8 +50,11 @@ def fetch(
     busy = f"another command is fetching weights of {model}; wait for it, then run this one again"
     # two of them would write into one download
     with locked(released.model_folder(model), otherwise=busy):
-        known = None if force or given else released.record(model, layout)
         path = released.converted(model, name)
+        known = None if force or given else released.record(model, layout)
+        if known is not None and not load.as_converted(path, known):
+            set_aside(path, then="it is converted again")
+            known = None
         if (notes := known) is None:
             released.show_terms(model, layout, listener.note)
             notes = _made(card, layout, model, given, pins, listener)

@@ -190,6 +190,14 @@ def _converted(network: nn.Module, layout: Weights, card: ModelCard) -> Mapping[
     return tensors
 
 
+def as_converted(path: Path, notes: released.Json) -> bool:
+    """Whether a conversion holds the tensors that its record names."""
+    try:
+        return fingerprint(read.read(path)) == notes["tensors_sha256"]
+    except BadWeights:
+        return False
+
+
 def _path(weights: str | Path, card: ModelCard) -> Path:
     path = Path(weights).expanduser()
     if isinstance(weights, str) and (

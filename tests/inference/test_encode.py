@@ -1,10 +1,13 @@
+import json
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
 import numpy as np
 import pytest
 import torch
-from safetensors.numpy import load
+from safetensors.numpy import load, save
 from torch import Tensor, nn
 
 from ecgbench import provenance
@@ -14,6 +17,7 @@ from ecgbench.cards import InputContract
 from ecgbench.ecg.draw import Count, Fixed, bits
 from ecgbench.ecg.leads import ALL, LEADS, LeadSubset, bits_to_mask
 from ecgbench.errors import BadSetting, LeakError
+from ecgbench.files import metadata
 from ecgbench.gates import GateError
 from ecgbench.inference import features, rows
 from ecgbench.inference.encode import Encoder
@@ -272,12 +276,75 @@ def test_a_native_network_that_forgets_what_was_measured_stops(view: View) -> No
         encoder(record, {LeadSubset.of("II").bits: np.array([0, 1])})
 
 
-def test_a_shard_that_cannot_be_read_is_computed_again(
-    view: View, spy: Spy, tmp_path: Path
+def _flipped(at: int) -> Callable[[Path], None]:
+    """One bit of a shard becomes another: of its features, from the end, or of what it says."""
+
+    def change(shard: Path) -> None:
+        content = bytearray(shard.read_bytes())
+        content[at] ^= 4
+        shard.write_bytes(content)
+
+    return change
+
+
+def _rewritten(change: Callable[[dict[str, np.ndarray]], object]) -> Callable[[Path], None]:
+    """A shard that can be read, with what it says of itself, and other tensors."""
+
+    def write(shard: Path) -> None:
+        content = shard.read_bytes()
+        tensors = load(content)
+        change(tensors)
+        shard.write_bytes(save(tensors, metadata(content)))
+
+    return write
+
+
+def _without_proof(shard: Path) -> None:
+    content = shard.read_bytes()
+    made = json.loads(metadata(content)["made"])
+    del made["proof"]
+    shard.write_bytes(save(load(content), {"made": json.dumps(made)}))
+
+
+SPOILT: dict[str, Callable[[Path], object]] = {
+    "it ends early": lambda shard: shard.write_bytes(shard.read_bytes()[:100]),
+    "it is empty": lambda shard: shard.write_bytes(b""),
+    "a bit of a feature": _flipped(-5),
+    "a bit of what it says": _flipped(60),
+    "features of zero": _rewritten(lambda t: t["features"].fill(0)),
+    "fewer features than rows": _rewritten(lambda t: t.update(features=t["features"][:3])),
+    "rows of other work": _rewritten(lambda t: t.update(rows=t["rows"] + 1)),
+    "of an earlier version": _without_proof,
+}
+
+
+@pytest.mark.parametrize("change", SPOILT.values(), ids=SPOILT)
+def test_a_shard_that_is_not_as_it_was_written_is_named_and_computed_again(
+    change: Callable[[Path], object],
+    view: View,
+    spy: Spy,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     wanted = work([Count(1, 0)], view)
     first = encoded(spy, view, wanted, tmp_path).take(wanted)
     (shard,) = tmp_path.glob("*.safetensors")
-    shard.write_bytes(shard.read_bytes()[:100])
-    assert len(FeatureCache(tmp_path, []).missing(wanted)) == len(wanted)
+    change(shard)
+    spy.seen = 0
     np.testing.assert_array_equal(encoded(spy, view, wanted, tmp_path).take(wanted), first)
+    assert spy.seen == len(wanted), "all of it again"
+    (said,) = caplog.messages
+    assert said.startswith(str(shard))
+    assert said.endswith(
+        "set aside as 000000.safetensors.damaged, and its features are computed again"
+    )
+    caplog.clear()
+    FeatureCache(tmp_path, []).take(wanted)
+    assert not caplog.messages, "the new one is sound"
+
+
+def test_a_shard_of_other_work_is_not_believed(view: View, spy: Spy, tmp_path: Path) -> None:
+    wanted = work([Count(1, 0)], view)
+    encoded(spy, view, wanted, tmp_path / "one")
+    shutil.copytree(tmp_path / "one", tmp_path / "other")
+    assert len(FeatureCache(tmp_path / "other", []).missing(wanted)) == len(wanted)

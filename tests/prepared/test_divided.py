@@ -106,12 +106,19 @@ def test_what_is_dealt_for_long_is_kept_beside_the_copies(
     monkeypatch.setattr(divided, "LONG", -1.0)
     before, asked = copy(index(), folder=tmp_path), Division.parse("toy=10")
     first = redivided(before, asked).published["split"]
-    (file,) = tmp_path.glob("folds-*.npy")
+    (file,) = tmp_path.glob("folds-*.sealed")
     monkeypatch.setattr(divided, "dealt_again", lambda *_: pytest.fail("dealt once more"))
     assert redivided(before, asked).published["split"].equals(first)
     monkeypatch.undo()
-    file.write_bytes(b"damaged")
-    assert redivided(before, asked).published["split"].equals(first)
+    written = file.read_bytes()
+    for spoilt in (
+        b"damaged",
+        written[:-8],
+        written[:-8] + (1 + written[-8] % 8).to_bytes() + bytes(7),
+    ):
+        file.write_bytes(spoilt)
+        assert redivided(before, asked).published["split"].equals(first)
+        assert not file.exists(), "set aside"
 
 
 def test_a_split_that_cannot_be_made_is_refused() -> None:

@@ -110,7 +110,7 @@ def test_a_look_at_every_file_sees_what_was_not_drawn(
     assert not MADE
     os.utime(altered, (1, 1))
     assert prepare.prepare("ptbxl", data, None).folder == first.folder
-    assert verify(prepare.held("ptbxl", data, None), data) == []
+    assert verify(prepare.held("ptbxl", data, None)) == []
     with pytest.raises(MissingData, match="no prepared copy of these files"):
         prepare.held("ptbxl", data, None, thorough=True)
     assert prepare.prepare_and_check("ptbxl", data, None).folder != first.folder

@@ -1,5 +1,6 @@
 """The prepared store: exact, tied to its source, safe to kill, and strict about lost records."""
 
+import json
 import multiprocessing
 import os
 import shutil
@@ -19,12 +20,20 @@ from ecgbench.ecg.checks.scale import demand_possible
 from ecgbench.ecg.leads import LEADS
 from ecgbench.ecg.readers import wfdb
 from ecgbench.ecg.recording import Recording
-from ecgbench.errors import BadRecord, BadSetting, EcgbenchError, MissingData
+from ecgbench.errors import BadRecord, BadSetting, DamagedCopy, EcgbenchError, MissingData
 from ecgbench.prepared import prepare as preparing
+from ecgbench.prepared.encoded import encode
 from ecgbench.prepared.located import demand_readable
-from ecgbench.prepared.prepare import find, held, prepare, prepare_and_check, state, where
+from ecgbench.prepared.prepare import (
+    Prepared,
+    find,
+    held,
+    prepare,
+    prepare_and_check,
+    state,
+    where,
+)
 from ecgbench.prepared.source import Source, rows
-from ecgbench.prepared.store import encode
 from ecgbench.prepared.subset import Selection
 from ecgbench.prepared.verify import verify
 
@@ -69,9 +78,7 @@ def test_the_store_gives_back_exactly_what_the_files_hold(fake_ptbxl: Path) -> N
         copy.recording("00031")
 
 
-def test_windows_are_cut_out_of_recordings_and_a_spoilt_recording_is_refused(
-    fake_ptbxl: Path,
-) -> None:
+def test_windows_are_cut_out_of_recordings(fake_ptbxl: Path) -> None:
     copy = prepare("ptbxl", fake_ptbxl, None)
     rows, starts = np.array([29, 0, 7, 7]), np.array([4500, 0, 1, 4499])
     windows = copy.windows(rows, starts, 500)
@@ -81,14 +88,136 @@ def test_windows_are_cut_out_of_recordings_and_a_spoilt_recording_is_refused(
     assert windows.dtype == np.float32
     with pytest.raises(BadSetting, match="a window of 500 samples lies outside its record"):
         copy.windows(np.array([3]), np.array([4501]), 500)
-    with (copy.folder / "signal.i16").open("r+b") as out:
-        out.seek(120_000 + 77)
-        out.write(b"\x55")
-    with pytest.raises(MissingData, match="is damaged; delete that folder"):
-        copy.recording(copy.index["record"][1])
-    with pytest.raises(MissingData, match="is damaged; delete that folder"):
-        prepare_and_check("ptbxl", fake_ptbxl, None)
-    assert prepare("ptbxl", fake_ptbxl, None).folder == copy.folder, "opening reads no signal"
+
+
+# ---- what is not as it was written
+
+
+def _spoil(file: Path, at: int, content: bytes) -> None:
+    with file.open("r+b") as out:
+        out.seek(at)
+        out.write(content)
+
+
+def _cut(copy: Prepared) -> None:
+    """The last record ends early, with a file of the right size."""
+    file = copy.folder / "signal.i16"
+    size = file.stat().st_size
+    os.truncate(file, size - 1000)
+    os.truncate(file, size)
+
+
+SIGNALS: dict[str, tuple[int, Callable[[Prepared], object]]] = {
+    "one bit": (1, lambda copy: _spoil(copy.folder / "signal.i16", 120_000 + 77, b"\x55")),
+    "a block of zeros": (2, lambda copy: _spoil(copy.folder / "signal.i16", 240_000, bytes(4096))),
+    "its end": (29, _cut),
+}
+
+
+@pytest.mark.parametrize(("row", "spoil"), SIGNALS.values(), ids=SIGNALS)
+def test_a_recording_that_is_not_as_it_was_written_is_named_and_read_again(
+    row: int,
+    spoil: Callable[[Prepared], object],
+    fake_ptbxl: Path,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    copy = prepare("ptbxl", fake_ptbxl, None)
+    record, file = copy.index["record"][row], copy.folder / "signal.i16"
+    written, signal = file.read_bytes(), copy.recording(record).signal
+    rows, starts = np.array([row]), np.array([4500])
+    window = copy.windows(rows, starts, 500)
+    spoil(copy)
+    assert file.read_bytes() != written
+    again = find("ptbxl", fake_ptbxl, None)
+    np.testing.assert_array_equal(again.windows(rows, starts, 500), window)
+    np.testing.assert_array_equal(again.recording(record).signal, signal)
+    assert file.read_bytes() == written, "in its place"
+    (said,) = caplog.messages
+    assert said.startswith(f"{file}: record {record} was not as it was written")
+
+    spoil(copy)
+    _file(fake_ptbxl, row + 1).unlink()
+    with pytest.raises(MissingData, match=rf"record {record} not as .* does not give it again \("):
+        again.recording(record)
+
+
+def _table(name: str) -> Callable[[Path], object]:
+    """A table that can be read and says something else."""
+
+    def change(folder: Path) -> None:
+        own = pd.read_parquet(folder / name)
+        if name == "index.parquet":
+            own["patient"] = own["patient"].to_numpy()[::-1]
+        own.to_parquet(folder / name)
+
+    return change
+
+
+def _said(old: str, new: str) -> Callable[[Path], object]:
+    def change(folder: Path) -> None:
+        text = (folder / "meta.json").read_text()
+        assert old in text
+        (folder / "meta.json").write_text(text.replace(old, new, 1))
+
+    return change
+
+
+COPIES: dict[str, Callable[[Path], object]] = {
+    **{name: _table(f"{name}.parquet") for name in ("index", "left_out", "findings")},
+    "a table that is gone": lambda folder: (folder / "findings.parquet").unlink(),
+    "signals that are gone": lambda folder: (folder / "signal.i16").unlink(),
+    "signals that end early": lambda folder: os.truncate(folder / "signal.i16", 100),
+    "a bit of a gain": lambda folder: _spoil(folder / "gain.npy", 500, b"\x01"),
+    "gains of other records": lambda folder: np.save(folder / "gain.npy", np.ones((7, 12), "<f4")),
+    "meta.json: the digest": _said('"digest": "', '"digest": "0'),
+    "meta.json: the unit": _said('"unit": "mV"', '"unit": "uV"'),
+    "meta.json: no JSON": _said("{", ""),
+    "meta.json: no object": lambda folder: (folder / "meta.json").write_text("[]"),
+}
+
+
+@pytest.mark.parametrize("spoil", COPIES.values(), ids=COPIES)
+def test_a_copy_of_which_anything_else_changed_is_refused_and_made_anew(
+    spoil: Callable[[Path], object], fake_ptbxl: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    first = prepare("ptbxl", fake_ptbxl, None, limit=6)
+    names = sorted(file.name for file in first.folder.iterdir())
+    written = [(first.folder / name).read_bytes() for name in names]
+    spoil(first.folder)
+    with pytest.raises(DamagedCopy, match=r"is damaged; to set it aside .*: ecgbench data prepare"):
+        find("ptbxl", fake_ptbxl, None, limit=6).demand_tables()
+    assert not caplog.messages
+    copy = prepare("ptbxl", fake_ptbxl, None, limit=6)
+    assert [(copy.folder / name).read_bytes() for name in names] == written
+    (said,) = caplog.messages
+    aside = copy.folder.with_name(f"{copy.folder.name}.damaged")
+    assert said == (
+        f"{copy.folder} is not as it was written; set aside as {aside.name}, and another copy is "
+        f"made"
+    )
+    assert aside.is_dir()
+
+
+def test_a_copy_of_an_earlier_version_is_compared_and_gets_its_hashes(fake_ptbxl: Path) -> None:
+    copy = prepare("ptbxl", fake_ptbxl, None)
+    file = copy.folder / "meta.json"
+    written = file.read_text()
+    about = json.loads(written)
+    del about["proof"], about["tables"]["gain.npy"]
+    older = json.dumps(about)
+    file.write_text(older)
+    assert find("ptbxl", fake_ptbxl, None).recording("00003").record == "00003"
+    assert file.read_text() == written
+    for name, value in (("digest", "0" * 64), ("unit", "uV")):
+        file.write_text(json.dumps({**about, name: value}))
+        with pytest.raises(DamagedCopy, match="is damaged"):
+            find("ptbxl", fake_ptbxl, None)
+    file.write_text(older)
+    _spoil(copy.folder / "gain.npy", 500, b"\x01")  # nothing says so but the recording
+    with pytest.raises(DamagedCopy, match="is damaged"):
+        list(map(find("ptbxl", fake_ptbxl, None).recording, copy.index["record"]))
+    assert prepare_and_check("ptbxl", fake_ptbxl, None).digest == copy.digest
+    assert file.read_text() == written
 
 
 def test_signals_that_are_no_whole_microvolts_or_too_large_keep_16_bits_per_lead() -> None:
@@ -156,7 +285,7 @@ def test_a_limit_reads_what_it_takes_and_a_larger_one_what_is_missing(
     part = prepare("ptbxl", fake_ptbxl, None, limit=6)
     assert len(read) == len(part.index) == 6
     assert (part.whole, state("ptbxl", fake_ptbxl, None)) == (False, "partial")
-    assert verify(part, fake_ptbxl) == []
+    assert verify(part) == []
     with pytest.raises(MissingData, match=r"only 6 of 30 records .* data prepare ptbxl --data"):
         find("ptbxl", fake_ptbxl, None)
     read.clear()
@@ -231,7 +360,7 @@ def test_bad_records_are_quarantined_each_with_its_reason(fake_ptbxl: Path) -> N
     np.testing.assert_array_equal(
         copy.recording("00006").signal, ptbxl.read(fake_ptbxl / "ptbxl", sixth).signal
     )
-    assert verify(held("ptbxl", fake_ptbxl, None), fake_ptbxl) == []
+    assert verify(held("ptbxl", fake_ptbxl, None)) == []
 
 
 def test_missing_samples_and_files_are_quarantined_and_flat_leads_kept(
@@ -485,9 +614,9 @@ def test_two_processes_at_once_agree(fake_ptbxl: Path, tmp_path: Path) -> None:
 
 def test_damage_is_found(fake_ptbxl: Path) -> None:
     with pytest.raises(MissingData, match="no prepared copy"):
-        verify(held("ptbxl", fake_ptbxl, None), fake_ptbxl)
+        verify(held("ptbxl", fake_ptbxl, None))
     copy = prepare("ptbxl", fake_ptbxl, None)
-    assert verify(held("ptbxl", fake_ptbxl, None), fake_ptbxl) == []
+    assert verify(held("ptbxl", fake_ptbxl, None)) == []
     file = _file(fake_ptbxl, 12)
     times = file.stat()
     raw = bytearray(file.read_bytes())
@@ -498,13 +627,10 @@ def test_damage_is_found(fake_ptbxl: Path) -> None:
     with (copy.folder / "signal.i16").open("r+b") as out:
         out.seek(4 * 120_000 + 60)
         out.write(b"\x01\x7f")
-    problems = dict(verify(held("ptbxl", fake_ptbxl, None), fake_ptbxl))
+    problems = dict(verify(held("ptbxl", fake_ptbxl, None)))
     assert list(problems) == ["00005", "00012"]
-    assert "prepared signal differs" in problems["00005"]
+    assert "differs from what was written; it is read again" in problems["00005"]
     assert "checksum" in problems["00012"]
-    os.truncate(copy.folder / "signal.i16", 100)
-    with pytest.raises(MissingData, match="damaged; delete that folder"):
-        find("ptbxl", fake_ptbxl, None)
 
 
 def test_the_order_of_lines_in_the_index_file_does_not_matter(fake_ptbxl: Path) -> None:
@@ -519,21 +645,6 @@ def test_the_order_of_lines_in_the_index_file_does_not_matter(fake_ptbxl: Path) 
     assert two.folder != one.folder
     assert two.digest == one.digest
     pd.testing.assert_frame_equal(one.index, two.index)
-
-
-def test_a_table_that_is_not_as_it_was_written_is_not_believed(fake_ptbxl: Path) -> None:
-    copy = prepare("ptbxl", fake_ptbxl, None)
-    for file in ("index", "left_out", "findings"):
-        table = copy.folder / f"{file}.parquet"
-        written = table.read_bytes()
-        own = pd.read_parquet(table)
-        if file == "index":
-            own["patient"] = own["patient"].to_numpy()[::-1]
-        own.to_parquet(table)
-        with pytest.raises(MissingData, match="is damaged; delete that folder"):
-            getattr(find("ptbxl", fake_ptbxl, None), file)
-        table.write_bytes(written)
-        assert len(find("ptbxl", fake_ptbxl, None).index) == len(copy.index)
 
 
 @pytest.mark.parametrize("path", ["../../secret_hr", "{absolute}", "records500/../../../secret_hr"])

@@ -12,6 +12,7 @@ from ecgbench.cards import Filter, InputContract
 from ecgbench.ecg import preprocess
 from ecgbench.ecg.leads import LEADS
 from ecgbench.prepared.prepare import Prepared, prepare
+from ecgbench.prepared.verify import verify
 from ecgbench.prepared.views import View, key, lacking_bytes
 
 CONTRACT = InputContract(
@@ -100,21 +101,57 @@ def test_deleted_samples_of_a_view_are_computed_again(fake_ptbxl: Path) -> None:
     )
 
 
-def test_samples_of_a_view_that_are_not_as_they_were_written_are_computed_again(
+def _other_samples(folder: Path) -> None:
+    content = bytearray((folder / "signal.f32").read_bytes())
+    content[1000:2000] = content[200_000:201_000]
+    (folder / "signal.f32").write_bytes(content)
+
+
+def _zeros(folder: Path) -> None:
+    size = (folder / "signal.f32").stat().st_size
+    (folder / "signal.f32").write_bytes(bytes(size))
+
+
+def _other_sums(folder: Path) -> None:
+    sums = np.load(folder / "done.npy")
+    sums[:2] = sums[1::-1]
+    np.save(folder / "done.npy", sums)
+
+
+SPOILT: dict[str, tuple[Callable[[Path], object], str]] = {
+    "samples of another record": (_other_samples, "signal.f32: what was computed of record 00001"),
+    "zeros": (_zeros, "signal.f32: what was computed of record 00001"),
+    "sums of other records": (_other_sums, "signal.f32: what was computed of record 00001"),
+    "no sums": (lambda f: (f / "done.npy").write_bytes(b"12"), "done.npy is not as it was written"),
+    "too few sums": (
+        lambda f: np.save(f / "done.npy", np.ones(3, np.uint64)),
+        "done.npy is not as it was written",
+    ),
+}
+
+
+@pytest.mark.parametrize(("spoil", "told"), SPOILT.values(), ids=SPOILT)
+def test_what_is_not_as_it_was_computed_is_found_named_and_computed_again(
+    spoil: Callable[[Path], object],
+    told: str,
     fake_ptbxl: Path,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     prepared = prepare("ptbxl", fake_ptbxl, None)
-    records = prepared.index["record"].tolist()
-    view = View(prepared, CONTRACT)
-    view.fill(records)
-    sound = (view.folder / "signal.f32").read_bytes()
-    damaged = bytearray(sound)
-    damaged[1000:2000] = sound[200_000:201_000]
-    (view.folder / "signal.f32").write_bytes(damaged)
-    again, streamed = View(prepared, CONTRACT), View(prepared, CONTRACT, keep=False)
-    for record in records:
-        np.testing.assert_array_equal(again.get(record), streamed.get(record))
-    assert (view.folder / "signal.f32").read_bytes() == sound
+    records = prepared.index["record"].tolist()[:5]
+    first = view(prepared, CONTRACT, records)
+    files = [first.folder / name for name in ("signal.f32", "done.npy")]
+    sound, expected = [f.read_bytes() for f in files], [first.get(r).tobytes() for r in records]
+    assert verify(prepared) == []
+    spoil(first.folder)
+    lacking = told.startswith("done.npy")
+    assert lacking or {r for r, why in verify(prepared) if "its view in" in why} >= {"00001"}
+    again = view(prepared, CONTRACT, records)
+    assert [again.get(r).tobytes() for r in records] == expected
+    (said,) = caplog.messages
+    assert told in said
+    assert [f.read_bytes() for f in files] == sound
+    assert verify(prepared) == []
 
 
 def test_a_copy_that_cannot_be_written_still_gives_views(fake_ptbxl: Path) -> None:

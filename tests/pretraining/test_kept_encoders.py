@@ -2,6 +2,7 @@
 measured.
 """
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -118,7 +119,7 @@ def test_a_kept_encoder_is_measured_once_and_comes_back_to_the_bit(tmp_path: Pat
     assert kept.checkpoints()[0].encoder != found.encoder
 
 
-@pytest.mark.parametrize("fault", ["cut", "other", "mask", "gone", "json"])
+@pytest.mark.parametrize("fault", ["cut", "other", "mask", "gone", "json", "score"])
 def test_a_damaged_checkpoint_is_refused(tmp_path: Path, fault: str) -> None:
     kept, model = KeptEncoders(tmp_path, development(), narrow, windows=4), masked()
     kept(5, model)
@@ -136,6 +137,9 @@ def test_a_damaged_checkpoint_is_refused(tmp_path: Path, fault: str) -> None:
     elif fault == "mask":
         tensors = load_file(path)
         save_file(tensors | {"mask": tensors["mask"] + 1}, path)
+    elif fault == "score":
+        file = path.with_suffix(".json")
+        file.write_text(re.sub(r'("score": )[\d.]+', r"\g<1>0.123", file.read_text()))
     else:
         path.with_suffix(".json").write_text("{}")
     with pytest.raises(BadWeights, match=r"000005.*choose another folder"):

@@ -4,6 +4,8 @@ networks in one line, signs escaped.
 
 import csv
 import io
+import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -134,11 +136,18 @@ def test_a_single_number_of_leads_has_no_median_and_still_draws(tmp_path: Path) 
 def test_what_was_measured_is_read_back_and_a_damaged_file_is_named(tmp_path: Path) -> None:
     profile.save(costs(), tmp_path)
     assert profile.read(tmp_path).costs == costs()
-    (tmp_path / "cost.json").write_text('{"rows": ')
-    with pytest.raises(
-        BadSetting, match=r"cost\.json cannot be read; remove it and run: ecgbench profile"
-    ):
-        reports.read(tmp_path)
+    file = tmp_path / "cost.json"
+    written = file.read_text()
+    for spoilt in ('{"rows": ', "[]", re.sub(r'("gflop_forward": )\d', r"\g<1>9", written)):
+        file.write_text(spoilt)
+        with pytest.raises(
+            BadSetting, match=r"cost\.json cannot be read, .*; remove it and run: ecgbench profile"
+        ):
+            reports.read(tmp_path)
+    older = json.loads(written)
+    del older["proof"]
+    file.write_text(json.dumps(older))
+    assert profile.read(tmp_path).costs == costs(), "an earlier version wrote no hash"
 
 
 def test_the_papers_figures_as_it_prints_them_and_what_sets_ours_apart(tmp_path: Path) -> None:

@@ -161,6 +161,12 @@ def test_from_the_published_file_to_the_network(author: Author) -> None:
         f"sage, released: here already, {author.house / 'released.safetensors'}"
     ]
     assert not any("no commercial use" in line for line in author.fetch(force=True))
+    conversion = author.house / "released.safetensors"
+    written = conversion.read_bytes()
+    for spoilt in (written[:-1] + bytes([written[-1] ^ 1]), written[:-9]):
+        conversion.write_bytes(spoilt)
+        assert not any("here already" in line for line in author.fetch())
+        assert conversion.read_bytes() == written, "converted again"
 
 
 def test_terms_are_told_until_a_fetch_has_succeeded(author: Author) -> None:
