@@ -9,7 +9,7 @@ PIP := $(BIN)/pip --disable-pip-version-check install --quiet --constraint const
 LOCKED := $(filter Linux-x86_64,$(shell uname -sm | tr ' ' -))
 LOCK := $(BIN)/pip --disable-pip-version-check install --quiet --require-hashes --no-deps --only-binary :all: --requirement
 ECGBENCH := $(PIP) $(if $(LOCKED),--no-build-isolation) --editable
-SOAK := tests/test_write_faults.py tests/test_kills.py tests/test_zoo.py
+LONG := tests/test_write_faults.py tests/test_kills.py tests/test_zoo.py
 
 help:  ## print the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-7s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -23,8 +23,11 @@ demo: .venv/.package  ## run LAEF and ST-MEM on synthetic recordings with 1, 2 a
 test: .venv/.dev  ## the whole test suite; ECGBENCH_REAL_DATA names genuine recordings, WORKERS the processes (2)
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n $(WORKERS) --dist loadfile
 
-soak: .venv/.dev  ## the kill, race and write-fault tests at their full counts (half an hour or more)
-	ECGBENCH_SOAK=1 OMP_NUM_THREADS=1 $(BIN)/pytest -n $(WORKERS) --dist loadfile $(SOAK)
+soak: .venv/.dev  ## every fault of docs/reliability.md, whose table it writes (SOAK="words of a name": those alone)
+	$(BIN)/python -m tests.soak --workers $(WORKERS) "$(SOAK)"
+
+kills: .venv/.dev  ## the kill, race and write-fault tests at their full counts (half an hour or more)
+	ECGBENCH_SOAK=1 OMP_NUM_THREADS=1 $(BIN)/pytest -n $(WORKERS) --dist loadfile $(LONG)
 
 wheel: .venv/.dev  ## build the wheel, install it outside the checkout, and test it there
 	$(BIN)/python .ci/wheel.py
@@ -77,4 +80,4 @@ $(BIN)/pip:
 	$(ECGBENCH) '.[dev]'
 	@touch $@ .venv/.package
 
-.PHONY: help demo test soak wheel lowest check bench gpu docs lock audit clean
+.PHONY: help demo test soak kills wheel lowest check bench gpu docs lock audit clean

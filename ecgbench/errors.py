@@ -55,6 +55,10 @@ class BadSetting(EcgbenchError):
     """
 
 
+class Damaged(BadSetting):
+    """A file of a run that is not what the run wrote: no number is made from it."""
+
+
 class BadRecord(EcgbenchError):
     """One recording that cannot be trusted; preparing quarantines it with this reason and goes
     on.

@@ -15,7 +15,7 @@ import traceback
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, is_dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from types import ModuleType
@@ -39,6 +39,7 @@ def plain(name: str) -> str:
     return name.lower().replace("-", "").replace("_", "").replace(" ", "")
 
 
+@lru_cache(maxsize=2**12)  # a run of thousands of cells asks for the same few again and again
 def folder_name(name: str) -> str:
     """A name as that of one folder: no separator, no `..`, not hidden, at most 120 characters;
     different names stay so.

@@ -1,5 +1,5 @@
 """benchmarks/gpu.py in a reduced form on the CPU, so that it works when a GPU is there; all of its
-parts in `make soak`.
+parts with ECGBENCH_SOAK set.
 """
 
 import json

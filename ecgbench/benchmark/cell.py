@@ -17,6 +17,7 @@ from ecgbench.errors import BadSetting
 from ecgbench.files import as_json, as_parquet, put
 from ecgbench.inference import rows
 from ecgbench.inference.predict import averaged, probabilities
+from ecgbench.results.aside import set_aside
 from ecgbench.results.folders import publish, read_json
 from ecgbench.results.pooled import store_pooled
 from ecgbench.results.score import Predictions, score_table, with_wins
@@ -104,6 +105,7 @@ def compute(evaluation: Evaluation, request: CellRequest) -> float:
             "scores.parquet": as_parquet(scores),
             "cell.json": as_json(note),
         },
+        store.path,
     )
     store.reason_file(cell).unlink(missing_ok=True)
     return float(scores["value"].iloc[0])
@@ -132,6 +134,8 @@ def _learned(evaluation: Evaluation, policy: str) -> str | None:
     content = save(dict(state))
     name = f"policies/{hashlib.sha256(content).hexdigest()}.safetensors"
     file = evaluation.store.path / name
+    if file.exists() and file.read_bytes() != content:
+        set_aside(evaluation.store.path, file, "it does not hold what it is named by")
     if not file.exists():
         put(file, content)
     return name

@@ -143,7 +143,7 @@ class Fitting:
         seconds = round(time.time() - started, 2)
         note |= self._identity(evaluation) | {"seconds": seconds}
         note["encoder_sha256"] = evaluation.network.sha256
-        publish(self.folder, {**files, "fit.json": as_json(note)})
+        publish(self.folder, {**files, "fit.json": as_json(note)}, evaluation.store.path)
         shutil.rmtree(self._checkpoint, ignore_errors=True)
         evaluation.progress.note(f"{self._fitted} {said}")
 
@@ -207,6 +207,7 @@ class Fitting:
                 "fit.json": as_json(note),
                 "validation.parquet": self._validation(evaluation, head["weight"], head["bias"]),
             },
+            evaluation.store.path,
         )
         evaluation.progress.note(f"{self._fitted} epoch {best.epoch}, val {best.validation:.4f}")
 

@@ -4,12 +4,14 @@ failed and why.
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from ecgbench.benchmark.events import Died, Event, Failed, Finished, InProgress, Skipped
 from ecgbench.benchmark.job import Compute
 from ecgbench.benchmark.progress import Display
 from ecgbench.benchmark.reporter import LONGEST_REASON
 from ecgbench.cells import Cell
+from ecgbench.results.folders import DONE
 from ecgbench.results.store import Store
 from ecgbench.text import shortened
 
@@ -20,6 +22,8 @@ class Outcome:
 
     computed: int = 0
     reused: int = 0
+    set_aside: int = 0
+    """Folders and files that were not what a run wrote."""
     skipped: list[str] = field(default_factory=list)
     failed: dict[tuple[str, str, str], list[str]] = field(default_factory=dict)
     """(model, reason, log) -> the cells that failed so."""
@@ -39,7 +43,7 @@ class JobRecord:
         """Cells of which nothing is known yet."""
         self._own = frozenset(self.left)
         places = {store.cell_folder(c, "any").parent for c in job.plan.cells}
-        self._before = {folder for place in places for folder in place.glob("*")}
+        self._before = {_written(folder) for place in places for folder in place.glob("*")}
         """Cells that are there already, under whichever key."""
         self._in_progress = InProgress(job.id, (), False)
 
@@ -72,14 +76,15 @@ class JobRecord:
     def _finished(self, cells: Iterable[str]) -> None:
         """Count what is in the store with DONE; a cell that is not stays left."""
         for cell in self._pop(cells, "ok"):
-            there = self.store.folder(cell) in self._before
+            there = _written(self.store.folder(cell)) in self._before
             self.outcome.reused += there
             self.outcome.computed += not there
 
     def _came(self) -> None:
         """Count what has come into the store, whether or not an event said so."""
         left = ((i, self.store.folder(c)) for i, c in self.left.items())
-        self._finished([i for i, folder in left if folder and folder not in self._before])
+        new = [i for i, folder in left if folder and _written(folder) not in self._before]
+        self._finished(new)
 
     def died(self, event: Died) -> list[list[Cell]]:
         """Its process ended: what was in progress fails, unless several cells were computed
@@ -127,3 +132,14 @@ class JobRecord:
             said = shortened(reason, LONGEST_REASON)
             self.outcome.failed.setdefault((model, said, ""), []).append(model)
         self.fail(list(self.left), reason, trace, log)
+
+
+def _written(folder: Path | None) -> tuple[Path, int, int] | None:
+    """A cell as it was written: one that was set aside and computed again is another."""
+    if folder is None:
+        return None
+    try:
+        done = (folder / DONE).stat()
+    except OSError:
+        return folder, 0, 0
+    return folder, done.st_ino, done.st_mtime_ns

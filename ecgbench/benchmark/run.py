@@ -21,12 +21,12 @@ from ecgbench.benchmark.job_record import JobRecord, Outcome
 from ecgbench.benchmark.plan import all_tasks
 from ecgbench.benchmark.progress import Display, EventDisplay, counting
 from ecgbench.cells import Cell, Folders, Plan, grouped
-from ecgbench.errors import BadSetting
+from ecgbench.errors import BadSetting, Damaged
 from ecgbench.files import sweep
 from ecgbench.prepared.people import people as people_of
 from ecgbench.prepared.prepare import prepare
 from ecgbench.prepared.subset import Selection
-from ecgbench.results import ledger, people
+from ecgbench.results import aside, ledger, people
 from ecgbench.results.folders import read_json
 from ecgbench.results.invocation import Invocation
 from ecgbench.results.store import Store, cells_of
@@ -84,6 +84,7 @@ class Run:
         self.keep_views = keep_views
         sweep(self.store.path)
         self.plan = self.store.write_plan(self.requested)
+        before = len(aside.listed(self.store.path))
         self.command = Invocation(self.store, self.device)
         requested = set(self.requested.cells)
         self.cells = [c for c in self.plan.cells if c in requested or self._known(c)]
@@ -93,6 +94,7 @@ class Run:
         if not keep_features and not leave_windows:
             self.remove_windows()
         self.command.note(self.outcome.computed, self.outcome.reused, ended=True)
+        self.outcome.set_aside = len(aside.listed(self.store.path)) - before
         return self.outcome
 
     def remove_windows(self) -> None:
@@ -107,7 +109,10 @@ class Run:
 
         here = environment(self.device)
         for folder in filter(None, map(self.store.folder, self.cells)):
-            stored = read_json(folder, "cell.json").get("environments", ["an unknown version"])
+            try:
+                stored = read_json(folder, "cell.json").get("environments", ["an unknown version"])
+            except Damaged:  # it is computed again here
+                continue
             if stored != [here]:
                 raise BadSetting(
                     f"--pin-environment: {self.store.path} holds cells computed with "

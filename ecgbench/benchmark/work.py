@@ -16,6 +16,7 @@ from ecgbench.benchmark.fit import Fitting
 from ecgbench.benchmark.job import Compute, Job, enter
 from ecgbench.benchmark.open_evaluation import open_evaluation
 from ecgbench.benchmark.reporter import Reporter, reason_of, trace_of
+from ecgbench.benchmark.reused import Reused
 from ecgbench.cells import Cell, Fit, grouped
 from ecgbench.errors import BadWeights, LeakError, PolicyError, WriteError
 from ecgbench.results import frozen, ledger
@@ -73,6 +74,8 @@ class _CellComputation:
         """Cells whose keys are known."""
         self.lost: set[Cell] = set()
         """Cells that failed in this job."""
+        self.fitless: list[Cell] = []
+        """Finished cells whose fit is gone, or was set aside."""
         self.by_fold: dict[str, Evaluation] = {}
         """The model on its dataset, for each fold of the job."""
 
@@ -92,8 +95,12 @@ class _CellComputation:
                 self._identify()
                 known = [c for c in self.plan.cells if c in self.requests and c not in self.lost]
                 self.store.add_keys({c.identity: self.requests[c].key for c in known})
+                self.reused = Reused(self.store, self.reporter.note)
+                for fitting in dict.fromkeys(self.requests[c].fitting for c in known):
+                    self.reused.fit(fitting.folder)
                 todo = [c for c in known if not self._is_over(c)]
                 self._note(todo)
+                self._fit_again()
                 (self._frozen if self.plan.training.frozen else self._finetune)(todo)
                 gates.unchanged(network.card.title, network.sha256, digest(network.module))
                 for layout in network.licensed if not self.lost else ():
@@ -141,17 +148,30 @@ class _CellComputation:
         """
         foreign = {name for room, name in self.job.foreign if room == "adapters"}
         cells = [c for c in self.plan.cells if c.policy in foreign and not c.fit.policy]
+        reused = Reused(self.store, self.reporter.note)
         for fit, part in grouped(cells, lambda c: c.fit).items():
             fitting = self.fitting(self.by_fold[fit.fold], fit)
-            if finished(fitting.folder):
+            if reused.fit(fitting.folder):
                 continue
             with self._failing(part):
                 self.reporter.tell(InProgress, part, False)
-                if self.plan.training.frozen:
-                    fitting.features()
-                    fitting.head()
-                else:
-                    self._tuned(fitting).forget()
+                self._fitted(fitting)
+
+    def _fit_again(self) -> None:
+        """Fits on which finished cells rest that are there no longer; the cells stay."""
+        for part in grouped(self.fitless, lambda c: c.fit).values():
+            with self._failing(part):
+                self.reporter.tell(InProgress, part, False)
+                self._fitted(self.requests[part[0]].fitting)
+                self.reporter.tell(Finished, part)
+
+    def _fitted(self, fitting: Fitting) -> None:
+        """Leave a fit in the store."""
+        if self.plan.training.frozen:
+            fitting.features()
+            fitting.head()
+        else:
+            self._tuned(fitting).forget()
 
     def _tuned(self, fitting: Fitting) -> Evaluation:
         whole = [c for c in self.plan.cells if c.fit == fitting.fit]
@@ -259,8 +279,11 @@ class _CellComputation:
     def _is_over(self, cell: Cell) -> bool:
         """Whether a cell is finished already or cannot run; the latter is stored and reported."""
         evaluation = self.by_fold[cell.fit.fold]
-        if self.store.folder(cell) is not None:
-            self.reporter.tell(Finished, [cell])
+        if self.reused.cell(cell):
+            if finished(self.requests[cell].fitting.folder):
+                self.reporter.tell(Finished, [cell])
+            else:
+                self.fitless.append(cell)
         elif reason := evaluation.refusal(cell, self.plan.scoring):
             self.store.give_reason(cell, "skipped", reason)
             self.reporter.tell(Skipped, [cell], reason)

@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from ecgbench import controls as declared
 from ecgbench import stalled
 from ecgbench.cells import Folders, Plan, Request
 from ecgbench.errors import BadSetting
+from ecgbench.results.aside import FOLDER as SET_ASIDE
 from ecgbench.text import visible
 from ecgbench.training import ranks
 
@@ -99,10 +101,10 @@ def _watched(execution: Execution, logs: Path) -> AbstractContextManager[None]:
 
 
 def _print_outcome(done: "Outcome", controlled: "dict[str, list[Outcome]]", out: Path) -> None:
-    _print_counts(done, str(out))
+    _print_counts(done, str(out), out)
     for name, outcomes in controlled.items():
         times = f", {len(outcomes)} times" if len(outcomes) > 1 else ""
-        _print_counts(_together(outcomes), f"control {name}{times}")
+        _print_counts(_together(outcomes), f"control {name}{times}", out / declared.FOLDER)
     typer.echo(f"next: ecgbench report {out}")
     if done.failed or any(one.failed for own in controlled.values() for one in own):
         raise typer.Exit(1)
@@ -119,17 +121,25 @@ def _together(outcomes: "list[Outcome]") -> "Outcome":
             whole,
             computed=whole.computed + one.computed,
             reused=whole.reused + one.reused,
+            set_aside=whole.set_aside + one.set_aside,
             skipped=[*whole.skipped, *one.skipped],
             failed=failed,
         )
     return whole
 
 
-def _print_counts(done: "Outcome", where: str) -> None:
+def _print_counts(done: "Outcome", where: str, out: Path) -> None:
+    """`where`: what it is of, in words; `out`: the folder that it went to."""
     typer.echo(
         f"{done.computed} cells computed, {done.reused} were there already, {len(done.skipped)} "
         f"skipped, {done.failures} failed: {where}"
     )
+    if done.set_aside:
+        typer.echo(
+            f"  damaged: {done.set_aside} set aside in {out / SET_ASIDE} and computed again; "
+            f"to see why: ecgbench runs ls {out}",
+            err=True,
+        )
     for (model, reason, log), cells in done.failed.items():
         which = cells[0] if len(cells) == 1 else f"{len(cells)} cells of {model}"
         typer.echo(

@@ -81,10 +81,22 @@ def merge(
 def ls(
     folder: Path = argument("Folder that holds run folders, or one of them.", Path("runs")),
     as_json: bool = flag("One array of objects, sizes in bytes, instead of a table.", "--json"),
+    verify: bool = flag(
+        "Read every file and compare it with the hash that was recorded; exit code 1 where one is "
+        "another.",
+        "--verify",
+    ),
 ) -> None:
-    """List runs: cells that are done, failed, skipped or missing, and disk by part."""
+    """List runs: cells that are done, failed, skipped or missing, and disk by part; then what was
+    damaged and set aside, and why.
+
+    The list believes what files are there. A run and a report compare each file that they use with
+    its hash; --verify does so with all of them.
+    """
     from ecgbench.cli.lists import show
     from ecgbench.results.disk import runs
+    from ecgbench.results.store import Store
+    from ecgbench.results.verify import faults
 
     if not folder.is_dir():
         raise BadSetting(f"{folder} is no folder; name one that holds runs: ecgbench runs ls DIR")
@@ -94,21 +106,31 @@ def ls(
             "run": str(r.path),
             **r.states,
             **{part: n if as_json else size(n) for part, n in r.disk.items()},
+            "aside": [vars(aside) for aside in r.set_aside],
             "note": r.note,
         }
         for r in listed
     ]
-    show(rows, as_json, tuple(rows[0])[:-1] if rows else ("run",))
-    for note in (r.note for r in listed if r.note and not as_json):
-        typer.echo(f"cannot be read: {line(note)}", err=True)
+    show(rows, as_json, tuple(rows[0])[:-2] if rows else ("run",))
+    for run in listed if not as_json else ():
+        if run.note:
+            typer.echo(f"cannot be read: {line(run.note)}", err=True)
+        for aside in run.set_aside:
+            typer.echo(f"set aside: {run.path / aside.now}: {line(aside.why)}")
+    if verify:
+        found = [fault for run in listed for fault in faults(Store(run.path))]
+        for fault in found:
+            typer.echo(f"damaged: {line(fault)}", err=True)
+        typer.echo(f"{counted(len(found), 'damage')} in {counted(len(listed), 'run')}", err=True)
+        raise typer.Exit(1 if found else 0)
 
 
 def prune(
     run: Path = RUN,
     yes: bool = flag("Remove it; without this, only list what would be removed.", "--yes", "-y"),
 ) -> None:
-    """Free disk: features, checkpoints, intervals, cells that the plan does not name or that an
-    edited plug-in replaced.
+    """Free disk: features, checkpoints, intervals, what was damaged and set aside, cells that the
+    plan does not name or that an edited plug-in replaced.
 
     No number of the plan is lost.
 

@@ -6,7 +6,6 @@ Called in the process of the job, because a model may do anything to it.
 
 import copy
 import itertools
-import json
 import time
 import traceback
 from collections.abc import Callable, Sequence
@@ -27,13 +26,21 @@ from ecgbench.division import Division
 from ecgbench.ecg import preprocess
 from ecgbench.ecg.draw import Fixed
 from ecgbench.ecg.leads import ALL, LEADS
-from ecgbench.errors import BadRecord, BadWeights, EcgbenchError, MissingData, WriteError
+from ecgbench.errors import (
+    BadRecord,
+    BadWeights,
+    Damaged,
+    EcgbenchError,
+    MissingData,
+    WriteError,
+)
 from ecgbench.inference import network, rows
 from ecgbench.inference.encode import Encoder
 from ecgbench.prepared import views
 from ecgbench.prepared.disk import bytes_of
 from ecgbench.prepared.prepare import find, seen
 from ecgbench.prepared.subset import SPLITS, Selection, quotas_of
+from ecgbench.results.folders import read_json
 from ecgbench.room import folder_name
 from ecgbench.seeds import rng
 from ecgbench.stats import logistic
@@ -399,9 +406,13 @@ def seconds_of(work: Callable[[], object]) -> float:
 
 def _stored(job: "Measure", pattern: str, value: Callable[[dict[str, Any]], float]) -> float | None:
     """Mean over what the run folder holds of this model from this device; None where there is
-    nothing.
+    nothing. What is damaged is passed over: a run computes it again.
     """
     files = job.folders.out.glob(pattern.format(folder_name(job.model)))
-    notes = [json.loads(file.read_text()) for file in sorted(itertools.islice(files, KNOWN))]
-    known = [value(note) for note in notes if note.get("device", job.device) == job.device]
+    known = []
+    for file in sorted(itertools.islice(files, KNOWN)):
+        with suppress(Damaged):
+            note = read_json(file.parent, file.name)
+            if note.get("device", job.device) == job.device:
+                known.append(value(note))
     return float(np.mean(known)) if known else None

@@ -2,6 +2,7 @@
 
 import json
 from contextlib import AbstractContextManager
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +57,18 @@ def read(path: Path) -> Any:
             f"{path} cannot be read; remove its folder and run the same command again, or choose "
             f"another --out"
         ) from error
+
+
+def demand_unchanged(file: Path, digest: str | None, remove: Path) -> None:
+    """BadWeights where a file is not the one whose sha256 was recorded; an earlier version recorded
+    none. remove: what must go, so that the file is made again.
+    """
+    found = sha256(file.read_bytes()).hexdigest() if file.is_file() else ""
+    if digest not in (None, found):
+        raise BadWeights(
+            f"{file} is not what was written there; remove {remove} and run the same command "
+            f"again, which makes both anew"
+        )
 
 
 def unless_equal(path: Path, report: dict[str, Any]) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from functools import cached_property
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -252,13 +253,16 @@ class _Pretraining:
         recipe, corpus = self.recipe, self.data.corpus
         sizes = (recipe.codes, recipe.refined)[number - 1]
         path, facts = folder / BOOKS, dict(describe.facts)
+        elbow_file = folder / "elbow.csv"
         wanted = key({"description": facts, "codes": sizes, "seed": recipe.seed})
         if path.is_file():
-            if output.read(path)["key"] != wanted:
+            stored = output.read(path)
+            if stored["key"] != wanted:
                 raise BadSetting(
                     f"{folder} rests on another checkpoint of stage 1; remove that folder, or "
                     f"choose another --out"
                 )
+            output.demand_unchanged(elbow_file, stored.get(elbow_file.name), path)
             return
         timed_describe, device = _Timed(describe, self._device), str(self._device)
         further = {size for size in recipe.elbow[number - 1] if size <= self._segments}
@@ -275,7 +279,7 @@ class _Pretraining:
         elbow = codebook.elbow(
             books.values(), map(describe, self.data.development.check.batches(self._device))
         )
-        put(folder / "elbow.csv", elbow.to_csv(index=False))
+        put(elbow_file, table := elbow.to_csv(index=False))
         rows = elbow.set_index("codes")[["used", "perplexity"]].to_dict("index")
         summaries = {str(c): {"digest": books[c].digest, **rows[c]} for c in sizes}
         vectors = books[sizes[0]].facts["fit"]["vectors"]
@@ -283,6 +287,7 @@ class _Pretraining:
         spent = {"extraction": extraction, "clustering": seconds - extraction, "records": records}
         fitted = {
             "key": wanted,
+            elbow_file.name: sha256(table.encode()).hexdigest(),
             "codebooks": summaries,
             "description": facts,
             "seconds": spent,

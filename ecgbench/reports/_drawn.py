@@ -35,7 +35,7 @@ def drawn(figure: Figure, kept: Path | None) -> dict[str, bytes]:
     made = pictures(figure)
     content = b"".join(made.values())
     sizes = {kind: len(picture) for kind, picture in made.items()}
-    head = json.dumps({"sha256": hashlib.sha256(content).hexdigest(), "sizes": sizes})
+    head = json.dumps({"sha256": _seal(name, sizes, content), "sizes": sizes})
     with suppress(WriteError):  # a run folder that is only read is no error
         put(file, head.encode() + b"\n" + content)
     return made
@@ -50,10 +50,10 @@ def draw(figure: Figure, kept: Path) -> None:
 
 def _read(file: Path) -> dict[str, bytes] | None:
     """None where it was not kept, or is not what was written."""
-    with suppress(OSError, ValueError, KeyError, TypeError):
+    with suppress(OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         head, content = file.read_bytes().split(b"\n", 1)
         said = json.loads(head)
-        if said["sha256"] != hashlib.sha256(content).hexdigest():
+        if said["sha256"] != _seal(file.name, said["sizes"], content):
             return None
         made, at = {}, 0
         for kind, size in said["sizes"].items():
@@ -61,6 +61,13 @@ def _read(file: Path) -> dict[str, bytes] | None:
             at += size
         return made
     return None
+
+
+def _seal(name: str, sizes: Mapping[str, int], content: bytes) -> str:
+    """A hash of a file's name and of all that it holds, so that a copy under another name is not
+    believed.
+    """
+    return hashlib.sha256(json.dumps([name, sizes]).encode() + b"\n" + content).hexdigest()
 
 
 def _key(figure: Figure) -> str | None:

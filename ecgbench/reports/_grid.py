@@ -44,7 +44,8 @@ class Grid:
 def reasons(study: Study) -> dict[Names, str]:
     """Why a row of the table has no number: the distinct reasons of its cells, failures first."""
     texts: dict[Names, list[str]] = {}
-    for gap in sorted(gaps(study), key=lambda gap: ("failed", "skipped", PENDING).index(gap.word)):
+    order = ("failed", "damaged", "skipped", PENDING)
+    for gap in sorted(gaps(study), key=lambda gap: order.index(gap.word)):
         for leads in gap.leads:
             text = gap.reason if gap.word == PENDING else f"{gap.word}: {gap.reason}"
             texts.setdefault((gap.task, gap.model, leads, gap.policy), []).append(text)

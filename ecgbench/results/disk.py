@@ -2,19 +2,19 @@
 
 import shutil
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from ecgbench.errors import BadSetting
 from ecgbench.files import locked
 from ecgbench.owners import NOTE
-from ecgbench.results.folders import DAMAGED
+from ecgbench.results import aside
 from ecgbench.results.store import Status, Store, cells_of, claimed
 
-PARTS = ("cells", "fits", "features", "checkpoints")
+PARTS = ("cells", "fits", "features", "checkpoints", aside.FOLDER)
 """Parts of a run whose sizes are shown one by one."""
-STATES: tuple[Status, ...] = ("ok", "failed", "skipped", "missing")
+STATES: tuple[Status, ...] = ("ok", "failed", "skipped", "missing", "damaged")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,11 +23,15 @@ class Run:
 
     path: Path
     states: dict[str, int]
-    """Cells of the plan that are ok, failed, skipped, missing."""
+    """Cells of the plan that are ok, failed, skipped, missing, damaged, as the files say that are
+    there; their content is not read.
+    """
     disk: dict[str, int]
     """Bytes of each of PARTS and of "other"."""
     note: str = ""
     """Why it cannot be read, or ""."""
+    set_aside: Sequence[aside.Aside] = ()
+    """What was found damaged by runs."""
 
 
 def runs(folder: Path) -> list[Run]:
@@ -47,7 +51,13 @@ def look(path: Path) -> Run:
     disk = dict.fromkeys((*PARTS, "other"), 0)
     for child in path.iterdir():
         disk[child.name if child.name in PARTS else "other"] += size(child)
-    return Run(path=path, states={s: states[s] for s in STATES}, disk=disk, note=note)
+    return Run(
+        path=path,
+        states={s: states[s] for s in STATES},
+        disk=disk,
+        note=note,
+        set_aside=aside.listed(path),
+    )
 
 
 def size(path: Path) -> int:
@@ -59,17 +69,19 @@ def size(path: Path) -> int:
 def spare(path: Path) -> Iterator[Path]:
     """What can be removed from a run without losing a number.
 
-    Features, checkpoints, intervals (which reading computes again), cells that its plan does not
-    name, and cells under an old key where the key of today is finished. A damaged cell stays.
+    Features, checkpoints, intervals (which reading computes again), what was damaged and set aside,
+    cells that its plan does not name, and cells under an old key where the key of today is
+    finished. A damaged cell in its place stays.
     """
     store = Store(path)
     planned = {cell.identity: store.folder(cell) for cell in store.existing_plan().cells}
-    yield from filter(size, (path / name for name in ("features", "checkpoints", "derived")))
+    yield from filter(
+        size, (path / name for name in ("features", "checkpoints", "derived", aside.FOLDER))
+    )
     for folder in sorted(cells_of(path)):
         identity = claimed(folder)[0]
         if identity and planned.get(identity, path) not in (None, folder):
             yield folder
-    yield from sorted(p for part in ("cells", "fits") for p in (path / part).rglob(f"{DAMAGED}-*"))
 
 
 def prune(path: Path) -> int:

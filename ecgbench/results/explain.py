@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from ecgbench.errors import BadSetting, MissingData
-from ecgbench.results.folders import read_json, read_table
+from ecgbench.results import whole
+from ecgbench.results.folders import finished, read_table
 from ecgbench.results.store import Store, cells_of
 
 SHORTEST = 4
@@ -27,7 +28,7 @@ class Explained:
     document: dict[str, Any]
     """cell.json."""
     fit: dict[str, Any]
-    """fit.json, or {} where the fit is gcell."""
+    """fit.json, or {} where the fit is gone."""
     scores: dict[str, float]
     """Metric and label -> value."""
 
@@ -45,16 +46,17 @@ def explained(store: Store, text: str) -> Explained:
     """The cell that `text` names: a folder, the beginning of a key, an identity or a label.
 
     BadSetting where it names none or several; MissingData where the cell has no number, with the
-    reason.
+    reason; Damaged where its files, or those of its fit, are not what the run wrote.
     """
     folder = _folder(store, text)
-    document = read_json(folder, "cell.json")
+    document = whole.cell_document(folder)
     fit = store.path / document["fit"]
-    table = read_table(folder, "scores.parquet")
+    table = read_table(folder, whole.SCORES)
+    whole.demand_scores(folder, whole.SCORES, table, int(document["n_records"]))
     return Explained(
         folder=folder.relative_to(store.path).as_posix(),
         document=document,
-        fit=read_json(fit, "fit.json") if (fit / "fit.json").is_file() else {},
+        fit=whole.fit_document(fit) if finished(fit) else {},
         scores=dict(zip(table["metric"] + " " + table["label"], table["value"].astype(float))),
     )
 

@@ -6,22 +6,20 @@ import hashlib
 import io
 import json
 import os
-import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from ecgbench.errors import BadSetting
-from ecgbench.files import Content, as_json, making, move, put, writing
+from ecgbench.errors import Damaged
+from ecgbench.files import Content, as_json, making, move, put
+from ecgbench.results.aside import set_aside
 
 DONE = "DONE"
-DAMAGED = ".damaged"
-"""Prefix of the new name of a folder whose files were not what its DONE says, when another was
-finished in its place.
-"""
+_AT_ONCE = 2**24
+"""Bytes of a file that is read in one piece to be hashed, at most."""
 
 
 def finished(folder: Path) -> bool:
@@ -31,64 +29,104 @@ def finished(folder: Path) -> bool:
 
 def intact(folder: Path) -> bool:
     """Whether the files of a folder are what its DONE says."""
-    with suppress(OSError, BadSetting):
-        hashes = document(folder / DONE)
-        return all(_sha256(folder / name) == sha256 for name, sha256 in hashes.items())
+    with suppress(Damaged):
+        demand_intact(folder)
+        return True
     return False
 
 
-def publish(folder: Path, content: Mapping[str, Content]) -> bool:
+def demand_intact(
+    folder: Path,
+    but: Callable[[str], bool] = lambda name: False,
+    hashes: Mapping[str, str] | None = None,
+) -> None:
+    """Compare every file of a finished folder with its hash; Damaged names the first that is
+    another or is gone. What was added is in no hash, and nothing reads it.
+
+    but: whether a file is left out. hashes: what DONE says, where it was read already.
+    """
+    for name, sha256 in (hashes or recorded(folder)).items():
+        if not but(name) and sha256_of(folder / name) != sha256:
+            raise damaged(folder / name, folder)
+
+
+def publish(folder: Path, content: Mapping[str, Content], run: Path | None = None) -> bool:
     """Write a complete folder and give it its name. False where an intact one has it: then ours is
-    discarded.
+    discarded. A damaged one is set aside in the folder `run`, by default the one around it.
     """
     with making(folder) as unfinished:
-        hashes = {name: _sha256(put(unfinished / name, data)) for name, data in content.items()}
+        hashes = {name: sha256_of(put(unfinished / name, data)) for name, data in content.items()}
         put(unfinished / DONE, as_json(hashes))
         while not move(unfinished, folder):
             if intact(folder):
                 return False
-            with writing(folder), suppress(FileNotFoundError):  # another process was faster
-                os.rename(folder, folder.with_name(f"{DAMAGED}-{folder.name}-{time.time_ns()}"))
+            set_aside(run or folder.parent, folder, "its files were not what the run wrote")
     return True
 
 
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+def sha256_of(path: Path) -> str:
+    """The hash of a file's content; "" where there is no file."""
+    with suppress(FileNotFoundError, IsADirectoryError), path.open("rb", buffering=0) as file:
+        if os.fstat(file.fileno()).st_size > _AT_ONCE:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+        return hashlib.sha256(file.read()).hexdigest()
+    return ""
 
 
-def document(file: Path, data: bytes | None = None, remove: Path | None = None) -> dict[str, Any]:
-    """What a JSON file of a run says; BadSetting where it is gone or is not what a run wrote.
+def document(file: Path, data: bytes | None = None, folder: Path | None = None) -> dict[str, Any]:
+    """What a JSON file of a run says; Damaged where it is gone or is not what a run wrote.
 
-    data: its content, where it was read already. remove: what must go, where it is more than the
-    file.
+    data: its content, where it was read already. folder: the finished folder that it belongs to.
     """
-    with suppress(FileNotFoundError, ValueError, RecursionError):
+    with suppress(FileNotFoundError, IsADirectoryError, ValueError, RecursionError):
         content = json.loads(file.read_bytes() if data is None else data)
         if isinstance(content, dict):
             return content
-    raise _damaged(file, remove or file)
+    raise damaged(file, folder)
 
 
-def _damaged(file: Path, remove: Path) -> BadSetting:
-    return BadSetting(
-        f"{file} is not what the run wrote; remove {remove} and run the same command again"
-    )
+def damaged(file: Path, folder: Path | None = None, what: str = "") -> Damaged:
+    """That a file is not what the run wrote. folder: the finished folder that it belongs to, which
+    a run computes again. what: is wrong with it, where its hash fits.
+    """
+    again = f"sets {folder} aside and computes it again" if folder else "does without it"
+    remedy = "the same `ecgbench run` command" if folder else f"remove {file} and the same command"
+    return Damaged(f"{file} {what or 'is not what the run wrote'}; {remedy} {again}")
 
 
-def read_json(folder: Path, name: str) -> dict[str, Any]:
-    """A JSON file of a finished folder, checked against DONE."""
-    return document(folder / name, read_bytes(folder, name), folder)
+def read_json(folder: Path, name: str, hashes: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """A JSON file of a finished folder, checked against DONE; `hashes`: what that says, where it
+    was read already.
+    """
+    return document(folder / name, read_bytes(folder, name, hashes), folder)
 
 
 def read_table(folder: Path, name: str) -> pd.DataFrame:
     """A parquet file of a finished folder, checked against DONE."""
-    return pd.read_parquet(io.BytesIO(read_bytes(folder, name)))
+    content = read_bytes(folder, name)
+    try:
+        return pd.read_parquet(io.BytesIO(content))
+    except (
+        OSError,
+        ValueError,
+        KeyError,
+    ) as error:  # of pyarrow: its hash fits, and it is no table
+        raise damaged(folder / name, folder) from error
 
 
-def read_bytes(folder: Path, name: str) -> bytes:
-    """A file of a finished folder; BadSetting where it is gone or is not what DONE says."""
-    data = (folder / name).read_bytes() if (folder / name).is_file() else b""
-    if hashlib.sha256(data).hexdigest() != document(folder / DONE, remove=folder).get(name):
-        raise _damaged(folder / name, folder)
+def read_bytes(folder: Path, name: str, hashes: Mapping[str, str] | None = None) -> bytes:
+    """A file of a finished folder; Damaged where it is gone or is not what DONE says."""
+    file, data = folder / name, b""
+    with suppress(FileNotFoundError, IsADirectoryError):
+        data = file.read_bytes()
+    if hashlib.sha256(data).hexdigest() != (hashes or recorded(folder)).get(name):
+        raise damaged(file, folder)
     return data
+
+
+def recorded(folder: Path) -> dict[str, str]:
+    """File -> the hash that DONE tells of it; Damaged where that is not what a run writes."""
+    told = document(folder / DONE, folder=folder)
+    if not told or not all(isinstance(sha256, str) and sha256 for sha256 in told.values()):
+        raise damaged(folder / DONE, folder)
+    return told

@@ -5,12 +5,26 @@ to time, and when it ends.
 import secrets
 import time
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from ecgbench import provenance
+from ecgbench.cells import key
 from ecgbench.files import as_json, put
+from ecgbench.results.folders import damaged, document
 from ecgbench.results.store import FORMAT, Store
 
+_KINDS: Mapping[str, Any] = {
+    "command": str,
+    "started": int | float,
+    "computed": int,
+    "device": str,
+    "version": str,
+    "packages": dict,
+}
+"""What a file must hold."""
+_HASH = "sha256"
+"""Of all the other facts in a file."""
 EVERY = 10.0
 """Seconds between two notes: what a command did after its last one is not counted if it is killed.
 """
@@ -35,7 +49,7 @@ class Invocation:
             "device": device,
             **provenance.here(),
         }
-        put(self.file, as_json(self.facts))
+        self._put()
 
     def note(self, computed: int, reused: int, ended: bool = False) -> None:
         """Note how many cells it computed and how many were there already, if it ended or the last
@@ -45,14 +59,28 @@ class Invocation:
         if ended or seconds - self.facts["seconds"] >= EVERY:
             now = {"seconds": seconds, "computed": computed, "reused": reused, "ended": ended}
             self.facts |= now
-            put(self.file, as_json(self.facts))
+            self._put()
+
+    def _put(self) -> None:
+        put(self.file, as_json({**self.facts, _HASH: key(self.facts)}))
 
 
 def stored(store: Store) -> list[dict[str, Any]]:
-    """Facts of all commands, the first first."""
-    facts = sorted(store.facts("invocations").values(), key=lambda one: float(one["started"]))
+    """Facts of all commands, the first first; Damaged where a file is not what a command wrote."""
+    facts = sorted(map(_read, store.files_of("invocations")), key=lambda one: one["started"])
     # of an earlier version: only the end was noted
     return [{"ended": one["seconds"] is not None, **one} for one in facts]
+
+
+def _read(file: Path) -> dict[str, Any]:
+    facts = document(file)
+    stated = facts.pop(_HASH, None)  # an earlier version wrote none
+    if stated is not None and stated != key(facts):
+        raise damaged(file)
+    fits = [isinstance(facts.get(name), kind) for name, kind in _KINDS.items()]
+    if not all(fits) or not isinstance(facts.get("seconds"), int | float | None):
+        raise damaged(file)
+    return facts
 
 
 def latest(commands: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:

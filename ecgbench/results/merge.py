@@ -3,15 +3,17 @@ lost.
 """
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from ecgbench.cells import Cell
-from ecgbench.errors import BadSetting
+from ecgbench.cells import Cell, key
+from ecgbench.errors import BadSetting, Damaged
 from ecgbench.files import making, move, put
-from ecgbench.results import frozen, ledger
-from ecgbench.results.folders import finished, intact, read_json
+from ecgbench.results import frozen, ledger, people
+from ecgbench.results.folders import demand_intact, document, finished, sha256_of
 from ecgbench.results.store import Store, claimed
+from ecgbench.results.whole import CELL, cell_document, fit_document
 
 _VERSION = {"model": ("source", "weights"), "dataset": ("data",), "policy": ("policy_source",)}
 """Facts of a cell's key that tell two versions of a model, dataset or policy apart."""
@@ -34,9 +36,9 @@ windows of features.
 def merge(run: Path, other: Path, to: Path) -> dict[str, int]:
     """Join two runs in the folder `to`, which may be the first of them.
 
-    Returns counts: cells, fits, files that were copied; damaged (cells and fits that were left
-    out). BadSetting where their settings differ, where one row would hold cells of two versions of
-    a plug-in, or where `to` holds another run; MissingData where there is no run.
+    Returns counts: cells, fits, files that were copied; damaged (cells, fits and facts that were
+    left out). BadSetting where their settings differ, where one row would hold cells of two
+    versions of a plug-in, or where `to` holds another run; MissingData where there is no run.
     """
     first, second, target = Store(run), Store(other), Store(to)
     first.existing_plan()
@@ -55,9 +57,11 @@ def merge(run: Path, other: Path, to: Path) -> dict[str, int]:
         newer = _newer(store, target)  # compared before the cells are copied
         for kind in ("fits", "cells"):
             for folder in _finished(store.path / kind):
-                whole = intact(folder)
-                counts[kind if whole else "damaged"] += _copy(folder, store, target) if whole else 1
-        counts["files"] += sum(_copy_file(file, store, target) for file in _files(store.path))
+                good = _believed(folder)
+                counts[kind if good else "damaged"] += _copy(folder, store, target) if good else 1
+        for file in _files(store.path):
+            good = _named_rightly(file)
+            counts["files" if good else "damaged"] += _copy_file(file, store, target) if good else 1
         target.add_keys(newer)
         ledger.joined(store.path, to)
         frozen.copied(store.path, to)
@@ -71,6 +75,31 @@ def _one_plan(run: Path, other: Path) -> None:
             f"{run} and {other} have not the same frozen plan ({frozen.FILE}), so that a merged "
             f"run would hold results of both kinds as one; report them apart"
         )
+
+
+def _believed(folder: Path) -> bool:
+    """Whether a finished cell or fit is what was written, in its own place."""
+    read = cell_document if (folder / CELL).exists() else fit_document
+    with suppress(Damaged):
+        demand_intact(folder)
+        read(folder)
+        return True
+    return False
+
+
+def _named_rightly(file: Path) -> bool:
+    """Whether a file that is named by its hash, or has it beside it, holds what was hashed; True of
+    any other.
+    """
+    if file.parent.name == "people" and file.suffix == ".parquet":
+        return not people.is_damaged(file)
+    if file.parent.name == "policies":
+        return sha256_of(file) == file.stem
+    if file.parent.name not in ("models", "datasets"):
+        return True
+    with suppress(Damaged):
+        return key(document(file)) == file.stem
+    return False
 
 
 def _finished(root: Path) -> Iterator[Path]:
@@ -104,7 +133,7 @@ def _copy_file(file: Path, source: Store, target: Store) -> int:
             return 0
         last = max((int(p.stem) for p in place.parent.glob("*.safetensors")), default=-1)
         place = place.with_name(f"{last + 1:06d}.safetensors")
-    if place.exists():
+    if place.exists() or (file.suffix == people.HASH and not people.belongs(file, place)):
         return 0
     put(place, file.read_bytes())
     return 1
@@ -123,7 +152,7 @@ def _chosen(cell: Cell, first: Store, second: Store) -> Path | None:
     """The undamaged folder of a cell in one of two runs, the newer of two; the first's where they
     are of one age.
     """
-    folders = [f for store in (first, second) if (f := store.folder(cell)) and intact(f)]
+    folders = [f for store in (first, second) if (f := store.folder(cell)) and _believed(f)]
     return max(folders, key=lambda folder: claimed(folder)[2], default=None)
 
 
@@ -133,7 +162,7 @@ def _refuse_two_versions(cells: Sequence[Cell], first: Store, second: Store) -> 
     for cell in cells:
         if (folder := _chosen(cell, first, second)) is None:
             continue
-        facts = read_json(folder, "cell.json").get("key_facts", {})
+        facts = cell_document(folder)["key_facts"]
         for kind, names in _VERSION.items():
             version = [facts.get(name) for name in names]
             seen, where = versions.setdefault((kind, facts.get(kind, "")), (version, folder))

@@ -12,11 +12,12 @@ from ecgbench import corpora, metrics
 from ecgbench.cells import NONE, Plan
 from ecgbench.ecg.draw import Count
 from ecgbench.ecg.leads import LEADS
-from ecgbench.results import frozen, label_notes, origin
+from ecgbench.results import frozen, label_notes, origin, people
 from ecgbench.results.compare import Row
 from ecgbench.results.doubled import FEW
 from ecgbench.results.facts import DatasetFacts, ModelFacts, TaskFacts
 from ecgbench.results.score import firsts, over_folds
+from ecgbench.text import enumerated
 
 if TYPE_CHECKING:
     from ecgbench.results.study import Study
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 GRAVE = (
     "FROZEN PLAN CHANGED",
     "OTHER PLAN",
+    "DAMAGED",
     "SYNTHETIC DATA",
     "RANDOM WEIGHTS",
     "RANDOM START",
@@ -52,6 +54,7 @@ def notes(plan: Plan, study: "Study", rows: Sequence[Row]) -> list[str]:
     some = any(r.status == "ok" for r in rows)
     return [
         *frozen.warnings(study.path),
+        *(f"DAMAGED: {fault}." for fault in people.faults(study.path)),
         *_grave(study.datasets, study.models, plan.training.protocol),
         *_unfinished(cells),
         *_ragged(first, study),
@@ -157,9 +160,11 @@ def _unfinished(cells: pd.DataFrame) -> Iterator[str]:
         waiting = f"{pending.sum()} of {len(cells)} cells are {PENDING}"
         yield f"NOT FINISHED: {waiting}; the same `ecgbench run` command goes on where it stopped."
     states = cells.loc[~pending, "status"].value_counts()
-    counts = [f"{states[word]} {word}" for word in ("failed", "skipped") if word in states]
+    counts = [
+        f"{states[word]} {word}" for word in ("failed", "damaged", "skipped") if word in states
+    ]
     if counts:
-        yield f"INCOMPLETE: {' and '.join(counts)} of {len(cells)} cells; each with its reason."
+        yield f"INCOMPLETE: {enumerated(counts)} of {len(cells)} cells; each with its reason."
 
 
 def _ragged(rows: Sequence[Row], study: "Study") -> Iterator[str]:

@@ -58,6 +58,8 @@ def _against(study: "Study") -> Iterator[str]:
     cells = study.of(study.metric).cells
     if pending := int((cells["status"] == "missing").sum()):
         yield f"{pending} of {counted(len(cells), 'cell')} are not computed yet; run: {command}"
+    if damaged := int((cells["status"] == "damaged").sum()):
+        yield f"{damaged} of {counted(len(cells), 'cell')} are damaged; run: {command}"
     anew = f"run with a clean commit into a new folder: {command} --out NEW"
     if dirty := sum(r.uncommitted for r in study.results):
         yield f"{dirty} of {counted(len(study.results), 'cell')} were {UNCOMMITTED}; {anew}"

@@ -14,6 +14,8 @@ from safetensors.numpy import save
 
 from ecgbench.errors import MissingData
 from ecgbench.files import put
+from ecgbench.results.aside import set_aside
+from ecgbench.results.folders import sha256_of
 
 
 def store_pooled(
@@ -27,6 +29,8 @@ def store_pooled(
     content = save({"features": features}, metadata={"records": json.dumps(list(records))})
     sha256 = hashlib.sha256(content).hexdigest()
     file = folder / f"{sha256}.safetensors"
+    if file.exists() and sha256_of(file) != sha256:
+        set_aside(run, file, "it does not hold the features that it is named by")
     if not file.exists():
         put(file, content)
     return {"path": file.relative_to(run).as_posix(), "sha256": sha256}
@@ -42,12 +46,25 @@ def pooled_file(run: Path, reference: dict[str, Any] | None, cell: Path) -> Path
 def read_pooled(
     run: Path, reference: dict[str, Any] | None, cell: Path
 ) -> tuple[list[str], np.ndarray]:
-    """Records and their features (record, dim) float32. MissingData where none were kept."""
+    """Records and their features (record, dim) float32. MissingData where none were kept, or where
+    they are damaged.
+    """
     file = pooled_file(run, reference, cell)
-    if reference and hashlib.sha256(file.read_bytes()).hexdigest() != reference["sha256"]:
-        raise MissingData(f"{file} is not what the run wrote; remove it, {_again(cell)}")
+    if is_damaged(run, reference):
+        raise MissingData(
+            f"{file} is not what the run wrote; the same `ecgbench run` command computes it again"
+        )
     with safe_open(file, framework="numpy") as opened:
         return json.loads(opened.metadata()["records"]), opened.get_tensor("features")
+
+
+def is_damaged(run: Path, reference: dict[str, Any] | None) -> bool:
+    """Whether the file that a cell refers to is there and holds something else; that it was not
+    kept, or was removed to free disk, is no damage.
+    """
+    if not reference:
+        return False
+    return sha256_of(run / reference["path"]) not in ("", reference["sha256"])
 
 
 def _again(cell: Path) -> str:

@@ -1,6 +1,7 @@
 """Reads a run folder: which cells are finished, what they rest on, and rows of them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from itertools import product
 from pathlib import Path
@@ -9,16 +10,21 @@ from typing import Any
 from ecgbench import metrics as room
 from ecgbench.cards import MetricCard
 from ecgbench.cells import RANDOM, Cell, Plan
-from ecgbench.errors import BadSetting
+from ecgbench.errors import BadSetting, Damaged
 from ecgbench.results.compare import Row
 from ecgbench.results.origin import UNCOMMITTED
 from ecgbench.results.result import Result
 from ecgbench.results.score import Scored
 from ecgbench.results.scorer import Scorer
-from ecgbench.results.store import Store
+from ecgbench.results.store import Status, Store
 from ecgbench.results.tables import Outcome
+from ecgbench.results.verify import Verifier
 
 Facts = dict[str, Any]
+_GRAVEST: Sequence[Status] = ("failed", "damaged", "skipped", "ok")
+"""Of the states of its cells, a row has the one that stands first; one that is not computed yet
+counts as failed.
+"""
 WITHIN = (
     "mean of {} folds, each trained by itself; how much other training records would change it is "
     "not in the interval, and p is smaller by that"
@@ -39,13 +45,32 @@ class Reader:
     def __init__(self, run: Store, plan: Plan, metrics: tuple[str, ...]) -> None:
         self.run, self.plan, self.metrics = run, plan, metrics
         self.cards: dict[str, MetricCard] = {m: room.card(m) for m in metrics}
-        self.results = {
-            c.identity: Result(cell=c, run=run.path, folder=folder)
-            for c in plan.cells
-            if (folder := run.folder(c))
-        }
+        self.damaged: dict[str, str] = {}
+        """Identity of a finished cell that cannot be believed -> why, and what to do."""
+        self.verifier = Verifier.of(run)
+        self.results = self._believed()
+        """Identity -> every other finished cell."""
         self.models, self.datasets, patients = self._facts()
         self.score = Scorer(run=run.path, scoring=plan.scoring, patients=patients)
+
+    def _believed(self) -> dict[str, Result]:
+        finished = [
+            Result(cell=cell, run=self.run.path, folder=folder)
+            for cell in self.plan.cells
+            if (folder := self.run.folder(cell))
+        ]
+
+        def fault(result: Result) -> str:
+            try:
+                self.verifier.demand_read(result)
+            except Damaged as error:
+                return str(error)
+            return ""
+
+        with ThreadPoolExecutor() as threads:  # hashing leaves the others their turn
+            found = list(threads.map(fault, finished))
+        self.damaged |= {r.cell.identity: why for r, why in zip(finished, found) if why}
+        return {r.cell.identity: r for r, why in zip(finished, found) if not why}
 
     @cached_property
     def settings(self) -> dict[tuple[str, str], list[Cell]]:
@@ -90,8 +115,9 @@ class Reader:
                     lacking.setdefault(named, {})[c.fit.fold] = lost
                 if o.result and o.result.uncommitted and UNCOMMITTED not in row.notes:
                     row.notes.append(UNCOMMITTED)
-            elif row.status != "failed":
-                row.status = "skipped" if o.status == "skipped" else "failed"
+            else:
+                own = "failed" if o.status == "missing" else o.status
+                row.status = min(row.status, own, key=_GRAVEST.index)
         for which, by_fold in lacking.items():
             told = f"{sum(by_fold.values())} test records without these leads are left out"
             rows[which].notes.append(told)
@@ -111,10 +137,17 @@ class Reader:
         return said
 
     def _outcome(self, cell: Cell) -> Outcome:
-        result = self.results.get(cell.identity)
-        status, reason = ("ok", "") if result else self.run.state(cell)
-        scored = {m: self.score(result, m) for m in self.metrics} if result else {}
-        return Outcome(cell=cell, status=status, reason=reason, result=result, scored=scored)
+        if result := self.results.get(cell.identity):
+            try:
+                scored = {m: self.score(result, m) for m in self.metrics}
+                return Outcome(cell=cell, status="ok", reason="", result=result, scored=scored)
+            except Damaged as error:  # its hashes fit, and its values cannot be
+                self.damaged[cell.identity] = str(error)
+                del self.results[cell.identity]
+        if why := self.damaged.get(cell.identity):
+            return Outcome(cell=cell, status="damaged", reason=why, result=None, scored={})
+        status, reason = self.run.state(cell)
+        return Outcome(cell=cell, status=status, reason=reason, result=None, scored={})
 
     def rescored(self, scored: Scored, names: frozenset[str]) -> Scored:
         """A cell scored again, on some of its records."""
@@ -126,25 +159,17 @@ class Reader:
         """Facts of models and of datasets by name, those that cells rest on before others, and who
         is drawn: the test patients of each dataset and fold, whichever of them a cell has.
         """
-        models, datasets = self.run.facts("models"), self.run.facts("datasets")
+        models, datasets = self.verifier.models, self.verifier.datasets
         model = {facts["name"]: facts for facts in models.values()}
         dataset = {facts["name"]: facts for facts in datasets.values()}
         patients: dict[tuple[str, str], set[str]] = {}
         for r in self.results.values():
             document = r.document
-            network = self._shared(models, "models", document["model"])
-            data = self._shared(datasets, "datasets", document["dataset"])
+            network, data = models[document["model"]], datasets[document["dataset"]]
             model[network["name"]] = {**network, "windows": document["windows"]}
             dataset[data["name"]] = data
             patients.setdefault((data["name"], r.cell.fit.fold), set()).update(data["patients"])
         return model, dataset, {where: tuple(sorted(names)) for where, names in patients.items()}
-
-    def _shared(self, stored: Mapping[str, Facts], kind: str, sha256: str) -> Facts:
-        if sha256 not in stored:
-            raise BadSetting(
-                f"{self.run.path / kind / sha256}.json is gone; run the same command again"
-            )
-        return stored[sha256]
 
 
 def _chosen(plan: Plan, requested: Sequence[str]) -> tuple[str, ...]:

@@ -11,16 +11,16 @@ import pandas as pd
 
 from ecgbench.cells import Cell
 from ecgbench.errors import BadSetting
+from ecgbench.results import whole
 from ecgbench.results.facts import Code
-from ecgbench.results.folders import DONE, finished, read_json, read_table
+from ecgbench.results.folders import DONE, finished, read_table, recorded
 from ecgbench.results.pooled import pooled_file, read_pooled
-from ecgbench.room import folder_name
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Result:
-    """A finished cell. Every file is checked against the hash that was stored with it; BadSetting
-    where it is another.
+    """A finished cell. Every file is compared with the hash that was stored with it when it is
+    read, and what it holds with what it can hold; Damaged where it is another.
     """
 
     cell: Cell
@@ -35,16 +35,14 @@ class Result:
         """What cell.json says: identity, key, weights, counts, times, and where its fit and
         features lie.
         """
-        says = read_json(self.folder, "cell.json")
-        if (says.get("identity"), folder_name(str(says.get("key")))) != (
-            self.cell.identity,
-            self.folder.name,
-        ):
-            raise BadSetting(
-                f"{self.folder} holds the files of another cell, {says.get('identity')}; "
-                f"remove {self.folder} and run the same command again"
-            )
+        says = whole.cell_document(self.folder, self.hashes)
+        whole.demand_identity(self.folder, says, self.cell.identity)
         return says
+
+    @cached_property
+    def hashes(self) -> dict[str, str]:
+        """Of its files, as its DONE says."""
+        return recorded(self.folder)
 
     @property
     def dataset(self) -> str:
@@ -59,14 +57,12 @@ class Result:
     @cached_property
     def fitted(self) -> dict[str, Any]:
         """What fit.json says; nothing where the fit is gone."""
-        folder = self.run / self.document["fit"]
-        if not finished(folder):
-            return {}
-        try:
-            return read_json(folder, "fit.json")
-        except BadSetting:
-            damaged = "the document of its fit is damaged, so that it may not have converged"
-            return {"marks": [damaged]}
+        return whole.fit_document(self.fit_folder) if finished(self.fit_folder) else {}
+
+    @property
+    def fit_folder(self) -> Path:
+        """Where its fit lies."""
+        return self.run / str(self.document["fit"])
 
     @property
     def marks(self) -> list[str]:
@@ -90,13 +86,21 @@ class Result:
         """record, patient, leads (what was measured: "II+V2"), then `probability:<label>` and
         `target:<label>` of each label.
         """
-        return read_table(self.folder, "predictions.parquet")
+        table = read_table(self.folder, whole.PREDICTIONS)
+        whole.demand_predictions(self.folder, whole.PREDICTIONS, table, self._records)
+        return table
 
     def scores(self) -> pd.DataFrame:
         """metric, label ("macro": their mean), value (a fraction), n (records; of a label those it
         is known of), positives; of the metrics that the run computed.
         """
-        return read_table(self.folder, "scores.parquet")
+        table = read_table(self.folder, whole.SCORES)
+        whole.demand_scores(self.folder, whole.SCORES, table, self._records)
+        return table
+
+    @property
+    def _records(self) -> int:
+        return int(self.document["n_records"])
 
     def features(self) -> tuple[list[str], np.ndarray]:
         """Test records, and features (record, dim) float32, the mean over a record's windows.
@@ -113,7 +117,9 @@ class Result:
         `predictions` but `leads`. A probe: for the training and validation records, each by the
         heads of the cross-validation that were fitted without its patient.
         """
-        folder = self.run / self.document["fit"]
+        folder = self.fit_folder
         if not finished(folder):
             raise BadSetting(f"{folder} is gone; run the same command again to fit anew")
-        return read_table(folder, "validation.parquet")
+        table = read_table(folder, whole.VALIDATION)
+        whole.demand_predictions(folder, whole.VALIDATION, table, None)
+        return table

@@ -129,7 +129,7 @@ class Scorer:
             return known
         text = json.dumps(known).encode()
         with suppress(WriteError):  # a run folder that is only read is no error
-            put(file, hashlib.sha256(text).hexdigest().encode() + b"\n" + text)
+            put(file, _seal(file, text) + b"\n" + text)
         return known
 
     def _computed(
@@ -186,11 +186,18 @@ def _predictions(result: Result, names: frozenset[str] | None, wins: bool = True
 def _cached(file: Path) -> dict[str, Any] | None:
     """What was kept; None where it was not, or where the file is not what was written."""
     with suppress(OSError, ValueError):
-        sha256, text = file.read_bytes().split(b"\n", 1)
-        if hashlib.sha256(text).hexdigest().encode() == sha256:
+        seal, text = file.read_bytes().split(b"\n", 1)
+        if _seal(file, text) == seal:
             known: dict[str, Any] = json.loads(text)
             return known
     return None
+
+
+def _seal(file: Path, text: bytes) -> bytes:
+    """A hash of what a file is named by and of what it holds, so that a copy under another name is
+    not believed.
+    """
+    return hashlib.sha256(file.name.encode() + b"\n" + text).hexdigest().encode()
 
 
 def _source(metric: str) -> str:

@@ -14,6 +14,7 @@
       policies/<sha>.safetensors            what a policy learned from the training split
       invocations/<time>-<id>.json          the commands that worked here
       derived/                              intervals, computed when a run is read; may be deleted
+      set_aside/                            what was found damaged, and why; may be deleted
       checkpoints/<fit key>/                of fits that are not finished
       locks/, logs/                         who computes what; what the models printed
 """
@@ -28,16 +29,19 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ecgbench.cells import OFFICIAL, Cell, Fit, Plan, key
-from ecgbench.errors import BadSetting, MissingData
+from ecgbench.errors import BadSetting, Damaged, MissingData
 from ecgbench.files import append, as_json, locked, put
-from ecgbench.results.folders import document, finished, read_json
+from ecgbench.results.aside import set_aside
+from ecgbench.results.folders import damaged, document, finished, read_json
 from ecgbench.room import folder_name
 from ecgbench.text import enumerated
 
 FORMAT = 2
 """Of plan.json, cell.json and fit.json; a run of another format is refused."""
 
-Status = Literal["ok", "skipped", "failed", "missing"]
+Status = Literal["ok", "skipped", "failed", "damaged", "missing"]
+_WITHOUT: tuple[Status, ...] = ("failed", "skipped")
+"""What a stored reason can say."""
 _OUTDATED = "OUTDATED"
 """File in a finished cell's folder: its cell got another key since. It says so where the index is
 gone.
@@ -69,20 +73,23 @@ class Store:
         return self.path / "index.jsonl"
 
     def plan(self) -> Plan | None:
-        """What was asked for in this folder, None before the first run; BadSetting where it cannot
-        be read.
+        """What was asked for in this folder, None before the first run; Damaged where it is not
+        what was hashed, BadSetting where it is of another format.
         """
         if not self.plan_file.exists():
             return None
         try:
-            document = json.loads(self.plan_file.read_text())
-            version = document.get("format", 1)
-            if version == FORMAT:
-                return Plan.from_json(document["plan"])
-        except (ValueError, KeyError, TypeError, AttributeError):
-            raise BadSetting(
-                f"{self.plan_file} is not what a run wrote; restore it, or {_ELSEWHERE}"
-            ) from None
+            stored = json.loads(self.plan_file.read_bytes())
+            version = stored.get("format", 1)
+            if version == FORMAT and key(stored["plan"]) == stored["hash"]:
+                return Plan.from_json(stored["plan"])
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError, BadSetting):
+            version = FORMAT
+        if version == FORMAT:
+            raise Damaged(
+                f"{self.plan_file} is not what a run wrote; restore it, or move it away and give "
+                f"the commands of this folder again, which find what is computed, or {_ELSEWHERE}"
+            )
         raise BadSetting(
             f"{self.plan_file} holds a run of format {version}, and this version reads format "
             f"{FORMAT}; {_ELSEWHERE}"
@@ -191,14 +198,24 @@ class Store:
                 put(folder / _OUTDATED, "")
 
     def state(self, cell: Cell) -> tuple[Status, str]:
-        """(status, reason) of a cell."""
+        """(status, reason) of a cell, as its files say that are there; none is read but the reason
+        of one without a number.
+        """
         if self.folder(cell) is not None:
             return "ok", ""
         file = self.reason_file(cell)
         if not file.exists():
             return "missing", PENDING
-        stored = document(file)
-        return stored.get("status", "failed"), stored.get("reason", f"{file} does not say why")
+        try:
+            stored = document(file)
+        except Damaged as error:
+            return "damaged", str(error)
+        status, reason = stored.get("status"), stored.get("reason")
+        if stored.get("identity") == cell.identity and isinstance(reason, str):
+            for known in _WITHOUT:
+                if status == known:
+                    return known, reason
+        return "damaged", str(damaged(file))
 
     def give_reason(
         self, cell: Cell, status: Status, reason: str, trace: str = "", log: str = ""
@@ -209,7 +226,7 @@ class Store:
         why = {"status": status, "reason": reason, "trace": trace, "log": log}
         content = as_json({"format": FORMAT, "identity": cell.identity, **why})
         file = self.reason_file(cell)
-        if not file.exists() or file.read_text() != content:
+        if not file.exists() or file.read_bytes() != content.encode():
             put(file, content)
 
     # where things lie
@@ -222,7 +239,9 @@ class Store:
         """Where a cell lies under the key that it has; None where it is not finished."""
         cell_key = self.keys().get(cell.identity)
         folder = self.cell_folder(cell, cell_key) if cell_key else None
-        return folder if folder and finished(folder) else None
+        if folder is None or not finished(folder):
+            return None
+        return _current(folder, cell.identity) if (folder / _OUTDATED).exists() else folder
 
     def fit_folder(self, fit: Fit, fit_key: str) -> Path:
         """Where a fit lies."""
@@ -249,18 +268,32 @@ class Store:
     # facts that several cells share
 
     def add_facts(self, kind: str, facts: dict[str, Any]) -> str:
-        """Write facts of a model or dataset ("models", "datasets") once; returns their sha256."""
-        sha256 = key(facts)
+        """Write facts of a model or dataset ("models", "datasets") once; returns their sha256,
+        which is their name. A file of that name that holds something else is set aside.
+        """
+        sha256, content = key(facts), as_json(facts).encode()
         file = self.path / kind / f"{sha256}.json"
+        if file.exists() and file.read_bytes() != content:
+            set_aside(self.path, file, "it does not hold the facts that it is named by")
         if not file.exists():
-            put(file, as_json(facts))
+            put(file, content)
         return sha256
 
     def facts(self, kind: str) -> dict[str, dict[str, Any]]:
-        """sha256 -> facts of all models, datasets or invocations ("models", ...), oldest first."""
+        """sha256 -> facts of all models or datasets ("models", "datasets"), oldest first, without
+        files that do not hold the facts that they are named by.
+        """
+        read: dict[str, dict[str, Any]] = {}
+        for file in self.files_of(kind):
+            with suppress(Damaged):
+                if key(facts := document(file)) == file.stem:
+                    read[file.stem] = facts
+        return read
+
+    def files_of(self, kind: str) -> list[Path]:
+        """The files of all models, datasets or invocations, oldest first."""
         files = (self.path / kind).glob("[!.]*.json")
-        by_age = sorted(files, key=lambda file: (file.stat().st_mtime_ns, file.name))
-        return {file.stem: document(file) for file in by_age}
+        return sorted(files, key=lambda file: (file.stat().st_mtime_ns, file.name))
 
     # who computes what
 
@@ -337,6 +370,19 @@ def _scanned(path: Path, indexed: Collection[str]) -> dict[str, str]:
     folders = (f for f in cells_of(path) if f.name not in names and not (f / _OUTDATED).exists())
     cells = sorted(((*claimed(f), f.name) for f in folders), key=lambda cell: cell[2])
     return {identity: k for identity, k, _, name in cells if folder_name(k) == name}
+
+
+def _current(outdated: Path, identity: str) -> Path | None:
+    """Where a cell lies whose folder was marked as outdated though the index names it: its last
+    lines are gone.
+    """
+    folders = [
+        folder
+        for folder in outdated.parent.glob("[!.]*")
+        if finished(folder) and not (folder / _OUTDATED).exists()
+    ]
+    mine = [folder for folder in folders if claimed(folder)[0] == identity]
+    return max(mine, key=lambda folder: claimed(folder)[2], default=None)
 
 
 def _entries(line: bytes) -> list[tuple[str, str]]:

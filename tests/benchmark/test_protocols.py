@@ -69,9 +69,11 @@ def test_a_fine_tuned_encoder_that_was_altered_is_not_used(
     run = tmp_path / "run"
     assert typed(run, "--protocol", "finetune") == 0
     weights = fits(run)[0] / "encoder.safetensors"
-    weights.write_bytes(weights.read_bytes()[:-4] + b"\0\0\0\0")
-    assert typed(run, "--protocol", "finetune", "--leads", "I") == 1
-    assert "encoder.safetensors is not what the run wrote; remove" in capsys.readouterr().err
+    content = weights.read_bytes()
+    weights.write_bytes(content[:-4] + b"\0\0\0\0")
+    assert typed(run, "--protocol", "finetune", "--leads", "I") == 0
+    assert "encoder.safetensors is not what the run wrote; moved to" in capsys.readouterr().err
+    assert weights.read_bytes() == content
 
 
 @pytest.mark.parametrize("protocol", ["probe", "finetune"])

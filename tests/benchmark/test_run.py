@@ -499,9 +499,11 @@ def test_a_head_that_was_altered_is_not_used(
     run = tmp_path / "run"
     assert typed(run) == 0
     head = next((run / "fits").rglob("head.safetensors"))
-    head.write_bytes(head.read_bytes()[:-4] + b"\0\0\0\0")
-    assert typed(run, "--leads", "I") == 1
-    assert "head.safetensors is not what the run wrote; remove" in capsys.readouterr().err
+    content = head.read_bytes()
+    head.write_bytes(content[:-4] + b"\0\0\0\0")
+    assert typed(run, "--leads", "I") == 0
+    assert "head.safetensors is not what the run wrote; moved to" in capsys.readouterr().err
+    assert head.read_bytes() == content
 
 
 def test_global_seeds_do_not_matter(grid: Path, typed: Typed, tmp_path: Path) -> None:

@@ -151,7 +151,7 @@ def test_runs_are_listed_with_what_they_take(run: Path, told: Told) -> None:
     assert "holds a run of format 1" in err
     code, out, _ = told("runs", "ls", run, "--json")
     (row,) = json.loads(out)
-    assert [row[s] for s in disk.STATES] == [2, 0, 0, 0]
+    assert [row[s] for s in disk.STATES] == [2, 0, 0, 0, 0]
     assert row["features"] > row["cells"] > 0
     assert sum(row[p] for p in (*disk.PARTS, "other")) == sum(
         p.stat().st_size for p in run.rglob("*") if p.is_file()

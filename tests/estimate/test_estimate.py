@@ -26,6 +26,7 @@ from ecgbench.ecg.leads import LEADS
 from ecgbench.estimate import study
 from ecgbench.prepared import disk
 from ecgbench.stats.detectable import expected
+from tests.results.test_damages import hashed
 
 TINY = Path(__file__).parents[1] / "tiny.py"
 USUAL = (
@@ -199,6 +200,7 @@ def test_earlier_fits_in_the_folder_say_how_long_the_next_take(
     assert typed(*words) == 0
     (note,) = (tmp_path / "run").glob("fits/*/*/*/fit.json")
     note.write_text(json.dumps({**json.loads(note.read_text()), "seconds": 7200.0}))
+    hashed(note.parent)
     capsys.readouterr()
     assert typed("--dry-run", *words, "--fit-seeds", "0,1") == 0
     told = capsys.readouterr().out

@@ -4,6 +4,7 @@ data.
 
 import csv
 import json
+import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -190,6 +191,20 @@ def test_an_interruption_in_every_phase_changes_nothing(
     ours, theirs = (load_file(p / "encoder.safetensors") for p in (tmp_path, whole[0]))
     assert ours.keys() == theirs.keys()
     assert all(np.array_equal(ours[k], theirs[k]) for k in theirs)
+
+
+@pytest.mark.parametrize("damage", [lambda file: file.write_text("codes,used\n3,9\n"), Path.unlink])
+def test_a_table_of_sizes_that_is_not_as_written_is_refused_and_made_again(
+    damage: Callable[[Path], object], tmp_path: Path, whole: tuple[Path, dict[str, Any]]
+) -> None:
+    out = Path(shutil.copytree(whole[0], tmp_path / "out"))
+    damage(out / "stage1" / "elbow.csv")
+    refused = r"elbow\.csv is not what was written there; remove \S+json"
+    with pytest.raises(BadWeights, match=refused):
+        made(out)
+    (out / "stage1" / "codebook.json").unlink()
+    made(out)
+    assert results(out) == results(whole[0])
 
 
 @pytest.fixture

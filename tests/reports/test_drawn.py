@@ -48,9 +48,15 @@ def test_whatever_it_is_drawn_from_makes_it_another(tmp_path: Path, other: dict[
 def test_a_damaged_picture_is_drawn_again(tmp_path: Path) -> None:
     first = drawn(FIGURE, tmp_path)
     (file,) = tmp_path.iterdir()
-    for content in (file.read_bytes()[:-1], b"", b"{}\nx", b"[]\n", file.read_bytes() + b"x"):
+    drawn(replace(FIGURE, caption="another"), tmp_path)
+    (another,) = (each for each in tmp_path.iterdir() if each != file)
+    kept = file.read_bytes()
+    spoilt = [kept[:-1], b"", b"{}\nx", b"[]\n", kept + b"x", b"[" * 100_000 + b"\n"]
+    spoilt += [another.read_bytes(), kept.replace(b'"sizes": {', b'"sizes": {"gif": 0, ')]
+    for content in spoilt:
         file.write_bytes(content)
         assert drawn(FIGURE, tmp_path) == first
+        assert file.read_bytes() == kept
 
 
 def test_a_figure_that_holds_what_is_not_seen_is_drawn_every_time(tmp_path: Path) -> None:

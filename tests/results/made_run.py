@@ -117,7 +117,7 @@ def write(path: Path, made: Made, **model_facts: Any) -> Store:
     run.write_plan(asked)
     models = {m: run.add_facts("models", _model(m) | model_facts.get(m, {})) for m in made.models}
     run.add_facts("invocations", _invocation())
-    run.add_keys({c.identity: key({"cell": c.identity}) for c in asked.cells})
+    run.add_keys({c.identity: key(key_facts(c)) for c in asked.cells})
     where = {task: name for name, data in made.data.items() for task in data.tasks}
     known = {name: targets(made, data, name) for name, data in made.data.items()}
     facts = {
@@ -144,8 +144,21 @@ def write(path: Path, made: Made, **model_facts: Any) -> Store:
     return run
 
 
-def _fit_folder(task: str, model: str) -> str:
-    return f"fits/{task}/{model}"
+def fit_facts(task: str, model: str) -> dict[str, Any]:
+    """What the key of a fit is made of here; all seeds and folds have the same one."""
+    return {"fit": task, "model": model}
+
+
+def key_facts(cell: Cell) -> dict[str, Any]:
+    """What the key of a cell is made of here."""
+    fit = key(fit_facts(cell.fit.task, cell.fit.model))
+    facts = {"cell": cell.task, "model": cell.fit.model, "setting": str(cell.setting), "fit": fit}
+    return facts | {"identity": cell.identity}
+
+
+def fit_folder(task: str, model: str) -> str:
+    """Where a fit lies in the run."""
+    return f"fits/{task}/{model}/{key(fit_facts(task, model))}"
 
 
 def _write_fit(run: Store, made: Made, names: tuple[str, str], count: int) -> None:
@@ -155,8 +168,10 @@ def _write_fit(run: Store, made: Made, names: tuple[str, str], count: int) -> No
     columns = {name: [f"v{i:03}" for i in range(len(target))] for name in ("record", "patient")}
     labels = labels_of(names[0], count)
     table = prediction_table(columns, labels, 1 / (1 + np.exp(-score)), target)
-    files = {"validation.parquet": as_parquet(table), "fit.json": as_json({"marks": []})}
-    publish(run.path / _fit_folder(*names), files)
+    facts = fit_facts(*names)
+    note = {"key": key(facts), "key_facts": facts, "marks": []}
+    files = {"validation.parquet": as_parquet(table), "fit.json": as_json(note)}
+    publish(run.path / fit_folder(*names), files)
 
 
 def patients(data: Data) -> list[str]:
@@ -193,7 +208,8 @@ def _write_cell(
     note = {
         **about,
         "identity": cell.identity,
-        "key": key({"cell": cell.identity}),
+        "key": key(key_facts(cell)),
+        "key_facts": key_facts(cell),
         "finished": 0.0,
         "seconds": 1.0,
         "device": "cpu",
@@ -204,7 +220,7 @@ def _write_cell(
         "blind": 0.0,
         "windows": 2.0,
         "features": None,
-        "fit": _fit_folder(cell.task, cell.fit.model),
+        "fit": fit_folder(cell.task, cell.fit.model),
     }
     metrics = made.scoring.metrics
     files = {

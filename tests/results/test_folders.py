@@ -16,9 +16,10 @@ import pandas as pd
 import pytest
 
 from ecgbench import files
-from ecgbench.errors import BadSetting, WriteError
+from ecgbench.errors import Damaged, WriteError
 from ecgbench.files import as_json, as_npy, as_parquet, sweep
 from ecgbench.results import folders
+from ecgbench.results.aside import listed
 
 pytestmark = pytest.mark.durable
 
@@ -146,9 +147,9 @@ def test_a_damaged_folder_is_set_aside_for_a_whole_one(tmp_path: Path) -> None:
     assert folders.publish(folder, {"a.json": '"second"'})
     assert folders.intact(folder)
     assert (folder / "a.json").read_text() == '"second"'
-    (aside,) = (p for p in tmp_path.iterdir() if p != folder)
-    assert aside.name.startswith(folders.DAMAGED)
-    assert (aside / "a.json").read_text() == '"spoilt"'
+    (aside,) = listed(tmp_path)
+    assert (tmp_path / aside.now / "a.json").read_text() == '"spoilt"'
+    assert "set_aside" in aside.now
 
 
 def test_what_was_altered_or_is_gone_is_not_read(tmp_path: Path) -> None:
@@ -156,21 +157,23 @@ def test_what_was_altered_or_is_gone_is_not_read(tmp_path: Path) -> None:
     folders.publish(folder, content())
     data = (folder / "numbers.npy").read_bytes()
     (folder / "numbers.npy").write_bytes(data[:-1] + b"\x01")
-    with pytest.raises(BadSetting, match="is not what the run wrote; remove"):
+    with pytest.raises(Damaged, match=f"is not what the run wrote; .* sets {folder} aside"):
         folders.read_bytes(folder, "numbers.npy")
     (folder / "scores.parquet").unlink()
-    with pytest.raises(BadSetting, match=r"scores\.parquet is not what the run wrote"):
+    with pytest.raises(Damaged, match=r"scores\.parquet is not what the run wrote"):
         folders.read_table(folder, "scores.parquet")
     assert not folders.intact(folder)
 
 
-@pytest.mark.parametrize("damage", ["", "[]", '{"cell.json": "ab', "[" * 100_000])
+@pytest.mark.parametrize(
+    "damage", ["", "[]", "{}", '{"cell.json": 5}', '{"cell.json": "ab', "[" * 100_000]
+)
 def test_a_damaged_list_of_hashes_is_one_line(damage: str, tmp_path: Path) -> None:
     folder = tmp_path / "cell"
     folders.publish(folder, content())
     (folder / "DONE").write_text(damage)
     assert not folders.intact(folder)
     with pytest.raises(
-        BadSetting, match=f"cell/DONE is not what the run wrote; remove {folder} and"
+        Damaged, match=f"cell/DONE is not what the run wrote; .* sets {folder} aside and"
     ):
         folders.read_json(folder, "cell.json")

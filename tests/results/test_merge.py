@@ -2,18 +2,22 @@
 do not share a row.
 """
 
+import shutil
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 
-from ecgbench.cells import Cell, Fit, Plan
+from ecgbench.cells import Cell, Fit, Plan, key
 from ecgbench.ecg.draw import Count
 from ecgbench.errors import BadSetting
 from ecgbench.files import as_json
 from ecgbench.results.folders import publish
 from ecgbench.results.merge import merge
+from ecgbench.results.people import COLUMNS, keep
 from ecgbench.results.store import Store
+from ecgbench.results.whole import CELL, READ
 
 FIT = Fit(task="demo", model="a", contract="paper", weights="random", seed=0)
 ONE, TWO = (Cell(fit=FIT, task="demo", setting=Count(k, 0), policy="zero") for k in (1, 2))
@@ -28,40 +32,75 @@ FACTS = {
 }
 
 
-def run(path: Path, cell: Cell, key: str, finished: float, **facts: Any) -> Store:
-    """A run of one finished cell."""
-    store = Store(path)
+def run(path: Path, cell: Cell, which: str, finished: float, **facts: Any) -> Store:
+    """A run of one finished cell; `which` is in its key."""
+    store, own = Store(path), known(cell, which, **facts)
     store.write_plan(Plan(name="test", cells=(cell,)))
-    document = {
+    document = dict.fromkeys(READ, 0) | {
         "identity": cell.identity,
-        "key": key,
+        "key": key(own),
         "finished": finished,
-        "key_facts": {**FACTS, **facts},
+        "key_facts": own,
+        "fit": "fits/demo/a/f",
     }
-    publish(store.cell_folder(cell, key), {"cell.json": as_json(document), "more": "whole"})
-    store.add_keys({cell.identity: key})
+    publish(folder(store, cell, which, **facts), {CELL: as_json(document), "more": "whole"})
+    store.add_keys({cell.identity: key(own)})
     return store
+
+
+def known(cell: Cell, which: str, **facts: Any) -> dict[str, Any]:
+    """What a key is made of."""
+    place = {"cell": cell.task, "setting": str(cell.setting), "fit": "f"}
+    return {**FACTS, **place, "which": which, **facts}
+
+
+def folder(store: Store, cell: Cell, which: str, **facts: Any) -> Path:
+    return store.cell_folder(cell, key(known(cell, which, **facts)))
 
 
 def test_a_damaged_newer_cell_does_not_replace_a_whole_one(tmp_path: Path) -> None:
     ours, theirs = run(tmp_path / "a", ONE, "k1", 1.0), run(tmp_path / "b", ONE, "k2", 2.0)
-    (theirs.cell_folder(ONE, "k2") / "more").write_text("cut")
-    folder = ours.folder(ONE)
+    (folder(theirs, ONE, "k2") / "more").write_text("cut")
+    own = ours.folder(ONE)
     assert merge(ours.path, theirs.path, ours.path) == {
         "cells": 0,
         "fits": 0,
         "files": 0,
         "damaged": 1,
     }
-    assert folder is not None
-    assert Store(ours.path).folder(ONE) == folder
+    assert own is not None
+    assert Store(ours.path).folder(ONE) == own
 
 
 def test_a_whole_cell_replaces_a_damaged_newer_one(tmp_path: Path) -> None:
     ours, theirs = run(tmp_path / "a", ONE, "k1", 2.0), run(tmp_path / "b", ONE, "k2", 1.0)
-    (ours.cell_folder(ONE, "k1") / "more").write_text("cut")
+    (folder(ours, ONE, "k1") / "more").write_text("cut")
     assert merge(ours.path, theirs.path, ours.path)["cells"] == 1
-    assert Store(ours.path).folder(ONE) == ours.cell_folder(ONE, "k2")
+    assert Store(ours.path).folder(ONE) == folder(ours, ONE, "k2")
+
+
+def test_facts_and_copied_cells_that_are_not_what_they_are_named_by_are_left_out(
+    tmp_path: Path,
+) -> None:
+    ours, theirs = run(tmp_path / "a", ONE, "k1", 1.0), run(tmp_path / "b", TWO, "k2", 1.0)
+    for name in ("model", "other"):
+        theirs.add_facts("models", {"name": name})
+    spoilt = min((theirs.path / "models").iterdir())
+    spoilt.write_text('{"name": "released"}')
+    shutil.copytree(folder(theirs, TWO, "k2"), folder(theirs, ONE, "k3"))
+    for name in ("demo", "other"):
+        keep(theirs.path, name, pd.DataFrame({column: ["x"] for column in COLUMNS}))
+    table = theirs.path / "people" / "demo.parquet"
+    table.write_bytes(table.read_bytes()[:-1])
+    assert merge(ours.path, theirs.path, ours.path) == {
+        "cells": 1,
+        "fits": 0,
+        "files": 3,
+        "damaged": 3,
+    }
+    assert not (ours.path / "models" / spoilt.name).exists()
+    people = {file.name for file in (ours.path / "people").iterdir()}
+    assert people == {"other.parquet", "other.sha256"}
 
 
 @pytest.mark.parametrize(
@@ -95,4 +134,4 @@ def test_a_newer_version_of_every_cell_replaces_the_older(tmp_path: Path) -> Non
     )
     merge(ours.path, theirs.path, ours.path)
     ours.index_file.unlink()
-    assert Store(ours.path).folder(ONE) == ours.cell_folder(ONE, "k2")
+    assert Store(ours.path).folder(ONE) == folder(ours, ONE, "k2", source="s2")

@@ -25,7 +25,7 @@ import ecgbench
 from ecgbench import metrics, provenance
 from ecgbench.cells import Cell, Fit, Plan, Scoring, Training, key
 from ecgbench.ecg.draw import parse_leads, settings
-from ecgbench.errors import BadSetting, EcgbenchError, MissingData, WriteError
+from ecgbench.errors import BadSetting, Damaged, EcgbenchError, MissingData, WriteError
 from ecgbench.files import as_json, as_parquet
 from ecgbench.reports import write
 from ecgbench.results import invocation
@@ -36,7 +36,7 @@ from ecgbench.results.store import Store, cells_of
 from ecgbench.results.study import Study, read
 from ecgbench.results.tables import MAIN_COLUMNS
 from ecgbench.seeds import rng
-from tests.results.made_run import CONTRACT
+from tests.results.made_run import CONTRACT, fit_facts, fit_folder, key_facts
 
 pytestmark = pytest.mark.long
 
@@ -148,7 +148,8 @@ def store_cell(run: Store, cell: Cell, rows: Iterable[int], about: dict[str, str
     note = {
         **about,
         "identity": cell.identity,
-        "key": key({"cell": cell.identity}),
+        "key": key(key_facts(cell)),
+        "key_facts": key_facts(cell),
         "finished": 0.0,
         "device": "cpu",
         "code": {},
@@ -159,7 +160,7 @@ def store_cell(run: Store, cell: Cell, rows: Iterable[int], about: dict[str, str
         "windows": 2.0,
         "dataset_name": "toy",
         "features": None,
-        "fit": f"fits/{cell.fit.model}",
+        "fit": fit_folder(cell.fit.task, cell.fit.model),
     }
     publish(
         run.cell_folder(cell, note["key"]),
@@ -185,7 +186,7 @@ def made(
     models = {name: run.add_facts("models", one) for name, one in about["models"].items()}
     datasets = [run.add_facts("datasets", one) for one in about["datasets"].values()]
     run.add_facts("invocations", about["provenance"])
-    run.add_keys({c.identity: key({"cell": c.identity}) for c in plan.cells})
+    run.add_keys({c.identity: key(key_facts(c)) for c in plan.cells})
     for cell in plan.cells:
         outcome = outcome_of(cell)
         if isinstance(outcome, tuple):
@@ -195,6 +196,15 @@ def made(
                 run, cell, outcome, {"model": models[cell.fit.model], "dataset": datasets[0]}
             )
     return run
+
+
+def fit_of(run: Store, model: str) -> Path:
+    return run.path / fit_folder("toy", model)
+
+
+def fit_document(model: str, **said: Any) -> str:
+    facts = fit_facts("toy", model)
+    return as_json({"key": key(facts), "key_facts": facts, **said})
 
 
 def folders(run: Store, model: str, setting: str) -> list[Path]:
@@ -416,12 +426,10 @@ def test_cells_without_a_number_keep_their_reason_and_cost_nobody_else(tmp_path:
 
 
 def test_what_a_fit_says_of_itself_stands_at_its_rows(tmp_path: Path) -> None:
-    """Once in the notes, at every score in the tables; a document that is damaged says that
-    nothing is known.
-    """
+    """Once in the notes, at every score in the tables; where it is damaged, its cells are."""
     run, said = made(tmp_path / "run", planned(["good", "fair"])), "may not have converged: 97"
     for model, marks in (("good", []), ("fair", [said])):
-        publish(run.path / "fits" / model, {"fit.json": as_json({"marks": marks})})
+        publish(fit_of(run, model), {"fit.json": fit_document(model, marks=marks)})
     study = read(run.path)
     assert study.main.groupby("model")["note"].unique().map(list).to_dict() == {
         "good": [""],
@@ -434,10 +442,12 @@ def test_what_a_fit_says_of_itself_stands_at_its_rows(tmp_path: Path) -> None:
         assert text.count(mark) >= len(study.main) // 2, "at the scores, and before the words"
         assert said in text
     assert "#main_table-1" in (tmp_path / "report" / "index.html").read_text()
-    document = run.path / "fits" / "good" / "fit.json"
+    document = fit_of(run, "good") / "fit.json"
     document.write_bytes(document.read_bytes().replace(b"[", b"{"))
-    (note,) = read(run.path).main.set_index("model").loc["good", "note"].unique()
-    assert "damaged" in note
+    again = read(run.path)
+    assert set(again.main.set_index("model").loc["good", "status"]) == {"damaged"}
+    assert set(again.main.set_index("model").loc["fair", "status"]) == {"ok"}
+    assert all(str(document) in why for why in again.cells["reason"] if why)
 
 
 @pytest.mark.parametrize(
@@ -470,43 +480,47 @@ def test_a_run_whose_only_model_could_not_be_built_is_still_reported(tmp_path: P
     "spoil",
     [lambda file: file.write_bytes(file.read_bytes()[:-1] + b"?"), lambda file: file.unlink()],
 )
-def test_a_file_that_is_not_what_the_run_wrote_is_refused(
+def test_a_cell_with_a_file_that_is_not_what_the_run_wrote_has_no_number(
     tmp_path: Path, name: str, spoil: Callable[[Path], None]
 ) -> None:
     run = made(tmp_path, planned(["good"]))
     folder = folders(run, "good", "12")[0]
     spoil(folder / name)
-    with pytest.raises(
-        BadSetting, match=r"is not what the run wrote; remove .* and run the same command again"
-    ) as caught:
-        read(tmp_path)
-    assert str(folder / name) in str(caught.value)
-    assert "\n" not in str(caught.value)
+    study = read(tmp_path)
+    states = study.cells.set_index("setting")
+    assert states.loc["12", "status"] == "damaged"
+    assert set(states.drop("12")["status"]) == {"ok"}
+    assert states.loc["12", "reason"] == (
+        f"{folder / name} is not what the run wrote; the same `ecgbench run` command sets {folder} "
+        f"aside and computes it again"
+    )
+    row = study.main.set_index("leads").loc["12"]
+    assert row["status"] == "damaged"
+    assert np.isnan([row["value"], row["low"], row["n_records"]]).all()
+    assert any(n.startswith("INCOMPLETE: 1 damaged of 4 cells") for n in study.notes)
 
 
 def test_intervals_are_kept_apart_and_may_be_deleted(tmp_path: Path) -> None:
-    """A second reading needs no predictions; what is not what was written is computed again."""
+    """What is not what was written is computed again, and so is what was written for another."""
     run = made(tmp_path, planned(["good", "fair"]))
     first = read(tmp_path)
-    kept = sorted((tmp_path / "derived").iterdir())
+    kept, last = sorted((tmp_path / "derived").iterdir()), b""
     # eight cells, and what was compared at each of two settings
     assert (len(first.results), len(kept)) == (8, 10)
     for i, file in enumerate(kept):  # gone, cut short, altered, or as it was
         data = file.read_bytes()
-        spoilt = [None, data[:40], data[:-1] + b"?", data][i % 4]
+        spoilt = [None, data[:40], data[:-1] + b"?", last, data][i % 5]
+        last = data
         file.unlink() if spoilt is None else file.write_bytes(spoilt)
     for _ in range(2):
         again = read(tmp_path)
         for name in ("main", "cells", "labels", "comparisons"):
             pd.testing.assert_frame_equal(getattr(again, name), getattr(first, name))
         assert sorted((tmp_path / "derived").iterdir()) == kept
-        for folder in folders(run, "good", "12"):
-            (folder / "predictions.parquet").unlink(missing_ok=True)
-    with pytest.raises(BadSetting, match="is not what the run wrote"):
+    (folder,) = folders(run, "good", "12")
+    (folder / "predictions.parquet").unlink()
+    with pytest.raises(Damaged, match="is not what the run wrote"):
         again.result("toy", "good", "12", "zero").predictions()
-    shutil.rmtree(tmp_path / "derived")
-    with pytest.raises(BadSetting, match="is not what the run wrote"):
-        read(tmp_path)
 
 
 def test_a_run_that_is_only_read_can_be_read(
@@ -743,21 +757,43 @@ def test_a_cell_in_the_place_of_another_is_not_believed(tmp_path: Path) -> None:
     (one,), (twelve,) = folders(run, "good", "1@seed0"), folders(run, "good", "12")
     shutil.rmtree(one)
     shutil.copytree(twelve, one)
-    with pytest.raises(BadSetting, match="holds the files of another cell"):
-        read(tmp_path)
+    cells = read(tmp_path).cells.set_index("setting")
+    assert cells["status"].to_dict() == {"1@seed0": "damaged", "12": "ok"}
+    assert f"{one}" in cells.loc["1@seed0", "reason"]
 
 
-@pytest.mark.parametrize("kind", ["models", "datasets", "invocations"])
-def test_damaged_facts_are_one_line(kind: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("spoil", [lambda text: text[:30], lambda text: text.replace("true", "1")])
+@pytest.mark.parametrize("kind", ["models", "datasets"])
+def test_nothing_is_said_of_cells_whose_facts_are_damaged(
+    kind: str, spoil: Callable[[str], str], tmp_path: Path
+) -> None:
+    """Also of facts that were edited, so that a run at random passes for a released model."""
     made(tmp_path, planned(["good"], leads="12"))
     (file,) = (tmp_path / kind).glob("*.json")
-    file.write_text(file.read_text()[:30])
-    with pytest.raises(BadSetting, match=rf"{file} is not what the run wrote; remove"):
-        read(tmp_path)
+    file.write_text(spoil(file.read_text()).replace("released", "random"))
+    study = read(tmp_path)
+    assert list(study.cells["status"]) == ["damaged"]
+    assert study.cells["reason"][0].startswith(f"{file} is not what the run wrote")
     file.unlink()
-    if kind != "invocations":
-        with pytest.raises(BadSetting, match=rf"{file} is gone; run the same command again"):
-            read(tmp_path)
+    assert read(tmp_path).cells["reason"][0].startswith(f"{file} is gone")
+
+
+def test_what_was_edited_in_the_note_of_a_command_is_found(tmp_path: Path) -> None:
+    run = made(tmp_path, planned(["good"], leads="12"))
+    note = invocation.Invocation(run, "cpu")
+    assert len(invocation.stored(run)) == 2
+    note.file.write_text(note.file.read_text().replace('"cpu"', '"cuda"'))
+    with pytest.raises(Damaged, match=f"{note.file} is not what the run wrote"):
+        invocation.stored(run)
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"started": "x"}', '{"started": 1.0}'])
+def test_a_damaged_note_of_a_command_is_one_line(text: str, tmp_path: Path) -> None:
+    made(tmp_path, planned(["good"], leads="12"))
+    (file,) = (tmp_path / "invocations").glob("*.json")
+    file.write_text(text)
+    with pytest.raises(Damaged, match=rf"^{file} is not what the run wrote; remove .*$"):
+        read(tmp_path)
 
 
 def test_features_that_were_not_kept_name_the_folder_to_remove(tmp_path: Path) -> None:
@@ -792,9 +828,8 @@ def clean(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
     for folder in cells_of(run.path):
         coded(folder, "cell.json", code=CLEAN, features_code=[CLEAN])
     for model in ("good", "fair"):
-        fit = run.path / "fits" / model
-        fit.mkdir(parents=True)
-        coded(fit, "fit.json", code=[CLEAN], features_code=[CLEAN], seconds=2.0)
+        said = {"code": [CLEAN], "features_code": [CLEAN], "seconds": 2.0}
+        publish(fit_of(run, model), {"fit.json": fit_document(model, **said)})
     return run
 
 
@@ -802,7 +837,7 @@ def test_every_commit_that_took_part_is_named_with_its_cells(clean: Store) -> No
     """A fit that one commit began and another finished, and features of a third checkout."""
     (one,) = folders(clean, "good", "12")
     coded(one, "cell.json", features_code=[CLEAN, DIRTY], seconds=1.5)
-    coded(clean.path / "fits" / "fair", "fit.json", code=[CLEAN, OTHER])
+    coded(fit_of(clean, "fair"), "fit.json", code=[CLEAN, OTHER])
     study = read(clean.path)
     told = {
         (o.code.commit, o.code.dirty): (o.cells, o.fits, o.features)
@@ -849,7 +884,11 @@ def test_what_is_published_says_so_and_is_clean(
     clean: Store, here: Callable[..., Any], tmp_path: Path
 ) -> None:
     for folder in folders(clean, "fair", "12"):
-        coded(folder, "cell.json", key_facts={"source": "sha256 of a plug-in"})
+        document = json.loads((folder / "cell.json").read_text())
+        facts = {**document["key_facts"], "source": "sha256 of a plug-in"}
+        coded(folder, "cell.json", key=key(facts), key_facts=facts)
+        folder.rename(folder.with_name(key(facts)))
+        clean.add_keys({document["identity"]: key(facts)})
     done = here("report", clean.path, "--publish", "--to", "out", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     for name in ("main_table.md", "main_table.tex", "index.html"):
@@ -863,7 +902,7 @@ def _nothing(run: Store) -> None:
 
 
 def _forget_a_fit(run: Store) -> None:
-    shutil.rmtree(run.path / "fits" / "good")
+    shutil.rmtree(fit_of(run, "good"))
 
 
 def _lose_a_cell(run: Store) -> None:

@@ -1,0 +1,64 @@
+"""What was found damaged in a run: moved out of the way, not removed, so that it is computed again
+and can still be looked at.
+
+    <run>/set_aside/<its place in the run>-<n>   the folder or file as it was found
+                    why.jsonl                    a line for each: its place, where it is now, why
+"""
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from itertools import count
+from pathlib import Path
+
+from ecgbench.files import append, writing
+
+FOLDER = "set_aside"
+_WHY = "why.jsonl"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Aside:
+    """Something that was set aside; places are relative to the run."""
+
+    place: str
+    """Where it was."""
+    now: str
+    why: str
+
+
+def set_aside(run: Path, path: Path, why: str) -> Aside | None:
+    """Move a folder or file of a run to its `set_aside`; None where it is gone already, for another
+    process was faster. WriteError.
+    """
+    place = path.relative_to(run)
+    home = (run / FOLDER / place).parent
+    with writing(home):
+        home.mkdir(parents=True, exist_ok=True)
+    for number in count(1):
+        there = home / f"{path.name}-{number}"
+        if there.exists():
+            continue
+        try:
+            with writing(there, but=FileNotFoundError):
+                os.rename(path, there)
+        except FileNotFoundError:
+            return None
+        break
+    aside = Aside(place=place.as_posix(), now=there.relative_to(run).as_posix(), why=why)
+    append(run / FOLDER / _WHY, [json.dumps(asdict(aside))])
+    return aside
+
+
+def listed(run: Path) -> list[Aside]:
+    """What was set aside and is still there, the first first."""
+    return [aside for aside in _lines(run) if (run / aside.now).exists()]
+
+
+def _lines(run: Path) -> Iterator[Aside]:
+    with suppress(FileNotFoundError):
+        for line in (run / FOLDER / _WHY).read_bytes().splitlines():
+            with suppress(ValueError, TypeError, RecursionError):  # a writer died on it
+                yield Aside(**{name: str(value) for name, value in json.loads(line).items()})

@@ -1,0 +1,135 @@
+"""Compares what a run holds with what was recorded when it was written: what a report rests on when
+it opens the run, what a run reuses before it does so, and everything for `--verify`.
+
+Each file is read and hashed; sizes and times are believed nowhere. A fit that cells share is read
+once.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ecgbench.cells import Cell
+from ecgbench.errors import BadSetting, Damaged
+from ecgbench.results import frozen, invocation, people
+from ecgbench.results.folders import damaged, demand_intact, finished, sha256_of
+from ecgbench.results.pooled import is_damaged
+from ecgbench.results.result import Result
+from ecgbench.results.store import Store
+from ecgbench.results.whole import CELL, fit_document
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Verifier:
+    """Of the cells and fits of one run, as they are now."""
+
+    store: Store
+    models: dict[str, dict[str, Any]]
+    """sha256 -> facts, of files that hold them."""
+    datasets: dict[str, dict[str, Any]]
+    _fits: dict[tuple[Path, bool], Damaged | None] = field(default_factory=dict, init=False)
+
+    @classmethod
+    def of(cls, store: Store) -> "Verifier":
+        """Of a run, with its facts as they lie there."""
+        return cls(store=store, models=store.facts("models"), datasets=store.facts("datasets"))
+
+    def demand_read(self, result: Result) -> None:
+        """What a report rests on: Damaged where a file of the cell or of its fit is not what its
+        hash says, or the facts of its model or dataset are gone. A fit that is gone is none.
+        """
+        self._demand_known(result)  # which compares cell.json
+        demand_intact(result.folder, lambda name: name == CELL, result.hashes)
+        if finished(result.fit_folder):
+            self.demand_fit(result.fit_folder, weights=False)
+
+    def demand_whole(self, result: Result) -> None:
+        """The same of a cell alone, and that its values can be."""
+        self._demand_known(result)
+        demand_intact(result.folder, hashes=result.hashes)
+        result.predictions()
+        result.scores()
+
+    def demand_fit(self, folder: Path, weights: bool = True) -> None:
+        """Damaged where a finished fit is not what it says. weights: whether they are compared."""
+        known = folder, weights
+        if known not in self._fits:
+            self._fits[known] = _fault(lambda: _demand_fit(folder, weights))
+        if error := self._fits[known]:
+            raise Damaged(*error.args)
+
+    def _demand_known(self, result: Result) -> None:
+        """Damaged where cell.json is not that of the cell, or the facts that it names are gone."""
+        for kind, read in (("model", self.models), ("dataset", self.datasets)):
+            sha256 = str(result.document.get(kind))
+            if sha256 not in read:
+                file = self.store.path / f"{kind}s" / f"{sha256}.json"
+                raise damaged(file, result.folder, "is gone" if not file.exists() else "")
+
+
+def _demand_fit(folder: Path, weights: bool) -> None:
+    demand_intact(folder, lambda name: not weights and name.endswith(".safetensors"))
+    fit_document(folder)
+
+
+def faults(store: Store) -> Iterator[str]:
+    """Everything in a run that is not what was written, one sentence each."""
+    try:
+        plan = store.existing_plan()
+    except BadSetting as error:
+        yield str(error)
+        return
+    verifier = Verifier.of(store)
+    # cells share fits, and a fit is named once
+    yield from dict.fromkeys(
+        fault for cell in plan.cells for fault in _faults_of_cell(verifier, cell)
+    )
+    for kind, known in (("models", verifier.models), ("datasets", verifier.datasets)):
+        yield from (str(damaged(file)) for file in store.files_of(kind) if file.stem not in known)
+    yield from _told(lambda: invocation.stored(store))
+    yield from _told(lambda: _demand_named(store.path))
+    yield from people.faults(store.path)
+    with suppress(BadSetting):
+        yield from frozen.warnings(store.path)
+
+
+def _faults_of_cell(verifier: Verifier, cell: Cell) -> Iterator[str]:
+    if folder := verifier.store.folder(cell):
+        result = Result(cell=cell, run=verifier.store.path, folder=folder)
+        own = list(_told(lambda: verifier.demand_whole(result)))
+        yield from own or _told(lambda: _demand_rest(verifier, result))
+        return
+    status, reason = verifier.store.state(cell)
+    if status == "damaged":
+        yield reason
+
+
+def _told(demand: Callable[[], object]) -> Iterator[str]:
+    if error := _fault(demand):
+        yield str(error)
+
+
+def _fault(demand: Callable[[], object]) -> Damaged | None:
+    try:
+        demand()
+    except Damaged as error:
+        return error
+    return None
+
+
+def _demand_rest(verifier: Verifier, result: Result) -> None:
+    """The fit of a cell with all its files, and its features."""
+    if finished(result.fit_folder):
+        verifier.demand_fit(result.fit_folder)
+        result.validation()
+    if is_damaged(result.run, reference := result.document["features"]):
+        raise damaged(result.run / reference["path"], result.folder)
+
+
+def _demand_named(run: Path) -> None:
+    """What is named by its own hash."""
+    for file in sorted((run / "policies").glob("[!.]*.safetensors")):
+        if sha256_of(file) != file.stem:
+            raise damaged(file)

@@ -1,0 +1,137 @@
+"""Whether a stored cell or fit is what it says it is: in its own place, under the key that its
+facts give, with values that can be. Hashes alone would let a copied folder pass, and one that
+somebody hashed anew.
+"""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from ecgbench import metrics
+from ecgbench.cells import key
+from ecgbench.results.folders import damaged, read_json
+from ecgbench.results.score import MACRO, ROUNDING, arrays, ranks_records
+from ecgbench.room import folder_name
+from ecgbench.stats.known import UNKNOWN
+
+CELL, FIT = "cell.json", "fit.json"
+PREDICTIONS, SCORES, VALIDATION = "predictions.parquet", "scores.parquet", "validation.parquet"
+
+READ = (
+    *("identity", "fit", "model", "dataset", "dataset_name", "features", "weights_name", "device"),
+    *("code", "windows", "n_records", "excluded", "blind", "finished"),
+)
+"""What cell.json holds at least."""
+_SCORED = ("metric", "label", "value", "n", "positives")
+
+
+def cell_document(folder: Path, hashes: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """What cell.json says; Damaged where it is not that of a cell of this place and this key.
+
+    hashes: what DONE says, where it was read already.
+    """
+    says = read_json(folder, CELL, hashes)
+    facts = says.get("key_facts")
+    if not isinstance(facts, dict) or not _its_own(folder, says, facts):
+        raise damaged(folder / CELL, folder, "does not hold the facts of its key")
+    if not set(READ) <= set(says) or not isinstance(says["n_records"], int):
+        raise damaged(folder / CELL, folder, "lacks what a report reads")
+    task, model, setting = (str(facts.get(name)) for name in ("cell", "model", "setting"))
+    identity = str(says["identity"])
+    if (
+        folder.parts[-4:-1] != tuple(map(folder_name, (task, model, setting)))
+        or not (identity.startswith(f"{task}|{model}|") and f"|{setting}|" in identity)
+        or Path(str(says["fit"])).name != facts.get("fit")
+    ):
+        raise _elsewhere(folder, says)
+    return says
+
+
+def demand_identity(folder: Path, says: dict[str, Any], identity: str) -> None:
+    """Damaged where the document of a folder is that of another cell."""
+    if says.get("identity") != identity:
+        raise _elsewhere(folder, says)
+
+
+def _elsewhere(folder: Path, says: dict[str, Any]) -> Exception:
+    return damaged(folder, folder, f"holds the files of another cell, {says.get('identity')}")
+
+
+def fit_document(folder: Path) -> dict[str, Any]:
+    """What fit.json says; Damaged where it is not that of a fit of this key."""
+    says = read_json(folder, FIT)
+    facts = says.get("key_facts")
+    if not isinstance(facts, dict) or not _its_own(folder, says, facts):
+        raise damaged(folder / FIT, folder, "does not hold the facts of its key")
+    return says
+
+
+def _its_own(folder: Path, says: dict[str, Any], facts: dict[str, Any]) -> bool:
+    try:
+        own = key(facts)
+    except (TypeError, ValueError):  # NaN, which JSON of others may hold
+        return False
+    return own == says.get("key") and folder_name(own) == folder.name
+
+
+def demand_predictions(folder: Path, name: str, table: pd.DataFrame, records: int | None) -> None:
+    """Damaged where a table of predictions holds a record twice, more or fewer than `records`, a
+    probability outside 0 to 1, or a target that is none.
+    """
+    if fault := _fault_of_predictions(table, records):
+        raise damaged(folder / name, folder, fault)
+
+
+def _fault_of_predictions(table: pd.DataFrame, records: int | None) -> str:
+    try:
+        known = table[["record", "patient"]]
+        _, target, probability = arrays(table)
+    except KeyError:
+        return "lacks a column"
+    if records is not None and len(table) != records:
+        return f"holds {len(table)} records of {records}"
+    if known["record"].duplicated().any():
+        return "holds a record twice"
+    if not ((probability >= 0) & (probability <= 1)).all():  # NaN is neither
+        return "holds a probability outside 0 to 1"
+    if not np.isin(target, (UNKNOWN, 0, 1)).all():
+        return "holds a target that is neither 0 nor 1"
+    return ""
+
+
+def demand_scores(folder: Path, name: str, table: pd.DataFrame, records: int | None) -> None:
+    """Damaged where stored scores cannot be: of other records, outside the range of their metric,
+    without a value where there must be one, or a mean that is not that of its labels.
+    """
+    if not set(_SCORED) <= set(table.columns):
+        raise damaged(folder / name, folder, "lacks a column")
+    metric, label, value, n, positives = (table[c].to_numpy() for c in _SCORED)
+    for one in dict.fromkeys(metric):
+        own = metric == one
+        found = _faults_of_scores(str(one), value[own], n[own], positives[own])
+        if label[own][0] != MACRO or (records is not None and n[own][0] != records):
+            found = iter([f"scores of {n[own][0]} records, not {records}"])
+        for fault in found:
+            raise damaged(folder / name, folder, f"holds {fault}")
+
+
+def _faults_of_scores(
+    metric: str, value: np.ndarray, n: np.ndarray, positives: np.ndarray
+) -> Iterator[str]:
+    """`value`, `n`, `positives`: (1 + label,) of the mean, then of each label."""
+    known, of_labels = value[np.isfinite(value)], value[1:][np.isfinite(value[1:])]
+    if np.isinf(value).any():
+        yield f"an infinite {metric}"
+    if metrics.ROOM.built_in(metric):  # the file of any other may have changed since
+        low, high = metrics.card(metric).range
+        if ((known < low - ROUNDING) | (known > high + ROUNDING)).any():
+            yield f"{metric} outside {low:g} to {high:g}"
+        both = (positives[1:] > 0) & (positives[1:] < n[1:])
+        if ranks_records(metric) and (both != np.isfinite(value[1:])).any():
+            yield f"{metric} of labels without both values, or none of labels with both"
+    mean = of_labels.mean() if len(of_labels) else np.nan
+    if not np.isclose(value[0], mean, rtol=0, atol=ROUNDING, equal_nan=True):
+        yield f"a mean {metric} that is not that of its labels"

@@ -1,0 +1,271 @@
+"""What happens to a run when its files are not what was written: each damage, and what every
+command that reads the run says of it. tests/benchmark/test_reused.py tries what computes it again.
+"""
+
+import hashlib
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from ecgbench.errors import Damaged
+from ecgbench.reports import write
+from ecgbench.results.explain import explained
+from ecgbench.results.merge import merge
+from ecgbench.results.people import COLUMNS, keep
+from ecgbench.results.store import Store
+from ecgbench.results.study import read
+from ecgbench.results.verify import faults
+from tests.results import made_run
+from tests.results.made_run import Data, Made
+
+MADE = Made(
+    data={"first": Data(tasks={"a": 2}, records=40)}, models=("good",), seeds=1, validated=30
+)
+Spoil = Callable[[Path], object]
+Tables = Callable[[pd.DataFrame], pd.DataFrame]
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two cells, one lead and twelve, on one fit."""
+    run = made_run.write(tmp_path_factory.mktemp("damages") / "run", MADE).path
+    shown = pd.DataFrame({name: ["x"] for name in COLUMNS}).assign(age=50.0, sex="female")
+    keep(run, "first", shown)
+    return run
+
+
+@pytest.fixture
+def run(whole: Path, tmp_path: Path) -> Path:
+    """The test's own."""
+    return Path(shutil.copytree(whole, tmp_path / "run"))
+
+
+def flip(file: Path) -> None:
+    """One bit is another."""
+    data = bytearray(file.read_bytes())
+    data[len(data) // 2] ^= 1
+    file.write_bytes(data)
+
+
+def cut(file: Path) -> None:
+    file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
+
+
+def hashed(folder: Path) -> None:
+    """DONE tells of the files as they are: somebody meant it."""
+    files = (file for file in folder.iterdir() if file.name != "DONE")
+    hashes = {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in files}
+    (folder / "DONE").write_text(json.dumps(hashes))
+
+
+def table(name: str, change: Tables) -> Spoil:
+    """A table is changed and hashed."""
+
+    def spoil(cell: Path) -> None:
+        change(pd.read_parquet(cell / name)).to_parquet(cell / name, index=False)
+        hashed(cell)
+
+    return spoil
+
+
+def document(**said: Any) -> Spoil:
+    """cell.json says something else, and is hashed."""
+
+    def spoil(cell: Path) -> None:
+        told = json.loads((cell / "cell.json").read_text())
+        (cell / "cell.json").write_text(json.dumps(told | said))
+        hashed(cell)
+
+    return spoil
+
+
+def first(column: str, value: float) -> Tables:
+    """The first row has another value."""
+
+    def change(of: pd.DataFrame) -> pd.DataFrame:
+        name = next(c for c in of if str(c).startswith(column))
+        return of.assign(**{str(name): [value, *of[name][1:]]})
+
+    return change
+
+
+def copied(cell: Path) -> None:
+    (other,) = (f for f in cell.parents[1].glob("*/*") if f != cell)
+    shutil.rmtree(cell)
+    shutil.copytree(other, cell)
+
+
+CELL: dict[str, Spoil] = {
+    "a bit of the predictions": lambda cell: flip(cell / "predictions.parquet"),
+    "half of the predictions": lambda cell: cut(cell / "predictions.parquet"),
+    "no predictions": lambda cell: (cell / "predictions.parquet").unlink(),
+    "a bit of the scores": lambda cell: flip(cell / "scores.parquet"),
+    "no scores": lambda cell: (cell / "scores.parquet").unlink(),
+    "half of cell.json": lambda cell: cut(cell / "cell.json"),
+    "half of DONE": lambda cell: cut(cell / "DONE"),
+    "DONE without files": lambda cell: (cell / "DONE").write_text("{}"),
+    "DONE of numbers": lambda cell: (cell / "DONE").write_text('{"cell.json": 5}'),
+    "DONE of no text": lambda cell: (cell / "DONE").write_bytes(b"\xff\xfe\x00"),
+    "DONE of brackets": lambda cell: (cell / "DONE").write_text("[" * 100_000),
+    "the files of another cell": copied,
+    "another key": document(key="0" * 64),
+    "facts of another key": document(key_facts={"cell": "a"}),
+    "facts that hold no number": document(key_facts={"cell": float("nan")}),
+    "another identity": document(identity="a|good|paper|released|fit0|2@seed0|zero"),
+    "another fit": document(fit="fits/a/good/0000"),
+    "no model": document(model="0" * 64),
+    "AUROC 1.5": table("scores.parquet", first("value", 1.5)),
+    "AUROC that is no number": table("scores.parquet", first("value", np.nan)),
+    "scores without a column": table("scores.parquet", lambda of: of.drop(columns="n")),
+    "scores of other records": table("scores.parquet", first("n", 39)),
+    "a probability of 7": table("predictions.parquet", first("probability", 7.0)),
+    "a probability that is no number": table("predictions.parquet", first("probability", np.nan)),
+    "a target of 3": table("predictions.parquet", first("target", 3)),
+    "half of the records": table("predictions.parquet", lambda of: of[: len(of) // 2]),
+    "predictions without a column": table(
+        "predictions.parquet", lambda of: of.drop(columns=[c for c in of if "probability" in c][:1])
+    ),
+    "a number of records that is none": document(n_records="40"),
+    "a record twice": table("predictions.parquet", lambda of: pd.concat([of[:39], of[:1]])),
+    "a file that is no table": lambda cell: (
+        (cell / "scores.parquet").write_bytes(b"PAR1"),
+        hashed(cell),
+    ),
+}
+PREDICTED = {name for name in CELL if "predictions" in name or "probability" in name}
+PREDICTED |= {"a target of 3", "half of the records", "a record twice", "no model"}
+"""What `why` does not read."""
+VALUES = {name for name in PREDICTED if "predictions" not in name} | {"a file that is no table"}
+VALUES |= {"predictions without a column"}
+VALUES |= {name for name in CELL if name.startswith(("AUROC", "scores"))}
+"""What hashes and keys do not tell: a merged run tells it when it is read."""
+
+
+@pytest.mark.parametrize("damage", CELL)
+def test_a_damaged_cell_is_named_and_costs_itself_alone(
+    damage: str, run: Path, whole: Path, tmp_path: Path
+) -> None:
+    one, twelve = Store(run).existing_plan().cells
+    folder = Store(run).folder(one)
+    assert folder is not None
+    CELL[damage](folder)
+    study, told = read(run), read(whole)
+    states = study.cells.set_index("setting")
+    assert states["status"].to_dict() == {"1@seed0": "damaged", "12": "ok"}
+    why = states.loc["1@seed0", "reason"]
+    assert str(run) in why
+    assert "the same `ecgbench run` command sets" in why
+    assert "\n" not in why
+    for name in ("value", "low", "high"):
+        assert np.isnan(states.loc["1@seed0", name])
+        assert states.loc["12", name] == told.cells.set_index("setting").loc["12", name]
+    assert study.results[0].cell == twelve
+    assert any(note.startswith("INCOMPLETE: 1 damaged of 2 cells") for note in study.notes)
+    assert list(faults(Store(run))) == [why], "--verify says the same"
+    if damage not in PREDICTED:
+        with pytest.raises(Damaged) as caught:
+            explained(Store(run), one.identity)
+        assert str(caught.value) == why
+    if damage not in VALUES:
+        other = made_run.write(tmp_path / "other", Made(data=MADE.data, models=("good",), seeds=1))
+        shutil.rmtree(other.path / "cells")
+        assert merge(run, other.path, tmp_path / "both")["damaged"] == 1
+
+
+FIT: dict[str, Spoil] = {
+    "a bit of the validation predictions": lambda fit: flip(fit / "validation.parquet"),
+    "no validation predictions": lambda fit: (fit / "validation.parquet").unlink(),
+    "half of fit.json": lambda fit: cut(fit / "fit.json"),
+    "half of DONE": lambda fit: cut(fit / "DONE"),
+    "facts of another fit": lambda fit: (
+        (fit / "fit.json").write_text('{"key": "0", "key_facts": {}}'),
+        hashed(fit),
+    ),
+}
+
+
+@pytest.mark.parametrize("damage", FIT)
+def test_cells_of_a_damaged_fit_have_no_number(damage: str, run: Path) -> None:
+    FIT[damage](run / made_run.fit_folder("a", "good"))
+    cells = read(run).cells
+    assert set(cells["status"]) == {"damaged"}
+    (why,) = set(cells["reason"])
+    assert list(faults(Store(run))) == [why]
+
+
+def replaced(old: str, new: str) -> Spoil:
+    def spoil(file: Path) -> None:
+        assert old in file.read_text()
+        file.write_text(file.read_text().replace(old, new))
+
+    return spoil
+
+
+PLAN: dict[str, Spoil] = {
+    "half": cut,
+    "no text": lambda file: file.write_bytes(b"\xff\xfe\x00"),
+    "brackets": lambda file: file.write_text("[" * 100_000),
+    "weights": replaced('"released"', '"random"'),
+    "another setting": replaced('"lead_seed": 0', '"lead_seed": 1'),
+    "a lead that is none": replaced('"count": 12', '"count": 13'),
+    "no hash": replaced('"hash"', '"hush"'),
+}
+
+
+@pytest.mark.parametrize("damage", PLAN)
+def test_a_damaged_plan_is_one_line(damage: str, run: Path, here: Any, tmp_path: Path) -> None:
+    PLAN[damage](run / "plan.json")
+    for words in (("report", run), ("why", run, "a"), ("merge", run, run), ("runs", "prune", run)):
+        done = here(*words, cwd=tmp_path)
+        assert done.returncode == 2, words
+        assert done.stderr.startswith(f"ecgbench: {run}/plan.json is not what a run wrote"), words
+        assert done.stderr.count("\n") == 1
+    listed = here("runs", "ls", run, "--verify", cwd=tmp_path)
+    assert listed.returncode == 1
+    assert "damaged: " in listed.stderr
+
+
+def test_an_edited_table_of_people_says_nothing_and_is_said(run: Path) -> None:
+    assert list(faults(Store(run))) == []
+    file = run / "people" / "first.parquet"
+    pd.read_parquet(file).assign(sex="male").to_parquet(file, index=False)
+    (note,) = (n for n in read(run).notes if n.startswith("DAMAGED: "))
+    assert str(file) in note
+    assert len(list(faults(Store(run)))) == 1
+
+
+def test_what_a_policy_learned_is_held_to_its_name(run: Path) -> None:
+    file = run / "policies" / f"{hashlib.sha256(b'learned').hexdigest()}.safetensors"
+    file.parent.mkdir()
+    file.write_bytes(b"learned")
+    assert list(faults(Store(run))) == []
+    flip(file)
+    (fault,) = faults(Store(run))
+    assert fault.startswith(f"{file} is not what the run wrote")
+
+
+def test_a_report_names_damaged_cells_and_goes_on(run: Path, here: Any, tmp_path: Path) -> None:
+    """As a person types it; the page and the terminal say the same as of a cell that failed."""
+    one, _ = Store(run).existing_plan().cells
+    folder = Store(run).folder(one)
+    assert folder is not None
+    flip(folder / "predictions.parquet")
+    write(read(run), tmp_path / "report")
+    page = (tmp_path / "report" / "index.html").read_text()
+    assert "predictions.parquet is not what the run wrote" in page
+    done = here("report", run, "--only", "main_table,cells", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "1 cells ok" in done.stdout
+    assert "1 cells damaged" in done.stdout
+    assert f"damaged: good: a 1@seed0 zero: {folder}/predictions.parquet is not" in done.stderr
+    main = (run / "report" / "main_table.csv").read_text().splitlines()
+    assert sum(line.endswith("damaged") for line in main) == 1
+    refused = here("report", run, "--publish", cwd=tmp_path)
+    assert refused.returncode == 2
+    assert "1 of 2 cells are damaged; run: " in refused.stderr
