@@ -177,8 +177,14 @@ class ByLabel:
         known = {"version": VERSION, "question": self.question.name, "what": what}
         return {**known, "cells": cells, "facts": facts}
 
+    def _labels(self, repeats: Repeats) -> list[Own]:
+        if self.scorer is None:  # tables that somebody changed have the content of others
+            return labels(repeats)
+        known = tuple(tuple((r.content, _fit(r)) for r in folds) for folds in repeats)
+        return _HELD(known, lambda: labels(repeats))
+
     def _there(self, repeats: Repeats) -> There:
-        rows = labels(repeats)
+        rows = self._labels(repeats)
         first = [own[0] for own in rows]
         lacking = [next(filter(None, (one.lacking for one in own)), "") for own in rows]
         return There(
@@ -196,7 +202,7 @@ class ByLabel:
     def _numbers(self, repeats: Repeats, shared: Shared) -> dict[str, Columns]:
         there = self.there(repeats)
         found: dict[str, dict[str, dict[str, Estimate | float]]] = {}
-        for place, own in enumerate(labels(repeats)):
+        for place, own in enumerate(self._labels(repeats)):
             for key in self.question.keys:
                 if not there.unmet[key][place]:
                     answers = self.question.answers(own, key)
@@ -247,11 +253,6 @@ _HELD: Held[list[Own]] = Held(size=lambda rows: sum(_size(own) for own in rows),
 
 def labels(repeats: Repeats) -> list[Own]:
     """Each label of a row, in all repeats."""
-    known = tuple(tuple((r.content, _fit(r)) for r in folds) for folds in repeats)
-    return _HELD(known, lambda: _labels(repeats))
-
-
-def _labels(repeats: Repeats) -> list[Own]:
     tables = [[r.predictions() for r in folds] for folds in repeats]
     patients = [[t["patient"].to_numpy(str) for t in of] for of in tables]
     names = np.unique(np.concatenate([p for of in patients for p in of]))

@@ -148,10 +148,10 @@ def test_the_page_explains_every_outcome() -> None:
 
 
 def test_a_sample_of_the_faults(tmp_path: Path) -> None:
-    """Those of a finished run, of which each takes a second or two; what the page says of a fault
-    that went wrong is known.
+    """Of finished cells, of which each takes a second or two; what the page says of a fault that
+    went wrong is known.
     """
-    words = ("--families", "edits,results,swaps", "--sample", str(SAMPLE), "--seed", SEED)
+    words = ("cells", "--families", "results,swaps", "--sample", str(SAMPLE), "--seed", SEED)
     done = subprocess.run(
         [sys.executable, "-m", "tests.soak", *words, "--home", str(tmp_path), "--workers", "1"],
         cwd=ROOT,
