@@ -17,6 +17,9 @@ LONGEST = 2000
 SOURCES = ("prepared", "downloaded", "absent")
 """Where records were counted."""
 
+_ROWS = (list, tuple)
+"""Tuples come from this process, where nothing is sent."""
+
 Check = Callable[[Any], bool]
 
 
@@ -47,7 +50,7 @@ def _count(value: Any) -> bool:
 
 
 def _counts(value: Any) -> bool:
-    return type(value) is list and all(map(_count, value))
+    return type(value) in _ROWS and all(map(_count, value))
 
 
 def _each(fits: Check) -> Check:
@@ -56,7 +59,7 @@ def _each(fits: Check) -> Check:
 
 def _both(value: Any) -> bool:
     """Positives and negatives of each label."""
-    both = type(value) is list and len(value) == 2 and all(map(_counts, value))
+    both = type(value) in _ROWS and len(value) == 2 and all(map(_counts, value))
     return both and len(value[0]) == len(value[1])
 
 

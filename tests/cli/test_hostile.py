@@ -9,6 +9,7 @@ import pickle
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -231,7 +232,7 @@ def test_a_hostile_study_from_plug_in_to_report(tmp_path):
     # ours alone: the data of the page, and the one program that its policy names
     assert set(re.findall(r"<script[^>]*>", page)) <= {
         "<script>",
-        *re.findall(r'<script type="application/json"[^>]*>', page),
+        *re.findall(r'<script type="text/plain"[^>]*>', page),
     }
     assert page.count("<script>") == 1
     assert "alert(1)</script>" not in page
@@ -300,13 +301,12 @@ def test_an_array_that_would_run_code_is_refused_by_the_prepared_copy(kind, tmp_
         absent="0 mV",
     )
     view = View(prepared, contract)
+    whole = view.get("D001")
     (view.folder / "done.npy").write_bytes(bomb)
     (prepared.folder / "gain.npy").write_bytes(bomb)
-    for use in (lambda: View(prepared, contract).get("D001"), lambda: prepared.recording("D001")):
-        with pytest.raises(
-            (EcgbenchError, ValueError, TypeError, IndexError, KeyError, AttributeError)
-        ):
-            use()
+    np.testing.assert_array_equal(View(prepared, contract).get("D001"), whole)  # made anew
+    with pytest.raises(EcgbenchError):
+        replace(prepared).recording("D001")
     assert not canary.exists()
     pickle.loads(_bombs(canary)["pickle"])
     assert canary.exists(), "the bomb is one"

@@ -76,6 +76,9 @@ def asked_for_an(hours: float) -> Callable[[Measure], dict[str, Any]]:
         return {
             "source": "downloaded",
             "records": {"train": 1},
+            "tested": {},
+            "skipped": 0,
+            "views": {},
             "seconds": {"training": 3600 * hours},
             "disk": {"run": 1, "prepared": 1},
         }

@@ -254,6 +254,7 @@ def test_a_map_shows_another_view(visit: Any) -> None:
     assert heat.locator("thead th").all_inner_texts()[2:] == ["1", "12"]
     first = heat.locator("tbody tr >> nth=1").inner_text().split()
     heat.locator("select").select_option(label="all models, 1 random lead")
+    heat.locator("thead th >> nth=5").wait_for()  # it is unpacked first
     assert len(heat.locator("thead th").all()) == 6
     again = heat.locator("tbody tr >> nth=1").inner_text().split()
     assert again[:7] == first[:7]  # label, positives, LAEF at one lead with its interval

@@ -131,8 +131,10 @@ def test_the_page_holds_text_only(folder):
         "form",
         "embed",
     }
-    for _, attrs in seen:
+    for tag, attrs in seen:
         assert not any(name.startswith("on") for name in attrs)
+        if tag == "image" and (attrs["href"] or "").startswith("data:image/png;base64,"):
+            continue  # a part of a drawing of ours
         assert not any(
             re.match(r"\s*(javascript|data):", attrs.get(k) or "", re.IGNORECASE)
             for k in ("href", "src", "xlink:href")

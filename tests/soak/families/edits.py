@@ -114,7 +114,10 @@ def _reason(place: Place) -> Path:
 
 
 def _edited(kind: str, file: Path, place: Place) -> Iterator[Row]:
-    document = json.loads((place.folder / file).read_text())
+    try:
+        document = json.loads((place.folder / file).read_text())
+    except ValueError:  # its own hash stands before it
+        return
     leaves = list(_leaves(document))
     if kind not in DECIDING:
         drawn = rng("soak", "leaves", kind).permutation(len(leaves))[:LEAVES]
