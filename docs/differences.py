@@ -256,16 +256,22 @@ def differences() -> str:
 
 
 def _of_scores() -> Iterator[Sequence[str]]:
-    moved = [h for h in halved() if h.undefined]
-    still = [title(t) for t in dict.fromkeys(h.task for h in halved() if not h.undefined)]
-    listed = ", ".join(
-        f"{title(h.task)} at L = {h.leads} {points(h.theirs - h.ours, True)}" for h in moved
+    shown = [h for h in halved() if h.leads.isdigit()]
+    moved: dict[str, list[Halved]] = {}
+    for h in shown:
+        if h.undefined:
+            moved.setdefault(h.task, []).append(h)
+    still = [title(t) for t in dict.fromkeys(h.task for h in shown) if t not in moved]
+    listed = "; ".join(
+        f"{title(task)} ({of[0].undefined} labels) "
+        + ", ".join(f"{points(h.theirs - h.ours, True)} at L = {h.leads}" for h in of)
+        for task, of in moved.items()
     )
     yield (
         "a label without both values in the test set",
         "counts 0.5 in the mean",
         "left out of the mean, and named",
-        f"{listed} ({moved[0].undefined} of its labels); {', '.join(still)} 0.0",
+        f"{listed}; {', '.join(still)} 0.0",
         "`--absent half`",
     )
     changed, cells = reranked()

@@ -91,6 +91,8 @@ def _fault_of_predictions(table: pd.DataFrame, records: int | None) -> str:
         _, target, probability = arrays(table)
     except KeyError:
         return "lacks a column"
+    if not all(pd.api.types.is_string_dtype(known[name]) for name in known):
+        return "holds a record or a patient that is no text"
     if records is not None and len(table) != records:
         return f"holds {len(table)} records of {records}"
     if known["record"].duplicated().any():
