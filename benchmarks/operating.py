@@ -31,10 +31,11 @@ from ecgbench.seeds import rng
 from ecgbench.stats.bootstrap import patient_weights, percentile_interval
 from ecgbench.stats.calibration import intercept, slope
 from ecgbench.stats.clustered import Floats, Patients
-from ecgbench.stats.components import Interval
 from ecgbench.stats.operating import (
+    FROM,
     Rate,
     crossed,
+    fewest,
     halves,
     net_benefit,
     predictive,
@@ -165,8 +166,8 @@ def study(world: World, random: np.random.Generator, drawn: bool, into: Covered)
     value = net_benefit(target, x >= world.flagging, patients, CHANCE)
     into.add("net benefit", value.interval(), world.benefit)
     first = halves(target, patients, random)
-    if own := crossed(target, x, first, "specificity", LEVEL):
-        flagged, (of_first, of_rest) = own
+    if fewest(target, first, "specificity") >= FROM:
+        flagged, (of_first, of_rest) = crossed(target, x, first, "specificity", LEVEL)
         share = (target & first).sum() / target.sum()
         made = rates(target, flagged, patients)
         true = share * world.rate(of_rest, True) + (1 - share) * world.rate(of_first, True)
@@ -199,7 +200,7 @@ def _calibrated(
     )
     for name, function, truth in parts:
         made = function(target, predicted, patients)
-        into.add(name, made.interval() if made else Interval(np.nan, np.nan), truth)
+        into.add(name, made.interval(), truth)
     if not drawn:
         return
     counts = patient_weights(patients.of_record, DRAWS, random, "multinomial")
@@ -208,9 +209,9 @@ def _calibrated(
         rows = np.repeat(np.arange(len(target)), times)
         if 0 < target[rows].sum() < len(rows):
             for name, function, _ in parts:
-                made = function(target[rows], predicted[rows], Patients.of(rows))
-                if made:
-                    found[name].append(made.value)
+                value = float(function(target[rows], predicted[rows], Patients.of(rows)).value)
+                if not np.isnan(value):
+                    found[name].append(value)
     for name, _, truth in parts:
         into.add(f"{name}, drawn", percentile_interval(found[name]), truth)
 

@@ -2,6 +2,7 @@
 
 import codecs
 import errno
+import hashlib
 import io
 import json
 import os
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
 Content = bytes | str | Callable[[BinaryIO], object]
 """What a file will hold, or a function that writes it into an open file."""
+_AT_ONCE = 2**24
+"""Bytes of a file that is read in one piece to be hashed, at most."""
 
 
 @contextmanager
@@ -197,6 +200,15 @@ def _sync(folder: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def sha256_of(path: Path) -> str:
+    """The hash of a file's content; "" where there is no file."""
+    with suppress(FileNotFoundError, IsADirectoryError), path.open("rb", buffering=0) as file:
+        if os.fstat(file.fileno()).st_size > _AT_ONCE:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+        return hashlib.sha256(file.read()).hexdigest()
+    return ""
 
 
 def decoded(content: bytes) -> str:

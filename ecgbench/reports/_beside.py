@@ -7,7 +7,7 @@ from typing import Any
 from ecgbench.cells import RANDOM
 from ecgbench.ecg.leads import LEADS
 from ecgbench.published import FMB, METRIC, Printed, Source, printed
-from ecgbench.reports._facts import Head, Task, columns, leads_of, records, tasks
+from ecgbench.reports._facts import Head, Task, columns, leads_of, main_rows, tasks
 from ecgbench.results.facts import DatasetFacts, ModelFacts, TaskFacts
 from ecgbench.results.study import Study
 from ecgbench.text import counted
@@ -84,7 +84,7 @@ def _of_run(at: int, study: Study, source: Source) -> Iterator[Pair]:
     titled = {task.task: task for task in tasks(study)}
     facts = {task.name: task for task in study.tasks}
     protocol = study.provenance.protocol
-    for row in records(study.main):
+    for row in main_rows(study):
         for theirs in _printed(source, row, protocol):
             task = facts.get(row["task"])
             yield Pair(

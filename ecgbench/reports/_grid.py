@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ecgbench.cards import MetricCard
-from ecgbench.reports._facts import FULL, Head, Task, columns, gaps, records, tasks
+from ecgbench.reports._facts import FULL, Head, Task, columns, gaps, main_rows, once, tasks
 from ecgbench.reports._section import Score
 from ecgbench.reports._trace import line_of, names_of
 from ecgbench.results.compare import UNTRAINED
@@ -41,6 +41,7 @@ class Grid:
     """Why scores are missing, and what must be said of others; see Score.footnote."""
 
 
+@once
 def reasons(study: Study) -> dict[Names, str]:
     """Why a row of the table has no number: the distinct reasons of its cells, failures first."""
     texts: dict[Names, list[str]] = {}
@@ -52,6 +53,7 @@ def reasons(study: Study) -> dict[Names, str]:
     return {names: "; ".join(each) for names, each in texts.items()}
 
 
+@once
 def grids(study: Study) -> dict[str, Grid]:
     """The grid of each metric."""
     lines = line_of(study)
@@ -63,7 +65,7 @@ def grid(study: Study, lines: Mapping[tuple[str, ...], int] | None = None) -> Gr
     `_trace.line_of`.
     """
     card, known = study.metrics[study.metric], lines or line_of(study)
-    heads, rows, why = columns(study), records(study.main), reasons(study)
+    heads, rows, why = columns(study), main_rows(study), reasons(study)
     footnotes: list[str] = []
     blocks = []
     for task in tasks(study):

@@ -2,8 +2,8 @@
 cells say of each label.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ecgbench.reports._facts import FULL, Head, columns, leads_of, titles_of
@@ -11,7 +11,19 @@ from ecgbench.reports._figure import LONGEST
 from ecgbench.reports._grid import reasons
 from ecgbench.reports._section import Format
 from ecgbench.results import ahead
-from ecgbench.results.by_label import LEAST, ByLabel, Columns, Repeats, Shared, There, repeats_of
+from ecgbench.results.by_label import (
+    LEAST,
+    ByLabel,
+    Columns,
+    Question,
+    Repeats,
+    Shared,
+    There,
+    repeats_of,
+)
+from ecgbench.results.calibration import Calibration
+from ecgbench.results.net_benefit import NetBenefit
+from ecgbench.results.operating import Operating
 from ecgbench.results.study import Study
 from ecgbench.text import enumerated, shortened
 
@@ -42,6 +54,14 @@ class Line:
 
 FACTS = ("task", "model", "policy", "weights", "leads", "label")
 """Columns that a row of a CSV file begins with."""
+
+
+QUESTIONS: Mapping[str, Callable[[], Question]] = {
+    "calibration": Calibration,
+    "decisions": NetBenefit,
+    "operating": Operating,
+}
+"""Report -> what it asks of labels."""
 
 
 def lines(study: Study) -> list[Line]:
@@ -117,7 +137,7 @@ def tasks(study: Study, asked: ByLabel) -> Iterator[OfTask]:
         return
     titles = titles_of(study)
     scored = [[one.repeats for one in own if one.task == t and one.repeats] for t in titles]
-    ahead.labels(asked, scored, study.stage)
+    ahead.labels(_questions(study, asked), scored, study.stage)
     for place, (task, title) in enumerate(titles.items(), 1):
         mine = [line for line in own if line.task == task]
         there = [asked.there(line.repeats) if line.repeats else None for line in mine]
@@ -130,6 +150,13 @@ def tasks(study: Study, asked: ByLabel) -> Iterator[OfTask]:
             numbers=[asked.numbers(line.repeats, means) if line.repeats else {} for line in mine],
             shared=means,
         )
+
+
+def _questions(study: Study, asked: ByLabel) -> list[ByLabel]:
+    """What is asked now, and what other reports of the same writing will ask."""
+    others = [one() for report, one in QUESTIONS.items() if report in study.together]
+    mine = [one for one in others if one.name != asked.question.name]
+    return [asked, *(replace(asked, question=one) for one in mine)]
 
 
 def of_label(columns: Columns, place: int) -> dict[str, float | None]:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ecgbench.reports import Row
-from ecgbench.reports._facts import Head, columns, leads_of, records, setting_words, tasks
+from ecgbench.reports._facts import Head, columns, leads_of, main_rows, setting_words, tasks
 from ecgbench.results import ahead
 from ecgbench.results.compare import LEAST_PATIENTS, UNTESTED, weak
 from ecgbench.results.joint import By, Entry, Joint, joint, lacking
@@ -204,7 +204,7 @@ def standing(
     heads = columns(study)
     scored = {
         (r["task"], r["model"], r["policy"])
-        for r in records(study.main)
+        for r in main_rows(study)
         if r["leads"] == leads and r["metric"] == study.metric and r["value"] is not None
     }
     trained = [h for h in heads if not h.untrained]

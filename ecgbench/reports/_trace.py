@@ -6,7 +6,7 @@ import zlib
 from collections.abc import Mapping
 from typing import Any
 
-from ecgbench.reports._facts import heads_of, records, setting_words, titles_of
+from ecgbench.reports._facts import heads_of, main_rows, records, setting_words, titles_of
 from ecgbench.reports._text import bracket, p_value, points
 from ecgbench.results.study import Study
 from ecgbench.text import visible
@@ -23,7 +23,7 @@ _COUNTS = (
 
 def line_of(study: Study) -> dict[tuple[str, ...], int]:
     """(metric, task, model, leads, policy) -> the line of main_table.csv that holds the row."""
-    return {names_of(row): at for at, row in enumerate(records(study.main), _HEADER)}
+    return {names_of(row): at for at, row in enumerate(main_rows(study), _HEADER)}
 
 
 def names_of(row: Mapping[str, Any]) -> tuple[str, ...]:
@@ -47,7 +47,7 @@ def traces(study: Study) -> dict[str, Any]:
             ]
         )
     rows = {}
-    for (names, at), row in zip(line_of(study).items(), records(study.main)):
+    for (names, at), row in zip(line_of(study).items(), main_rows(study)):
         title = f"{titles[row['task']]} · {heads[row['model'], row['policy']].label}"
         rows[str(at)] = {
             "title": f"{title} · {setting_words(row['leads'])}",

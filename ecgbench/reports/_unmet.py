@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from ecgbench import corpora
 from ecgbench.cells import NONE
-from ecgbench.reports._facts import Head, columns, records, tasks
+from ecgbench.reports._facts import Head, columns, main_rows, tasks
 from ecgbench.reports._standing import settings, standing
 from ecgbench.reports._text import points, signed, signed_bracket
 from ecgbench.results.study import Study
@@ -58,7 +58,7 @@ def _best(study: Study, met: Mapping[str, set[str]]) -> list[Again]:
     heads = [h for h in columns(study) if not h.untrained]
     value = {
         (r["task"], r["leads"], r["model"], r["policy"]): r["value"]
-        for r in records(study.main)
+        for r in main_rows(study)
         if r["metric"] == study.metric and r["value"] is not None
     }
     sign = 1 if study.metrics[study.metric].direction == "higher" else -1

@@ -91,6 +91,8 @@ def _made(
             )
     asked = {name: card for name, card in cards.items() if name in named or not card.asked_by}
     mine = [name for name, card in asked.items() if card.reads == reads]
+    if isinstance(source, Study):
+        source = replace(source, together=frozenset(mine))
     sections = {name: _sections(room, name, source) for name in mine}
     _, kind = _kinds.of(source)
     kept = kind.pictures(source)

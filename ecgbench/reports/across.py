@@ -24,7 +24,7 @@ from ecgbench.reports import (
     signed,
     signed_bracket,
 )
-from ecgbench.reports._facts import Head, heads_of, records, setting_words, titles_of
+from ecgbench.reports._facts import Head, heads_of, main_rows, setting_words, titles_of
 from ecgbench.reports._facts import untrained_marks as marks_of
 from ecgbench.reports._standing import Pair, Standing, same_tasks, settings, stand_ahead, standing
 from ecgbench.results.study import Study
@@ -62,7 +62,7 @@ def _counts(study: Study, s: Standing) -> dict[Head, Shown]:
     """
     value = {
         (r["task"], r["model"], r["policy"]): r["value"]
-        for r in records(study.main)
+        for r in main_rows(study)
         if r["leads"] == s.leads and r["metric"] == study.metric
     }
     counts: dict[Head, Shown] = {head: {"first": 0, "top_three": 0} for head in s.heads}

@@ -138,6 +138,11 @@ class Alike:
             records, features = result.features()
             table = result.predictions()
             whose = dict(zip(table["record"], table["patient"]))
+            if lacking := sorted(whose.keys() - set(records)):
+                raise MissingData(
+                    f"{result.folder} has predictions of {lacking[0]}, of which its features tell "
+                    f"nothing; the files of this cell do not belong together"
+                )
             self._sides[result.content] = {
                 record: (str(whose[record]), row.astype(np.float64))
                 for record, row in zip(records, features)

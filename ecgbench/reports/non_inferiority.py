@@ -33,7 +33,7 @@ from ecgbench.reports._facts import (
     Head,
     columns,
     heads_of,
-    records,
+    main_rows,
     setting_words,
     titles_of,
 )
@@ -171,7 +171,7 @@ def _models(study: Study) -> Iterator[_Model]:
         return
     value: dict[tuple[str, str, str], float] = {
         (r["task"], r["model"], r["policy"]): r["value"]
-        for r in records(study.main)
+        for r in main_rows(study)
         if r["leads"] == FULL and r["metric"] == study.metric and r["value"] is not None
     }
     sign = 1 if study.metrics[study.metric].direction == "higher" else -1

@@ -27,7 +27,7 @@ from ecgbench.reports import (
     Table,
     look,
 )
-from ecgbench.reports._facts import Head, columns, records, setting_words, titles_of
+from ecgbench.reports._facts import Head, columns, main_rows, setting_words, titles_of
 from ecgbench.reports._standing import real_tasks, settings, uneven
 from ecgbench.results.study import Study
 from ecgbench.stats.ranks import Ranked, ranked, smallest_p
@@ -115,7 +115,7 @@ def _blocks(study: Study) -> list[str]:
 def _ranking(study: Study, leads: str, blocks: Sequence[str]) -> _Ranking | None:
     value = {
         (r["task"], r["model"], r["policy"]): r["value"]
-        for r in records(study.main)
+        for r in main_rows(study)
         if r["leads"] == leads and r["metric"] == study.metric and r["value"] is not None
     }
     trained = [h for h in columns(study) if not h.untrained]

@@ -8,22 +8,18 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import replace
 from functools import partial
 
 from ecgbench.cells import Cell
 from ecgbench.forks import Piece, on_all_cores, one_thread
-from ecgbench.results.by_label import ByLabel, Question, Repeats, Shared
-from ecgbench.results.calibration import Calibration
+from ecgbench.results.by_label import ByLabel, Repeats, Shared
 from ecgbench.results.compare import compare
-from ecgbench.results.net_benefit import NetBenefit
-from ecgbench.results.operating import Operating
+from ecgbench.results.evidence import SHELF
 from ecgbench.results.reader import Reader
 from ecgbench.results.scorer import Scorer
 
 Stage = Callable[[str, int, str], AbstractContextManager[Callable[[int], None]]]
 """Shows a stretch of work: what it is, how many units it has, and what they are called."""
-QUESTIONS: Sequence[Callable[[], Question]] = (Calibration, NetBenefit, Operating)
 MOMENT = 2.0
 """Seconds of work before the rest is shared out."""
 
@@ -47,6 +43,7 @@ def each(
         shown = stage(said[0], len(pieces), said[1]) if stage else nullcontext(lambda _: None)
         with shown as advance:
             advance(len(pieces) - len(left))
+            SHELF.share()
             on_all_cores(left, advance)
 
 
@@ -63,19 +60,36 @@ def _compared(reader: Reader, cells: Sequence[Cell]) -> None:
         compare(mine, reader.rescored, reader.score.evidence)
 
 
-def labels(asked: ByLabel, by_task: Sequence[Sequence[Repeats]], stage: Stage | None) -> None:
-    """What the rows of each task answer to a question, label by label."""
-    # of a row that is read, all questions know which labels they have
-    every = [asked, *(replace(asked, question=one()) for one in QUESTIONS)]
-    pieces: list[Piece] = [partial(_there, every, repeats) for mine in by_task for repeats in mine]
-    each(asked.scorer, stage, ("which labels have numbers", "rows"), pieces)
+def labels(
+    every: Sequence[ByLabel], by_task: Sequence[Sequence[Repeats]], stage: Stage | None
+) -> None:
+    """What the rows of each task answer to questions, label by label; each row is read for all of
+    them at once.
+    """
+    scorer = every[0].scorer
+    rows = [repeats for mine in by_task for repeats in mine]
+    pieces: list[Piece] = [
+        partial(_there, every, repeats)
+        for repeats in rows
+        if not all(one.keeps_there(repeats) for one in every)
+    ]
+    each(scorer, stage, ("which labels have numbers", "rows"), pieces)
     pieces = []
     for mine in by_task:
-        shared: Shared = asked.question.shared([asked.there(repeats) for repeats in mine])
-        pieces += [partial(asked.numbers, repeats, shared) for repeats in mine]
-    each(asked.scorer, stage, (asked.question.name, "rows"), pieces)
+        shared = [one.question.shared([one.there(repeats) for repeats in mine]) for one in every]
+        pieces += [
+            partial(_numbers, every, repeats, shared)
+            for repeats in mine
+            if not all(one.keeps_numbers(repeats, s) for one, s in zip(every, shared))
+        ]
+    each(scorer, stage, (", ".join(one.question.name for one in every), "rows"), pieces)
 
 
 def _there(every: Sequence[ByLabel], repeats: Repeats) -> None:
-    for asked in every:
-        asked.there(repeats)
+    for one in every:
+        one.there(repeats)
+
+
+def _numbers(every: Sequence[ByLabel], repeats: Repeats, shared: Sequence[Shared]) -> None:
+    for one, means in zip(every, shared):
+        one.numbers(repeats, means)

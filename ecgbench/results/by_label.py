@@ -11,10 +11,11 @@ What is computed is a `Question`: results/calibration.py, operating.py and net_b
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import compress
 from typing import Any, ClassVar
 
 import numpy as np
@@ -26,11 +27,12 @@ from ecgbench.results.held import Held
 from ecgbench.results.result import Result
 from ecgbench.results.score import arrays
 from ecgbench.results.scorer import Scorer
-from ecgbench.stats.clustered import Estimate, Patients, mean_of_labels
-from ecgbench.stats.components import Interval
+from ecgbench.seeds import rng
+from ecgbench.stats.clustered import Ends, Estimate, Patients, mean_of_labels, together
 from ecgbench.stats.known import UNKNOWN
+from ecgbench.stats.operating import halves
 
-VERSION = 2
+VERSION = 4
 """Raised by hand when the same predictions begin to give other numbers."""
 LEAST = 20
 """Patients with a label, and patients without it, below which nothing is said of it."""
@@ -44,34 +46,85 @@ ENDS = ("_low", "_high")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Label:
-    """What one cell, or the folds of one, predict of one label, of the records it is known of."""
+class Block:
+    """What one cell, or the folds of one, predict of labels that are known of the same records."""
 
-    name: str
+    names: Sequence[str]
+    """(label,)."""
+    places: Sequence[int]
+    """(label,) among all labels of the cell."""
     target: np.ndarray
-    """(record,) bool."""
+    """(label, record) bool."""
     probability: np.ndarray
+    """(label, record)."""
     patients: Patients
     fold: np.ndarray
     """(record,) place of the fold, among those of its repeat, that a record comes from."""
     folds: Sequence[Result]
 
+    def only(self, labels: np.ndarray) -> "Block":
+        """Some of its labels, (label,) bool."""
+        if labels.all():
+            return self
+        made = replace(
+            self,
+            names=list(compress(self.names, labels)),
+            places=list(compress(self.places, labels)),
+            target=self.target[labels],
+            probability=self.probability[labels],
+        )
+        if "first_half" in vars(self):
+            vars(made)["first_half"] = self.first_half[labels]
+        return made
+
     @property
-    def every(self) -> np.ndarray:
-        """(record,) all of them."""
-        return np.ones(len(self.target), bool)
+    def size(self) -> int:
+        """Bytes, about."""
+        return 2 * self.target.nbytes + self.probability.nbytes
 
     @cached_property
-    def lacking(self) -> str:
-        """Why nothing is said of it; "" where enough is there."""
-        with_it, without = (self.patients.number(own) for own in (self.target, ~self.target))
-        if min(with_it, without) >= LEAST:
-            return ""
-        return f"{with_it} patients with it and {without} without; {LEAST} of each are needed"
+    def by_fold(self) -> list[tuple[Result, np.ndarray]]:
+        """Each fold, and (record,) which records come from it."""
+        return [(result, self.fold == place) for place, result in enumerate(self.folds)]
+
+    @cached_property
+    def first_half(self) -> np.ndarray:
+        """(label, record) which are in the first half of their fold; the same for every lead
+        setting.
+        """
+        first = np.zeros(self.target.shape, bool)
+        for result, there in self.by_fold:
+            patients, of = self.patients.only(there), (result.dataset, result.cell.fit.fold)
+            for k, name in enumerate(self.names):
+                first[k, there] = _halves(*of, name, self.target[k, there], patients)
+        return first
+
+    @cached_property
+    def lacking(self) -> list[str]:
+        """(label,) why nothing is said of it; "" where enough is there."""
+        numbers = zip(*(self.patients.number(own).tolist() for own in (self.target, ~self.target)))
+        return [
+            f"{with_it} patients with it and {without} without; {LEAST} of each are needed"
+            if min(with_it, without) < LEAST
+            else ""
+            for with_it, without in numbers
+        ]
 
 
-Own = Sequence[Label]
-"""One label in all repeats of a row."""
+_DEALT: Held[np.ndarray] = Held(size=lambda one: 10 * one.nbytes, most=2**26)
+"""Halves of the labels that were asked for last: every row of a task has the same."""
+
+
+def _halves(
+    dataset: str, fold: str, label: str, target: np.ndarray, patients: Patients
+) -> np.ndarray:
+    """(record,) which are in the first half."""
+    known = dataset, fold, label, target.tobytes(), patients.of_record.tobytes(), patients.count
+    return _DEALT(known, lambda: halves(target, patients, rng("halves", dataset, fold, label)))
+
+
+Own = Sequence[Block]
+"""The same labels in all repeats of a row."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,6 +164,10 @@ def in_all(rows: Sequence[Sequence[str]]) -> list[str]:
     return [name for name in (rows[0] if rows else ()) if all(name in row for row in rows)]
 
 
+Answer = Estimate | np.ndarray
+"""Of some labels (label,)."""
+
+
 class Question(ABC):
     """What is asked of the labels of a row: one Columns for each of its keys."""
 
@@ -120,14 +177,16 @@ class Question(ABC):
     """Columns of plain numbers that have a mean over labels, as estimates have."""
 
     @abstractmethod
-    def answers(self, own: Own, key: str) -> dict[str, Estimate | float]:
-        """Column -> what it holds; an estimate makes three, value, `_low` and `_high`."""
+    def answers(self, own: Own, key: str) -> dict[str, Answer]:
+        """Column -> what it holds of each label; an estimate makes three, value, `_low` and
+        `_high`.
+        """
 
-    def unmet(self, own: Own, key: str) -> str:
-        """Why a label with enough patients has no number; "" where it has."""
-        return ""
+    def unmet(self, own: Own, key: str) -> Sequence[str]:
+        """(label,) why a label with enough patients has no number; "" where it has."""
+        return [""] * len(own[0].names)
 
-    def interval(self, estimate: Estimate) -> Interval:
+    def interval(self, estimate: Estimate) -> Ends:
         """95 %."""
         return estimate.interval()
 
@@ -146,9 +205,13 @@ class ByLabel:
     scorer: Scorer | None = field(repr=False)
     """Of the run; None: nothing is kept."""
 
+    @property
+    def _keys(self) -> Sequence[str]:
+        return self.question.keys
+
     def there(self, repeats: Repeats) -> There:
         """Of which labels a row has numbers."""
-        return There(**self.kept("there", repeats, {}, lambda: asdict(self._there(repeats))))
+        return There(**self.kept("there", repeats, {}, lambda: vars(self._there(repeats))))
 
     def numbers(self, repeats: Repeats, shared: Shared) -> dict[str, Columns]:
         """By key, the numbers of a row: the mean over the labels of `shared`, then each of
@@ -168,8 +231,15 @@ class ByLabel:
             return compute()
         return self.scorer.kept(self._key(what, repeats, facts), compute)
 
-    def keeps(self, what: str, repeats: Repeats, facts: Mapping[str, Any]) -> bool:
-        """Whether that was computed before."""
+    def keeps_there(self, repeats: Repeats) -> bool:
+        """Whether `there` was computed before."""
+        return self._keeps("there", repeats, {})
+
+    def keeps_numbers(self, repeats: Repeats, shared: Shared) -> bool:
+        """Whether `numbers` were computed before."""
+        return self._keeps("numbers", repeats, {**shared})
+
+    def _keeps(self, what: str, repeats: Repeats, facts: Mapping[str, Any]) -> bool:
         return self.scorer is not None and self.scorer.has(self._key(what, repeats, facts))
 
     def _key(self, what: str, repeats: Repeats, facts: Mapping[str, Any]) -> dict[str, Any]:
@@ -177,69 +247,86 @@ class ByLabel:
         known = {"version": VERSION, "question": self.question.name, "what": what}
         return {**known, "cells": cells, "facts": facts}
 
-    def _labels(self, repeats: Repeats) -> list[Own]:
+    def _blocks(self, repeats: Repeats) -> list[Own]:
         if self.scorer is None:  # tables that somebody changed have the content of others
-            return labels(repeats)
+            return blocks(repeats)
         known = tuple(tuple((r.content, _fit(r)) for r in folds) for folds in repeats)
-        return _HELD(known, lambda: labels(repeats))
+        return _HELD(known, lambda: blocks(repeats))
 
     def _there(self, repeats: Repeats) -> There:
-        rows = self._labels(repeats)
-        first = [own[0] for own in rows]
-        lacking = [next(filter(None, (one.lacking for one in own)), "") for own in rows]
-        return There(
-            names=[one.name for one in first],
-            patients=[one.patients.number(one.every) for one in first],
-            positives=[int(one.target.sum()) for one in first],
-            negatives=[int((~one.target).sum()) for one in first],
-            lacking=lacking,
-            unmet={
-                key: [why or self.question.unmet(own, key) for why, own in zip(lacking, rows)]
-                for key in self.question.keys
-            },
-        )
+        found: dict[int, dict[str, Any]] = {}
+        for own in self._blocks(repeats):
+            first = own[0]
+            why = [next(filter(None, each), "") for each in zip(*(one.lacking for one in own))]
+            enough = np.array([not w for w in why])
+            asked = [one.only(enough) for one in own] if enough.any() else []
+            rest = (
+                {key: iter(self.question.unmet(asked, key)) for key in self._keys} if asked else {}
+            )
+            records, positives = first.target.shape[1], np.count_nonzero(first.target, axis=1)
+            patients = int(first.patients.number(np.ones(records, bool)))
+            for k, place in enumerate(first.places):
+                found[place] = {
+                    "names": first.names[k],
+                    "patients": patients,
+                    "positives": int(positives[k]),
+                    "negatives": records - int(positives[k]),
+                    "lacking": why[k],
+                    "unmet": {key: why[k] or next(rest[key]) for key in self._keys},
+                }
+        rows = [found[place] for place in sorted(found)]
+        made = {name: [row[name] for row in rows] for name in rows[0] if name != "unmet"}
+        return There(**made, unmet={key: [row["unmet"][key] for row in rows] for key in self._keys})
 
     def _numbers(self, repeats: Repeats, shared: Shared) -> dict[str, Columns]:
         there = self.there(repeats)
-        found: dict[str, dict[str, dict[str, Estimate | float]]] = {}
-        for place, own in enumerate(self._labels(repeats)):
-            for key in self.question.keys:
-                if not there.unmet[key][place]:
-                    answers = self.question.answers(own, key)
-                    found.setdefault(key, {})[there.names[place]] = answers
-        return {
-            key: self._columns(found.get(key, {}), there.names, shared[key])
-            for key in self.question.keys
-        }
+        made: dict[str, Columns] = {}
+        known = {key: set(there.known(key)) for key in self._keys}
+        for key in self._keys:
+            names: list[str] = []
+            found: list[dict[str, Answer]] = []
+            for own in self._blocks(repeats):
+                which = np.array([name in known[key] for name in own[0].names])
+                if which.any():
+                    asked = [one.only(which) for one in own]
+                    names += asked[0].names
+                    found.append(self.question.answers(asked, key))
+            made[key] = self._columns(names, found, there.names, shared[key])
+        return made
 
     def _columns(
         self,
-        found: Mapping[str, Mapping[str, Estimate | float]],
+        answered: Sequence[str],
+        found: Sequence[Mapping[str, Answer]],
         names: Sequence[str],
         shared: Sequence[str],
     ) -> dict[str, list[float | None]]:
-        whole = bool(shared) and all(name in found for name in shared)
+        """`answered`: the labels of `found`, one after the other; `names`: all labels."""
+        at = {name: place for place, name in enumerate(answered)}
+        over = [at[name] for name in shared if name in at]
+        whole = bool(shared) and len(over) == len(shared)
         made: dict[str, list[float | None]] = {}
-        for column, example in next(iter(found.values()), {}).items():
-            of = {name: answers[column] for name, answers in found.items()}
-            if isinstance(example, Estimate):
-                own = {name: e for name, e in of.items() if isinstance(e, Estimate)}
-                mean = mean_of_labels([own[n] for n in shared]) if whole else None
-                made |= self._estimated(column, [mean, *map(own.get, names)])
-                continue
-            there = whole and column in self.question.averaged
-            average = float(np.mean([of[n] for n in shared])) if there else None
-            made[column] = [number(average), *(number(of.get(n)) for n in names)]
+        for column in found[0] if found else ():
+            of = [answers[column] for answers in found]
+            if isinstance(of[0], Estimate):
+                every = together([one for one in of if isinstance(one, Estimate)])
+                means = [mean_of_labels(every[over])] if whole else []
+                columns = self._estimated(column, [*means, every])
+            else:
+                values = np.concatenate([one for one in of if not isinstance(one, Estimate)])
+                there = whole and column in self.question.averaged
+                average = [np.mean(values[over])] if there else [np.nan] * whole
+                columns = {column: np.array([*average, *values])}
+            for name, own in columns.items():
+                numbers = [None if value != value else value for value in own.tolist()]
+                mean, of_labels = (numbers[0], numbers[1:]) if whole else (None, numbers)
+                made[name] = [mean, *(of_labels[at[n]] if n in at else None for n in names)]
         return made
 
-    def _estimated(
-        self, column: str, found: Sequence[Estimate | None]
-    ) -> dict[str, list[float | None]]:
-        ends = [(None, None) if e is None else self.question.interval(e) for e in found]
-        made = {column: [None if e is None else number(e.value) for e in found]}
-        return made | {
-            column + end: list(map(number, values)) for end, values in zip(ENDS, zip(*ends))
-        }
+    def _estimated(self, column: str, found: Sequence[Estimate]) -> dict[str, np.ndarray]:
+        ends = [self.question.interval(one) for one in found]
+        made = {column: np.hstack([one.value for one in found])}
+        return made | {column + end: np.hstack(own) for end, own in zip(ENDS, zip(*ends))}
 
 
 def repeats_of(results: Sequence[Result]) -> Repeats:
@@ -247,42 +334,78 @@ def repeats_of(results: Sequence[Result]) -> Repeats:
     return list(grouped(results, lambda r: (str(r.cell.setting), r.cell.fit.seed)).values())
 
 
-_HELD: Held[list[Own]] = Held(size=lambda rows: sum(_size(own) for own in rows), most=2**26)
+_HELD: Held[list[Own]] = Held(
+    size=lambda rows: sum(one.size for own in rows for one in own), most=2**26
+)
 """Several questions are asked of a row."""
 
 
-def labels(repeats: Repeats) -> list[Own]:
-    """Each label of a row, in all repeats."""
+def blocks(repeats: Repeats) -> list[Own]:
+    """The labels of a row, those that are known of the same records in all repeats together."""
     tables = [[r.predictions() for r in folds] for folds in repeats]
     patients = [[t["patient"].to_numpy(str) for t in of] for of in tables]
-    names = np.unique(np.concatenate([p for of in patients for p in of]))
-    made = (_of_repeat(of, folds, names) for of, folds in zip(tables, repeats))
-    return list(zip(*made, strict=True))
+    everyone = np.unique(np.concatenate([p for of in patients for p in of]))
+    made = [
+        _OfRepeat.of(of, np.searchsorted(everyone, np.concatenate(whose)), folds)
+        for of, whose, folds in zip(tables, patients, repeats)
+    ]
+    count, alike = len(everyone), made[0].known
+    for one in made[1:]:
+        alike = [(*a, *b) for a, b in zip(alike, one.known, strict=True)]
+    groups: dict[tuple[bytes, ...], list[int]] = {}
+    for label, records in enumerate(alike):
+        groups.setdefault(records, []).append(label)
+    return [[one.block(own, count) for one in made] for own in groups.values()]
 
 
-def _size(own: Own) -> int:
-    """Bytes, about."""
-    return sum(4 * one.probability.nbytes for one in own)
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _OfRepeat:
+    """What is predicted in one repeat."""
 
+    names: Sequence[str]
+    target: np.ndarray
+    """(label, record) int8."""
+    probability: np.ndarray
+    """(label, record)."""
+    whose: np.ndarray
+    """(record,) place of its patient."""
+    fold: np.ndarray
+    folds: Sequence[Result]
 
-def _of_repeat(
-    tables: Sequence[pd.DataFrame], folds: Sequence[Result], names: np.ndarray
-) -> Iterator[Label]:
-    """`names`: the patients of the row, in alphabetical order."""
-    made = [arrays(table) for table in tables]
-    target, probability = (np.concatenate([m[k] for m in made]) for k in (1, 2))
-    whose = np.concatenate([table["patient"].to_numpy(str) for table in tables])
-    fold = np.repeat(np.arange(len(tables)), list(map(len, tables)))
-    patients = Patients(of_record=np.searchsorted(names, whose), count=len(names))
-    for k, name in enumerate(made[0][0]):
-        known = target[:, k] != UNKNOWN
-        yield Label(
-            name=name,
-            target=target[known, k] == 1,
-            probability=probability[known, k],
-            patients=patients.only(known),
-            fold=fold[known],
+    @classmethod
+    def of(
+        cls, tables: Sequence[pd.DataFrame], whose: np.ndarray, folds: Sequence[Result]
+    ) -> "_OfRepeat":
+        made = [arrays(table) for table in tables]
+        target, probability = (np.concatenate([m[k] for m in made]).T for k in (1, 2))
+        return cls(
+            names=made[0][0],
+            target=target,
+            probability=probability,
+            whose=whose,
+            fold=np.repeat(np.arange(len(tables)), list(map(len, tables))),
             folds=folds,
+        )
+
+    @cached_property
+    def known(self) -> list[tuple[bytes, ...]]:
+        """(label,) of which records it is known, in a form that can be compared."""
+        there = self.target != UNKNOWN
+        if there.all():
+            return [(b"",)] * len(there)
+        return [(np.packbits(own).tobytes(),) for own in there]
+
+    def block(self, labels: Sequence[int], count: int) -> Block:
+        """Of labels that are known of the same records; `count` patients in all."""
+        records = self.target[labels[0]] != UNKNOWN
+        return Block(
+            names=[self.names[k] for k in labels],
+            places=labels,
+            target=np.ascontiguousarray(self.target[labels][:, records] == 1),
+            probability=np.ascontiguousarray(self.probability[labels][:, records]),
+            patients=Patients(of_record=self.whose[records], count=count),
+            fold=self.fold[records],
+            folds=self.folds,
         )
 
 

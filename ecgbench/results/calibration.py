@@ -3,11 +3,12 @@ error, and bins of equal mass, label by label.
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from ecgbench.results.by_label import ByLabel, Label, Own, Question, Repeats, labels, number
+from ecgbench.results.by_label import Answer, ByLabel, Own, Question, Repeats, blocks, number
 from ecgbench.stats.calibration import (
     BINS,
     intercept,
@@ -16,7 +17,15 @@ from ecgbench.stats.calibration import (
     slope,
     squared_error,
 )
-from ecgbench.stats.clustered import Estimate, Patients, mean, share
+from ecgbench.stats.clustered import (
+    Bools,
+    Estimate,
+    Floats,
+    Patients,
+    mean,
+    share,
+    smaller_class,
+)
 
 KEY = "calibration"
 ESTIMATES = ("brier", "slope", "intercept")
@@ -33,28 +42,27 @@ class Calibration(Question):
     keys = (KEY,)
     averaged = ERRORS
 
-    def unmet(self, own: Own, key: str) -> str:
+    def unmet(self, own: Own, key: str) -> list[str]:
         """ORDERED, in some lead draw."""
-        ordered = any(ordered_perfectly(one.target, one.probability) for one in own)
-        return ORDERED if ordered else ""
+        ordered = np.any([ordered_perfectly(b.target, b.probability) for b in own], axis=0)
+        return [ORDERED if one else "" for one in ordered]
 
-    def answers(self, own: Own, key: str) -> dict[str, Estimate | float]:
+    def answers(self, own: Own, key: str) -> dict[str, Answer]:
         """Means over lead draws and fits."""
-        every = [(one.target, one.probability, one.patients) for one in own]
-        bins = [reliability(one.target, one.probability) for one in own]
+        every = [(b.target, b.probability, b.patients) for b in own]
+        bins = [reliability(b.target, b.probability) for b in own]
         return {
-            "brier": mean([_brier(one) for one in own]),
-            "slope": mean([s for s in (slope(*of) for of in every) if s is not None]),
+            "brier": mean([_brier(*of) for of in every]),
+            "slope": mean([slope(*of) for of in every]),
             "intercept": mean([intercept(*of) for of in every]),
-            "ece": float(np.mean([b.ece for b in bins])),
-            "ece_by_chance": float(np.mean([b.ece_by_chance for b in bins])),
+            "ece": np.mean([b.ece for b in bins], axis=0),
+            "ece_by_chance": np.mean([b.ece_by_chance for b in bins], axis=0),
         }
 
 
-def _brier(one: Label) -> Estimate:
-    made = share(squared_error(one.target, one.probability), one.every, one.patients)
-    smaller = min(one.patients.number(own) for own in (one.target, ~one.target))
-    return Estimate(value=made.value, parts=made.parts, units=smaller)
+def _brier(target: Bools, probability: Floats, patients: Patients) -> Estimate:
+    made = share(squared_error(target, probability), np.ones_like(target), patients)
+    return replace(made, units=smaller_class(target, patients))
 
 
 def bins(asked: ByLabel, repeats: Repeats, names: Sequence[str]) -> list[dict[str, Any]]:
@@ -68,26 +76,33 @@ def bins(asked: ByLabel, repeats: Repeats, names: Sequence[str]) -> list[dict[st
 
 
 def _bins(repeats: Repeats, names: Sequence[str]) -> Iterator[dict[str, Any]]:
-    of = {own[0].name: own for own in labels(repeats) if own[0].name in names}
+    of = {
+        name: [one.only(np.array(one.names) == name) for one in own]
+        for own in blocks(repeats)
+        for name in own[0].names
+        if name in names
+    }
     if not of:
         return
-    together = {POOLED: [one for own in of.values() for one in own], **of}
+    together = {POOLED: [one for name in names for one in of[name]]}
+    together |= {name: of[name] for name in names}
     for name, those in together.items():
-        target = np.concatenate([one.target for one in those])
-        probability = np.concatenate([one.probability for one in those])
+        target = np.concatenate([one.target[0] for one in those])
+        probability = np.concatenate([one.probability[0] for one in those])
         whose = np.concatenate([one.patients.of_record for one in those])
         patients = Patients(of_record=whose, count=those[0].patients.count)
         made = reliability(target, probability, BINS)
-        for place in range(len(made.count)):
-            observed = share(target, made.of_record == place, patients)
-            low, high = observed.share_interval()
+        which = np.arange(len(made.count))
+        observed = share(target, made.of_record == which[:, None], patients)
+        low, high = observed.share_interval()
+        for place in which.tolist():
             yield {
                 "label": name,
                 "bin": place + 1,
                 "probability": float(made.probability[place]),
-                "observed": observed.value,
-                "low": number(low),
-                "high": number(high),
+                "observed": float(observed.value[place]),
+                "low": number(low[place]),
+                "high": number(high[place]),
                 "records": int(made.count[place]),
-                "patients": observed.units,
+                "patients": int(observed.units[place]),
             }

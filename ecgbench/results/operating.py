@@ -3,26 +3,24 @@ twelve leads gives, and one chosen at that number of leads, by cross-fitting ove
 Both within each fold.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ecgbench.errors import BadSetting
-from ecgbench.results.by_label import Label, Own, Question, Shared, There, in_all
+from ecgbench.results.by_label import Answer, Block, Own, Question, Shared, There, in_all
 from ecgbench.results.result import Result
 from ecgbench.results.score import arrays
-from ecgbench.seeds import rng
-from ecgbench.stats.clustered import Estimate, mean
-from ecgbench.stats.components import Interval
-from ecgbench.stats.known import UNKNOWN
+from ecgbench.stats.clustered import Bools, Ends, Estimate, Floats, mean
+from ecgbench.stats.known import parts
 from ecgbench.stats.operating import (
     FROM,
     Kept,
     Rate,
     Rates,
     crossed,
-    halves,
+    fewest,
     predictive,
     rates,
     threshold,
@@ -74,37 +72,38 @@ class Operating(Question):
         self._frozen = _Frozen()
         self._ways = {way.key: way for way in WAYS}
 
-    def unmet(self, own: Own, key: str) -> str:
+    def unmet(self, own: Own, key: str) -> list[str]:
         """Too few records to choose a threshold from, in some fold."""
-        way = self._ways[key]
+        way, why = self._ways[key], [""] * len(own[0].names)
         for one in own:
-            for place, result in enumerate(one.folds):
+            for result, there in one.by_fold:
                 if way.thresholds == FROZEN:
-                    at = self._frozen(result, one.name, way.kept)
-                    if isinstance(at, str):
-                        return at
-                    continue
-                there = one.fold == place
-                first = _first(one, there, result)
-                fewest = min(usable(one.target[there][h], way.kept) for h in (first, ~first))
-                if fewest < FROM:
-                    return _few(fewest, way.kept, "test records of one half")
-        return ""
+                    at = self._frozen(result, way.kept)
+                    found = [at(name) for name in one.names]
+                    more = [said if isinstance(said, str) else "" for said in found]
+                else:
+                    of = one.target[:, there], one.first_half[:, there]
+                    more = [
+                        _few(n, way.kept, "test records of one half") if n < FROM else ""
+                        for n in fewest(*of, way.kept).tolist()
+                    ]
+                why = [first or second for first, second in zip(why, more)]
+        return why
 
-    def answers(self, own: Own, key: str) -> dict[str, Estimate | float]:
+    def answers(self, own: Own, key: str) -> dict[str, Answer]:
         """Means over lead draws and fits; of the threshold over folds and halves too."""
         way = self._ways[key]
         found: list[Rates] = []
-        thresholds: list[float] = []
+        thresholds: list[Floats] = []
         for one in own:
             flagged, used = self._flagged(one, way)
             found.append(rates(one.target, flagged, one.patients))
             thresholds += used
         both = Rates(*(mean([each[k] for each in found]) for k in range(len(RATES))))
-        made: dict[str, Estimate | float] = {"threshold": float(np.mean(thresholds))}
+        made: dict[str, Answer] = {"threshold": np.mean(thresholds, axis=0)}
         made |= dict(zip(RATES, both))
         if way.thresholds == FROZEN:
-            made |= _values(both, float(own[0].target.mean()))
+            made |= _values(both, own[0].target.mean(axis=-1))
         return made
 
     def shared(self, rows: Sequence[There]) -> Shared:
@@ -118,33 +117,32 @@ class Operating(Question):
             made |= dict.fromkeys(both, in_all([names for names in sets if names]))
         return made
 
-    def interval(self, estimate: Estimate) -> Interval:
+    def interval(self, estimate: Estimate) -> Ends:
         """Of a share."""
         return estimate.share_interval()
 
-    def _flagged(self, one: Label, way: Way) -> tuple[np.ndarray, list[float]]:
-        """(record,) who is flagged, each fold by its own threshold, and the thresholds."""
-        flagged, used = np.zeros(len(one.target), bool), []
-        for place, result in enumerate(one.folds):
-            there = one.fold == place
-            score = one.probability[there]
+    def _flagged(self, one: Block, way: Way) -> tuple[Bools, list[Floats]]:
+        """(label, record) who is flagged, each fold by its own threshold, and the thresholds, each
+        (label,).
+        """
+        flagged, used = np.zeros(one.target.shape, bool), []
+        for result, there in one.by_fold:
+            score = one.probability[:, there]
             if way.thresholds == FROZEN:
-                at = float(self._frozen(result, one.name, way.kept))
-                flagged[there] = score >= at
+                frozen = self._frozen(result, way.kept)
+                at = np.array([float(frozen(name)) for name in one.names])
+                flagged[:, there] = score >= at[:, None]
                 used.append(at)
                 continue
-            first = _first(one, there, result)
-            made = crossed(one.target[there], score, first, way.kept, LEVEL)
-            if made is None:
-                raise ValueError(f"{one.name} has no threshold; `unmet` tells why")
-            flagged[there] = made[0]
-            used += made[1]
+            target, first = one.target[:, there], one.first_half[:, there]
+            flagged[:, there], both = crossed(target, score, first, way.kept, LEVEL)
+            used += both
         return flagged, used
 
 
-def _values(found: Rates, own: float) -> Mapping[str, float]:
-    """Predictive values at the stated prevalences and at the test set's own."""
-    made: dict[str, float] = {}
+def _values(found: Rates, own: Floats) -> Mapping[str, Floats]:
+    """Predictive values at the stated prevalences and at the test set's `own` (label,)."""
+    made: dict[str, Floats] = {}
     both = Rate.of(found.sensitivity), Rate.of(found.specificity)
     for of in OF_PREVALENCE:
         after = predictive(*both, own if of == TEST_SET else float(of))
@@ -160,43 +158,44 @@ class _Frozen:
     """Thresholds from the validation records, each fit read once."""
 
     def __init__(self) -> None:
-        self._known: dict[str, dict[tuple[str, Kept], float | str]] = {}
+        self._known: dict[str, dict[Kept, dict[str, float | str]]] = {}
 
-    def __call__(self, result: Result, label: str, kept: Kept) -> float | str:
-        """One, or why there is none."""
+    def __call__(self, result: Result, kept: Kept) -> Callable[[str], float | str]:
+        """Label -> its threshold, or why there is none."""
         fit = str(result.document["fit"])
         if fit not in self._known:
-            self._known[fit] = dict(self._read(result))
-        known = self._known[fit]
-        return known.get((label, kept), known.get(("", kept), NOT_VALIDATED))
+            self._known[fit] = self._read(result)
+        known = self._known[fit][kept]
+        return lambda label: known.get(label, known.get("", NOT_VALIDATED))
 
-    def _read(self, result: Result) -> Iterator[tuple[tuple[str, Kept], float | str]]:
+    def _read(self, result: Result) -> dict[Kept, dict[str, float | str]]:
         try:
             names, target, probability = arrays(result.validation())
         except BadSetting as error:
-            yield from (
-                (("", kept), f"no predictions of validation records: {error}") for kept in KEPT
-            )
-            return
-        for k, name in enumerate(names):
-            known = target[:, k] != UNKNOWN
-            own = target[known, k] == 1
-            for kept in KEPT:
-                there = usable(own, kept)
-                yield (
-                    (name, kept),
-                    threshold(own, probability[known, k], kept, LEVEL)
-                    if there >= FROM
-                    else _few(there, kept, "validation records"),
+            return {kept: {"": f"no predictions of validation records: {error}"} for kept in KEPT}
+        made: dict[Kept, dict[str, float | str]] = {}
+        for kept in KEPT:
+            made[kept] = dict.fromkeys(names, _few(0, kept, "validation records"))
+            for part in parts(target):
+                own, score = (part.of(v).T for v in (target == 1, probability))
+                made[kept] |= zip(
+                    np.asarray(names)[part.labels].tolist(), _frozen(own, score, kept)
                 )
+        return made
+
+
+def _frozen(target: Bools, score: Floats, kept: Kept) -> list[float | str]:
+    """(label,) thresholds of (label, record), or why there is none."""
+    there = usable(target, kept)
+    enough = there >= FROM
+    if enough.any():
+        at = iter(threshold(target[enough], score[enough], kept, LEVEL).tolist())
+    return [
+        next(at) if on else _few(n, kept, "validation records")
+        for on, n in zip(enough, there.tolist())
+    ]
 
 
 def _few(there: int, kept: Kept, where: str) -> str:
     whose = "with the label" if kept == "sensitivity" else "without the label"
     return f"{there} {where} {whose}; a threshold needs {FROM}"
-
-
-def _first(one: Label, there: np.ndarray, result: Result) -> np.ndarray:
-    """(record of a fold,) which are in the first half."""
-    random = rng("halves", result.dataset, result.cell.fit.fold, one.name)
-    return halves(one.target[there], one.patients.only(there), random)

@@ -15,9 +15,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from ecgbench.files import as_parquet, put
+from ecgbench.files import as_parquet, put, sha256_of
 from ecgbench.results.aside import set_aside
-from ecgbench.results.folders import sha256_of
 from ecgbench.room import folder_name
 
 COLUMNS = ("record", "patient", "age", "sex", "device", "site", "paced")
@@ -47,6 +46,12 @@ def people(run: Path, dataset: str) -> pd.DataFrame:
     if _sha256(content).encode() != _recorded(file):
         return pd.DataFrame(columns=list(COLUMNS))
     return pd.read_parquet(io.BytesIO(content), columns=list(COLUMNS))
+
+
+def is_known(run: Path, dataset: str) -> bool:
+    """Whether the run keeps a table of a dataset that can be believed."""
+    file = _file(run, dataset)
+    return file.is_file() and _recorded(file) == sha256_of(file).encode()
 
 
 def faults(run: Path) -> Iterator[str]:

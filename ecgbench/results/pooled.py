@@ -13,9 +13,8 @@ from safetensors import safe_open
 from safetensors.numpy import save
 
 from ecgbench.errors import MissingData
-from ecgbench.files import put
+from ecgbench.files import put, sha256_of
 from ecgbench.results.aside import set_aside
-from ecgbench.results.folders import sha256_of
 
 
 def store_pooled(

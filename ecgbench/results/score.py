@@ -86,12 +86,22 @@ def arrays(predictions: pd.DataFrame) -> tuple[list[str], np.ndarray, np.ndarray
     """Labels, target (record, label) int8, -1 where one is not known, and probability (record,
     label) float64 of a table of predictions.
     """
-    labels = [c.split(":", 1)[1] for c in map(str, predictions.columns) if c.startswith("target:")]
-    target, probability = (
-        predictions[[f"{kind}:{n}" for n in labels]].to_numpy()
-        for kind in ("target", "probability")
-    )
-    return labels, target, probability
+    # a list first: pandas hands out one string after the other ten times slower
+    columns = map(str, predictions.columns.tolist())
+    labels = [c.split(":", 1)[1] for c in columns if c.startswith("target:")]
+    target = _columns(predictions, "target", labels)
+    return labels, target, _columns(predictions, "probability", labels)
+
+
+def _columns(predictions: pd.DataFrame, kind: str, labels: Sequence[str]) -> np.ndarray:
+    """(record, label); not copied where the columns lie side by side."""
+    names, there = [f"{kind}:{label}" for label in labels], predictions.columns.tolist()
+    if names and names[0] in there:
+        first = there.index(names[0])
+        beside: pd.DataFrame = predictions.iloc[:, first : first + len(names)]
+        if beside.columns.tolist() == names:
+            return np.asarray(beside.to_numpy())
+    return np.asarray(predictions[names].to_numpy())
 
 
 def with_wins(metric_names: Sequence[str], predictions: pd.DataFrame) -> pd.DataFrame:
@@ -121,8 +131,8 @@ def wins_of(metric: str, predictions: pd.DataFrame, values: np.ndarray | None = 
     """
     labels, target, probability = arrays(predictions)
     columns = [f"wins:{metric}:{label}" for label in labels]
-    if set(columns) <= set(predictions.columns):
-        stored = np.asarray(predictions[columns].to_numpy())
+    if set(columns) <= set(predictions.columns.tolist()):
+        stored = _columns(predictions, f"wins:{metric}", labels)
         if values is None:
             return stored
         placed = np.where(target == 1, placements(target, stored), 0.0)
@@ -247,13 +257,14 @@ class Scored(Scores):
 
     def names(self) -> frozenset[str]:
         """Names of its records."""
-        return frozenset(self.predictions()["record"])
+        return frozenset(self.predictions()["record"].tolist())
 
     def patients_shared(self, other: "Scored") -> int:
         """How many patients both have."""
         if self.records == other.records:
             return self.n_patients
-        return len(set(self.predictions()["patient"]) & set(other.predictions()["patient"]))
+        mine, theirs = (set(one.predictions()["patient"].tolist()) for one in (self, other))
+        return len(mine & theirs)
 
 
 def counted(cells: Sequence[Scored]) -> list[Scored]:
@@ -304,7 +315,7 @@ def score(
     if draws.bootstrap == "none" and ranks_records(metric):
         placed = placements(target, wins_of(metric, predictions, values))
         weights, offset = label_weights(np.isfinite(values), absent)
-        made = Components(target, predictions["patient"], placed[None], weights)
+        made = Components(target, predictions["patient"].to_numpy(str), placed[None], weights)
         bounds = np.full((1 + len(labels), 2), np.nan)
         bounds[0] = made.interval(0, offset)
         for at, k in enumerate(np.flatnonzero(made.defined)):

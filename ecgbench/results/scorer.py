@@ -140,12 +140,12 @@ class Scorer:
     ) -> dict[str, Any]:
         patients = self._drawn(result, names)
         predictions = _predictions(result, names)
-        own = sorted(set(predictions["patient"]))
+        own = sorted(predictions["patient"].unique().tolist())
         drawn = patients or tuple(own)
         draws = Draws(
             dataset=result.dataset,
             fold=result.cell.fit.fold,
-            patients=tuple(sorted(predictions["record"])) if self._records else drawn,
+            patients=tuple(sorted(predictions["record"].tolist())) if self._records else drawn,
             draws=self.scoring.draws,
             bootstrap=self.scoring.bootstrap,
         )
@@ -153,7 +153,7 @@ class Scorer:
         return {
             **{name: scores.table[name].tolist() for name in ("label", *COLUMNS)},
             "replicates": scores.replicates.tolist(),
-            "records": _digest(predictions["record"]),
+            "records": _digest(predictions["record"].tolist()),
             "n_records": len(predictions),
             "n_patients": len(own),
             "lost": scores.lost,
@@ -177,7 +177,7 @@ def _predictions(result: Result, names: frozenset[str] | None, wins: bool = True
         predictions = predictions[predictions["record"].isin(names)].reset_index(drop=True)
     kept = [
         c
-        for c in map(str, predictions.columns)
+        for c in map(str, predictions.columns.tolist())
         if (wins and names is None) or not c.startswith("wins:")
     ]
     return predictions[kept]

@@ -83,6 +83,10 @@ class Study:
     """Shows what takes long."""
     options: Options = field(default_factory=Options)
     """What its reader asks of reports."""
+    together: frozenset[str] = frozenset()
+    """Names of the reports that are made of it one after the other: what is read for one of them
+    serves all.
+    """
     beside: tuple["Study", ...] = ()
     """Other runs whose scores stand beside these (`ecgbench report --beside`)."""
 
@@ -117,6 +121,8 @@ class Study:
                 f"this study was read with {', '.join(self.metrics)}; read it with "
                 f"metrics=[{metric!r}]"
             )
+        if len(self.metrics) == 1:
+            return self
         mine: dict[str, Any] = {"metrics": {name: self.metrics[name]}}
         for table in ("main", "cells", "labels", "comparisons"):
             rows = getattr(self, table)

@@ -4,20 +4,31 @@ An estimate keeps what each patient adds to its error (its influence). Records o
 together, means over lead draws or labels are means of these parts, and the sum of their squares is
 the variance: that of drawing patients, without drawing them. `benchmarks/operating.py` measures
 what the intervals cover, beside those of drawn patients.
+
+Many labels are estimated side by side: every shape may begin with axes of labels, written `...`.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import stdtrit
 
-from ecgbench.stats.components import LEVEL, Interval
+from ecgbench.stats.components import LEVEL
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.intp]
+Bools = NDArray[np.bool_]
+
+
+class Ends(NamedTuple):
+    """Of 95 % intervals, each (...); NaN where there is none."""
+
+    low: Floats
+    high: Floats
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -35,102 +46,158 @@ class Patients:
         known, places = np.unique(np.asarray(names, dtype=str), return_inverse=True)
         return cls(of_record=places, count=len(known))
 
-    def sums(self, values: Floats) -> Floats:
-        """(patient,) sums of (record,)."""
-        return np.asarray(np.bincount(self.of_record, values, self.count), np.float64)
+    @cached_property
+    def _each_once(self) -> bool:
+        """Whether each place has one record, in their order."""
+        return len(self.of_record) == self.count and bool(
+            (self.of_record == np.arange(self.count)).all()
+        )
 
-    def only(self, records: NDArray[np.bool_]) -> "Patients":
+    def sums(self, values: Floats) -> Floats:
+        """(..., patient) sums of (..., record)."""
+        if self._each_once:
+            return values
+        rows = values.reshape(-1, values.shape[-1])
+        places = self.of_record + self.count * np.arange(len(rows))[:, None]
+        made = np.bincount(places.ravel(), rows.ravel(), len(rows) * self.count)
+        return np.asarray(made.reshape(*values.shape[:-1], self.count), np.float64)
+
+    def only(self, records: Bools) -> "Patients":
         """The same places, of some records."""
         return Patients(of_record=self.of_record[records], count=self.count)
 
-    def number(self, records: NDArray[np.bool_]) -> int:
-        """How many patients have one of these records."""
-        return int(np.count_nonzero(np.bincount(self.of_record[records], minlength=1)))
+    def number(self, records: Bools) -> Ints:
+        """(...) how many patients have one of these records (..., record)."""
+        if self._each_once:
+            return np.asarray(np.count_nonzero(records, axis=-1))
+        rows = records.reshape(-1, records.shape[-1])
+        there = np.zeros((len(rows), self.count), bool)
+        which, record = np.nonzero(rows)
+        there[which, self.of_record[record]] = True
+        return np.asarray(np.count_nonzero(there, axis=-1).reshape(records.shape[:-1]))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Estimate:
     """A number, and what each patient adds to its error."""
 
-    value: float
+    value: Floats
+    """(...)."""
     parts: Floats
-    """(patient,) their sum is 0."""
-    units: int
-    """Patients that it rests on: those of the smaller class where there are two."""
-    most: int = 0
-    """How many independent patients a share can be worth, where that is not `units`: a mean over
-    labels rests on more than each of them.
+    """(..., patient) their sum is 0."""
+    units: Ints
+    """(...) patients that it rests on: those of the smaller class where there are two."""
+    most: Ints | int = 0
+    """(...) how many independent patients a share can be worth, where that is not `units`: a mean
+    over labels rests on more than each of them.
     """
 
-    @cached_property
-    def variance(self) -> float:
-        """Over draws of patients."""
-        more = self.units / max(self.units - 1, 1)
-        return float(more * (self.parts**2).sum())
+    def __getitem__(self, labels: Any) -> "Estimate":
+        """Of some labels."""
+        value, units = np.asarray(self.value)[labels], np.asarray(self.units)[labels]
+        return Estimate(value=value, parts=self.parts[labels], units=units)
 
-    def interval(self) -> Interval:
+    @cached_property
+    def variance(self) -> Floats:
+        """(...) over draws of patients."""
+        more = self.units / np.maximum(np.asarray(self.units) - 1, 1)
+        return np.asarray(more * np.einsum("...p,...p->...", self.parts, self.parts))
+
+    def interval(self) -> Ends:
         """95 % interval, symmetric, with Student's t; NaN where patients show no difference or one
         patient is all there is.
         """
-        if self.units < 2 or self.variance <= 0:
-            return Interval(float("nan"), float("nan"))
-        reach = _t(self.units) * np.sqrt(self.variance)
-        return Interval(float(self.value - reach), float(self.value + reach))
+        none = (np.asarray(self.units) < 2) | ~(self.variance > 0)
+        reach = np.where(none, np.nan, _t(self.units) * np.sqrt(self.variance))
+        return Ends(self.value - reach, self.value + reach)
 
-    def share_interval(self) -> Interval:
+    def share_interval(self) -> Ends:
         """95 % interval of a share: Wilson's, of as many independent patients as have its variance
         (Korn and Graubard 1998, "Confidence intervals for proportions with small expected number of
         positive counts estimated from survey data"), and never of more than there are: it has a
         width where all patients agree, too.
         """
-        if self.units < 2:
-            return Interval(float("nan"), float("nan"))
-        p, n = self.value, float(self.units)
-        if self.variance > 0:
-            n = min(float(self.most or self.units), p * (1 - p) / self.variance)
-        return wilson(p, n, _t(self.units))
+        p, n = np.asarray(self.value), np.asarray(self.units, np.float64)
+        some, most = self.variance > 0, np.where(np.asarray(self.most) > 0, self.most, n)
+        worth = np.divide(p * (1 - p), self.variance, out=np.array(most), where=some)
+        n = np.where(some, np.minimum(most, worth), n)
+        low, high = wilson(p, n, _t(self.units))
+        none = np.asarray(self.units) < 2
+        return Ends(np.where(none, np.nan, low), np.where(none, np.nan, high))
 
 
-def wilson(share: float, n: float, quantile: float) -> Interval:
-    """Wilson's interval of a share of n (1927, doi:10.1080/01621459.1927.10502953).
+def wilson(share: ArrayLike, n: ArrayLike, quantile: ArrayLike) -> Ends:
+    """Wilson's interval of a share of n (1927, doi:10.1080/01621459.1927.10502953), all (...).
 
-    >>> [round(end, 4) for end in wilson(0.9, 20, 1.959964)]
+    >>> [round(float(end), 4) for end in wilson(0.9, 20, 1.959964)]
     [0.699, 0.9721]
     """
-    z = quantile**2 / n
+    share = np.asarray(share, np.float64)
+    z = np.square(quantile) / np.asarray(n, np.float64)
     reach = np.sqrt(z * share * (1 - share) + z**2 / 4)
     middle = share + z / 2
-    ends = (middle - reach) / (1 + z), (middle + reach) / (1 + z)
-    return Interval(float(max(0.0, ends[0])), float(min(1.0, ends[1])))
+    low, high = (middle - reach) / (1 + z), (middle + reach) / (1 + z)
+    return Ends(np.maximum(0.0, low), np.minimum(1.0, high))
 
 
-def _t(units: int) -> float:
-    return float(stdtrit(units - 1, (1 + LEVEL) / 2))
+def _t(units: ArrayLike) -> Floats:
+    """(...) quantile of Student's t; NaN of fewer than 2 units."""
+    units = np.asarray(units)
+    made = [_quantile(one) for one in units.ravel().tolist()]
+    return np.array(made).reshape(units.shape)
 
 
-def share(hit: ArrayLike, of: NDArray[np.bool_], patients: Patients) -> Estimate:
-    """Mean of `hit` (record,), between 0 and 1 or any other number, over the records `of`
-    (record,), of which there is one at least.
+@lru_cache(maxsize=4096)
+def _quantile(units: int) -> float:
+    return float(stdtrit(units - 1, (1 + LEVEL) / 2)) if units > 1 else float("nan")
+
+
+def share(hit: ArrayLike, of: Bools, patients: Patients) -> Estimate:
+    """Mean of `hit` (..., record), between 0 and 1 or any other number, over the records `of`
+    (..., record), of which there is one at least.
     """
-    values = np.asarray(hit, dtype=np.float64)[of]
-    whose = patients.only(of)
-    value = float(values.mean())
-    return Estimate(
-        value=value,
-        parts=whose.sums(values - value) / len(values),
-        units=patients.number(of),
-    )
+    n = np.asarray(np.count_nonzero(of, axis=-1))
+    hits, counts = np.asarray(hit, dtype=np.float64), of.astype(np.float64)
+    # divided last: where all hit the value is 1, and nobody is off by a rounding error
+    value = np.asarray(np.einsum("...r,...r->...", hits, counts) / n)
+    off = hits - value[..., None]
+    off *= counts
+    parts = patients.sums(off) / n[..., None]
+    return Estimate(value=value, parts=parts, units=patients.number(of))
+
+
+def smaller_class(target: Bools, patients: Patients) -> Ints:
+    """(...) patients of the class that fewer have; target (..., record)."""
+    return np.minimum(patients.number(target), patients.number(~target))
 
 
 def mean(estimates: Sequence[Estimate]) -> Estimate:
     """Over lead draws or fits, of the same patients."""
+    if len(estimates) == 1:
+        return estimates[0]
     return Estimate(
-        value=float(np.mean([e.value for e in estimates])),
+        value=np.mean([e.value for e in estimates], axis=0),
         parts=np.mean([e.parts for e in estimates], axis=0),
-        units=min(e.units for e in estimates),
+        units=np.min([e.units for e in estimates], axis=0),
     )
 
 
-def mean_of_labels(estimates: Sequence[Estimate]) -> Estimate:
-    """Over labels, whose patients are others in part."""
-    return replace(mean(estimates), most=sum(e.units for e in estimates))
+def mean_of_labels(of: Estimate) -> Estimate:
+    """Over labels, the first axis, whose patients are others in part."""
+    return Estimate(
+        value=np.mean(of.value, axis=0),
+        parts=np.mean(of.parts, axis=0),
+        units=np.min(of.units, axis=0),
+        most=np.sum(of.units, axis=0),
+    )
+
+
+def together(of: Sequence[Estimate]) -> Estimate:
+    """Labels of several estimates of the same patients, one after the other."""
+    if len(of) == 1:
+        return of[0]
+    joined = (
+        np.concatenate([getattr(e, name) for e in of]) for name in ("value", "parts", "units")
+    )
+    value, parts, units = joined
+    return Estimate(value=value, parts=parts, units=units)

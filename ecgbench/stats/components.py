@@ -201,9 +201,12 @@ class Components:
         order = np.argsort(codes, kind="stable")
         starts = np.flatnonzero(np.diff(codes[order], prepend=-1))
         self.patients = len(starts)
+        each_once = len(starts) == len(order)
 
         def by_patient(values: Floats) -> Floats:
             """(..., n, k) -> (..., patient, k)."""
+            if each_once:
+                return values[..., order, :]
             return np.asarray(np.add.reduceat(values[..., order, :], starts, axis=-2))
 
         won = np.where(positive, placed, 0.0)

@@ -3,49 +3,65 @@
 A record is flagged where its score is at or above the threshold. A threshold is the score of a
 record: for a specificity the lowest that flags no more of the records without the label than that
 allows, for a sensitivity the highest that misses no more of those with it.
+
+Many labels are looked at side by side: every shape may begin with axes of labels, written `...`.
 """
 
 from typing import Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike
 
-from ecgbench.stats.clustered import Estimate, Floats, Patients, share
-from ecgbench.stats.components import Interval
+from ecgbench.stats.clustered import (
+    Bools,
+    Ends,
+    Estimate,
+    Floats,
+    Ints,
+    Patients,
+    share,
+    smaller_class,
+)
 
 Kept = Literal["specificity", "sensitivity"]
 FROM = 10
 """Records of the class that a threshold is taken from, at least."""
 
 
-def threshold(target: NDArray[np.bool_], score: Floats, kept: Kept, level: float) -> float:
-    """Of one label, `target` and `score` (record,), to keep the specificity or sensitivity at
-    `level` in these very records. ValueError where the class is empty.
+def threshold(
+    target: Bools, score: Floats, kept: Kept, level: float, among: Bools | None = None
+) -> Floats:
+    """(...) of `target` and `score` (..., record), to keep the specificity or sensitivity at
+    `level` in these very records, or in those `among` them (..., record). ValueError where the
+    class is empty.
 
-    >>> threshold(np.array([False, False, True, True]), np.array([1, 2, 3, 4.0]), "sensitivity", 1)
+    >>> target, score = np.array([False, False, True, True]), np.array([1, 2, 3, 4.0])
+    >>> float(threshold(target, score, "sensitivity", 1))
     3.0
     """
-    own = np.sort(score[target if kept == "sensitivity" else ~target])
-    if not len(own):
+    there = np.ones_like(target) if among is None else among
+    own = (target if kept == "sensitivity" else ~target) & there
+    n = np.asarray(np.count_nonzero(own, axis=-1))
+    if not n.all():
         raise ValueError(f"no record to keep the {kept} of")
-    wrong = int(np.floor((1 - level) * len(own) + 1e-9))
+    wrong = np.floor((1 - level) * n + 1e-9).astype(np.intp)
+    ranked = np.sort(np.where(own, score, np.inf), axis=-1)
+    place = wrong if kept == "sensitivity" else n - 1 - wrong
+    at = np.take_along_axis(ranked, place[..., None], axis=-1)
     if kept == "sensitivity":
-        return float(own[wrong])
-    last = own[len(own) - 1 - wrong]
-    higher = score[score > last]
-    return float(higher.min()) if len(higher) else float(np.nextafter(last, np.inf))
+        return np.asarray(at[..., 0])
+    higher = np.where(there & (score > at), score, np.inf).min(axis=-1)
+    return np.asarray(np.where(np.isinf(higher), np.nextafter(at[..., 0], np.inf), higher))
 
 
-def usable(target: NDArray[np.bool_], kept: Kept) -> int:
-    """How many records a threshold would be taken from; it needs `FROM`."""
-    return int((target if kept == "sensitivity" else ~target).sum())
+def usable(target: Bools, kept: Kept) -> Ints:
+    """(...) how many records a threshold would be taken from; it needs `FROM`."""
+    return np.asarray(np.count_nonzero(target if kept == "sensitivity" else ~target, axis=-1))
 
 
-def halves(
-    target: NDArray[np.bool_], patients: Patients, random: np.random.Generator
-) -> NDArray[np.bool_]:
-    """(record,) which records are in the first half: patients are dealt, those with the label and
-    those without by turns.
+def halves(target: Bools, patients: Patients, random: np.random.Generator) -> Bools:
+    """(record,) which records of one label are in the first half: patients are dealt, those with
+    the label and those without by turns.
     """
     with_it = patients.sums(target.astype(np.float64)) > 0
     first = np.zeros(patients.count, bool)
@@ -54,18 +70,24 @@ def halves(
     return np.asarray(first[patients.of_record])
 
 
+def fewest(target: Bools, first: Bools, kept: Kept) -> Ints:
+    """(...) records of the half that has fewer, of those that a threshold is taken from."""
+    own = target if kept == "sensitivity" else ~target
+    of_first, of_rest = (np.count_nonzero(own & half, axis=-1) for half in (first, ~first))
+    return np.asarray(np.minimum(of_first, of_rest))
+
+
 def crossed(
-    target: NDArray[np.bool_], score: Floats, first: NDArray[np.bool_], kept: Kept, level: float
-) -> tuple[NDArray[np.bool_], tuple[float, float]] | None:
-    """(record,) flagged by the threshold that was chosen in the other half, and the two thresholds;
-    None where one half has fewer than `FROM` records to choose it from.
+    target: Bools, score: Floats, first: Bools, kept: Kept, level: float
+) -> tuple[Bools, tuple[Floats, Floats]]:
+    """(..., record) flagged by the threshold that was chosen in the other half, and the two
+    thresholds (...). ValueError where one half has fewer than `FROM` records to choose it from.
     """
-    if min(usable(target[half], kept) for half in (first, ~first)) < FROM:
-        return None
-    of_first, of_rest = (
-        threshold(target[half], score[half], kept, level) for half in (first, ~first)
-    )
-    return score >= np.where(first, of_rest, of_first), (of_first, of_rest)
+    if (fewest(target, first, kept) < FROM).any():
+        raise ValueError(f"a threshold needs {FROM} records of its class in each half")
+    of_first, of_rest = (threshold(target, score, kept, level, h) for h in (first, ~first))
+    at = np.where(first, of_rest[..., None], of_first[..., None])
+    return np.asarray(score >= at), (of_first, of_rest)
 
 
 class Rates(NamedTuple):
@@ -75,33 +97,33 @@ class Rates(NamedTuple):
     specificity: Estimate
 
 
-def rates(target: NDArray[np.bool_], flagged: NDArray[np.bool_], patients: Patients) -> Rates:
-    """Of one label; `target` and `flagged` (record,), both classes there."""
+def rates(target: Bools, flagged: Bools, patients: Patients) -> Rates:
+    """Of `target` and `flagged` (..., record), both classes there."""
     return Rates(share(flagged, target, patients), share(~flagged, ~target, patients))
 
 
 class Predictive(NamedTuple):
-    """Predictive values at a prevalence; NaN where nobody, or everybody, is flagged."""
+    """Predictive values at a prevalence, (...); NaN where nobody, or everybody, is flagged."""
 
-    ppv: float
-    ppv_interval: Interval
-    npv: float
-    npv_interval: Interval
+    ppv: Floats
+    ppv_interval: Ends
+    npv: Floats
+    npv_interval: Ends
 
 
 class Rate(NamedTuple):
-    """A share and its 95 % interval."""
+    """A share (...) and its 95 % interval."""
 
-    value: float
-    interval: Interval
+    value: Floats
+    interval: Ends
 
     @classmethod
     def of(cls, found: Estimate) -> "Rate":
         """Of an estimate of a share."""
-        return cls(found.value, found.share_interval())
+        return cls(np.asarray(found.value), found.share_interval())
 
 
-def predictive(sensitivity: Rate, specificity: Rate, prevalence: float) -> Predictive:
+def predictive(sensitivity: Rate, specificity: Rate, prevalence: ArrayLike) -> Predictive:
     """Positive and negative predictive value where a share `prevalence` has the label, by Bayes'
     theorem from the likelihood ratios.
 
@@ -110,72 +132,58 @@ def predictive(sensitivity: Rate, specificity: Rate, prevalence: float) -> Predi
     """
     found, of_found = sensitivity
     clear, of_clear = specificity
-    alarms = Interval(1 - of_clear.high, 1 - of_clear.low)
-    missed = Interval(1 - of_found.high, 1 - of_found.low)
-    ppv = _after(found, 1 - clear, prevalence)
-    npv = _after(clear, 1 - found, 1 - prevalence)
-    nothing = Interval(float("nan"), float("nan"))
+    ill = np.asarray(prevalence, np.float64)
+    alarms = Ends(1 - of_clear.high, 1 - of_clear.low)
+    missed = Ends(1 - of_found.high, 1 - of_found.low)
+    ppv = _after(found, 1 - clear, ill)
+    npv = _after(clear, 1 - found, 1 - ill)
     of_alarms = _ratio(found, of_found, 1 - clear, alarms)
     of_rest = _ratio(clear, of_clear, 1 - found, missed)
     return Predictive(
-        ppv,
-        nothing if np.isnan(ppv) else _shares(of_alarms, prevalence),
-        npv,
-        nothing if np.isnan(npv) else _shares(of_rest, 1 - prevalence),
+        ppv, _shares(of_alarms, ill, np.isnan(ppv)), npv, _shares(of_rest, 1 - ill, np.isnan(npv))
     )
 
 
-def _after(true: float, false: float, prevalence: float) -> float:
+def _after(true: Floats, false: Floats, prevalence: Floats) -> Floats:
     right, wrong = true * prevalence, false * (1 - prevalence)
-    return right / (right + wrong) if right + wrong > 0 else float("nan")
+    nothing = np.full(np.shape(right), np.nan)
+    return np.asarray(np.divide(right, right + wrong, out=nothing, where=right + wrong > 0))
 
 
-def _ratio(above: float, of_above: Interval, below: float, of_below: Interval) -> Interval:
-    """Interval of above / below, both between 0 and 1; infinite above where `below` may be 0."""
+def _ratio(above: Floats, of_above: Ends, below: Floats, of_below: Ends) -> Ends:
+    """Intervals of above / below, both between 0 and 1; infinite above where `below` may be 0."""
     product = above * below
-    low = product - np.sqrt(
-        max(
-            0.0,
-            product**2
-            - of_above.low
-            * of_below.high
-            * (2 * above - of_above.low)
-            * (2 * below - of_below.high),
-        )
-    )
-    high = product + np.sqrt(
-        max(
-            0.0,
-            product**2
-            - of_above.high
-            * of_below.low
-            * (2 * above - of_above.high)
-            * (2 * below - of_below.low),
-        )
-    )
+
+    def end(a: Floats, b: Floats) -> Floats:
+        rest = a * b * (2 * above - a) * (2 * below - b)
+        return np.asarray(np.sqrt(np.maximum(0.0, product**2 - rest)))
+
+    low = product - end(of_above.low, of_below.high)
+    high = product + end(of_above.high, of_below.low)
     under_low = of_below.high * (2 * below - of_below.high)
     under_high = of_below.low * (2 * below - of_below.low)
-    return Interval(
-        float(max(0.0, low / under_low)) if under_low else 0.0,
-        float(high / under_high) if under_high > 0 else float("inf"),
+    shape = np.shape(product)
+    lowest = np.divide(low, under_low, out=np.zeros(shape), where=under_low != 0)
+    return Ends(
+        np.maximum(0.0, lowest),
+        np.divide(high, under_high, out=np.full(shape, np.inf), where=under_high > 0),
     )
 
 
-def _shares(ratio: Interval, prevalence: float) -> Interval:
-    """Shares after a test with these likelihood ratios."""
+def _shares(ratio: Ends, prevalence: Floats, none: Bools) -> Ends:
+    """Shares after a test with these likelihood ratios; NaN where there is none."""
     odds = prevalence / (1 - prevalence)
-    low, high = (1.0 if np.isinf(r) else r * odds / (1 + r * odds) for r in ratio)
-    return Interval(float(low), float(high))
+    finite = (np.where(np.isinf(r), 0.0, r) * odds for r in ratio)
+    made = (np.where(np.isinf(r), 1.0, f / (1 + f)) for r, f in zip(ratio, finite))
+    return Ends(*(np.where(none, np.nan, end) for end in made))
 
 
-def net_benefit(
-    target: NDArray[np.bool_], flagged: NDArray[np.bool_], patients: Patients, chance: float
-) -> Estimate:
+def net_benefit(target: Bools, flagged: Bools, patients: Patients, chance: float) -> Estimate:
     """Net benefit per record where one right flag is worth (1 - chance) / chance wrong ones: share
     of right flags less chance / (1 - chance) x share of wrong ones (Vickers and Elkin 2006,
-    doi:10.1177/0272989X06295361).
+    doi:10.1177/0272989X06295361); target and flagged (..., record).
     """
     worth: Floats = np.where(target, 1.0, -chance / (1 - chance)) * flagged
-    value = float(worth.mean())
-    smaller = min(patients.number(target), patients.number(~target))
-    return Estimate(value=value, parts=patients.sums(worth - value) / len(target), units=smaller)
+    value = worth.mean(axis=-1)
+    parts = patients.sums(worth - np.asarray(value)[..., None]) / target.shape[-1]
+    return Estimate(value=value, parts=parts, units=smaller_class(target, patients))

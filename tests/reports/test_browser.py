@@ -72,7 +72,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("browser")
     own = place.parent / "image_of_numbers.py"
     own.write_text(IMAGE)
-    reports.write(make.crowded(), place, also=[str(own)])
+    try:
+        reports.write(make.crowded(), place, also=[str(own)])
+    finally:
+        reports.ROOM.forget()
     return place
 
 

@@ -1,6 +1,7 @@
 """The report of CKA: its numbers again from what the run stored, one record a patient."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -10,6 +11,7 @@ import pytest
 
 from ecgbench.ecg.leads import LEADS
 from ecgbench.reports import cka as report
+from ecgbench.results.result import Result
 from ecgbench.results.study import read
 from ecgbench.stats.cka import Drawn, cka
 from tests.results.made_run import Data, Made, write
@@ -74,6 +76,18 @@ def test_features_that_were_not_kept_are_told(typed: Callable[..., int], tmp_pat
     assert typed(tmp_path / "run", "--leads", "1,12", "--keep-features", "no") == 0
     (section,) = report.sections(read(tmp_path / "run"))
     assert "Not computed: features of this cell were not kept" in section.parts[0].texts[0]
+
+
+def test_features_of_other_records_are_told(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = Result.features
+
+    def fewer(result: Result) -> tuple[list[str], np.ndarray]:
+        records, features = whole(result)
+        return records[1:], features[1:]
+
+    monkeypatch.setattr(Result, "features", fewer)
+    (section,) = report.sections(replace(read(run), scorer=None))
+    assert "of which its features tell nothing" in section.parts[0].texts[0]
 
 
 def test_records_that_show_a_model_nothing_are_left_out_beside(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """Processes beside a report: what they keep is what the report would have computed."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from ecgbench.results import ahead
 from ecgbench.results.by_label import ByLabel, repeats_of
 from ecgbench.results.calibration import Calibration
+from ecgbench.results.operating import Operating
 from ecgbench.results.result import Result
 from ecgbench.results.study import read
 from tests.reports.validated_run import MADE
@@ -19,7 +21,7 @@ def test_what_they_keep_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     study = read(tmp_path / "run")
     asked = ByLabel(question=Calibration(), scorer=study.scorer)
     lines = [repeats_of(results) for results in study.finished.values()]
-    ahead.labels(asked, [lines], None)
+    ahead.labels([asked, replace(asked, question=Operating())], [lines], None)
     monkeypatch.setattr(Result, "predictions", None)
     there = [asked.there(repeats) for repeats in lines]
     shared = asked.question.shared(there)

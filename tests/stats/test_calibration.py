@@ -23,7 +23,6 @@ def test_slope_and_intercept_are_those_of_a_logistic_regression(seed: int) -> No
     patients = Patients.of(whose)
     fitted = LogisticRegression(C=1e12, tol=1e-12, max_iter=1000).fit(logit(p)[:, None], target)
     made = slope(target, p, patients)
-    assert made is not None
     assert made.value == pytest.approx(fitted.coef_[0, 0], abs=1e-5)
     level = brentq(lambda a: (target - expit(a + logit(p))).sum(), -5, 5)
     assert intercept(target, p, patients).value == pytest.approx(level, abs=1e-9)
@@ -44,13 +43,11 @@ def test_probabilities_that_mean_what_they_say_have_slope_one_and_intercept_zero
     p = expit(draw.normal(-1, 1.5, 200_000))
     target, patients = draw.random(len(p)) < p, Patients.of(np.arange(len(p)))
     made = slope(target, p, patients)
-    assert made is not None
     assert abs(made.value - 1) < 0.02
     assert abs(intercept(target, p, patients).value) < 0.02
     # and moved ones are found
     moved = expit(2 * logit(p) + 1)
     again = slope(target, moved, patients)
-    assert again is not None
     assert again.value == pytest.approx(made.value / 2, rel=1e-6)
     assert intercept(target, moved, patients).value < -0.5
 
@@ -59,14 +56,13 @@ def test_probabilities_that_mean_what_they_say_have_slope_one_and_intercept_zero
 def test_no_slope_is_given_where_none_is_the_best(p: list[float]) -> None:
     target = np.array([False, False, True, True])
     assert ordered_perfectly(target, np.array(p))
-    assert slope(target, p, Patients.of(list("abcd"))) is None
+    assert np.isnan([*slope(target, p, Patients.of(list("abcd"))).interval()]).all()
     assert np.isfinite(intercept(target, p, Patients.of(list("abcd"))).value)
 
 
 def test_certain_probabilities_give_numbers() -> None:
     target = np.array([True, False, True, False, True, False])
     made = slope(target, [1.0, 0.0, 0.0, 1.0, 0.7, 0.4], Patients.of(list("abcdef")))
-    assert made is not None
     assert np.isfinite([made.value, *made.interval()]).all()
 
 
@@ -99,3 +95,33 @@ def test_the_ece_of_right_probabilities_is_what_chance_gives_and_not_zero() -> N
         expected.append(made.ece_by_chance)
     assert np.mean(found) > 0.05
     assert np.mean(found) == pytest.approx(np.mean(expected), rel=0.05)
+
+
+def test_labels_side_by_side_have_the_numbers_that_each_has_alone() -> None:
+    """Easy ones, one that nothing tells apart, one that is ordered perfectly, and one of which the
+    first steps lead astray.
+    """
+    draw = np.random.default_rng(5)
+    known = [records(seed, 4000) for seed in range(20)]
+    target, p = (np.stack([one[k] for one in known]) for k in (0, 1))
+    patients = Patients.of(known[0][2])
+    p[3] = 0.5
+    p[4] = np.where(target[4], 0.9, 0.1)
+    p[5] = np.where(draw.random(4000) < 0.999, 1 - 1e-9, 1e-9)
+    target[5] = draw.random(4000) < 0.003
+    p[5, np.flatnonzero(target[5])[:2]] = 1e-9
+    for function in (slope, intercept):
+        together = function(target, p, patients)
+        assert together.parts.shape == (20, 2000)
+        for k in range(20):
+            alone = function(target[k], p[k], patients)
+            assert np.array_equal(alone.value, together.value[k], equal_nan=True)
+            assert np.array_equal(alone.parts, together.parts[k], equal_nan=True)
+            assert together.interval().low[k] == alone.interval().low or k in (3, 4)
+    level = brentq(
+        lambda a: (target[5] - expit(a + logit(np.clip(p[5], 1e-7, 1 - 1e-7)))).sum(), -50, 9
+    )
+    assert intercept(target, p, patients).value[5] == pytest.approx(level, abs=1e-8)
+    bins = reliability(target, p)
+    assert bins.ece[7] == reliability(target[7], p[7]).ece
+    assert bins.count[3].tolist() == [4000, *[0] * 9]
