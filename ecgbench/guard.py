@@ -1,7 +1,8 @@
 """Runs a module in a process below its own and, however that one ends, ends all that it started:
 children, their children, and those that went into a session of their own.
 
-`python -m ecgbench.guard MODULE *WORDS` is `python -m MODULE *WORDS` with that. It imports no code
+`python -m ecgbench.guard MODULE *WORDS` is `python -m MODULE *WORDS` with that (`processes.python`
+starts it). It imports no code
 of the module, so it is there when the module hangs, aborts, or is killed for its memory, and when
 whoever asked for it is killed. On Linux nothing can leave it (it is the subreaper, see prctl(2));
 elsewhere what stays in its process group is ended by whoever asked.

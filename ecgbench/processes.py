@@ -17,6 +17,11 @@ GRACE = 5
 """Seconds that a child may outlive the patience of its parent, before its own alarm ends it."""
 SAY_WHERE = signal.SIGUSR1
 """Asks a worker that stands still where its threads are; its guard takes no notice."""
+_GUARDED = (
+    "import json, runpy, sys; sys.path[:] = json.loads(sys.argv.pop(1)); "
+    "runpy.run_module('ecgbench.guard', run_name='__main__', alter_sys=True)"
+)
+"""Program of a process under a guard; its first word is where it imports from."""
 LONGEST = 300
 """Characters of an error's message that are kept."""
 
@@ -47,8 +52,12 @@ def ask(module: str, arguments: Sequence[str], seconds: float) -> dict[str, Any]
 def python(module: str, *words: str) -> list[str]:
     """The command `python -m MODULE *WORDS`, under a guard that ends what it started: to be started
     in a session of its own, and ended by `end_group`.
+
+    It imports from where this process does: another ecgbench in the folder that one stands in, or a
+    file there that is called as a library is, would be taken otherwise.
     """
-    return [sys.executable, "-m", "ecgbench.guard", module, *words]
+    places = json.dumps([os.path.abspath(place) for place in sys.path])
+    return [sys.executable, "-P", "-c", _GUARDED, places, module, *words]
 
 
 def start(module: str, arguments: Sequence[str], seconds: float) -> "subprocess.Popen[str]":
