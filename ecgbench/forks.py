@@ -33,14 +33,20 @@ def cores() -> int:
     return os.cpu_count() or 1
 
 
-def on_all_cores(pieces: Sequence[Piece], advance: Callable[[int], None]) -> None:
+def on_all_cores(
+    pieces: Sequence[Piece],
+    advance: Callable[[int], None] = lambda more: None,
+    meanwhile: Piece = lambda: None,
+) -> None:
     """Call each piece in some process of its own core, in any order; `advance` is told how many
-    more are done. Where processes cannot be forked safely, nothing is done.
+    more are done, and this process calls `meanwhile`. Where processes cannot be forked safely,
+    nothing is done but that.
 
     A piece that raises ends its process quietly: whoever needs what it keeps computes it, and sees
     the error.
     """
     if sys.platform != "linux" or not pieces:
+        meanwhile()
         return
     waiting = list(range(len(pieces)))
     took, give = os.pipe()
@@ -59,6 +65,7 @@ def on_all_cores(pieces: Sequence[Piece], advance: Callable[[int], None]) -> Non
         os.close(tell)
         took = tell = -1
         give = _handed_out(waiting, give)
+        meanwhile()
         while finished := os.read(done, 4096):
             advance(len(finished))
             give = _handed_out(waiting, give)

@@ -1,9 +1,9 @@
 """Reads a run folder: which cells are finished, what they rest on, and rows of them."""
 
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
-from functools import cached_property
+from collections.abc import Callable, Sequence
+from functools import cached_property, partial
 from itertools import product
+from mmap import mmap
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ from ecgbench import metrics as room
 from ecgbench.cards import MetricCard
 from ecgbench.cells import RANDOM, Cell, Plan
 from ecgbench.errors import BadSetting, Damaged
+from ecgbench.forks import on_all_cores
 from ecgbench.results.compare import Row
 from ecgbench.results.origin import UNCOMMITTED
 from ecgbench.results.result import Result
@@ -21,6 +22,8 @@ from ecgbench.results.tables import Outcome
 from ecgbench.results.verify import Verifier
 
 Facts = dict[str, Any]
+_AT_ONCE = 64
+"""Cells that are compared with their hashes in one piece."""
 _GRAVEST: Sequence[Status] = ("failed", "damaged", "skipped", "ok")
 """Of the states of its cells, a row has the one that stands first; one that is not computed yet
 counts as failed.
@@ -60,15 +63,23 @@ class Reader:
             if (folder := self.run.folder(cell))
         ]
 
-        def fault(result: Result) -> str:
-            try:
-                self.verifier.demand_read(result)
-            except Damaged as error:
-                return str(error)
-            return ""
+        known = [""] * len(finished)
+        sound = mmap(-1, len(finished) + 1)  # which processes that are forked write in, too
 
-        with ThreadPoolExecutor() as threads:  # hashing leaves the others their turn
-            found = list(threads.map(fault, finished))
+        def look(start: int) -> None:
+            for place in range(start, min(start + _AT_ONCE, len(finished))):
+                sound[place] = not _fault(self.verifier.demand_files, finished[place])
+
+        def read() -> None:
+            known[:] = (_fault(self.verifier.demand_documents, result) for result in finished)
+
+        starts = range(0, len(finished), _AT_ONCE) if len(finished) > _AT_ONCE else ()
+        on_all_cores([partial(look, start) for start in starts], meanwhile=read)
+        # what no process has found sound is looked at here, so that it says what is wrong
+        found = [
+            why or ("" if sound[place] else _fault(self.verifier.demand_files, result))
+            for place, (result, why) in enumerate(zip(finished, known))
+        ]
         self.damaged |= {r.cell.identity: why for r, why in zip(finished, found) if why}
         return {r.cell.identity: r for r, why in zip(finished, found) if not why}
 
@@ -170,6 +181,15 @@ class Reader:
             dataset[data["name"]] = data
             patients.setdefault((data["name"], r.cell.fit.fold), set()).update(data["patients"])
         return model, dataset, {where: tuple(sorted(names)) for where, names in patients.items()}
+
+
+def _fault(demand: Callable[[Result], None], result: Result) -> str:
+    """What is wrong with a cell; "" where nothing is."""
+    try:
+        demand(result)
+    except Damaged as error:
+        return str(error)
+    return ""
 
 
 def _chosen(plan: Plan, requested: Sequence[str]) -> tuple[str, ...]:

@@ -14,7 +14,11 @@ from ecgbench.errors import BadSetting
 from ecgbench.results import whole
 from ecgbench.results.facts import Code
 from ecgbench.results.folders import DONE, finished, read_table, recorded
+from ecgbench.results.held import Held
 from ecgbench.results.pooled import pooled_file, read_pooled
+
+_HELD: Held[pd.DataFrame] = Held(size=lambda table: 8 * table.size, most=2**26)
+"""Predictions that several questions are asked of, one after the other."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -86,9 +90,18 @@ class Result:
         """record, patient, leads (what was measured: "II+V2"), then `probability:<label>` and
         `target:<label>` of each label.
         """
-        table = read_table(self.folder, whole.PREDICTIONS)
-        whole.demand_predictions(self.folder, whole.PREDICTIONS, table, self._records)
-        return table
+
+        def read() -> pd.DataFrame:
+            table = read_table(self.folder, whole.PREDICTIONS)
+            whole.demand_predictions(self.folder, whole.PREDICTIONS, table, self._records)
+            return table
+
+        file = self.folder / whole.PREDICTIONS
+        if not file.is_file():
+            return read()
+        at = file.stat()
+        state = (at.st_ino, at.st_size, at.st_mtime_ns, at.st_ctime_ns)
+        return _HELD((file, self.content, state), read).copy(deep=False)
 
     def scores(self) -> pd.DataFrame:
         """metric, label ("macro": their mean), value (a fraction), n (records; of a label those it

@@ -21,6 +21,7 @@
 
 import hashlib
 import json
+import os
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import replace
@@ -157,7 +158,10 @@ class Store:
         As the index says, of which only what is new is read; cells that it does not name speak for
         themselves.
         """
-        size = self.index_file.stat().st_size if self.index_file.exists() else 0
+        try:
+            size = os.stat(self.index_file).st_size
+        except FileNotFoundError:
+            size = 0
         if self._read == size:
             return self._keys
         anew = not 0 <= self._read <= size  # the first look, or another index by now
@@ -233,7 +237,7 @@ class Store:
 
     def cell_folder(self, cell: Cell, cell_key: str) -> Path:
         """Where a cell lies under a key."""
-        return self.path / "cells" / _setting_folder(cell) / folder_name(cell_key)
+        return self.path.joinpath("cells", *_setting_folders(cell), folder_name(cell_key))
 
     def folder(self, cell: Cell) -> Path | None:
         """Where a cell lies under the key that it has; None where it is not finished."""
@@ -241,7 +245,8 @@ class Store:
         folder = self.cell_folder(cell, cell_key) if cell_key else None
         if folder is None or not finished(folder):
             return None
-        return _current(folder, cell.identity) if (folder / _OUTDATED).exists() else folder
+        outdated = os.path.exists(f"{folder}/{_OUTDATED}")
+        return _current(folder, cell.identity) if outdated else folder
 
     def fit_folder(self, fit: Fit, fit_key: str) -> Path:
         """Where a fit lies."""
@@ -263,7 +268,7 @@ class Store:
     def reason_file(self, cell: Cell) -> Path:
         """The file that says why a cell has no number."""
         name = hashlib.sha256(cell.identity.encode()).hexdigest()[:32]
-        return self.path / "reasons" / _setting_folder(cell) / f"{name}.json"
+        return self.path.joinpath("reasons", *_setting_folders(cell), f"{name}.json")
 
     # facts that several cells share
 
@@ -316,8 +321,8 @@ class Store:
         return locked(self.path / "locks", hashlib.sha256(name.encode()).hexdigest()[:32], wait)
 
 
-def _setting_folder(cell: Cell) -> Path:
-    return Path(*map(folder_name, (cell.task, cell.fit.model, str(cell.setting))))
+def _setting_folders(cell: Cell) -> Iterator[str]:
+    return map(folder_name, (cell.task, cell.fit.model, str(cell.setting)))
 
 
 def _flat(settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -13,8 +13,9 @@ from typing import Any
 
 from ecgbench.cells import Cell
 from ecgbench.errors import BadSetting, Damaged
+from ecgbench.files import sha256_of
 from ecgbench.results import frozen, invocation, people
-from ecgbench.results.folders import damaged, demand_intact, finished, sha256_of
+from ecgbench.results.folders import damaged, demand_intact, finished
 from ecgbench.results.pooled import is_damaged
 from ecgbench.results.result import Result
 from ecgbench.results.store import Store
@@ -36,12 +37,15 @@ class Verifier:
         """Of a run, with its facts as they lie there."""
         return cls(store=store, models=store.facts("models"), datasets=store.facts("datasets"))
 
-    def demand_read(self, result: Result) -> None:
-        """What a report rests on: Damaged where a file of the cell or of its fit is not what its
-        hash says, or the facts of its model or dataset are gone. A fit that is gone is none.
-        """
-        self._demand_known(result)  # which compares cell.json
+    def demand_files(self, result: Result) -> None:
+        """Damaged where a file of a cell, but cell.json, is not what its hash says."""
         demand_intact(result.folder, lambda name: name == CELL, result.hashes)
+
+    def demand_documents(self, result: Result) -> None:
+        """Damaged where cell.json is not that of the cell, the facts that it names are gone, or a
+        file of its fit, but its weights, is not what its hash says. A fit that is gone is none.
+        """
+        self._demand_known(result)
         if finished(result.fit_folder):
             self.demand_fit(result.fit_folder, weights=False)
 

@@ -97,9 +97,15 @@ def _fault_of_predictions(table: pd.DataFrame, records: int | None) -> str:
         return f"holds {len(table)} records of {records}"
     if known["record"].duplicated().any():
         return "holds a record twice"
+    if probability.dtype.kind not in "fiu" or target.dtype.kind not in "fiu":
+        return "holds a probability or a target that is no number"
     if not ((probability >= 0) & (probability <= 1)).all():  # NaN is neither
         return "holds a probability outside 0 to 1"
-    if not np.isin(target, (UNKNOWN, 0, 1)).all():
+    if target.dtype.kind == "f":
+        valid = np.isin(target, (UNKNOWN, 0, 1))
+    else:
+        valid = (target >= UNKNOWN) & (target <= 1)
+    if not valid.all():
         return "holds a target that is neither 0 nor 1"
     return ""
 
