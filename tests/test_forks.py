@@ -49,15 +49,25 @@ def test_what_a_piece_does_to_its_process_stays_there(tmp_path: Path) -> None:
     assert (tmp_path / "1").exists()
 
 
-def test_when_all_are_killed_it_returns(tmp_path: Path) -> None:
+def test_when_all_are_killed_it_returns(monkeypatch: pytest.MonkeyPatch) -> None:
     def killed() -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
+    forked: list[int] = []
+    fork = os.fork
+
+    def noted() -> int:
+        forked.append(fork())
+        return forked[-1]
+
+    monkeypatch.setattr(forks.os, "fork", noted)
     told: list[int] = []
     forks.on_all_cores([killed] * 40_000, told.append)
     assert told == []
-    with pytest.raises(ChildProcessError):
-        os.waitpid(-1, os.WNOHANG)
+    assert len(forked) == 2
+    for child in forked:  # this process may have children besides
+        with pytest.raises(ChildProcessError):
+            os.waitpid(child, os.WNOHANG)
 
 
 def test_they_end_with_this_process(tmp_path: Path) -> None:
@@ -85,3 +95,12 @@ def _runs(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except FileNotFoundError:
         return False
+
+
+def test_this_process_works_meanwhile_and_where_there_is_nothing_to_share(tmp_path: Path) -> None:
+    said: list[int] = []
+    pieces = [lambda k=k: (tmp_path / str(k)).touch() for k in range(5)]
+    forks.on_all_cores(pieces, meanwhile=lambda: said.append(os.getpid()))
+    assert len(list(tmp_path.iterdir())) == 5
+    forks.on_all_cores([], meanwhile=lambda: said.append(os.getpid()))
+    assert said == [os.getpid()] * 2
