@@ -2,6 +2,7 @@
 
 import os
 import shlex
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
@@ -11,11 +12,16 @@ import pandas as pd
 from ecgbench.cards import DatasetCard
 from ecgbench.ecg.readers.said import Said
 from ecgbench.errors import BadSetting
+from ecgbench.files import sha256_of
 from ecgbench.imported import labels, records
 from ecgbench.indexing.tables import alike
 from ecgbench.room import Room
+from ecgbench.sealed import unsealed
 from ecgbench.stats.known import UNKNOWN
 from ecgbench.text import counted
+
+SEAL = "as_written.json"
+"""Holds the hashes of what an import into a run's folder wrote."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,9 +41,9 @@ class Order:
     partial: bool = False
     """Whether records of the table without a file are left out."""
     overwrite: bool = False
+    """Whether card and table are written anew; patients stay in their splits."""
     strict: bool = False
     """Whether what differs from an earlier import is refused, as a run must not go on with it."""
-    """Whether card and table are written anew; patients stay in their splits."""
 
     @property
     def card(self) -> Path:
@@ -90,8 +96,28 @@ def is_there(order: Order) -> bool:
     return table.is_file()
 
 
+def _demand_as_written(order: Order) -> None:
+    """BadSetting where a run's own import is not as it was written: nobody edits it there, as a
+    person may edit what `ecgbench import` wrote.
+    """
+    for name, sha256 in (unsealed(order.to / SEAL) or {}).items():
+        now = ""
+        with suppress(OSError):
+            now = sha256_of(order.to / name)
+        if now != sha256:
+            raise BadSetting(
+                f"{order.to / name} is not what the run wrote; remove the folder {order.to} and "
+                f"give the same command again, or give --tasks {order.card} in place of --records "
+                f"to use it as it is"
+            )
+
+
 def earlier(order: Order) -> Earlier:
-    """The card file and the table that are there; BadSetting where they are of no import."""
+    """The card file and the table that are there; BadSetting where they are of no import, or, in a
+    run's folder, are not what was written.
+    """
+    if order.strict:
+        _demand_as_written(order)
     room = Room("ecgbench.datasets", "dataset", ("CARD", "index", "read"), DatasetCard)
     try:
         module = room.get(str(order.card))

@@ -18,21 +18,20 @@ def files(folder: Path, without: Collection[Path]) -> list[str]:
     """Paths from `folder` of all files with the suffix of a format that is read, sorted; without
     hidden ones, and those that are, or lie in, one of `without`.
     """
-    left_out = {path.resolve() for path in without}
+    real = os.path.realpath  # Path.resolve raises where a link leads to itself
+    left_out = {real(path) for path in without}
     found = []
     for place, folders, names in os.walk(folder, followlinks=True):
         here = Path(place)
         # a link to a folder above would never end
-        shut = left_out | {above.resolve() for above in (here, *here.parents)}
-        folders[:] = [
-            n for n in folders if not n.startswith(".") and (here / n).resolve() not in shut
-        ]
+        shut = left_out | {real(above) for above in (here, *here.parents)}
+        folders[:] = [n for n in folders if not n.startswith(".") and real(here / n) not in shut]
         found += [
             (here / name).relative_to(folder).as_posix()
             for name in names
             if not name.startswith(".")
             and Path(name).suffix.lower() in READERS
-            and (here / name).resolve() not in left_out
+            and real(here / name) not in left_out
         ]
     return sorted(found)
 

@@ -17,10 +17,11 @@ from ecgbench.ecg.leads import LEADS
 from ecgbench.ecg.readers import own
 from ecgbench.ecg.readers.said import Said
 from ecgbench.errors import BadRecord, BadSetting
-from ecgbench.files import locked, put
+from ecgbench.files import locked, put, sha256_of
 from ecgbench.imported import card as cards
 from ecgbench.imported import found, labels, records, splitting
 from ecgbench.imported.earlier import (
+    SEAL,
     Earlier,
     Order,
     demand_alike,
@@ -30,6 +31,7 @@ from ecgbench.imported.earlier import (
     joined,
 )
 from ecgbench.indexing.tables import alike
+from ecgbench.sealed import seal
 from ecgbench.stats.known import UNKNOWN
 from ecgbench.text import counted
 
@@ -256,3 +258,6 @@ def _write(made: Imported, said: Said) -> None:
         )
         put(order.card, cards.text(facts, said, order.folder, order.to))
     put(order.to / records.FILE, out.to_csv(index=False, lineterminator="\n"))
+    if order.strict:
+        written = [order.card, order.to / records.FILE]
+        seal(order.to / SEAL, {file.name: sha256_of(file) for file in written})

@@ -3,6 +3,7 @@ tables, and its own.
 """
 
 import json
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,9 @@ def read(folder: Path) -> tuple[dict[str, Any], bool]:
     """What was written, and whether with a hash: copies of earlier versions have none
     (`store.opened`). ValueError where it is something else.
     """
-    whole = json.loads((folder / FILE).read_text(encoding="utf-8"))
+    whole = None
+    with suppress(RecursionError):  # of brackets in brackets
+        whole = json.loads((folder / FILE).read_text(encoding="utf-8"))
     if not isinstance(whole, dict) or not isinstance(whole.get("tables"), dict):
         raise ValueError(f"{folder / FILE} describes no prepared copy")
     return facts_of(whole), PROOF in whole

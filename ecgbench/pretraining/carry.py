@@ -28,10 +28,14 @@ from safetensors.numpy import load, save
 from ecgbench.errors import BadSetting, BadWeights
 from ecgbench.files import as_json, metadata, put
 from ecgbench.pretraining import checkpoint, output
-from ecgbench.pretraining.kept_encoders import ENCODERS, read_checkpoints
+from ecgbench.pretraining.kept_encoders import (
+    ENCODERS,
+    encoder_file,
+    read_checkpoints,
+    select,
+)
 from ecgbench.pretraining.moments import as_codes, as_moments
 from ecgbench.pretraining.recipe import Recipe
-from ecgbench.pretraining.selection import earliest
 from ecgbench.text import shortened
 
 MANIFEST, CARRIED, BOOKS = "carry.json", "carried.json", "codebook.json"
@@ -78,15 +82,15 @@ def pack(recipe: Recipe, out: Path, to: Path) -> list[Path]:
     for number in (1, 2):
         stage = out / f"stage{number}"
         settings = recipe.stages[number - 1]
-        measured = [c for c in read_checkpoints(stage / ENCODERS) if settings.probed(c.step)]
-        kept = [c for c in measured if _encoder(stage, c.step).is_file()]
-        if kept:
-            path = _encoder(stage, earliest(kept).step)
+        measured = read_checkpoints(stage / ENCODERS, settings.probed)
+        if measured:
+            selected = select(stage / ENCODERS, measured, bool(carried(stage)))
+            path = encoder_file(stage / ENCODERS, selected.step)
             name = path.relative_to(out).as_posix()
             groups[f"stage{number}"] = _zipped({name: _folded(path.read_bytes())})
         path = stage / checkpoint.FILE
         if path.is_file():
-            whole = place[0] == number and not (kept and place[1] >= settings.steps)
+            whole = place[0] == number and not (measured and place[1] >= settings.steps)
             state[path.relative_to(out).as_posix()] = _folded(path.read_bytes(), whole)
     groups = {"state": _zipped(state)} | groups
     written, parts = [], {}
@@ -210,10 +214,6 @@ def carried(stage: Path) -> list[int]:
     """Steps of a stage at which its moments were rounded for a journey."""
     path = stage / CARRIED
     return output.read(path) if path.is_file() else []
-
-
-def _encoder(stage: Path, step: int) -> Path:
-    return stage / ENCODERS / f"{step:06d}.safetensors"
 
 
 def _parts(source: Path, parts: dict[str, str]) -> Iterator[bytes]:

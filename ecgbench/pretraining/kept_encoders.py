@@ -7,7 +7,7 @@ import hashlib
 import json
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -29,7 +29,7 @@ from ecgbench.prepared.views import View
 from ecgbench.pretraining import dynamics
 from ecgbench.pretraining.dynamics import Layer
 from ecgbench.pretraining.objective import MaskedNodes, node_features
-from ecgbench.pretraining.selection import Checkpoint
+from ecgbench.pretraining.selection import Checkpoint, earliest
 from ecgbench.sealed import facts_of, proved
 from ecgbench.seeds import rng
 from ecgbench.training import linear, ranks
@@ -186,14 +186,8 @@ class KeptEncoders:
             f"validation split)"
         )
 
-    def checkpoints(self) -> list[Checkpoint]:
-        """All that were measured, by step."""
-        return read_checkpoints(self.folder)
-
     def holds(self, checkpoint: Checkpoint) -> bool:
-        """Whether the encoder is here too; one that was not selected stays behind on a journey
-        (`carry`).
-        """
+        """Whether the encoder is here too."""
         return self._path(checkpoint.step).is_file()
 
     def load(self, checkpoint: Checkpoint) -> tuple[NodeEncoder, Tensor]:
@@ -217,16 +211,47 @@ class KeptEncoders:
         return network.eval(), mask
 
     def _path(self, step: int) -> Path:
-        return self.folder / f"{step:06d}.safetensors"
+        return encoder_file(self.folder, step)
 
 
 _AGAIN = "remove its stage's folder and run the same command again, or choose another folder"
 
 
-def read_checkpoints(folder: Path) -> list[Checkpoint]:
-    """What was measured of the encoders of a folder, by step; BadWeights where that is damaged."""
+def encoder_file(folder: Path, step: int) -> Path:
+    """Where the encoder of a step lies."""
+    return folder / f"{step:06d}.safetensors"
+
+
+def select(folder: Path, measured: Sequence[Checkpoint], carried: bool) -> Checkpoint:
+    """The `earliest` of those that were measured in a folder. carried: whether this stage was
+    carried before it ended, when all but one of its encoders stayed behind; then the earliest of
+    those that are here. BadWeights where it is gone.
+    """
+    wanted = earliest(measured)
+    here = [c for c in measured if encoder_file(folder, c.step).is_file()]
+    if wanted in here:
+        return wanted
+    if not (carried and here):
+        raise BadWeights(
+            f"{encoder_file(folder, wanted.step)} is gone, and it is the encoder that was "
+            f"selected; {_AGAIN}"
+        )
+    return earliest(here)
+
+
+def read_checkpoints(folder: Path, probed: Callable[[int], bool]) -> list[Checkpoint]:
+    """What was measured of the encoders of a folder after the steps that are `probed`, by step;
+    BadWeights where that is damaged, and where it is gone though the encoder is there.
+    """
     every = [_read(path) for path in sorted(folder.glob("*.json"))]
-    return [c for c in every if c is not None]
+    measured = {c.step: c for c in every if c is not None and probed(c.step)}
+    for path in sorted(folder.glob("*.safetensors")):
+        if path.stem.isdecimal() and probed(int(path.stem)) and int(path.stem) not in measured:
+            raise BadWeights(
+                f"{path.with_suffix('.json')} is gone, which told what was measured of the encoder "
+                f"beside it; {_AGAIN}"
+            )
+    return list(measured.values())
 
 
 def _read(path: Path) -> Checkpoint | None:

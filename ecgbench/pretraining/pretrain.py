@@ -38,7 +38,12 @@ from ecgbench.layers.node_encoder import NodeEncoder
 from ecgbench.pretraining import carry, codebook, descriptors, output, phase_times
 from ecgbench.pretraining.corpus import Corpus
 from ecgbench.pretraining.curve import Listener, Point, Report
-from ecgbench.pretraining.kept_encoders import Development, KeptEncoders
+from ecgbench.pretraining.kept_encoders import (
+    Development,
+    KeptEncoders,
+    read_checkpoints,
+    select,
+)
 from ecgbench.pretraining.labels import RECORDS, Codes, Describe, Nodes, codebooks
 from ecgbench.pretraining.network import new_network
 from ecgbench.pretraining.objective import MaskedNodes
@@ -225,11 +230,13 @@ class _Pretraining:
         ranks.wait()
         self._made_something |= len(points) > begun
         # not those of a schedule that was given up
-        measured = [c for c in kept.checkpoints() if settings.probed(c.step)]
-        selected = earliest([c for c in measured if kept.holds(c)])
+        measured = read_checkpoints(kept.folder, settings.probed)
+        journeys = carry.carried(folder)
+        selected = select(kept.folder, measured, bool(journeys))
+        if selected != (best := earliest(measured)):
+            note(f"{name}: checkpoint of step {best.step} stayed behind when it was carried")
         devices = " + ".join(output.read(folder / DEVICES))
         note(f"{name}: checkpoint of step {selected.step} selected ({selected.score:.4f})")
-        journeys = carry.carried(folder)
         return _Stage(name, kept, selected, measured, points, fitted, devices, journeys)
 
     def _over(self) -> bool:

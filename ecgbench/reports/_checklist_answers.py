@@ -174,7 +174,9 @@ def _partition(study: Study) -> Answer | None:
 
 def _code(study: Study) -> Answer | None:
     p, commits = study.provenance, {o.code.commit for o in study.provenance.origins}
-    said = [f"ecgbench {p.version}, commit {enumerated(sorted(map(str, commits))) or 'not known'}"]
+    known = enumerated(sorted(filter(None, commits)))
+    more = ", of some of it not known" if known and None in commits else ""
+    said = [f"ecgbench {p.version}, commit {known or 'not known'}{more}"]
     said += [f"{m.title}: weights {m.weights}, {_weights(m)}" for m in study.models]
     return Answer("; ".join(said) + ".", "commits.csv")
 

@@ -3,9 +3,10 @@ fractions.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from functools import wraps
+from typing import Any, TypeVar
 
 import pandas as pd
 
@@ -16,6 +17,7 @@ from ecgbench.results.notes import GRAVE, PENDING
 from ecgbench.results.study import Study
 from ecgbench.text import counted
 
+T = TypeVar("T")
 _WHOLE = (
     *("n_records", "n_patients", "n_labels", "n_undefined", "n_distinct"),
     "fewest_positives",
@@ -103,6 +105,29 @@ def _plain(column: pd.Series) -> list[Any]:
     return [instead if gone else value for value, gone in zip(values, missing)]
 
 
+def once(function: Callable[[Study], T]) -> Callable[[Study], T]:
+    """A function of a study that many reports ask: it is computed once, and whoever has its result
+    leaves it as it is.
+    """
+    name = f"{function.__module__}.{function.__qualname__}"
+
+    @wraps(function)
+    def known(study: Study) -> T:
+        kept = vars(study)  # as a cached_property does
+        if name not in kept:
+            kept[name] = function(study)
+        found: T = kept[name]
+        return found
+
+    return known
+
+
+@once
+def main_rows(study: Study) -> list[dict[Any, Any]]:
+    """The `records` of its main table."""
+    return records(study.main)
+
+
 def numbers(frame: pd.DataFrame, summary: str) -> Numbers:
     """A table as a CSV file holds it; `summary`: what a row is."""
     return Numbers(columns=list(frame.columns), rows=records(frame), summary=summary)
@@ -118,6 +143,7 @@ def leads_of(typed: str) -> tuple[int, bool]:
     return (int(typed), False) if typed.isdigit() else (len(LeadSubset.parse(typed)), True)
 
 
+@once
 def columns(study: Study) -> list[Head]:
     """One per model x policy in the order asked."""
     known = {model.name: model for model in study.models}
@@ -163,6 +189,7 @@ def titles_of(study: Study) -> dict[str, str]:
     return {task.task: task.title for task in tasks(study)}
 
 
+@once
 def tasks(study: Study) -> list[Task]:
     """Tasks that have rows, in the order of the table."""
     present = dict.fromkeys(study.main["task"])
@@ -180,6 +207,7 @@ def tasks(study: Study) -> list[Task]:
     return listed
 
 
+@once
 def gaps(study: Study) -> list[Gap]:
     """Cells without a number, gathered."""
     lost: dict[tuple[str, ...], Counter[str]] = {}
@@ -250,6 +278,7 @@ class Compared:
         return None if same is None else not same
 
 
+@once
 def comparisons(study: Study) -> list[Compared]:
     """Study.comparisons, typed."""
     return [Compared(**row) for row in records(study.comparisons)]

@@ -13,6 +13,7 @@ from ecgbench.reports import (
     Column,
     Facts,
     Group,
+    Notes,
     Numbers,
     Part,
     ReportCard,
@@ -87,6 +88,8 @@ def sections(study: Study) -> list[Section]:
         _table("commits", _COMMITS, commits, f"The code behind the cells. {written}", "commit"),
         Facts(facts),
     ]
+    if study.scorer and study.results and not known.commands:
+        parts.append(Notes(["Which commands computed these cells is not known: none is noted."]))
     parts += _tested(study)
     if known.packages:
         parts.append(Group("Packages", [Facts(known.packages)], folded=True))
@@ -113,14 +116,22 @@ def _tested(study: Study) -> list[Part]:
                 **{f"here_{name}": value for name, value in asdict(now).items()},
             }
         )
+    damaged = ledger.unread(study.path)
     if not rows:
-        return []
+        there = (study.path / ledger.FILE).exists()
+        why = f"{ledger.FILE} {'names none of them' if there else 'is not there'}"
+        unknown = f"How often the test records were scored is not known: {why}."
+        return [Notes([unknown])] if study.scorer and study.results else []
     since = " This run had scores before there was a ledger; those are not counted." * late
     caption = (
         f"How often the test records of this run were scored on this machine: each time, one model "
         f"on one task. Other machines and other programs are not known.{since}"
     )
-    return [_table("tested", _TESTED, rows, caption, "test split")]
+    found: list[Part] = [_table("tested", _TESTED, rows, caption, "test split")]
+    if damaged:
+        lines = counted(damaged, "line")
+        found.append(Notes([f"{lines} of {ledger.FILE} cannot be read and are not counted here."]))
+    return found
 
 
 def _table(

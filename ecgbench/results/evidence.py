@@ -8,6 +8,7 @@ training of its own, whose scores may be higher or lower as a whole. That other 
 would give another fit is in no interval.
 """
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -20,6 +21,7 @@ import pandas as pd
 from ecgbench.cells import Absent
 from ecgbench.results.held import Held
 from ecgbench.results.score import Scored, arrays, counted, label_weights, wins_of
+from ecgbench.results.shelf import Shelf
 from ecgbench.stats.auroc import placements
 from ecgbench.stats.bootstrap import percentile_interval
 from ecgbench.stats.components import Components, Estimate
@@ -131,15 +133,13 @@ class Fold:
         return np.stack([np.mean(each, axis=0) for each in made])
 
 
-def _in_order(predictions: pd.DataFrame, common: frozenset[str] | None) -> pd.DataFrame:
-    """Those of the records, all where None, in alphabetical order."""
-    names = predictions["record"].to_numpy(str)
-    order = np.argsort(names, kind="stable")
-    if common is not None:
-        order = order[[name in common for name in names[order]]]
-    own = predictions.iloc[order]
+def _of(predictions: pd.DataFrame, common: frozenset[str] | None) -> pd.DataFrame:
+    """Those of the records, all where None."""
+    if common is None:
+        return predictions
+    own = predictions[[name in common for name in predictions["record"].tolist()]]
     if len(own) < len(predictions):  # what was stored compares with records that are gone
-        own = own[[c for c in map(str, own.columns) if not c.startswith("wins:")]]
+        own = own[[c for c in map(str, own.columns.tolist()) if not c.startswith("wins:")]]
     return own
 
 
@@ -168,23 +168,42 @@ class _Ordered:
 
 _HELD: Held[_Ordered] = Held(size=lambda one: one.size, most=512 * 2**20)
 """Many tables of a report compare the same cells: each is read once."""
+SHELF = Shelf()
+"""What one of several processes has read is not read by the others."""
 
 
 def _ordered(cell: Scored, common: frozenset[str] | None) -> _Ordered:
     def read() -> _Ordered:
-        own = _in_order(cell.predictions(), common)
+        own = _of(cell.predictions(), common)
         labels, target, _ = arrays(own)
+        records, patients = (own[name].to_numpy(str) for name in ("record", "patient"))
+        order = np.argsort(records, kind="stable")
         return _Ordered(
             labels=labels,
-            target=target,
-            wins=wins_of(cell.metric, own),
-            records=list(map(str, own["record"])),
-            patients=own["patient"].to_numpy(str),
+            target=target[order],
+            wins=wins_of(cell.metric, own)[order],
+            records=records[order].tolist(),
+            patients=patients[order],
         )
+
+    def taken() -> _Ordered:
+        name = hashlib.blake2b(repr(key).encode(), digest_size=16).digest()
+        if found := SHELF.get(name):
+            return _Ordered(
+                labels=found["labels"].tolist(),
+                target=found["target"],
+                wins=found["wins"],
+                records=found["records"].tolist(),
+                patients=found["patients"],
+            )
+        made = read()
+        SHELF.put(name, {which: np.asarray(value) for which, value in vars(made).items()})
+        return made
 
     if common is not None or not cell.content:
         return read()
-    return _HELD((cell.content, cell.records, cell.metric, cell.edited), read)
+    key = cell.content, cell.records, cell.metric, cell.edited
+    return _HELD(key, taken)
 
 
 def by_fold(rows: Sequence[Sequence[Scored]], absent: Absent) -> list[Fold]:

@@ -119,6 +119,15 @@ def scorings(folder: Path, test: str = "") -> list[Scoring]:
     return found
 
 
+def unread(folder: Path) -> int:
+    """How many lines of a folder's ledger are none: cut short by a kill, or damaged."""
+    try:
+        lines = (folder / FILE).read_bytes().splitlines()
+    except OSError:
+        return int((folder / FILE).exists())
+    return sum(1 for line in lines if line.strip() and _line(line) is None)
+
+
 def before(run: Path) -> list[Before]:
     """What was noted when a run first scored each test split."""
     found = []
@@ -135,10 +144,15 @@ def _lines(folder: Path, naming: str = "") -> list[dict[str, Any]]:
     found = []
     with suppress(OSError):
         for line in (folder / FILE).read_bytes().splitlines():
-            if naming.encode() not in line:
-                continue
-            with suppress(ValueError, RecursionError):
-                entry = json.loads(line)
-                if isinstance(entry, dict):
-                    found.append(entry)
+            if naming.encode() in line and (entry := _line(line)) is not None:
+                found.append(entry)
     return found
+
+
+def _line(line: bytes) -> dict[str, Any] | None:
+    """What a line says; None where it is none."""
+    with suppress(ValueError, RecursionError):
+        entry = json.loads(line)
+        if isinstance(entry, dict):
+            return entry
+    return None

@@ -9,9 +9,9 @@ from typing import Any
 
 from ecgbench.cells import Cell, key
 from ecgbench.errors import BadSetting, Damaged
-from ecgbench.files import making, move, put
+from ecgbench.files import making, move, put, sha256_of
 from ecgbench.results import frozen, ledger, people
-from ecgbench.results.folders import demand_intact, document, finished, sha256_of
+from ecgbench.results.folders import demand_intact, document, finished
 from ecgbench.results.store import Store, claimed
 from ecgbench.results.whole import CELL, cell_document, fit_document
 

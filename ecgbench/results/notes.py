@@ -16,8 +16,9 @@ from ecgbench.results import frozen, label_notes, origin, people
 from ecgbench.results.compare import Row
 from ecgbench.results.doubled import FEW
 from ecgbench.results.facts import DatasetFacts, ModelFacts, TaskFacts
+from ecgbench.results.folders import finished
 from ecgbench.results.score import firsts, over_folds
-from ecgbench.text import enumerated
+from ecgbench.text import counted, enumerated
 
 if TYPE_CHECKING:
     from ecgbench.results.study import Study
@@ -60,6 +61,7 @@ def notes(plan: Plan, study: "Study", rows: Sequence[Row]) -> list[str]:
         *_ragged(first, study),
         *origin.notes(study),
         *_data(study.datasets),
+        *(_people(study) if some else ()),
         *_spread(plan, first),
         *(_intervals(plan, rows, study) if some else ()),
         *_leads(plan, study.models),
@@ -72,6 +74,16 @@ def notes(plan: Plan, study: "Study", rows: Sequence[Row]) -> list[str]:
         *_edited(rows, study),
         *([] if frozen.read(study.path) else [frozen.NONE]),
     ]
+
+
+def _people(study: "Study") -> Iterator[str]:
+    lacking = [d.title for d in study.datasets if not people.is_known(study.path, d.name)]
+    if study.scorer and lacking:
+        yield (
+            f"Ages, sexes, devices and sites of the patients of {enumerated(lacking)} are not "
+            f"known: the run folder does not hold them as they were written. The same "
+            f"`ecgbench run` command writes them again."
+        )
 
 
 def _away(plan: Plan, study: "Study") -> Iterator[str]:
@@ -312,6 +324,13 @@ def _fits(rows: Sequence[Row], study: "Study") -> Iterator[str]:
             )
     for mark, names in whose.items():
         yield f"Fit of {', '.join(dict.fromkeys(names))}: {mark}."
+    lost = [r for r in study.results if not finished(r.fit_folder)]
+    if study.scorer and lost:
+        yield (
+            f"The fits of {len(lost)} of {counted(len(study.results), 'cell')} are not in the run "
+            f"folder as they were written: what they said of themselves is not known. The same "
+            f"`ecgbench run` command fits them again."
+        )
 
 
 def _labels(rows: Sequence[Row], study: "Study") -> Iterator[str]:

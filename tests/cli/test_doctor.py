@@ -42,7 +42,6 @@ def plug_in(folder: Path, name: str, code: str) -> Path:
 def test_every_fact_is_told_and_bad_models_cost_their_own_line_only(tmp_path):
     bad = [
         plug_in(tmp_path, "aborts", "os.abort()"),
-        plug_in(tmp_path, "hangs", "import time; time.sleep(600)"),
         plug_in(
             tmp_path,
             "shouts",
@@ -51,7 +50,7 @@ def test_every_fact_is_told_and_bad_models_cost_their_own_line_only(tmp_path):
         plug_in(tmp_path, "quits", "os._exit(0)"),
     ]
     names = ",".join([*map(str, bad), str(TINY), "laef"])
-    done = doctor("--json", "--models", names, "--timeout", "20", cwd=tmp_path)
+    done = doctor("--json", "--models", names, cwd=tmp_path)
     assert done.returncode == 1, done.stderr
     found = json.loads(done.stdout)
     assert set(found) >= {
@@ -69,7 +68,6 @@ def test_every_fact_is_told_and_bad_models_cost_their_own_line_only(tmp_path):
     assert found["ok"] is False
     told = {m["name"]: m for m in found["models"]}
     assert told["aborts"]["error"] == "its process was killed by SIGABRT"
-    assert told["hangs"]["error"] == "no answer within 20 s, so it was killed"
     assert told["shouts"]["error"] == "ValueError: a b"
     assert told["quits"]["error"] == "its process ended with exit code 0"
     for name, parameters in (("tiny", 8_616), ("laef", 7_104_000)):
@@ -79,10 +77,8 @@ def test_every_fact_is_told_and_bad_models_cost_their_own_line_only(tmp_path):
             12,
         )
         assert 0 < told[name]["ms"] < 20_000
-    assert len(found["problems"]) == 4
-    assert all(
-        any(name in p for p in found["problems"]) for name in ("aborts", "hangs", "shouts", "quits")
-    )
+    assert len(found["problems"]) == 3
+    assert all(any(name in p for p in found["problems"]) for name in ("aborts", "shouts", "quits"))
     assert found["versions"]["python"] == sys.version.split()[0]
     assert {p["name"]: p["ok"] for p in found["versions"]["packages"]}["torch"] is True
     assert found["threads"] == {
@@ -96,7 +92,17 @@ def test_every_fact_is_told_and_bad_models_cost_their_own_line_only(tmp_path):
     assert states == {**dict.fromkeys(ours, "absent"), "demo": "downloaded"}
     assert all(d["writable"] and d["free"] > 0 for d in found["disk"])
     assert not (tmp_path / "runs").exists()
-    assert done.stderr.count("one forward pass of") == 6
+    assert done.stderr.count("one forward pass of") == 5
+
+
+def test_a_model_that_hangs_is_killed_and_the_next_one_tried(tmp_path):
+    hangs = plug_in(tmp_path, "hangs", "import time; time.sleep(600)")
+    after = plug_in(tmp_path, "after", "os._exit(7)")
+    done = doctor("--json", "--models", f"{hangs},{after}", "--timeout", "5", cwd=tmp_path)
+    told = {m["name"]: m["error"] for m in json.loads(done.stdout)["models"]}
+    assert told["hangs"] == "no answer within 5 s, so it was killed"
+    # on a busy machine the second may not come so far in 5 s
+    assert told["after"] in ("its process ended with exit code 7", told["hangs"])
 
 
 def test_a_person_reads_a_table_and_what_to_do(fake_ptbxl, tmp_path):

@@ -315,6 +315,27 @@ def test_a_link_to_a_folder_above_is_not_followed(folder: Path) -> None:
     assert len(table(folder)) == 2 * PATIENTS
 
 
+def test_what_a_run_imported_is_not_believed_once_it_has_changed(folder: Path) -> None:
+    mine = order(folder, strict=True)
+    bring(mine)
+    assert same(mine)
+    file = folder / "mine" / "records.csv"
+    row, _, end = file.read_text().rstrip("\n").rpartition(",")
+    file.write_text(f"{row.rpartition(',')[0]},{(int(row[-1]) + 1) % 10},{end}\n")
+    for ask in (same, bring):
+        with pytest.raises(BadSetting, match=r"records\.csv is not what the run wrote"):
+            ask(mine)
+
+
+def test_a_link_to_itself_costs_itself(folder: Path) -> None:
+    file = next((folder / "rec").rglob("A0.*"))
+    file.unlink()
+    file.symlink_to(file.name)
+    bring(order(folder))
+    rows = table(folder).set_index("record")
+    assert rows.index[rows["left_out"] != ""].tolist() == ["A0"]
+
+
 @pytest.mark.parametrize(
     ("patients", "folds"), [(100, 10), (99, 5), (10, 5)], ids=lambda value: str(value)
 )

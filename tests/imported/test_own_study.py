@@ -77,6 +77,7 @@ def test_recordings_of_a_watch_by_laef_natively_and_by_padded_models(
     assert {p.name for p in (tmp_path / "out" / "imported").iterdir()} == {
         "watch.py",
         "records.csv",
+        "as_written.json",
         "prepared",
     }
     again = here(*words, cwd=tmp_path, ECGBENCH_PREPARED="")

@@ -172,6 +172,7 @@ COPIES: dict[str, Callable[[Path], object]] = {
     "meta.json: the digest": _said('"digest": "', '"digest": "0'),
     "meta.json: the unit": _said('"unit": "mV"', '"unit": "uV"'),
     "meta.json: no JSON": _said("{", ""),
+    "meta.json: brackets": lambda folder: (folder / "meta.json").write_text("[" * 100_000),
     "meta.json: no object": lambda folder: (folder / "meta.json").write_text("[]"),
 }
 

@@ -15,7 +15,16 @@ from ecgbench.datasets import get
 from ecgbench.errors import BadSetting, BadWeights
 from ecgbench.models import laef
 from ecgbench.prepared.prepare import prepare
-from ecgbench.pretraining.kept_encoders import TRAINING, Development, Half, KeptEncoders, probe
+from ecgbench.pretraining.kept_encoders import (
+    TRAINING,
+    Development,
+    Half,
+    KeptEncoders,
+    encoder_file,
+    probe,
+    read_checkpoints,
+    select,
+)
 from ecgbench.pretraining.objective import MaskedNodes
 from ecgbench.pretraining.selection import Checkpoint, earliest
 from ecgbench.training import linear
@@ -71,6 +80,19 @@ def test_the_earliest_within_a_thousandth_of_the_best_is_selected(
     assert earliest(found[::-1]).step == step
 
 
+def test_one_that_is_gone_is_not_replaced_by_the_next_best(tmp_path: Path) -> None:
+    found = [checkpoint(i + 1, score) for i, score in enumerate((0.9, 0.8, 0.7))]
+    for one in found[1:]:
+        encoder_file(tmp_path, one.step).touch()
+    with pytest.raises(BadWeights, match=r"000001\.safetensors is gone"):
+        select(tmp_path, found, carried=False)
+    assert select(tmp_path, found, carried=True).step == 2
+    encoder_file(tmp_path, 1).touch()
+    assert select(tmp_path, found, carried=False).step == 1
+    with pytest.raises(BadWeights, match="is gone"):
+        select(tmp_path / "empty", found, carried=True)
+
+
 def test_the_probe_is_the_linear_protocol_on_pooled_features() -> None:
     """Against the network's own pooling, one window per recording."""
     network, task = masked().encoder, development()
@@ -106,9 +128,9 @@ def test_a_kept_encoder_is_measured_once_and_comes_back_to_the_bit(tmp_path: Pat
     kept(5, model)
     assert len(said) == 1
     assert "step 5" in said[0]
-    (found,) = kept.checkpoints()
+    (found,) = read_checkpoints(kept.folder, bool)
     assert (found.step, len(found.layers)) == (5, 3)
-    assert found == earliest(kept.checkpoints())
+    assert found == earliest(read_checkpoints(kept.folder, bool))
     network, mask = kept.load(found)
     assert digest(network) == digest(model.encoder) == found.encoder
     assert torch.equal(mask, model.mask)
@@ -116,15 +138,20 @@ def test_a_kept_encoder_is_measured_once_and_comes_back_to_the_bit(tmp_path: Pat
         model.encoder.blocks[1].norm.bias.add_(0.1)  # type: ignore[union-attr, operator]
     kept(5, model)
     assert len(said) == 2
-    assert kept.checkpoints()[0].encoder != found.encoder
+    assert read_checkpoints(kept.folder, bool)[0].encoder != found.encoder
 
 
-@pytest.mark.parametrize("fault", ["cut", "other", "mask", "gone", "json", "score"])
+@pytest.mark.parametrize(
+    "fault", ["cut", "other", "mask", "gone", "json", "score", "lost", "folder"]
+)
 def test_a_damaged_checkpoint_is_refused(tmp_path: Path, fault: str) -> None:
     kept, model = KeptEncoders(tmp_path, development(), narrow, windows=4), masked()
     kept(5, model)
     kept(6, model)
-    (found, _), path = kept.checkpoints(), tmp_path / "encoders" / "000005.safetensors"
+    (found, _), path = (
+        read_checkpoints(kept.folder, bool),
+        tmp_path / "encoders" / "000005.safetensors",
+    )
     if fault == "cut":
         path.write_bytes(path.read_bytes()[:-7])
     elif fault == "other":
@@ -140,10 +167,14 @@ def test_a_damaged_checkpoint_is_refused(tmp_path: Path, fault: str) -> None:
     elif fault == "score":
         file = path.with_suffix(".json")
         file.write_text(re.sub(r'("score": )[\d.]+', r"\g<1>0.123", file.read_text()))
-    else:
+    elif fault == "json":
         path.with_suffix(".json").write_text("{}")
+    else:
+        path.with_suffix(".json").unlink()
+        if fault == "folder":
+            path.with_suffix(".json").mkdir()
     with pytest.raises(BadWeights, match=r"000005.*choose another folder"):
-        _ = kept.checkpoints() and kept.load(found)
+        _ = read_checkpoints(kept.folder, bool) and kept.load(found)
 
 
 def test_a_development_task_reads_training_and_validation_recordings_only(

@@ -13,11 +13,15 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from ecgbench import reports
 from ecgbench.errors import Damaged
+from ecgbench.forks import on_all_cores
 from ecgbench.reports import write
+from ecgbench.results import reader
 from ecgbench.results.explain import explained
 from ecgbench.results.merge import merge
 from ecgbench.results.people import COLUMNS, keep
+from ecgbench.results.reader import Reader
 from ecgbench.results.store import Store
 from ecgbench.results.study import read
 from ecgbench.results.verify import faults
@@ -95,6 +99,16 @@ def first(column: str, value: float) -> Tables:
     return change
 
 
+def as_words(column: str) -> Tables:
+    """A column holds text."""
+
+    def change(of: pd.DataFrame) -> pd.DataFrame:
+        name = next(c for c in of if str(c).startswith(column))
+        return of.assign(**{str(name): of[name].astype(str)})
+
+    return change
+
+
 def copied(cell: Path) -> None:
     (other,) = (f for f in cell.parents[1].glob("*/*") if f != cell)
     shutil.rmtree(cell)
@@ -126,6 +140,7 @@ CELL: dict[str, Spoil] = {
     "scores of other records": table("scores.parquet", first("n", 39)),
     "a probability of 7": table("predictions.parquet", first("probability", 7.0)),
     "a probability that is no number": table("predictions.parquet", first("probability", np.nan)),
+    "a probability that is a word": table("predictions.parquet", as_words("probability")),
     "a target of 3": table("predictions.parquet", first("target", 3)),
     "half of the records": table("predictions.parquet", lambda of: of[: len(of) // 2]),
     "predictions without a column": table(
@@ -229,6 +244,45 @@ def test_a_damaged_plan_is_one_line(damage: str, run: Path, here: Any, tmp_path:
     listed = here("runs", "ls", run, "--verify", cwd=tmp_path)
     assert listed.returncode == 1
     assert "damaged: " in listed.stderr
+
+
+@pytest.mark.parametrize("name", ["predictions.parquet", "scores.parquet", "cell.json", "DONE"])
+def test_several_processes_find_what_one_finds(
+    run: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flip(next(run.glob(f"cells/*/*/12/*/{name}")))
+    alone = Reader.of(run).damaged
+    monkeypatch.setattr(reader, "_AT_ONCE", 1)
+    shared = []
+    monkeypatch.setattr(
+        reader, "on_all_cores", lambda *w, **k: (shared.append(w), on_all_cores(*w, **k))
+    )
+    assert Reader.of(run).damaged == alone
+    assert len(alone) == len(shared) == 1
+    assert name == "DONE" or name in next(iter(alone.values()))
+
+
+def test_predictions_that_change_after_they_were_read_are_found(run: Path) -> None:
+    result = read(run).results[0]
+    before = result.predictions()
+    assert result.predictions().equals(before)
+    flip(result.folder / "predictions.parquet")
+    with pytest.raises(Damaged, match=r"predictions\.parquet"):
+        result.predictions()
+
+
+def test_a_run_without_ledger_and_commands_says_so(run: Path) -> None:
+    def told() -> str:
+        (section,) = reports.get("provenance").sections(read(run))
+        notes = [part for part in section.parts if part.kind == "notes"]
+        return "".join(text for part in notes for text in part.texts)
+
+    assert "tested.jsonl is not there" in told()
+    (run / "tested.jsonl").write_bytes(bytes(100))
+    assert "tested.jsonl names none of them" in told()
+    assert "none is noted" not in told()
+    shutil.rmtree(run / "invocations")
+    assert "none is noted" in told()
 
 
 def test_an_edited_table_of_people_says_nothing_and_is_said(run: Path) -> None:

@@ -56,3 +56,12 @@ def test_a_folder_of_prepared_copies_that_is_only_read_stops_no_run(tmp_path: Pa
     (tmp_path / "machine").write_text("a file where the folder would be")
     ledger.note([LINE], tmp_path / "run", tmp_path / "machine")
     assert ledger.scorings(tmp_path / "run") == [LINE]
+
+
+def test_lines_that_are_none_are_counted(tmp_path: Path) -> None:
+    assert ledger.unread(tmp_path) == 0
+    (tmp_path / ledger.FILE).write_bytes(b'{"a": 1}\n\n{"b": \n[1]\n' + bytes(20) + b"\n")
+    assert ledger.unread(tmp_path) == 3
+    (tmp_path / ledger.FILE).unlink()
+    (tmp_path / ledger.FILE).mkdir()
+    assert ledger.unread(tmp_path) == 1

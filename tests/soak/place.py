@@ -4,6 +4,7 @@ a row may spoil.
 
 import contextlib
 import ctypes
+import hashlib
 import os
 import shutil
 import signal
@@ -17,6 +18,8 @@ from ecgbench import __main__ as program
 from ecgbench import adapters, datasets, metrics, models, reports, suites
 from ecgbench.benchmark import engines
 from ecgbench.errors import EcgbenchError
+from ecgbench.imported.earlier import SEAL
+from ecgbench.sealed import seal, unsealed
 
 TESTS = Path(__file__).parents[1]
 TINY = TESTS / "tiny.py"
@@ -26,6 +29,8 @@ LINEAR = (*TASK, "--protocol", "linear", "--epochs", 3, "--leads", "12,I")
 STUDY = (*LINEAR, "--policy", "zero,ridge")
 OWN = ("--records", "records", "--labels", "labels.csv", *LINEAR[4:])
 TUNED = (*TASK, "--protocol", "finetune", "--epochs", 3, "--leads", "12,I")
+SAID = "said"
+"""Folder of what commands have said."""
 PICTURES = {
     "png": b"\x89PNG\r\n\x1a\n",
     "svg": b'<svg xmlns="http://www.w3.org/2000/svg"/>',
@@ -125,15 +130,22 @@ class Place:
 
     def _files(self) -> list[Path]:
         self.begun += 1
-        return [self.folder / f"{name}{self.begun}" for name in ("out", "err")]
+        said = self.folder / SAID
+        if not said.is_dir():  # after the first command faults may be injected
+            said.mkdir()
+        return [self.folder / SAID / f"{name}{self.begun}" for name in ("out", "err")]
 
     def copy(self, to: Path) -> "Place":
         """The same study in another folder."""
         shutil.copytree(self.folder, to, symlinks=True)
         for card in to.glob("run/imported/*.py"):  # it names the folder of its recordings
             card.write_text(card.read_text().replace(str(self.folder), str(to)))
+            if (told := unsealed(card.with_name(SEAL))) is not None:
+                of_card = hashlib.sha256(card.read_bytes()).hexdigest()
+                seal(card.with_name(SEAL), told | {card.name: of_card})
         inside = [m for m in self.models if m.is_relative_to(self.folder)]
         moved = {m: to / m.relative_to(self.folder) for m in inside}
+        (to / SAID).mkdir(exist_ok=True)
         return Place(to, tuple(moved.get(m, m) for m in self.models), self.settings)
 
 

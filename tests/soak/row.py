@@ -46,7 +46,9 @@ class Row:
     check: Callable[[Place], str] | None = None
     """In place of a comparison of the tables: what is not as it must be, or ""."""
     of: str = ""
-    """A record that may be left out where its name is told: other numbers are right then."""
+    """Words, such as the name of a record, of what may be left out where they are told: other
+    numbers are right then.
+    """
     seconds: float = 600
     """After which it has hung."""
 

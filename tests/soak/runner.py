@@ -22,12 +22,16 @@ from pathlib import Path
 
 from tests.soak.bases import MADE
 from tests.soak.judge import Before, Tables, judge, look, tables
-from tests.soak.place import PICTURES, Place, removed, surroundings
+from tests.soak.place import PICTURES, SAID, Place, removed, surroundings
 from tests.soak.row import Row, Verdict
 
 FAMILIES = Path(__file__).parent / "families"
 MAKING = 1200.0
 """Seconds that a study may take to be made."""
+LATE = ("lightning_fabric", "torch._dynamo", "matplotlib.figure", "matplotlib.style", "jinja2")
+LATE += ("matplotlib.backends.backend_agg", "scipy.signal", "scipy.ndimage", "pyarrow.dataset")
+LATE += ("typer._adapters", "ecgbench.imported.importing", "ecgbench.benchmark.controlled")
+"""What commands import when they need it: a third of the time of a row."""
 POLL = 0.01
 LEAVING = 5.0
 """Seconds that a process may take to end after the command that started it."""
@@ -67,6 +71,8 @@ def prepare_process() -> None:
 
     for name in reports.names():
         reports.get(name)
+    for name in LATE:
+        importlib.import_module(name)
     importlib.import_module("torch").set_num_threads(1)
     figures = importlib.import_module("ecgbench.reports._figure")
     figures.rendered = lambda sheet: dict(PICTURES)
@@ -116,7 +122,7 @@ def _make(home: Home, name: str) -> str:
     base.make(place)
     if not base.comes_to:
         home.told(name).with_suffix(".tables").write_text(json.dumps(tables(place)))
-    leftovers = [f for f in folder.iterdir() if f.name.startswith(("out", "err", "report"))]
+    leftovers = [f for f in folder.iterdir() if f.name in (SAID, "report")]
     removed(leftovers)
     told = {"models": list(map(str, place.models)), "settings": list(place.settings)}
     home.told(name).write_text(json.dumps(told))

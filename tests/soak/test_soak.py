@@ -11,7 +11,7 @@ import pytest
 
 from tests.soak import page
 from tests.soak.damage import ALONE, PAIRED, harm
-from tests.soak.judge import Tables, compared, judge, look
+from tests.soak.judge import Tables, compared, judge, look, tables
 from tests.soak.place import Place, Said
 from tests.soak.row import BAD, GOOD, MEANING, Row, Verdict
 
@@ -82,6 +82,29 @@ def test_what_was_said_is_judged(said: Said, outcome: str, tmp_path: Path) -> No
     place.said.append(said)
     row = Row("family", "name", "small", lambda place: None)
     assert judge(row, place, before, TABLES).outcome == outcome
+
+
+def test_a_record_that_the_page_names_or_a_cell_excludes_is_no_silence(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    place.said.append(QUIET)
+    (tmp_path / "report").mkdir()
+    page = tmp_path / "report" / "index.html"
+    page.write_text("<p>Main table</p>")
+    heading, value = "task,excluded\n", ",".join(FIRST)
+    main = f"{','.join(HEADING)}\n{value}\n"
+    (tmp_path / "report" / "main_table.csv").write_text(main)
+    file = tmp_path / "report" / "cells.csv"
+    file.write_text(f"{heading}demo,0\n")
+    row, expected = Row("data", "name", "own", lambda place: None, of="w02"), tables(place)
+    file.write_text(f"{heading}demo,1\n")
+    assert judge(replace(row, of=""), place, look(place), expected).outcome == BAD[0]
+    assert judge(row, place, look(place), expected).outcome == "named"
+    file.write_text(f"{heading}other,0\n")
+    assert judge(row, place, look(place), expected).outcome == BAD[0]
+    page.write_text("<p>Main table</p><script>w02</script>")
+    assert judge(row, place, look(place), expected).outcome == BAD[0]
+    page.write_text("<p>Main table</p><p>w02 reaches 50 mV</p>")
+    assert judge(row, place, look(place), expected).outcome == "named"
 
 
 def test_what_was_finished_may_be_set_aside_and_not_removed(tmp_path: Path) -> None:

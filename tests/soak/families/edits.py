@@ -46,7 +46,7 @@ def _cell(column: str, value: object) -> Edit:
 
     def edit(table: pd.DataFrame) -> pd.DataFrame:
         name = next(n for n in table.columns if str(n).startswith(column))
-        changed = table.astype({name: object if isinstance(value, str) else float})
+        changed = table.astype({name: str if isinstance(value, str) else float})
         changed.loc[0, name] = value
         return changed
 

@@ -37,11 +37,19 @@ HOLLOW: dict[str, Callable[[Place], None]] = {
     "nothing but a plan": _without("[!p]*", "people"),
 }
 
+TELLS = {
+    "no commands": "none is noted",
+    "no ledger": "tested.jsonl is not there",
+    "no people": "does not hold them as they were written",
+}
+"""Words of the page's sentence about what is not there."""
+
 
 def rows(bases: Mapping[str, Place]) -> Iterator[Row]:
     """Every hollow study with the whole page and with each report alone."""
     for how in HOLLOW:
-        yield Row("hollow", f"{how}, whole page", "study", partial(_report, how, ()))
+        act = partial(_report, how, ())
+        yield Row("hollow", f"{how}, whole page", "study", act, of=TELLS.get(how, ""))
         for name in reports.names():
             act = partial(_report, how, ("--only", name))
             yield Row("hollow", f"{how}, {name} alone", "study", act, check=_page)

@@ -8,12 +8,15 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
 
+from ecgbench.results import ledger
 from ecgbench.seeds import rng
 from tests.soak.damage import ALONE, EMPTY, PAIRED, harm
 from tests.soak.place import Place
 from tests.soak.row import Row
 
 AFTER = ("report", "run")
+TELLS = {ledger.FILE: ledger.FILE, "invocations": "none is noted"}
+"""What tells of itself in the part of the page that is not compared -> a word of what it says."""
 
 
 def rows(bases: Mapping[str, Place]) -> Iterator[Row]:
@@ -43,7 +46,8 @@ def damaged(
                 name = f"{base}: {kind}: {how}, then {then}"
                 drawn = rng("soak", name).permutation(len(files))
                 chosen = [files[i].relative_to(place.folder) for i in drawn[:2]]
-                yield Row(family, name, base, partial(_harmed, how, chosen, then))
+                of = next((word for part, word in TELLS.items() if part in chosen[0].parts), "")
+                yield Row(family, name, base, partial(_harmed, how, chosen, then), of=of)
 
 
 def _harmed(how: str, chosen: list[Path], then: str, place: Place) -> None:
