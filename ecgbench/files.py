@@ -202,9 +202,9 @@ def _sync(folder: Path) -> None:
         os.close(handle)
 
 
-def sha256_of(path: Path) -> str:
+def sha256_of(path: Path | str) -> str:
     """The hash of a file's content; "" where there is no file."""
-    with suppress(FileNotFoundError, IsADirectoryError), path.open("rb", buffering=0) as file:
+    with suppress(FileNotFoundError, IsADirectoryError), open(path, "rb", buffering=0) as file:
         if os.fstat(file.fileno()).st_size > _AT_ONCE:
             return hashlib.file_digest(file, "sha256").hexdigest()
         return hashlib.sha256(file.read()).hexdigest()

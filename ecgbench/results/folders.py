@@ -45,7 +45,7 @@ def demand_intact(
     but: whether a file is left out. hashes: what DONE says, where it was read already.
     """
     for name, sha256 in (hashes or recorded(folder)).items():
-        if not but(name) and sha256_of(folder / name) != sha256:
+        if not but(name) and sha256_of(f"{folder}/{name}") != sha256:
             raise damaged(folder / name, folder)
 
 
@@ -63,16 +63,30 @@ def publish(folder: Path, content: Mapping[str, Content], run: Path | None = Non
     return True
 
 
-def document(file: Path, data: bytes | None = None, folder: Path | None = None) -> dict[str, Any]:
-    """What a JSON file of a run says; Damaged where it is gone or is not what a run wrote.
+def document(file: Path) -> dict[str, Any]:
+    """What a JSON file of a run says; Damaged where it is gone or is not what a run wrote."""
+    says = _said(_content(str(file)))
+    if says is None:
+        raise damaged(file)
+    return says
 
-    data: its content, where it was read already. folder: the finished folder that it belongs to.
+
+def _said(content: bytes) -> dict[str, Any] | None:
+    """What a JSON file says; None where it is none of a run."""
+    with suppress(ValueError, RecursionError):
+        says = json.loads(content)
+        if isinstance(says, dict):
+            return says
+    return None
+
+
+def _content(file: str) -> bytes:
+    """Of a file, which is empty where there is none. Tens of thousands are read when a run is
+    opened: a Path for each would take as long as reading it.
     """
-    with suppress(FileNotFoundError, IsADirectoryError, ValueError, RecursionError):
-        content = json.loads(file.read_bytes() if data is None else data)
-        if isinstance(content, dict):
-            return content
-    raise damaged(file, folder)
+    with suppress(FileNotFoundError, IsADirectoryError), open(file, "rb", buffering=0) as opened:
+        return opened.read()
+    return b""
 
 
 def damaged(file: Path, folder: Path | None = None, what: str = "") -> Damaged:
@@ -88,7 +102,10 @@ def read_json(folder: Path, name: str, hashes: Mapping[str, str] | None = None) 
     """A JSON file of a finished folder, checked against DONE; `hashes`: what that says, where it
     was read already.
     """
-    return document(folder / name, read_bytes(folder, name, hashes), folder)
+    says = _said(read_bytes(folder, name, hashes))
+    if says is None:
+        raise damaged(folder / name, folder)
+    return says
 
 
 def read_table(folder: Path, name: str) -> pd.DataFrame:
@@ -110,17 +127,15 @@ def read_table(folder: Path, name: str) -> pd.DataFrame:
 
 def read_bytes(folder: Path, name: str, hashes: Mapping[str, str] | None = None) -> bytes:
     """A file of a finished folder; Damaged where it is gone or is not what DONE says."""
-    file, data = folder / name, b""
-    with suppress(FileNotFoundError, IsADirectoryError):
-        data = file.read_bytes()
+    data = _content(f"{folder}/{name}")
     if hashlib.sha256(data).hexdigest() != (hashes or recorded(folder)).get(name):
-        raise damaged(file, folder)
+        raise damaged(folder / name, folder)
     return data
 
 
 def recorded(folder: Path) -> dict[str, str]:
     """File -> the hash that DONE tells of it; Damaged where that is not what a run writes."""
-    told = document(folder / DONE, folder=folder)
+    told = _said(_content(f"{folder}/{DONE}"))
     if not told or not all(isinstance(sha256, str) and sha256 for sha256 in told.values()):
         raise damaged(folder / DONE, folder)
     return told

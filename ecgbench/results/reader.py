@@ -173,14 +173,19 @@ class Reader:
         models, datasets = self.verifier.models, self.verifier.datasets
         model = {facts["name"]: facts for facts in models.values()}
         dataset = {facts["name"]: facts for facts in datasets.values()}
-        patients: dict[tuple[str, str], set[str]] = {}
+        selections: dict[tuple[str, str], set[str]] = {}
         for r in self.results.values():
             document = r.document
             network, data = models[document["model"]], datasets[document["dataset"]]
             model[network["name"]] = {**network, "windows": document["windows"]}
             dataset[data["name"]] = data
-            patients.setdefault((data["name"], r.cell.fit.fold), set()).update(data["patients"])
-        return model, dataset, {where: tuple(sorted(names)) for where, names in patients.items()}
+            # of few selections, on which thousands of cells rest
+            selections.setdefault((data["name"], r.cell.fit.fold), set()).add(document["dataset"])
+        patients = {
+            where: tuple(sorted({name for each in known for name in datasets[each]["patients"]}))
+            for where, known in selections.items()
+        }
+        return model, dataset, patients
 
 
 def _fault(demand: Callable[[Result], None], result: Result) -> str:

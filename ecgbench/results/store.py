@@ -19,6 +19,7 @@
       locks/, logs/                         who computes what; what the models printed
 """
 
+import glob
 import hashlib
 import json
 import os
@@ -33,7 +34,7 @@ from ecgbench.cells import OFFICIAL, Cell, Fit, Plan, key
 from ecgbench.errors import BadSetting, Damaged, MissingData
 from ecgbench.files import append, as_json, locked, put
 from ecgbench.results.aside import set_aside
-from ecgbench.results.folders import damaged, document, finished, read_json
+from ecgbench.results.folders import DONE, damaged, document, finished, read_json
 from ecgbench.room import folder_name
 from ecgbench.text import enumerated
 
@@ -352,7 +353,13 @@ def free(path: Path) -> Path:
 
 def cells_of(path: Path) -> Iterable[Path]:
     """Folders of all finished cells of a run, whether or not its plan names them."""
-    return (done.parent for done in path.glob("cells/*/*/*/[!.]*/DONE"))
+    return map(path.joinpath, _cells_in(path))
+
+
+def _cells_in(path: Path) -> Iterator[str]:
+    """The same below the run, each as cells/<task>/<model>/<setting>/<key>."""
+    found = glob.iglob(f"cells/*/*/*/*/{DONE}", root_dir=path)
+    return (done.removesuffix(f"/{DONE}") for done in found)
 
 
 def claimed(folder: Path) -> tuple[str, str, float]:
@@ -372,7 +379,8 @@ def _scanned(path: Path, indexed: Collection[str]) -> dict[str, str]:
     Of several of one cell: the newest whose key was not replaced.
     """
     names = set(map(folder_name, indexed))
-    folders = (f for f in cells_of(path) if f.name not in names and not (f / _OUTDATED).exists())
+    unknown = [path / cell for cell in _cells_in(path) if cell.rpartition("/")[2] not in names]
+    folders = (folder for folder in unknown if not (folder / _OUTDATED).exists())
     cells = sorted(((*claimed(f), f.name) for f in folders), key=lambda cell: cell[2])
     return {identity: k for identity, k, _, name in cells if folder_name(k) == name}
 

@@ -44,7 +44,7 @@ def cell_document(folder: Path, hashes: Mapping[str, str] | None = None) -> dict
     if (
         folder.parts[-4:-1] != tuple(map(folder_name, (task, model, setting)))
         or not (identity.startswith(f"{task}|{model}|") and f"|{setting}|" in identity)
-        or Path(str(says["fit"])).name != facts.get("fit")
+        or str(says["fit"]).rpartition("/")[2] != facts.get("fit")
     ):
         raise _elsewhere(folder, says)
     return says
