@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, is_dataclass, replace
 from functools import cached_property, lru_cache
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import Distribution, EntryPoint, distributions, entry_points
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -77,6 +77,36 @@ def same_directory() -> Iterator[None]:
         if before:
             with suppress(OSError):
                 os.chdir(before)
+
+
+def _entry_points(group: str) -> list[EntryPoint]:
+    """Of installed packages; those of a package whose list cannot be read are left out, each told
+    once in a process.
+    """
+    try:
+        return list(entry_points(group=group))
+    except (ValueError, KeyError, AttributeError):  # one bad list is enough
+        readable = list(filter(_lists, distributions()))
+        first = {p.name: p for p in reversed(readable)}  # of two of one name, as Python takes it
+        return [e for p in first.values() for e in p.entry_points if e.group == group]
+
+
+@lru_cache
+def _complain(package: str, error: str) -> None:
+    print(
+        f"ecgbench: left out: the plug-ins of the installed package {package}, whose list of entry "
+        f"points cannot be read ({shortened(error, 100)}); install it again, or remove it",
+        file=sys.stderr,
+    )
+
+
+def _lists(package: Distribution) -> bool:
+    """Whether a package's entry points can be read."""
+    try:
+        return bool(package.entry_points)
+    except (ValueError, KeyError, AttributeError) as error:
+        _complain(str(package.name), str(error))
+        return False
 
 
 _RULE = "begins with no dot and holds no slash, bar or control character"
@@ -147,7 +177,7 @@ class Room:
     @cached_property
     def _installed(self) -> dict[str, EntryPoint]:
         installed: dict[str, EntryPoint] = {}
-        for point in entry_points(group=self.package):
+        for point in _entry_points(self.package):
             remedy = f"rename the entry point in {point.value}"
             if not _is_name(point.name):
                 # of some installed package, which nobody may have asked for

@@ -43,7 +43,9 @@ def write(
     reads, kind = _kinds.of(source)
     heading = kind.heading(source)
     named = [room.resolve(name) for name in [*(only or ()), *also]]
-    every = [*([] if only is not None else room.names()), *named]
+    # those of other packages only where they are named: nobody knows what an import of them does
+    usual = [] if only is not None else filter(room.built_in, room.names())
+    every = [*usual, *named]
     # those from outside last: they may change this process, and what the others say is made by then
     made = _made(room, filter(room.built_in, every), named, reads, source)
     outside = [name for name in every if not room.built_in(name)]
