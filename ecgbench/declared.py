@@ -7,6 +7,7 @@ of its own imports it, and what it says is kept for that version of its distribu
 import hashlib
 import importlib
 import json
+import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -25,6 +26,8 @@ from ecgbench.sealed import seal, unsealed
 
 SECONDS = 60.0
 """That an import may take."""
+_LATE: dict[EntryPoint, str] = {}
+"""Those that took longer, and what was said of them: a command asks several times."""
 
 
 @dataclass(frozen=True)
@@ -47,19 +50,29 @@ def of(room: Room, name: str) -> Declared:
     file = _file(point)
     if (kept := _kept(file)) is not None:
         return kept
-    try:
-        said = processes.ask(__name__, [room.package, name], SECONDS)
-    except processes.DiedError as died:
-        raise BadSetting(
-            f"{room.kind} {name!r} ({point.value}) cannot be imported: {died}; repair or uninstall "
-            f"its package"
-        ) from None
+    said = _answer(room, point)
     if "reason" in said:
         raise BadSetting(said["reason"])
     if file is not None:
         with suppress(WriteError):  # it is asked again
             seal(file, said)
     return Declared(tuple(said["tasks"]))
+
+
+def _answer(room: Room, point: EntryPoint) -> dict[str, Any]:
+    if reason := _LATE.get(point):
+        return {"reason": reason}
+    try:
+        return processes.ask(__name__, [room.package, point.name], SECONDS)
+    except processes.DiedError as died:
+        reason = (
+            f"{room.kind} {point.name!r} ({point.value}) cannot be imported: {died}; repair or "
+            f"uninstall its package"
+        )
+        if isinstance(died, processes.LateError):
+            _LATE[point] = reason
+            print(f"ecgbench: {reason}", file=sys.stderr)  # why this command took a minute
+        return {"reason": reason}
 
 
 def _of_module(module: ModuleType) -> Declared:

@@ -30,17 +30,21 @@ class DiedError(Exception):
     """A child process ended, or was killed, before its answer."""
 
 
+class LateError(DiedError):
+    """It was killed, as its answer did not come in time."""
+
+
 def ask(module: str, arguments: Sequence[str], seconds: float) -> dict[str, Any]:
     """What `python -m MODULE SECONDS *WORDS` answers with `answer`.
 
     The child, and all that it started, is killed after its answer or after `seconds`.
-    DiedError: there is no answer, and why.
+    DiedError: there is no answer, and why; LateError: it did not come in time.
     """
     process = start(module, arguments, seconds)
     try:
         output, _ = process.communicate(timeout=seconds)
     except subprocess.TimeoutExpired:
-        raise DiedError(f"no answer within {seconds:g} s, so it was killed") from None
+        raise LateError(f"no answer within {seconds:g} s, so it was killed") from None
     finally:
         end_group(process)
     try:

@@ -76,6 +76,21 @@ def test_a_plug_in_that_ends_its_process_ends_no_command(
     assert "unknown task 'nowhere'" in planned.stderr
 
 
+def test_one_that_never_ends_is_waited_for_once_and_told(
+    install: Install,
+    asked: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(declared, "SECONDS", 0.5)
+    monkeypatch.setattr(declared, "_LATE", {})
+    install("while True: pass\n")
+    for _ in range(3):
+        assert "ptbxl_super" in plan.all_tasks()
+    assert asked == ["far"]
+    assert capsys.readouterr().err.count("no answer within 0.5 s") == 1
+
+
 def test_nobody_names_it_and_it_is_not_imported(install: Install, asked: list[str]) -> None:
     """Its tasks are known all the same, and importing waits until one of them is asked for."""
     install(TOY.read_text())
