@@ -1,9 +1,9 @@
 """What an engine is: it takes jobs and gives events. The room `engines` holds one file for each."""
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from ecgbench import errors
 from ecgbench.benchmark.events import Died, Event, Over, Stopped
@@ -20,6 +20,8 @@ class EngineCard:
     title: str
     summary: str
     """One line: where jobs are carried out."""
+    other_machines: bool = False
+    """Whether that is on machines whose devices this one does not know."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,6 +36,12 @@ class Setup:
     """Takes events of `events.SHOWN` at once. For an engine whose jobs run in this process and
     would show them too late.
     """
+    options: Mapping[str, str] = field(default_factory=dict)
+    """Of this engine, as they were typed; "": what stood behind its name (local:4)."""
+    out: Path | None = None
+    """The run folder."""
+    device: str = "auto"
+    """As it was asked for."""
 
 
 class Engine(Protocol):
@@ -55,6 +63,18 @@ class Engine(Protocol):
 
     def close(self) -> None:
         """End all that it started, in any state."""
+
+
+@runtime_checkable
+class Elsewhere(Engine, Protocol):
+    """An engine whose jobs are claimed by the processes that carry them out, and may go on when the
+    command has ended.
+    """
+
+    def leave(self, launch: bool = True) -> str:
+        """Hand over what was submitted, without waiting for it, and say where it went. Without
+        `launch`: only leave the files of it.
+        """
 
 
 def ask(engine: Engine, job: Job) -> dict[str, Any]:

@@ -24,6 +24,8 @@ class Outcome:
     reused: int = 0
     set_aside: int = 0
     """Folders and files that were not what a run wrote."""
+    handed_over: str = ""
+    """Where jobs went that this command does not wait for, in words."""
     skipped: list[str] = field(default_factory=list)
     failed: dict[tuple[str, str, str], list[str]] = field(default_factory=dict)
     """(model, reason, log) -> the cells that failed so."""

@@ -9,12 +9,12 @@ import time
 from collections import deque
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 from ecgbench import adapters, errors, models
 from ecgbench.adapt import NATIVE
 from ecgbench.benchmark.described import dataset_facts
-from ecgbench.benchmark.engine import POLL, Engine
+from ecgbench.benchmark.engine import POLL, Elsewhere, Engine
 from ecgbench.benchmark.events import Died, Disqualified, Event, Over, Stopped
 from ecgbench.benchmark.job import Compute, plugins
 from ecgbench.benchmark.job_record import JobRecord, Outcome
@@ -31,6 +31,7 @@ from ecgbench.results.folders import read_json
 from ecgbench.results.invocation import Invocation
 from ecgbench.results.store import Store, cells_of
 
+Detach = Literal["no", "hand over", "write"]
 WAIT = 1.0
 """Seconds between two checks of what another run is computing."""
 
@@ -72,22 +73,28 @@ class Run:
         pin_environment: bool = False,
         keep_views: bool = True,
         leave_windows: bool = False,
+        part: bool = False,
+        detach: Detach = "no",
     ) -> Outcome:
         """Compute every cell that is not finished. EcgbenchError for what a user must correct
         first.
 
         Without `keep_features` cells refer to no features, and those of windows are removed at the
         end, unless `leave_windows` is set, for `remove_windows` later. `pin_environment`: all must
-        come from this version of torch and this kind of device.
+        come from this version of torch and this kind of device. `part`: another command has asked
+        for more cells in this folder, which are not computed here. `detach`: hand the jobs over and
+        return ("hand over"), or only leave the files for it ("write").
         """
         self.keep_features, self.pin_environment = keep_features, pin_environment
         self.keep_views = keep_views
-        sweep(self.store.path)
+        self.detach = detach
+        if not part:
+            sweep(self.store.path)
         self.plan = self.store.write_plan(self.requested)
         before = len(aside.listed(self.store.path))
         self.command = Invocation(self.store, self.device)
         requested = set(self.requested.cells)
-        self.cells = [c for c in self.plan.cells if c in requested or self._known(c)]
+        self.cells = [c for c in self.plan.cells if c in requested or (not part and self._known(c))]
         if pin_environment:
             self._pinned()
         self._compute(self._jobs())
@@ -182,6 +189,9 @@ class Run:
         try:
             while self.waiting or self.claimed or self.in_flight:
                 self._submit()
+                if self.detach != "no" and isinstance(self.engine, Elsewhere):
+                    self.outcome.handed_over = self.engine.leave(self.detach == "hand over")
+                    return
                 if not self.in_flight:
                     time.sleep(WAIT)
                 for event in self.engine.events(POLL) if self.in_flight else ():
@@ -199,6 +209,12 @@ class Run:
         for job in list(self.waiting):
             if len(self.in_flight) + len(self.claimed) >= self.engine.slots:
                 break
+            if isinstance(self.engine, Elsewhere):
+                self.waiting.remove(job)
+                if not self._is_over(job):
+                    self.claimed.append(Claim([job], ExitStack()))
+                    self._prepare(job.dataset)
+                continue
             lock = ExitStack()
             if lock.enter_context(self.store.claim(job.name)):
                 self.waiting.remove(job)
@@ -213,6 +229,19 @@ class Run:
             record = JobRecord(job, self.store, self.outcome, self.progress)
             self.in_flight[job.id] = record, claim
             self.engine.submit(job)
+
+    def _is_over(self, job: Compute) -> bool:
+        """Whether nothing of a job is left to hand over; what it has finished counts as reused."""
+        states = [self.store.state(cell)[0] for cell in job.plan.cells]
+        if not {"ok", "skipped"}.issuperset(states):
+            return False
+        self.outcome.reused += states.count("ok")
+        self.outcome.skipped += [
+            f"{cell.label}: {self.store.state(cell)[1]}"
+            for cell, state in zip(job.plan.cells, states)
+            if state == "skipped"
+        ]
+        return True
 
     def _take(self, event: Event) -> None:
         """One event of a job in flight; one of any other job is ignored."""

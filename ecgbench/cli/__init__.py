@@ -19,6 +19,8 @@ from ecgbench.cli import (
     report,
     run,
     runs,
+    status,
+    worker,
 )
 from ecgbench.errors import INTERRUPTED, EcgbenchError, Lacking
 from ecgbench.text import line
@@ -31,7 +33,21 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for group in (freeze, run, report, runs, models, lists, data, check, doctor, profile, pretrain):
+for group in (
+    freeze,
+    run,
+    status,
+    worker,
+    report,
+    runs,
+    models,
+    lists,
+    data,
+    check,
+    doctor,
+    profile,
+    pretrain,
+):
     group.add(app)
 
 

@@ -2,9 +2,9 @@
 
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, closing, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +21,7 @@ from ecgbench.training import ranks
 if TYPE_CHECKING:
     from ecgbench.benchmark.engine import Engine
     from ecgbench.benchmark.job_record import Outcome
+    from ecgbench.benchmark.run import Detach
     from ecgbench.estimate.study import Estimate, Measure
 
 
@@ -42,12 +43,16 @@ class Execution:
     keep_views: bool
     controls: tuple[str, ...] = ()
     """Names of the controls that follow the study."""
+    options: Mapping[str, str] = field(default_factory=dict)
+    """Of the engine."""
+    detach: "Detach" = "no"
 
 
 def compute(request: Request, folders: Folders, execution: Execution) -> None:
     """Compute what is missing of a study, or print its time, and say what became of it; typer.Exit
     with code 1 where a cell failed.
     """
+    from ecgbench.benchmark import engines
     from ecgbench.benchmark.controlled import Controls
     from ecgbench.benchmark.device import choose, demand
     from ecgbench.benchmark.engine import Setup
@@ -56,8 +61,11 @@ def compute(request: Request, folders: Folders, execution: Execution) -> None:
     from ecgbench.benchmark.run import Run
     from ecgbench.benchmark.started import start
 
-    device = choose(execution.device)
-    demand(device)
+    device, away = choose(execution.device), engines.get(execution.engine).CARD.other_machines
+    if not away:
+        demand(device)
+    if execution.detach != "no" and execution.controls:
+        raise BadSetting("--controls follow the study; give them in another command when it ended")
     writable(folders.out)
     if execution.dry_run and ranks.world() > 1:
         raise BadSetting("--dry-run: its probe is of one process; run it without torchrun")
@@ -68,14 +76,19 @@ def compute(request: Request, folders: Folders, execution: Execution) -> None:
 
             take_part()
             return
-        progress = display()
+        progress, here = display(), ranks.world() == 1 and not away
         with tempfile.TemporaryDirectory() as passing:
             printed = Path(passing) / "logs" if execution.dry_run else folders.out / "logs"
-            setup = Setup(logs=printed, patience=execution.patience, show=EventDisplay(progress))
+            setup = Setup(
+                logs=printed,
+                patience=execution.patience,
+                show=EventDisplay(progress),
+                options=execution.options,
+                out=folders.out.absolute(),
+                device=execution.device,
+            )
             with closing(start(execution.engine, setup)) as engine:
-                planned = _planned(
-                    request, folders, execution, engine, device if ranks.world() == 1 else ""
-                )
+                planned = _planned(request, folders, execution, engine, device if here else "")
                 if execution.dry_run:
                     return
                 run = Run(planned, folders, progress, engine, device)
@@ -84,7 +97,11 @@ def compute(request: Request, folders: Folders, execution: Execution) -> None:
                     execution.pin_environment,
                     execution.keep_views,
                     leave_windows=bool(execution.controls),
+                    detach=execution.detach,
                 )
+                if done.handed_over:
+                    typer.echo(f"{done.handed_over}\nnext: ecgbench status {folders.out}")
+                    return
                 controlled = Controls(run, progress, engine)(execution.controls)
                 if execution.controls and not execution.keep_features:
                     run.remove_windows()

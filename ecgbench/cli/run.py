@@ -3,7 +3,7 @@
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import typer
 
@@ -34,8 +34,8 @@ from ecgbench.errors import BadSetting
 from ecgbench.room import folder_name
 from ecgbench.training import ranks
 
-DEFAULT = "isolated"
-"""The engine without options."""
+DEFAULT, SLURM = "isolated", "slurm"
+"""The engine without options, and that of --slurm."""
 
 _what, _leads, _training, _machine = (
     partial(option, rich_help_panel=panel) for panel in ("What", "Leads", "Training", MACHINE)
@@ -158,8 +158,20 @@ def run(
     ),
     device: str = DEVICE,
     engine: str | None = _machine(
-        "Where models run: a name of `ecgbench engines`, or the path of your own.  (default: "
-        "isolated)"
+        "Where models run: a name of `ecgbench engines`, local:N for N processes at once, or the "
+        "path of your own.  (default: isolated)"
+    ),
+    slurm: str | None = _machine(
+        "Of --engine slurm: options of sbatch and our own (minutes, at_once, cpus), such as "
+        "partition=gpu,time=4h,gpus=1,minutes=60."
+    ),
+    detach: bool = _machine(
+        "Of --engine slurm: return when the tasks are submitted; see `ecgbench status`.",
+        "--detach",
+        default=False,
+    ),
+    emit_sbatch: Path | None = _machine(
+        "Write an array script for sbatch, and submit nothing.", metavar="FILE"
     ),
     in_process: bool = _machine(
         "--engine inline: in this process, for a debugger; what a model does to its process "
@@ -230,7 +242,7 @@ def run(
     execution = Execution(
         controls=declared.resolve(words(controls) or ()),
         device=device,
-        engine=_engine_name(engine, in_process),
+        **_where(engine, in_process, slurm, detach, emit_sbatch),
         patience=cell_timeout,
         dry_run=dry_run,
         yes=yes,
@@ -247,6 +259,37 @@ def run(
 def _usual(request: Request) -> Path:
     """The run folder where none is named."""
     return Path("runs") / folder_name(request.name or "+".join(request.tasks))
+
+
+def _where(
+    engine: str | None, in_process: bool, slurm: str | None, detach: bool, emit: Path | None
+) -> dict[str, Any]:
+    """Engine, its options, and whether the command waits for it."""
+    if slurm is not None or detach or emit is not None:
+        engine = engine or SLURM
+        if engine != SLURM:
+            option = "--slurm" if slurm is not None else "--detach" if detach else "--emit-sbatch"
+            raise BadSetting(f"{option} is of --engine slurm, and this is --engine {engine}")
+    if detach and emit is not None:
+        raise BadSetting("--detach submits, and --emit-sbatch does not; leave one of the two out")
+    options: dict[str, str] = {}
+    for word in words(slurm) or ():
+        name, equals, value = word.partition("=")
+        if not equals or not value or name in options:
+            raise BadSetting(
+                f"--slurm {word}: NAME=VALUE, each name once, such as partition=gpu,time=4h"
+            )
+        options[name] = value
+    if emit is not None:
+        options["emit_sbatch"] = str(emit.absolute())
+    name, colon, number = (engine or "").partition(":")
+    if colon and not name.endswith(".py"):
+        engine, options[""] = name, number
+    return {
+        "engine": _engine_name(engine, in_process),
+        "options": options,
+        "detach": "write" if emit is not None else "hand over" if detach else "no",
+    }
 
 
 def _engine_name(named: str | None, in_process: bool) -> str:

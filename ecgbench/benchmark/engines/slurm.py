@@ -1,0 +1,306 @@
+"""Slurm: tasks of an array job on the nodes of a cluster. sbatch submits them, squeue and scontrol
+say how they are, and sacct where the cluster has one.
+
+A task is `python -m ecgbench worker BATCH TASK`; its results go to the store, which all nodes must
+see. No task is ended for another's failure. What a task has finished when its time is over stays,
+and it is queued again.
+"""
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from ecgbench.benchmark.batch import Batch
+from ecgbench.benchmark.engine import EngineCard, Setup
+from ecgbench.benchmark.workers import Standing, State, Workers
+from ecgbench.errors import BadSetting
+from ecgbench.files import put
+from ecgbench.room import folder_name
+from ecgbench.text import counted, shortened
+
+CARD = EngineCard(
+    title="Slurm",
+    summary="on the nodes of a cluster, by sbatch; see --slurm and --detach",
+    other_machines=True,
+)
+SCRIPT, EMIT = "tasks.sh", "emit_sbatch"
+NOTICE = 120
+"""Seconds before its end that a task is asked to stop."""
+PATIENCE = 120.0
+"""Seconds that a command of Slurm may take: a controller of a large cluster is slow at times."""
+LARGEST = 1001
+"""Slurm's own MaxArraySize, where a cluster does not tell."""
+OURS = {
+    "minutes": "that a task should take; short jobs are put together (30)",
+    "at_once": "tasks at once (as many as the cluster gives)",
+    "cpus": "cores of a task, and threads of its products (1)",
+}
+"""Options of --slurm that are not sbatch's."""
+_MINUTES, _CPUS = 30.0, 1
+_OVER: Mapping[str, bool] = {
+    "COMPLETED": True,
+    "FAILED": True,
+    "TIMEOUT": True,
+    "NODE_FAIL": True,
+    "OUT_OF_MEMORY": True,
+    "BOOT_FAIL": True,
+    "PREEMPTED": True,
+    "DEADLINE": False,
+    "CANCELLED": False,
+    "REVOKED": False,
+}
+"""State of a task that has ended -> whether it may be submitted once more."""
+_RUNNING = ("RUNNING", "COMPLETING", "SUSPENDED", "STOPPED", "CONFIGURING", "STAGE_OUT")
+_TIME = re.compile(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?")
+_OPTION = re.compile(r"[a-z][a-z-]*")
+
+
+class Slurm:
+    """Submits tasks as array jobs."""
+
+    place = "Slurm"
+
+    def __init__(self, setup: Setup) -> None:
+        self.options = dict(setup.options)
+        self.options.pop("", None)
+        self.to = Path(self.options.pop(EMIT)) if EMIT in self.options else None
+        self.seconds = 60 * _positive(self.options, "minutes", _MINUTES)
+        self.cpus = int(_positive(self.options, "cpus", _CPUS))
+        self.at_once = int(_positive(self.options, "at_once", 0))
+        self.lines = list(_sbatch_lines(self.options))
+
+    def write(self, batch: Batch) -> str:
+        """Leave the script of a batch; says the command that submits it."""
+        written = self._script(batch)
+        if self.to is not None:
+            written = put(self.to, written.read_bytes())
+        return "\n".join(
+            f"to submit: {shlex.join(self._command(batch, *chunk, written))}"
+            for chunk in _chunks(0, len(batch.tasks), LARGEST)
+        )
+
+    def launch(self, batch: Batch, first: int, count: int) -> None:
+        """Submit tasks; BadSetting with sbatch's own words where it refuses."""
+        _demand("sbatch")
+        script = self._script(batch)
+        for start, number in _chunks(first, count, _largest()):
+            said = _said(self._command(batch, start, number, script))
+            batch.hand_over(said.strip().partition(";")[0], start, number)
+
+    def _command(self, batch: Batch, first: int, count: int, script: Path) -> list[str]:
+        several = f"0-{count - 1}" + (f"%{self.at_once}" if self.at_once else "")
+        return ["sbatch", "--parsable", f"--array={several}", str(script), str(first)]
+
+    def _script(self, batch: Batch) -> Path:
+        return put(batch.folder / SCRIPT, script(batch, self.lines, self.cpus))
+
+    def states(self, batch: Batch) -> Mapping[int, State]:
+        """Of all tasks that were handed over, by squeue; of those that it knows no more, by sacct
+        where there is one. A task that nobody knows has ended.
+        """
+        names = batch.handed_over()
+        if not names:
+            return {}
+        arrays = sorted({name.rpartition("_")[0] for name in names.values()})
+        known = dict(_queued(arrays))
+        if lost := [name for name in names.values() if name not in known]:
+            known |= dict(_accounted({name.rpartition("_")[0] for name in lost}))
+        gone = State("ended", "Slurm does not know it any more")
+        return {task: known.get(name, gone) for task, name in names.items()}
+
+    def close(self) -> str:
+        """They go on."""
+        return "the tasks go on in Slurm; the same command follows them, and scancel ends them"
+
+
+def script(batch: Batch, lines: list[str], cpus: int) -> str:
+    """The array script of a batch: task $1 + $SLURM_ARRAY_TASK_ID of its file."""
+    python, place = shlex.quote(sys.executable), shlex.quote(str(batch.file))
+    name = folder_name(batch.folder.parents[1].name)[:40]
+    # a short time would be over before it began
+    limits = [_seconds(line.partition("=")[2]) for line in lines if line.startswith("--time=")]
+    notice = min([NOTICE, *(max(10, limit // 4) for limit in limits)])
+    head = [
+        f"--job-name=ecgbench-{name}",
+        f"--output={batch.folder}/logs/slurm-%A_%a.log",
+        "--open-mode=append",
+        "--requeue",
+        f"--signal=B:USR1@{notice}",
+        f"--cpus-per-task={cpus}",
+        *lines,
+    ]
+    searched = os.environ.get("PYTHONPATH", "")
+    return "\n".join(
+        [
+            "#!/bin/bash",
+            "# Written by `ecgbench run`; each task of the array is one task of batch.json.",
+            *(f"#SBATCH {line}" for line in head),
+            f"export OMP_NUM_THREADS={cpus} MKL_NUM_THREADS={cpus} OPENBLAS_NUM_THREADS={cpus}",
+            *([f"export PYTHONPATH={shlex.quote(searched)}"] if searched else []),
+            "task=$(( ${1:-0} + SLURM_ARRAY_TASK_ID ))",
+            f'{python} -m ecgbench worker {place} "$task" &',
+            "worker=$!",
+            "# the notice before the end of its time goes to the worker, which queues itself again",
+            "trap 'kill -USR1 \"$worker\" 2>/dev/null' USR1",
+            "trap 'kill -TERM \"$worker\" 2>/dev/null' TERM",
+            'wait "$worker"; code=$?',
+            'while kill -0 "$worker" 2>/dev/null; do wait "$worker"; code=$?; done',
+            'exit "$code"',
+            "",
+        ]
+    )
+
+
+def begun(batch: Batch, task: int) -> None:
+    """A task of an array that a person has submitted is known by its name from now on."""
+    array, index, count = (
+        os.environ.get(f"SLURM_ARRAY_{name}", "") for name in ("JOB_ID", "TASK_ID", "TASK_COUNT")
+    )
+    if array and index.isdecimal() and batch.handed_over().get(task) != f"{array}_{index}":
+        batch.hand_over(array, task - int(index), int(count) if count.isdecimal() else 1)
+
+
+def requeue() -> bool:
+    """Whether the task of Slurm that this process is was queued again."""
+    job = os.environ.get("SLURM_JOB_ID")
+    if not job or not shutil.which("scontrol"):
+        return False
+    with suppress(BadSetting):
+        _said(["scontrol", "requeue", job])
+        return True
+    return False
+
+
+def _chunks(first: int, count: int, largest: int) -> Iterator[tuple[int, int]]:
+    """(first, count) of arrays that a cluster takes, whose indices are below MaxArraySize."""
+    for start in range(first, first + count, largest):
+        yield start, min(largest, first + count - start)
+
+
+def _largest() -> int:
+    with suppress(BadSetting):
+        if found := re.search(r"MaxArraySize\s*=\s*(\d+)", _said(["scontrol", "show", "config"])):
+            return max(1, int(found[1]))
+    return LARGEST
+
+
+def _queued(arrays: list[str]) -> Iterator[tuple[str, State]]:
+    """Name of a task -> its state, of those that squeue knows, some that have ended too."""
+    _demand("squeue")
+    words = ["--noheader", "--array", "--states=all", "--format=%F_%K|%T|%r"]
+    for array in arrays:
+        with suppress(BadSetting):  # it has forgotten an array of which nothing is left
+            for line in _said(["squeue", f"--jobs={array}", *words]).splitlines():
+                name, _, rest = line.strip().partition("|")
+                state, _, why = rest.partition("|")
+                yield name, _state(state, why)
+
+
+def _accounted(arrays: set[str]) -> Iterator[tuple[str, State]]:
+    if not shutil.which("sacct"):
+        return
+    words = ["--noheader", "--parsable2", "--allocations", "--format=JobID,State"]
+    for array in sorted(arrays):
+        with suppress(BadSetting):  # a cluster without accounting
+            for line in _said(["sacct", f"--jobs={array}", *words]).splitlines():
+                name, _, state = line.strip().partition("|")
+                yield name, _state(state.split(" ")[0], "")
+
+
+def _state(state: str, why: str) -> State:
+    standing: Standing = "waiting"
+    if state in _RUNNING:
+        standing = "running"
+    elif state in _OVER:
+        standing = "ended"
+    reason = "" if why in ("", "None") else f" ({why})"
+    return State(standing, f"Slurm says {state}{reason}", _OVER.get(state, True))
+
+
+def _demand(program: str) -> None:
+    if not shutil.which(program):
+        raise BadSetting(
+            f"--engine slurm: there is no {program} here; give the command on a login node of the "
+            f"cluster, or write the script for it with --emit-sbatch"
+        )
+
+
+def _said(command: list[str]) -> str:
+    """What a command of Slurm prints; BadSetting with its own words where it fails."""
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
+    except subprocess.TimeoutExpired:
+        raise BadSetting(f"{command[0]} gave no answer within {PATIENCE:g} s") from None
+    except OSError as error:
+        raise BadSetting(f"{command[0]}: {error.strerror}") from error
+    if done.returncode:
+        raise BadSetting(f"{command[0]}: {shortened(done.stderr.strip(), 300)}")
+    return done.stdout
+
+
+def _positive(options: dict[str, str], name: str, usual: float) -> float:
+    """A number of our own options, which is taken out of them."""
+    text = options.pop(name, None)
+    if text is None:
+        return usual
+    with suppress(ValueError):
+        if (value := float(text)) > 0:
+            return value
+    raise BadSetting(f"--slurm {name}={text}: a number above 0 ({OURS[name]})")
+
+
+def _sbatch_lines(options: Mapping[str, str]) -> Iterator[str]:
+    """What is left of --slurm, as options of sbatch."""
+    for name, value in options.items():
+        option = name.replace("_", "-")
+        if not _OPTION.fullmatch(option) or not value.isprintable() or set(value) & set("\"'`$\\;"):
+            raise BadSetting(
+                f"--slurm {name}={value}: no option of sbatch; they are spelled partition=gpu,"
+                f"time=4h,gpus=1, and {counted(len(OURS), 'option')} are ours: {', '.join(OURS)}"
+            )
+        yield f"--{option}={_minutes(value) if option == 'time' else value}"
+
+
+def _minutes(text: str) -> str:
+    """4h, 90m, 1d12h as Slurm spells them; its own way of writing stays.
+
+    >>> _minutes("4h"), _minutes("1d12h"), _minutes("02:00:00")
+    ('04:00:00', '36:00:00', '02:00:00')
+    """
+    found = _TIME.fullmatch(text)
+    if not found or not text:
+        return text
+    days, hours, minutes = (int(part or 0) for part in found.groups())
+    return f"{24 * days + hours:02}:{minutes:02}:00"
+
+
+def _seconds(text: str) -> int:
+    """Of a time as Slurm spells it: minutes, minutes:seconds, hours:minutes:seconds, days-hours,
+    days-hours:minutes, days-hours:minutes:seconds. NOTICE * 4 where it is none.
+
+    >>> [_seconds(t) for t in ("90", "1:30", "04:00:00", "1-12", "1-0:30")]
+    [5400, 90, 14400, 129600, 88200]
+    """
+    days, dash, rest = text.rpartition("-")
+    try:
+        parts = [int(part) for part in rest.split(":")]
+        if dash:
+            hours, minutes, seconds = [*parts, 0, 0][:3]
+        elif len(parts) == 3:
+            hours, minutes, seconds = parts
+        else:
+            (minutes, seconds), hours = [*parts, 0][:2], 0
+        return 86_400 * int(days or 0) + 3600 * hours + 60 * minutes + seconds
+    except ValueError:
+        return 4 * NOTICE
+
+
+def start(setup: Setup) -> Workers:
+    """The engine."""
+    return Workers(setup, Slurm(setup), "slurm")

@@ -1,0 +1,43 @@
+"""`ecgbench worker`: one task of a batch, as engines of several processes start it."""
+
+from pathlib import Path
+
+import typer
+
+from ecgbench.cli.options import add_commands, argument
+
+LEFT = 75
+"""Exit code of a task that was asked to stop and could not be queued again."""
+
+
+def add(app: typer.Typer) -> None:
+    """Add the command to the program."""
+    add_commands(app, worker)
+
+
+def worker(
+    batch: Path = argument("The file batch.json of a run, below RUN/batches."),
+    task: int = argument("The number of a task in it, from 0."),
+) -> None:
+    """Carry out one task of a run whose work was cut into tasks.
+
+    `ecgbench run` with --engine local:N or slurm starts it, and so does the script that
+    --emit-sbatch writes. Results go to the run folder; `ecgbench report` and `ecgbench status` find
+    them there. USR1 asks it to stop: what is finished is kept, and a task of Slurm is queued again.
+    """
+    from ecgbench.benchmark import engines
+    from ecgbench.benchmark import task as tasks
+
+    given = tasks.read(batch, task)
+    # what an engine of several processes may define besides
+    begun, again = (getattr(engines.get(given.engine), name, None) for name in ("begun", "requeue"))
+    if begun is not None:
+        begun(given, task)
+    try:
+        tasks.carry_out(given, task)
+    except tasks.Left as left:
+        if not left.further:
+            typer.echo("its time ended before anything was stored; give its tasks more", err=True)
+        elif again is not None and again():
+            return
+        raise typer.Exit(LEFT) from None

@@ -1,0 +1,299 @@
+"""Work cut into tasks for other processes: what is put together, what becomes of a task that ends
+too early, and that several processes give the numbers of one.
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ecgbench.benchmark.batch import Batch, cut, of_run
+from ecgbench.benchmark.engine import Setup
+from ecgbench.benchmark.engines.slurm import Slurm
+from ecgbench.benchmark.events import Died, Event, Failed, Finished, Note, Over
+from ecgbench.benchmark.job import Compute
+from ecgbench.benchmark.workers import TRIES, State, Workers
+from ecgbench.cells import Folders
+from ecgbench.errors import BadSetting
+from ecgbench.results.store import Store, cells_of
+from tests.benchmark.test_loop import TINY, plan_of
+from tests.test_zoo import plug_in
+
+Here = Callable[..., Any]
+
+
+def job_of(out: Path, model: str = "tiny", id: str = "1", dataset: str = "demo") -> Compute:
+    """Of three cells."""
+    folders = Folders(data=None, prepared=None, out=out)
+    return Compute(id=id, model=model, dataset=dataset, folders=folders, plan=plan_of(str(TINY)))
+
+
+def test_short_jobs_are_put_together_and_long_ones_stay_alone(tmp_path: Path) -> None:
+    jobs = [
+        job_of(tmp_path, model, str(n), dataset)
+        for n, (model, dataset) in enumerate(
+            [("quick", "a"), ("quick", "b"), ("slow", "a"), ("new", "b"), ("quick", "a")]
+        )
+    ]
+    tasks = cut(jobs, {"quick": 20.0, "slow": 500.0}, 120.0)  # 60 s and 1,500 s a job
+    assert [[job.id for job in task] for task in tasks] == [["0"], ["2"], ["4", "1"], ["3"]]
+    assert [len(task) for task in cut(jobs, {"quick": 20.0}, 0.0)] == [1] * 5
+
+
+def test_a_batch_is_read_as_it_was_written(tmp_path: Path) -> None:
+    batch = a_batch(tmp_path, 2).write()
+    assert Batch.read(batch.file) == batch
+    assert list(of_run(tmp_path)) == [batch]
+    told = json.loads(batch.file.read_text())
+    for spoilt in ("{", "[]", json.dumps({**told, "tasks": 3}), json.dumps({**told, "format": 9})):
+        batch.file.write_text(spoilt)
+        with pytest.raises(BadSetting, match=str(batch.file)):
+            Batch.read(batch.file)
+    assert list(of_run(tmp_path)) == []
+
+
+def a_batch(run: Path, tasks: int) -> Batch:
+    return Batch(
+        folder=run / "batches" / "one",
+        engine="slurm",
+        device="cpu",
+        patience=60.0,
+        tasks=tuple((job_of(run, id=str(n)),) for n in range(tasks)),
+        options={},
+    )
+
+
+class Nowhere:
+    """Starts nothing; its tasks are as the test says."""
+
+    place, seconds = "nowhere", 0.0
+
+    def __init__(self, state: State) -> None:
+        self.state, self.launched = state, list[tuple[int, int]]()
+
+    def write(self, batch: Batch) -> str:
+        return f"written: {batch.file}"
+
+    def launch(self, batch: Batch, first: int, count: int) -> None:
+        self.launched.append((first, count))
+
+    def states(self, batch: Batch) -> Mapping[int, State]:
+        return dict.fromkeys(range(len(batch.tasks)), self.state)
+
+    def close(self) -> str:
+        return ""
+
+
+def workers(run: Path, launcher: Nowhere, monkeypatch: pytest.MonkeyPatch) -> Workers:
+    monkeypatch.setattr("ecgbench.benchmark.workers.LOOK", 0.0)
+    setup = Setup(logs=run / "logs", patience=60.0, show=lambda event: None, out=run)
+    return Workers(setup, launcher, "slurm")
+
+
+def said_by(engine: Workers) -> list[Event]:
+    said: list[Event] = []
+    for _ in range(10):
+        said += engine.events(0.0)
+    return said
+
+
+def test_a_task_that_ends_too_early_is_handed_over_again_and_then_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    launcher = Nowhere(State("ended", "Slurm says NODE_FAIL"))
+    engine = workers(tmp_path, launcher, monkeypatch)
+    engine.submit(job_of(tmp_path, id="1"))
+    said = said_by(engine)
+    assert launcher.launched == [(0, 1)] * TRIES
+    (died,) = (event for event in said if isinstance(event, Died))
+    assert (died.job, died.reason) == ("1", "its task ended: Slurm says NODE_FAIL")
+
+
+def test_a_task_that_a_person_has_ended_is_left_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    launcher = Nowhere(State("ended", "Slurm says CANCELLED", again=False))
+    engine = workers(tmp_path, launcher, monkeypatch)
+    engine.submit(job_of(tmp_path))
+    assert sum(isinstance(event, Died) for event in said_by(engine)) == 1
+    assert launcher.launched == [(0, 1)]
+
+
+def test_the_store_says_what_became_of_a_job_and_not_the_task(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file of events that lies, and one that is no such file."""
+    launcher = Nowhere(State("running"))
+    engine = workers(tmp_path, launcher, monkeypatch)
+    job = job_of(tmp_path, id="7")
+    engine.submit(job)
+    list(engine.events(0.0))
+    (batch,) = of_run(tmp_path)
+    cell = job.plan.cells[0]
+    Store(tmp_path).give_reason(cell, "failed", "no reason")
+    lie = {"kind": "Finished", "job": "7", "cells": [c.identity for c in job.plan.cells]}
+    over = {"kind": "Over", "job": "7", "answer": {}}
+    batch.events_file(0).write_text("".join(json.dumps(e) + "\n" for e in (lie, over)))
+    said = said_by(engine)
+    assert not any(isinstance(event, Finished) for event in said)
+    (failed,) = (event for event in said if isinstance(event, Failed))
+    assert (failed.cells, failed.reason) == ((cell.identity,), "no reason")
+    assert [event.job for event in said if isinstance(event, Over)] == ["7"]
+
+
+def test_what_is_no_event_ends_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = workers(tmp_path, Nowhere(State("running")), monkeypatch)
+    engine.submit(job_of(tmp_path))
+    list(engine.events(0.0))
+    (batch,) = of_run(tmp_path)
+    batch.events_file(0).write_text("garbage\n")
+    (note,) = said_by(engine)
+    assert isinstance(note, Note)
+    assert "no event" in note.text
+
+
+def test_what_an_earlier_command_has_handed_over_is_followed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not handed over a second time."""
+    first = Nowhere(State("waiting"))
+    engine = workers(tmp_path, first, monkeypatch)
+    engine.submit(job_of(tmp_path, id="1"))
+    assert engine.leave().startswith("1 task handed over")
+    second = Nowhere(State("running"))
+    engine = workers(tmp_path, second, monkeypatch)
+    engine.submit(job_of(tmp_path, id="1"))
+    said_by(engine)
+    assert second.launched == []
+    second.state = State("ended", "Slurm says FAILED")
+    assert any(isinstance(event, Died) for event in said_by(engine))
+    assert second.launched == [(0, 1)] * (TRIES - 1)
+
+
+# Slurm's commands, as they answer
+
+
+@pytest.fixture
+def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of commands; `queue` in it is what squeue prints, `given` what sbatch was given."""
+    place = tmp_path / "bin"
+    place.mkdir()
+    for name, text in {
+        "sbatch": 'echo "$@" >> "$0.given"; n=$(wc -l < "$0.given"); echo "$((76 + n));cluster"',
+        "squeue": 'cat "$(dirname "$0")/queue" 2>/dev/null || exit 1',
+        "scontrol": "echo 'MaxArraySize            = 2'",
+    }.items():
+        (place / name).write_text(f"#!/bin/bash\n{text}\n")
+        (place / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{place}:/usr/bin:/bin")
+    return place
+
+
+def slurm(run: Path, **options: str) -> Slurm:
+    return Slurm(Setup(logs=run, patience=1.0, show=lambda event: None, options=options, out=run))
+
+
+def test_arrays_are_no_larger_than_the_cluster_takes(cluster: Path, tmp_path: Path) -> None:
+    batch = a_batch(tmp_path / "run", 5).write()
+    slurm(tmp_path, at_once="1").launch(batch, 0, 5)
+    given = (cluster / "sbatch.given").read_text().splitlines()
+    place = batch.folder / "tasks.sh"
+    assert given == [
+        f"--parsable --array=0-{count - 1}%1 {place} {first}"
+        for first, count in ((0, 2), (2, 2), (4, 1))
+    ]
+    names = {0: "77_0", 1: "77_1", 2: "78_0", 3: "78_1", 4: "79_0"}
+    assert batch.handed_over() == names
+    slurm(tmp_path).launch(batch, 3, 1)
+    assert batch.handed_over() == names | {3: "80_0"}
+
+
+def test_states_are_those_of_squeue(cluster: Path, tmp_path: Path) -> None:
+    batch = a_batch(tmp_path / "run", 5).write()
+    batch.hand_over("77", 0, 5)
+    (cluster / "queue").write_text(
+        "77_0|RUNNING|None\n77_1|PENDING|Priority\n77_2|CANCELLED|None\n77_3|TIMEOUT|TimeLimit\n"
+    )
+    states = slurm(tmp_path).states(batch)
+    assert [states[n].standing for n in range(5)] == [
+        *("running", "waiting", "ended", "ended", "ended")
+    ]
+    assert [states[n].again for n in (2, 3)] == [False, True]
+    assert states[3].why == "Slurm says TIMEOUT (TimeLimit)"
+    assert states[1].why == "Slurm says PENDING (Priority)"
+    (cluster / "queue").unlink()
+    assert {state.standing for state in slurm(tmp_path).states(batch).values()} == {"ended"}
+
+
+@pytest.mark.parametrize(
+    ("options", "line"),
+    [
+        ({"partition": "gpu", "time": "4h"}, "#SBATCH --partition=gpu\n#SBATCH --time=04:00:00\n"),
+        ({"time": "1m"}, "#SBATCH --signal=B:USR1@15\n"),
+        ({"cpus": "3"}, "export OMP_NUM_THREADS=3 "),
+        ({"gpus": "1", "mail_type": "END"}, "#SBATCH --mail-type=END\n"),
+    ],
+)
+def test_the_script_says_what_was_asked(options: dict[str, str], line: str, tmp_path: Path) -> None:
+    launcher = slurm(tmp_path, **options, emit_sbatch=str(tmp_path / "jobs.sh"))
+    said = launcher.write(a_batch(tmp_path / "run", 3).write())
+    assert line in (tmp_path / "jobs.sh").read_text()
+    assert said == f"to submit: sbatch --parsable --array=0-2 {tmp_path}/jobs.sh 0"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--slurm", "gpu"), "--slurm gpu: NAME=VALUE"),
+        (("--slurm", "minutes=soon"), "--slurm minutes=soon: a number above 0"),
+        (("--slurm", "time=1h;rm"), "no option of sbatch"),
+        (("--slurm", "time=1h", "--engine", "isolated"), "is of --engine slurm"),
+        (("--detach", "--engine", "inline"), "--detach is of --engine slurm"),
+        (("--detach", "--emit-sbatch", "x.sh"), "leave one of the two out"),
+        (("--detach", "--controls", "labels"), "--controls follow the study"),
+        (("--engine", "local:none"), "--engine local:none: a number of processes"),
+        (("--engine", "slurm"), "there is no sbatch here"),
+    ],
+)
+def test_what_cannot_be_is_one_line(
+    words: tuple[str, ...], said: str, here: Here, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    usual = ("--models", TINY, "--weights", "random", "--limit", 24, "--leads", "12")
+    done = here("run", *usual, *words, cwd=tmp_path)
+    assert done.returncode == 2, done.stdout + done.stderr
+    (line,) = (one for one in done.stderr.splitlines() if one.startswith("ecgbench: "))
+    assert said in line
+    assert not list(tmp_path.glob("runs/*/cells"))
+
+
+@pytest.mark.long
+def test_several_processes_give_the_numbers_of_one(here: Here, tmp_path: Path) -> None:
+    """A model that ends its process costs its own cells, also those of the same task."""
+    killer = plug_in(tmp_path, "killer", before="os.kill(os.getpid(), 9)")
+    usual = ("--tasks", "demo", "--weights", "random", "--limit", 24, "--leads", "12,I")
+    usual += ("--protocol", "linear", "--epochs", 2)
+    two = ("--models", f"{TINY},{killer}", *usual)
+    several = here("run", *two, "--engine", "local:2", "--out", "several", cwd=tmp_path)
+    assert several.returncode == 1, several.stderr
+    assert "2 cells computed, 0 were there already, 0 skipped, 2 failed" in several.stdout
+    assert "failed: 2 cells of killer" in several.stderr
+    assert "SIGKILL" in several.stderr
+    one = here("run", "--models", TINY, *usual, "--in-process", "--out", "one", cwd=tmp_path)
+    assert one.returncode == 0
+
+    def predictions(run: str) -> dict[str, bytes]:
+        return {
+            folder.parts[-2]: (folder / "predictions.parquet").read_bytes()
+            for folder in cells_of(tmp_path / run)
+        }
+
+    assert predictions("several") == predictions("one")
+    assert set(predictions("one")) == {"12", "I"}
+    again = here("run", *two, "--engine", "local:2", "--out", "several", cwd=tmp_path)
+    assert "0 cells computed, 2 were there already" in again.stdout
+    told = json.loads(here("status", "several", "--json", cwd=tmp_path).stdout)
+    assert (told["cells"], told["ok"], told["failed"]) == (4, 2, 2)
+    assert told["models"]["killer"] == {"failed": 2}
