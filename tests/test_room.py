@@ -336,3 +336,22 @@ def test_the_tiny_network_loads_its_own_weights(tmp_path: Path) -> None:
     assert not torch.equal(module.build().state_dict()["first.weight"], loaded["first.weight"])
     with pytest.raises(EcgbenchError, match="no weights of Tiny are released"):
         module.build(weights="released")
+
+
+def test_a_package_whose_list_cannot_be_read_is_left_out(
+    house: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Those of other packages stay; it is told once, however many rooms there are."""
+    lists = {
+        "torn": b"\x80\x81\xff",
+        "sound": f"[{house.name}]\nfar = {house.name}._blocks\n".encode(),
+    }
+    for name, content in lists.items():
+        about = tmp_path / f"{name}-1.0.dist-info"
+        about.mkdir()
+        (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+        (about / "entry_points.txt").write_bytes(content)
+    for _ in range(2):
+        assert Room(house.name, "toy", ("CARD",)).names() == ["laef", "st_mem", "far"]
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("ecgbench: left out: the plug-ins of the installed package torn")

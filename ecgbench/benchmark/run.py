@@ -90,9 +90,9 @@ class Run:
         self.detach = detach
         if not part:
             sweep(self.store.path)
-        self.plan = self.store.write_plan(self.requested)
+        self.plan = self._own_part() if part else self.store.write_plan(self.requested)
         before = len(aside.listed(self.store.path))
-        self.command = Invocation(self.store, self.device)
+        self.command = None if part else Invocation(self.store, self.device)
         requested = set(self.requested.cells)
         self.cells = [c for c in self.plan.cells if c in requested or (not part and self._known(c))]
         if pin_environment:
@@ -100,9 +100,21 @@ class Run:
         self._compute(self._jobs())
         if not keep_features and not leave_windows:
             self.remove_windows()
-        self.command.note(self.outcome.computed, self.outcome.reused, ended=True)
+        self._note(ended=True)
         self.outcome.set_aside = len(aside.listed(self.store.path)) - before
         return self.outcome
+
+    def _own_part(self) -> Plan:
+        """The plan of the command that asked for more; written only where it is not there."""
+        plan = self.store.plan()
+        if plan is None or not set(self.requested.cells) <= set(plan.cells):
+            return self.store.write_plan(self.requested)
+        return plan
+
+    def _note(self, ended: bool = False) -> None:
+        """How far the command is that a person typed."""
+        if self.command is not None:
+            self.command.note(self.outcome.computed, self.outcome.reused, ended)
 
     def remove_windows(self) -> None:
         """Remove the features of windows of this run folder."""
@@ -261,7 +273,7 @@ class Run:
             case _:
                 self.display(event)
                 record.take(event)
-                self.command.note(self.outcome.computed, self.outcome.reused)
+                self._note()
 
     def _over(self, record: JobRecord, claim: Claim, again: list[list[Cell]]) -> None:
         """A job is over; `again`: its cells that another job must try."""

@@ -3,7 +3,7 @@ from the store what became of them.
 """
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, Protocol
 
@@ -155,7 +155,8 @@ class Workers:
         not ended, are followed instead. None where nothing new is left.
         """
         assert self.setup.out is not None
-        new = [job for job in self._new if not self._followed(job)]
+        alive = list(self._alive()) if self._new else []
+        new = [job for job in self._new if not self._followed(job, alive)]
         self._new.clear()
         if not new:
             return None
@@ -175,20 +176,24 @@ class Workers:
         events = EventFile(batch.events_file(number))
         self._tasks.append(_Task(batch, number, events, jobs))
 
-    def _followed(self, job: Compute) -> bool:
-        """Whether a task of an earlier command that has not ended computes the same cells."""
+    def _alive(self) -> Iterator[tuple[Batch, int, set[str]]]:
+        """(batch, task, identities of its cells) of earlier commands' tasks that have not ended."""
         assert self.setup.out is not None
-        wanted = {cell.identity for cell in job.plan.cells}
         for batch in of_run(self.setup.out):
             if batch.engine != self.name:
                 continue
-            states = self.launcher.states(batch)
-            for number, jobs in enumerate(batch.tasks):
-                state = states.get(number, State("ended"))
-                has = {cell.identity for one in jobs for cell in one.plan.cells}
-                if state.standing != "ended" and wanted <= has:
-                    self._follow(batch, number, {job.id: job})
-                    return True
+            for number, state in self.launcher.states(batch).items():
+                if state.standing != "ended":
+                    jobs = batch.tasks[number]
+                    yield batch, number, {c.identity for job in jobs for c in job.plan.cells}
+
+    def _followed(self, job: Compute, alive: Sequence[tuple[Batch, int, set[str]]]) -> bool:
+        """Whether one of these tasks computes the cells of a job: then it is followed."""
+        wanted = {cell.identity for cell in job.plan.cells}
+        for batch, number, cells in alive:
+            if wanted <= cells:
+                self._follow(batch, number, {job.id: job})
+                return True
         return False
 
     def _of(self, task: _Task) -> Iterator[Event]:

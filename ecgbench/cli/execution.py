@@ -76,7 +76,7 @@ def compute(request: Request, folders: Folders, execution: Execution) -> None:
 
             take_part()
             return
-        progress, here = display(), ranks.world() == 1 and not away
+        progress, here = display(), ranks.world() == 1
         with tempfile.TemporaryDirectory() as passing:
             printed = Path(passing) / "logs" if execution.dry_run else folders.out / "logs"
             setup = Setup(
@@ -88,7 +88,9 @@ def compute(request: Request, folders: Folders, execution: Execution) -> None:
                 device=execution.device,
             )
             with closing(start(execution.engine, setup)) as engine:
-                planned = _planned(request, folders, execution, engine, device if here else "")
+                planned = _planned(
+                    request, folders, execution, engine, device if here else "", away
+                )
                 if execution.dry_run:
                     return
                 run = Run(planned, folders, progress, engine, device)
@@ -165,10 +167,15 @@ def _print_counts(done: "Outcome", where: str, out: Path) -> None:
 
 
 def _planned(
-    request: Request, folders: Folders, execution: Execution, engine: "Engine", device: str
+    request: Request,
+    folders: Folders,
+    execution: Execution,
+    engine: "Engine",
+    device: str,
+    away: bool,
 ) -> Plan:
     """The plan. Prints its time first for a dry run and for a long fine-tuning; `device` is ""
-    where nothing can be measured.
+    where nothing can be measured. away: models will run on other machines.
     """
     from ecgbench.benchmark import dividing, lacking
     from ecgbench.benchmark import plan as planning
@@ -217,9 +224,8 @@ def _planned(
     except BadSetting as error:
         raise BadSetting(f"{error}: {command(free(folders.out))}") from None
     begun = time.monotonic() - started
-    slow = (
-        planned.training.protocol == "finetune" and device == "cpu" and not study.trifling(planned)
-    )
+    tuned_here = planned.training.protocol == "finetune" and device == "cpu" and not away
+    slow = tuned_here and not study.trifling(planned)
     if execution.dry_run or slow:
         whole = replace(study.estimate(planned, folders.out, measure, device), begun=begun)
         if execution.dry_run:

@@ -41,7 +41,10 @@ def report(
     only: str = option(
         "Reports on the page, comma-separated, a path adds your own; see `ecgbench reports`."
     ),
-    also: str = option("Reports of your own besides, by path, comma-separated.", "--reports"),
+    also: str = option(
+        "Reports besides: your own by path, those of other packages by name, comma-separated.",
+        "--reports",
+    ),
     baseline: str = option(
         "Model that the others are compared with.  (default: the first trained one of the run)"
     ),

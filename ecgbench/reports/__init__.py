@@ -102,12 +102,12 @@ def write(
     also: Sequence[str] = (),
     pictures: Sequence[str] = ("png", "svg", "pdf"),
 ) -> list[Path]:
-    """Write index.html and the files of all reports that read this kind of source, or of those
+    """Write index.html and the files of all our reports that read this kind of source, or of those
     named `only`.
 
-    also: reports from outside, by path, besides. pictures: kinds of file that figures become beside
-    the page. Returns every file written, each once. BadSetting where a report reads another kind or
-    a kind of picture is unknown, UnknownName, WriteError.
+    also: reports from outside besides, by path or, of another package, by name. pictures: kinds of
+    file that figures become beside the page. Returns every file written, each once. BadSetting
+    where a report reads another kind or a kind of picture is unknown, UnknownName, WriteError.
     """
     from ecgbench.reports import _write
 

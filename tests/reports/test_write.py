@@ -5,6 +5,7 @@ come from outside.
 import pkgutil
 import runpy
 from dataclasses import replace
+from importlib.metadata import EntryPoint
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -47,6 +48,20 @@ def mine(tmp_path):
     path.write_text(MINE.replace("NAME", "mine"))
     yield str(path)
     reports.ROOM.forget()
+
+
+def test_a_report_of_another_package_is_left_alone_until_it_is_named(monkeypatch, tmp_path):
+    """Its import may do anything, so a page without it must not begin it."""
+    (tmp_path / "far_report.py").write_text("raise SystemError('imported')")
+    monkeypatch.syspath_prepend(tmp_path)
+    far = EntryPoint("far", "far_report", "ecgbench.reports")
+    monkeypatch.setitem(vars(reports.ROOM), "_installed", {"far": far})
+    assert reports.write(make.two_models(), tmp_path / "to")
+    with pytest.raises(BadSetting, match=r"the report 'far' .* cannot be imported"):
+        reports.write(make.two_models(), tmp_path / "to", also=["far"])
+    (tmp_path / "far_report.py").write_text(MINE.replace("NAME", "mine"))
+    written = reports.write(make.two_models(), tmp_path / "to", also=["far"])
+    assert "mine.csv" in {path.name for path in written}
 
 
 def test_a_report_from_outside_appears_on_the_page_and_in_all_formats(mine, tmp_path):

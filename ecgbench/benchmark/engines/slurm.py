@@ -121,7 +121,9 @@ class Slurm:
 
 def script(batch: Batch, lines: list[str], cpus: int) -> str:
     """The array script of a batch: task $1 + $SLURM_ARRAY_TASK_ID of its file."""
-    python, place = shlex.quote(sys.executable), shlex.quote(str(batch.file))
+    python, place, logs = (
+        shlex.quote(str(path)) for path in (sys.executable, batch.file, batch.log_file(0).parent)
+    )
     name = folder_name(batch.folder.parents[1].name)[:40]
     # a short time would be over before it began
     limits = [_seconds(line.partition("=")[2]) for line in lines if line.startswith("--time=")]
@@ -144,7 +146,7 @@ def script(batch: Batch, lines: list[str], cpus: int) -> str:
             f"export OMP_NUM_THREADS={cpus} MKL_NUM_THREADS={cpus} OPENBLAS_NUM_THREADS={cpus}",
             *([f"export PYTHONPATH={shlex.quote(searched)}"] if searched else []),
             "task=$(( ${1:-0} + SLURM_ARRAY_TASK_ID ))",
-            f'{python} -m ecgbench worker {place} "$task" &',
+            f'{python} -m ecgbench worker {place} "$task" >> {logs}/"$task".log 2>&1 &',
             "worker=$!",
             "# the notice before the end of its time goes to the worker, which queues itself again",
             "trap 'kill -USR1 \"$worker\" 2>/dev/null' USR1",
