@@ -28,6 +28,8 @@ from ecgbench.text import counted
 
 LOOK = 2.0
 """Seconds between two questions how the tasks are."""
+SETTLING = 90.0
+"""Seconds that a file of one node may take to be seen on another: caches of shared disks."""
 TRIES = 3
 """Times that a task is handed over whose process ends before its jobs are over."""
 LOOKS_ENGINE = "isolated"
@@ -76,8 +78,10 @@ class _Task:
     number: int
     events: EventFile
     jobs: dict[str, Compute]
-    """Id -> job, of those that are not over."""
+    """Id in the batch -> job with its id in this command, of those that are not over."""
     tries: int = 1
+    said_over: dict[str, float] = field(default_factory=dict)
+    """Those of which the task has said so, and the store not yet -> until when it is asked."""
 
 
 @dataclass
@@ -93,7 +97,6 @@ class Workers:
     _tasks: list[_Task] = field(default_factory=list)
     _looked: float = 0.0
     _here: Engine | None = None
-    _said: str = ""
 
     def submit(self, job: Job) -> None:
         """Keep it until all are known that are handed over together."""
@@ -129,8 +132,7 @@ class Workers:
         if self._new and (batch := self._batch()):
             count = len(batch.tasks)
             self.launcher.launch(batch, 0, count)
-            said = f"{counted(count, 'task')} handed over to {self.launcher.place}"
-            yield Note(next(iter(self._tasks[0].jobs)), said)
+            self._tell(f"{counted(count, 'task')} handed over to {self.launcher.place}")
         came = False
         for task in list(self._tasks):
             for event in self._of(task):
@@ -147,8 +149,12 @@ class Workers:
             self._here.close()
         said = self.launcher.close()
         if said and self._tasks:
-            self.setup.show(Note("", said))
+            self._tell(said)
         self._tasks.clear()
+
+    def _tell(self, text: str) -> None:
+        """One line that is of no job."""
+        self.setup.show(Note("", text))
 
     def _batch(self) -> Batch | None:
         """Cut the new jobs into tasks; those that an earlier command has handed over, and that have
@@ -176,23 +182,22 @@ class Workers:
         events = EventFile(batch.events_file(number))
         self._tasks.append(_Task(batch, number, events, jobs))
 
-    def _alive(self) -> Iterator[tuple[Batch, int, set[str]]]:
-        """(batch, task, identities of its cells) of earlier commands' tasks that have not ended."""
+    def _alive(self) -> Iterator[tuple[Batch, int, Compute]]:
+        """(batch, task, job) of earlier commands' tasks that have not ended."""
         assert self.setup.out is not None
         for batch in of_run(self.setup.out):
             if batch.engine != self.name:
                 continue
             for number, state in self.launcher.states(batch).items():
-                if state.standing != "ended":
-                    jobs = batch.tasks[number]
-                    yield batch, number, {c.identity for job in jobs for c in job.plan.cells}
+                for job in batch.tasks[number] if state.standing != "ended" else ():
+                    yield batch, number, job
 
-    def _followed(self, job: Compute, alive: Sequence[tuple[Batch, int, set[str]]]) -> bool:
-        """Whether one of these tasks computes the cells of a job: then it is followed."""
+    def _followed(self, job: Compute, alive: Sequence[tuple[Batch, int, Compute]]) -> bool:
+        """Whether a job of these tasks computes the cells of this one: then it is followed."""
         wanted = {cell.identity for cell in job.plan.cells}
-        for batch, number, cells in alive:
-            if wanted <= cells:
-                self._follow(batch, number, {job.id: job})
+        for batch, number, theirs in alive:
+            if wanted <= {cell.identity for cell in theirs.plan.cells}:
+                self._follow(batch, number, {theirs.id: job})
                 return True
         return False
 
@@ -202,14 +207,16 @@ class Workers:
         """
         try:
             for event in task.events.events():
-                if isinstance(event, Over) and event.job in task.jobs:
-                    yield from _became(task.jobs.pop(event.job))
-                elif isinstance(event, SHOWN) and task.jobs:
-                    # of one that is followed the number of the job is another command's
-                    yield replace(event, job=event.job if event.job in task.jobs else "")
+                if isinstance(event, Over):
+                    task.said_over.setdefault(event.job, time.monotonic() + SETTLING)
+                elif isinstance(event, SHOWN) and event.job in task.jobs:
+                    yield replace(event, job=task.jobs[event.job].id)
         except BadEvent as error:
-            yield Note("", f"task {task.number}: {error}")
+            self._tell(f"task {task.number}: {error}")
             task.events = EventFile(task.batch.folder / "none")  # nothing more of it is shown
+        for number in task.said_over.keys() & task.jobs.keys():
+            if is_over(task.jobs[number]) or time.monotonic() > task.said_over[number]:
+                yield from _became(task.jobs.pop(number))
         if not task.jobs:
             self._tasks.remove(task)
 
@@ -225,7 +232,7 @@ class Workers:
             if state.standing != "ended":
                 continue
             yield from self._of(task)  # what it said last
-            if task not in self._tasks:
+            if task not in self._tasks or task.said_over.keys() >= task.jobs.keys():
                 continue
             left = {i: job for i, job in task.jobs.items() if not is_over(job)}
             for number in task.jobs.keys() - left.keys():
@@ -235,17 +242,13 @@ class Workers:
             elif state.again and task.tries < TRIES:
                 task.tries += 1
                 self.launcher.launch(task.batch, task.number, 1)
-                yield Note(
-                    next(iter(left)),
-                    f"task {task.number} ended ({state.why}) and is handed over again",
-                )
+                self._tell(f"task {task.number} ended ({state.why}) and is handed over again")
             else:
                 self._tasks.remove(task)
                 log = task.batch.log_file(task.number)
-                for number in left:
-                    yield Died(
-                        number, f"its task ended: {state.why}", str(log) if log.exists() else ""
-                    )
+                said = f"its task ended: {state.why}"
+                for job in left.values():
+                    yield Died(job.id, said, str(log) if log.exists() else "")
 
 
 def is_over(job: Compute) -> bool:

@@ -12,7 +12,7 @@ import pytest
 from ecgbench.benchmark.batch import Batch, cut, of_run
 from ecgbench.benchmark.engine import Setup
 from ecgbench.benchmark.engines.slurm import Slurm
-from ecgbench.benchmark.events import Died, Event, Failed, Finished, Note, Over
+from ecgbench.benchmark.events import Died, Event, Failed, Finished, Note, Over, Skipped
 from ecgbench.benchmark.job import Compute
 from ecgbench.benchmark.workers import TRIES, State, Workers
 from ecgbench.cells import Folders
@@ -72,6 +72,7 @@ class Nowhere:
 
     def __init__(self, state: State) -> None:
         self.state, self.launched = state, list[tuple[int, int]]()
+        self.shown: list[Event] = []
 
     def write(self, batch: Batch) -> str:
         return f"written: {batch.file}"
@@ -88,7 +89,7 @@ class Nowhere:
 
 def workers(run: Path, launcher: Nowhere, monkeypatch: pytest.MonkeyPatch) -> Workers:
     monkeypatch.setattr("ecgbench.benchmark.workers.LOOK", 0.0)
-    setup = Setup(logs=run / "logs", patience=60.0, show=lambda event: None, out=run)
+    setup = Setup(logs=run / "logs", patience=60.0, show=launcher.shown.append, out=run)
     return Workers(setup, launcher, "slurm")
 
 
@@ -125,6 +126,7 @@ def test_the_store_says_what_became_of_a_job_and_not_the_task(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A file of events that lies, and one that is no such file."""
+    monkeypatch.setattr("ecgbench.benchmark.workers.SETTLING", -1.0)
     launcher = Nowhere(State("running"))
     engine = workers(tmp_path, launcher, monkeypatch)
     job = job_of(tmp_path, id="7")
@@ -143,15 +145,38 @@ def test_the_store_says_what_became_of_a_job_and_not_the_task(
     assert [event.job for event in said if isinstance(event, Over)] == ["7"]
 
 
+def test_a_cell_may_be_seen_later_than_the_word_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a disk that several machines share; the task has ended by then."""
+    launcher = Nowhere(State("running"))
+    engine = workers(tmp_path, launcher, monkeypatch)
+    job = job_of(tmp_path)
+    engine.submit(job)
+    list(engine.events(0.0))
+    (batch,) = of_run(tmp_path)
+    over = json.dumps({"kind": "Over", "job": "1", "answer": {}})
+    batch.events_file(0).write_text(over + "\n")
+    launcher.state = State("ended", "Slurm says COMPLETED")
+    assert said_by(engine) == []
+    assert launcher.launched == [(0, 1)]
+    for cell in job.plan.cells:
+        Store(tmp_path).give_reason(cell, "skipped", "no leads")
+    assert [type(event) for event in said_by(engine)] == [Skipped] * 3 + [Over]
+
+
 def test_what_is_no_event_ends_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    engine = workers(tmp_path, Nowhere(State("running")), monkeypatch)
+    launcher = Nowhere(State("running"))
+    engine = workers(tmp_path, launcher, monkeypatch)
     engine.submit(job_of(tmp_path))
     list(engine.events(0.0))
     (batch,) = of_run(tmp_path)
     batch.events_file(0).write_text("garbage\n")
-    (note,) = said_by(engine)
-    assert isinstance(note, Note)
-    assert "no event" in note.text
+    assert said_by(engine) == []
+    handed, wrong = launcher.shown
+    assert handed == Note("", "1 task handed over to nowhere")
+    assert isinstance(wrong, Note)
+    assert "no event" in wrong.text
 
 
 def test_what_an_earlier_command_has_handed_over_is_followed(
@@ -164,8 +189,15 @@ def test_what_an_earlier_command_has_handed_over_is_followed(
     assert engine.leave().startswith("1 task handed over")
     second = Nowhere(State("running"))
     engine = workers(tmp_path, second, monkeypatch)
-    engine.submit(job_of(tmp_path, id="1"))
-    said_by(engine)
+    engine.submit(job_of(tmp_path, id="5"))
+    (batch,) = of_run(tmp_path)
+    told = [
+        {"kind": "Note", "job": "1", "text": "here"},
+        {"kind": "Over", "job": "5", "answer": {}},
+    ]
+    batch.events_file(0).write_text("".join(json.dumps(e) + "\n" for e in told))
+    # its numbers of jobs are not ours
+    assert said_by(engine) == [Note("5", "here")]
     assert second.launched == []
     second.state = State("ended", "Slurm says FAILED")
     assert any(isinstance(event, Died) for event in said_by(engine))
@@ -182,7 +214,7 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     place.mkdir()
     for name, text in {
         "sbatch": 'echo "$@" >> "$0.given"; n=$(wc -l < "$0.given"); echo "$((76 + n));cluster"',
-        "squeue": 'cat "$(dirname "$0")/queue" 2>/dev/null || exit 1',
+        "squeue": 'cat "$(dirname "$0")/queue" 2>/dev/null || { cat "$0.error" >&2; exit 1; }',
         "scontrol": "echo 'MaxArraySize            = 2'",
     }.items():
         (place / name).write_text(f"#!/bin/bash\n{text}\n")
@@ -224,6 +256,11 @@ def test_states_are_those_of_squeue(cluster: Path, tmp_path: Path) -> None:
     assert states[3].why == "Slurm says TIMEOUT (TimeLimit)"
     assert states[1].why == "Slurm says PENDING (Priority)"
     (cluster / "queue").unlink()
+    (cluster / "squeue.error").write_text("Unable to contact slurm controller\n")
+    silent = slurm(tmp_path).states(batch)
+    assert {state.standing for state in silent.values()} == {"running"}
+    assert "Unable to contact" in silent[0].why
+    (cluster / "squeue.error").write_text("slurm_load_jobs error: Invalid job id specified\n")
     assert {state.standing for state in slurm(tmp_path).states(batch).values()} == {"ended"}
 
 

@@ -56,9 +56,15 @@ _OVER: Mapping[str, bool] = {
     "REVOKED": False,
 }
 """State of a task that has ended -> whether it may be submitted once more."""
+_FORGOTTEN = "Invalid job id"
+"""What squeue says of an array that ended a while ago."""
 _RUNNING = ("RUNNING", "COMPLETING", "SUSPENDED", "STOPPED", "CONFIGURING", "STAGE_OUT")
 _TIME = re.compile(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?")
 _OPTION = re.compile(r"[a-z][a-z-]*")
+
+
+class _Silent(Exception):
+    """Slurm does not say how its tasks are."""
 
 
 class Slurm:
@@ -108,7 +114,10 @@ class Slurm:
         if not names:
             return {}
         arrays = sorted({name.rpartition("_")[0] for name in names.values()})
-        known = dict(_queued(arrays))
+        try:
+            known = dict(_queued(arrays))
+        except _Silent as error:  # nothing is handed over a second time for that
+            return dict.fromkeys(names, State("running", str(error)))
         if lost := [name for name in names.values() if name not in known]:
             known |= dict(_accounted({name.rpartition("_")[0] for name in lost}))
         gone = State("ended", "Slurm does not know it any more")
@@ -197,11 +206,16 @@ def _queued(arrays: list[str]) -> Iterator[tuple[str, State]]:
     _demand("squeue")
     words = ["--noheader", "--array", "--states=all", "--format=%F_%K|%T|%r"]
     for array in arrays:
-        with suppress(BadSetting):  # it has forgotten an array of which nothing is left
-            for line in _said(["squeue", f"--jobs={array}", *words]).splitlines():
-                name, _, rest = line.strip().partition("|")
-                state, _, why = rest.partition("|")
-                yield name, _state(state, why)
+        try:
+            said = _said(["squeue", f"--jobs={array}", *words])
+        except BadSetting as error:
+            if _FORGOTTEN in str(error):
+                continue
+            raise _Silent(str(error)) from error
+        for line in said.splitlines():
+            name, _, rest = line.strip().partition("|")
+            state, _, why = rest.partition("|")
+            yield name, _state(state, why)
 
 
 def _accounted(arrays: set[str]) -> Iterator[tuple[str, State]]:
