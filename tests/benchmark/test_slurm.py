@@ -125,6 +125,21 @@ def started(log: Path, *words: object, cwd: Path) -> "subprocess.Popen[bytes]":
         return subprocess.Popen(line, cwd=cwd, env=env(), stdout=told, stderr=told)
 
 
+def ended(process: "subprocess.Popen[bytes]", seconds: float) -> int:
+    """The exit code of a command that waits for tasks. Slurm would hold back for two minutes what
+    was queued again.
+    """
+    end = time.monotonic() + seconds
+    while process.poll() is None and time.monotonic() < end:
+        for name in said("squeue", "-h", "-r", "-t", "PD", "-o", "%i").split():
+            # it may run by now
+            subprocess.run(
+                ["scontrol", "update", f"JobId={name}", "StartTime=now"], stderr=subprocess.DEVNULL
+            )
+        time.sleep(0.5)
+    return process.wait(1)
+
+
 def until(is_so: Callable[[], object], seconds: float) -> None:
     end = time.monotonic() + seconds
     while not is_so():
@@ -206,7 +221,7 @@ def test_whatever_happens_to_tasks_the_numbers_are_those_of_one_process(
     assert shown.returncode == 0, shown.stderr
     assert "18 cells" in shown.stdout
 
-    assert follower.wait(400) == 1, log.read_text()
+    assert ended(follower, 400) == 1, log.read_text()
     followed = log.read_text()
     assert "9 tasks handed over to Slurm" in followed
     assert "failed: 2 cells of bad: its process was killed by SIGKILL" in followed
@@ -244,12 +259,7 @@ def test_a_task_whose_time_is_over_goes_on_where_it_stopped(
     assert "1 task handed over to Slurm" in began.stdout
     log = tmp_path / "followed"
     follower = started(log, *words, *spread, cwd=tmp_path)
-    while follower.poll() is None:
-        # Slurm holds back for two minutes what was queued again
-        for name in said("squeue", "-h", "-r", "-t", "PD", "-o", "%i").split():
-            subprocess.run(["scontrol", "update", f"JobId={name}", "StartTime=now"])
-        time.sleep(0.5)
-    assert follower.returncode == 0, log.read_text()
+    assert ended(follower, 400) == 0, log.read_text()
     assert "2 cells computed" in log.read_text()
     assert "handed over" not in log.read_text()
     (submitted,) = (tmp_path / "run").glob("batches/*/submitted.jsonl")
