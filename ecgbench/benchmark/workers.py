@@ -196,7 +196,9 @@ class Workers:
         """Whether a job of these tasks computes the cells of this one: then it is followed."""
         wanted = {cell.identity for cell in job.plan.cells}
         for batch, number, theirs in alive:
-            if wanted <= {cell.identity for cell in theirs.plan.cells}:
+            # a control has cells of the same names in another folder
+            here = theirs.folders.out == job.folders.out
+            if here and wanted <= {cell.identity for cell in theirs.plan.cells}:
                 self._follow(batch, number, {theirs.id: job})
                 return True
         return False

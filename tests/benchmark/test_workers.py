@@ -199,9 +199,15 @@ def test_what_an_earlier_command_has_handed_over_is_followed(
     # its numbers of jobs are not ours
     assert said_by(engine) == [Note("5", "here")]
     assert second.launched == []
+    of_control = job_of(tmp_path / "controls" / "labels-0", id="6")
+    engine.submit(of_control)  # its cells have the same names
+    said_by(engine)
+    assert second.launched == [(0, 1)]
+    second.launched.clear()
     second.state = State("ended", "Slurm says FAILED")
-    assert any(isinstance(event, Died) for event in said_by(engine))
-    assert second.launched == [(0, 1)] * (TRIES - 1)
+    died = {event.job for event in said_by(engine) if isinstance(event, Died)}
+    assert died == {"5", "6"}
+    assert second.launched == [(0, 1)] * 2 * (TRIES - 1)
 
 
 # Slurm's commands, as they answer
