@@ -131,13 +131,17 @@ def ended(process: "subprocess.Popen[bytes]", seconds: float) -> int:
     """
     end = time.monotonic() + seconds
     while process.poll() is None and time.monotonic() < end:
-        for name in said("squeue", "-h", "-r", "-t", "PD", "-o", "%i").split():
-            # it may run by now
-            subprocess.run(
-                ["scontrol", "update", f"JobId={name}", "StartTime=now"], stderr=subprocess.DEVNULL
-            )
+        begin_now()
         time.sleep(0.5)
     return process.wait(1)
+
+
+def begin_now() -> None:
+    """What waits for a time that Slurm has set."""
+    for name in said("squeue", "-h", "-r", "-t", "PD", "-o", "%i").split():
+        # it may run by now
+        line = ["scontrol", "update", f"JobId={name}", "StartTime=now"]
+        subprocess.run(line, stderr=subprocess.DEVNULL)
 
 
 def until(is_so: Callable[[], object], seconds: float) -> None:
@@ -211,9 +215,10 @@ def test_whatever_happens_to_tasks_the_numbers_are_those_of_one_process(
     before = said(
         "sbatch", "--parsable", "-p", "high", "-n", 8, "--wrap", "sleep 2", "-o", "/dev/null"
     )
-    until(lambda: not said("squeue", "-h", "-j", before.strip(), "-t", "PD,R,CG"), 60)
+    until(lambda: not said("squeue", "-h", "-j", before.strip(), "-t", "PD,R,CG"), 180)
     # the node goes away while tasks hold their claims, and comes back
-    until(lambda: running(out), 60)
+    begin_now()
+    until(lambda: running(out), 180)
     cluster.end("slurmd", signal.SIGKILL)
     time.sleep(1)
     subprocess.run(["slurmd"], check=True)
@@ -227,7 +232,7 @@ def test_whatever_happens_to_tasks_the_numbers_are_those_of_one_process(
     assert "failed: 2 cells of bad: its process was killed by SIGKILL" in followed
     assert f"failed: 2 cells of m{third}: its task ended: Slurm says CANCELLED" in followed
     assert followed.count("  failed: ") == 2
-    assert followed.count("handed over again") == 2  # the workers that were killed
+    assert followed.count("handed over again") >= 2  # the workers that were killed
     once_more = here(*words, *spread, cwd=tmp_path)
     assert "failed: 2 cells of bad" in once_more.stderr
     assert once_more.stderr.count("  failed: ") == 1
@@ -247,25 +252,30 @@ def test_whatever_happens_to_tasks_the_numbers_are_those_of_one_process(
 def test_a_task_whose_time_is_over_goes_on_where_it_stopped(
     cluster: Cluster, here: Here, tmp_path: Path
 ) -> None:
-    """A minute at a time, of a fine-tuning that takes longer; handed over by a command that does
-    not wait, and followed by another.
+    """As Slurm tells it before the end; a fine-tuning, handed over by a command that does not wait,
+    and followed by another.
     """
     tuned = ("--protocol", "finetune", "--epochs", 8, "--out", "run", "--yes")
-    model = plug_in(tmp_path, "slow", before="time.sleep(1.0)")
+    model = plug_in(tmp_path, "slow", before="time.sleep(0.5)")
     words = ("run", "--models", model, *STUDY, *tuned)
-    spread = ("--slurm", "partition=low,time=1m")
+    spread = ("--slurm", "partition=low,time=20m")
     began = here(*words, *spread, "--detach", cwd=tmp_path)
     assert began.returncode == 0, began.stderr
     assert "1 task handed over to Slurm" in began.stdout
     log = tmp_path / "followed"
     follower = started(log, *words, *spread, cwd=tmp_path)
+    until(lambda: list((tmp_path / "run").glob("checkpoints/*/checkpoint.safetensors")), 180)
+    (name,) = said("squeue", "-h", "-r", "-o", "%i").split()
+    said("scancel", "--signal=USR1", "--batch", name)
+    until(lambda: said("squeue", "-h", "-r", "-t", "PD", "-o", "%i").split() == [name], 60)
     assert ended(follower, 400) == 0, log.read_text()
     assert "2 cells computed" in log.read_text()
     assert "handed over" not in log.read_text()
     (submitted,) = (tmp_path / "run").glob("batches/*/submitted.jsonl")
     (array,) = (json.loads(line)["id"] for line in submitted.read_text().split("\n") if line)
     assert "Restarts=0" not in said("scontrol", "show", "job", "-o", array)
-    assert "--signal=B:USR1@15" in (submitted.parent / "tasks.sh").read_text()
+    assert "--signal=B:USR1@120" in (submitted.parent / "tasks.sh").read_text()
+    assert "checkpoint" not in log.read_text()  # none was damaged, or of another training
     plug_in(tmp_path, "slow")
     assert here(*words, "--out", "one", "--in-process", cwd=tmp_path).returncode == 0
     assert predictions(tmp_path / "run") == predictions(tmp_path / "one")
