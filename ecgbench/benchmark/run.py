@@ -98,7 +98,7 @@ class Run:
         if pin_environment:
             self._pinned()
         self._compute(self._jobs())
-        if not keep_features and not leave_windows:
+        if not (keep_features or leave_windows or self.outcome.handed_over):
             self.remove_windows()
         self._note(ended=True)
         self.outcome.set_aside = len(aside.listed(self.store.path)) - before
@@ -244,15 +244,12 @@ class Run:
 
     def _is_over(self, job: Compute) -> bool:
         """Whether nothing of a job is left to hand over; what it has finished counts as reused."""
-        states = [self.store.state(cell)[0] for cell in job.plan.cells]
-        if not {"ok", "skipped"}.issuperset(states):
+        states = {cell.label: self.store.state(cell) for cell in job.plan.cells}
+        if any(state not in ("ok", "skipped") for state, _ in states.values()):
             return False
-        self.outcome.reused += states.count("ok")
-        self.outcome.skipped += [
-            f"{cell.label}: {self.store.state(cell)[1]}"
-            for cell, state in zip(job.plan.cells, states)
-            if state == "skipped"
-        ]
+        skipped = [f"{label}: {why}" for label, (state, why) in states.items() if state != "ok"]
+        self.outcome.reused += len(states) - len(skipped)
+        self.outcome.skipped += skipped
         return True
 
     def _take(self, event: Event) -> None:

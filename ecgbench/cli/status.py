@@ -50,7 +50,7 @@ def _told(run: Path) -> tuple[dict[str, object], bool]:
     from ecgbench.results.counts import count
 
     counts = count(run)
-    tasks, alive = list(_tasks(run)), False
+    tasks = list(_tasks(run))
     alive = any(standing != "ended" for _, _, standing, _ in tasks)
     ended = [(name, why) for _, name, standing, why in tasks if standing == "ended" and why]
     return {

@@ -11,7 +11,7 @@ import pytest
 
 from ecgbench.benchmark.batch import Batch, cut, of_run
 from ecgbench.benchmark.engine import Setup
-from ecgbench.benchmark.engines.slurm import Slurm
+from ecgbench.benchmark.engines.slurm import Slurm, begun
 from ecgbench.benchmark.events import Died, Event, Failed, Finished, Note, Over, Skipped
 from ecgbench.benchmark.job import Compute
 from ecgbench.benchmark.workers import TRIES, State, Workers
@@ -246,6 +246,27 @@ def test_arrays_are_no_larger_than_the_cluster_takes(cluster: Path, tmp_path: Pa
     assert batch.handed_over() == names
     slurm(tmp_path).launch(batch, 3, 1)
     assert batch.handed_over() == names | {3: "80_0"}
+
+
+def test_an_array_that_a_person_submits_is_known_when_it_begins(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And what was queued again does not take the place of what was submitted since."""
+    batch = a_batch(tmp_path / "run", 5).write()
+
+    def begins(array: str, index: str, task: int) -> None:
+        for name, value in (("JOB_ID", array), ("TASK_ID", index), ("TASK_COUNT", "3")):
+            monkeypatch.setenv(f"SLURM_ARRAY_{name}", value)
+        begun(batch, task)
+
+    begins("90", "1", 3)  # 2, 3 and 4 as 0 to 2
+    first = {2: "90_0", 3: "90_1", 4: "90_2"}
+    assert batch.handed_over() == first
+    batch.hand_over("95", 3, 1)
+    begins("90", "1", 3)
+    begins("90", "2", 4)
+    assert batch.handed_over() == first | {3: "95_0"}
+    assert len((batch.folder / "submitted.jsonl").read_text().split("\n{")) == 3  # two lines
 
 
 def test_states_are_those_of_squeue(cluster: Path, tmp_path: Path) -> None:

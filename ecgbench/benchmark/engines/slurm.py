@@ -169,12 +169,17 @@ def script(batch: Batch, lines: list[str], cpus: int) -> str:
 
 
 def begun(batch: Batch, task: int) -> None:
-    """A task of an array that a person has submitted is known by its name from now on."""
+    """A task of an array that a person has submitted is known by its name from now on. Numbers of
+    arrays grow: one that is queued again does not take the place of what was submitted since.
+    """
     array, index, count = (
         os.environ.get(f"SLURM_ARRAY_{name}", "") for name in ("JOB_ID", "TASK_ID", "TASK_COUNT")
     )
-    if array and index.isdecimal() and batch.handed_over().get(task) != f"{array}_{index}":
-        batch.hand_over(array, task - int(index), int(count) if count.isdecimal() else 1)
+    if not all(word.isdecimal() for word in (array, index, count)):
+        return
+    known = batch.handed_over().get(task, "0_0").partition("_")[0]
+    if not known.isdecimal() or int(known) < int(array):
+        batch.hand_over(array, task - int(index), int(count))
 
 
 def requeue() -> bool:
