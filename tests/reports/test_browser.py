@@ -217,7 +217,7 @@ def test_a_number_tells_where_it_comes_from(visit: Any, folder: Path) -> None:
     page = visit()
     page.locator(f"{MAIN} td button >> nth=0").click()
     told = page.locator("#trace")
-    assert told.is_visible()
+    told.wait_for()  # the rows are unpacked first
     text = told.inner_text()
     assert "PTB-XL All · LAEF · 1 random lead" in text
     assert "74.4 [72.4, 76.4]" in text
@@ -228,7 +228,7 @@ def test_a_number_tells_where_it_comes_from(visit: Any, folder: Path) -> None:
     place, cells_line = told.locator("tbody tr >> nth=3").locator("td").all_inner_texts()[-2:]
     assert place in (folder / "cells.csv").read_text().splitlines()[int(cells_line) - 1]
     page.keyboard.press("Escape")
-    assert not told.is_visible()
+    told.wait_for(state="hidden")
 
 
 def test_the_keyboard_reaches_scores_and_points(visit: Any) -> None:
