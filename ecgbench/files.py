@@ -17,7 +17,7 @@ import numpy as np
 from ecgbench.errors import BadSetting, WriteError
 
 try:
-    from ecgbench import owners
+    from ecgbench import claims, owners
 except ImportError:  # of fcntl
     raise BadSetting("ecgbench runs on Linux and macOS; on Windows use WSL") from None
 
@@ -167,8 +167,7 @@ def locked(
 
     folder: made where there is none. name: of the lock's file in it, which stays; "": the folder
     itself is the lock. Where another process is inside: wait, or BlockingIOError, or, with
-    `otherwise`, BadSetting(otherwise). WriteError names what cannot be made, or locked because its
-    disk has no locks that work.
+    `otherwise`, BadSetting(otherwise). WriteError names what cannot be made.
     """
     # but not the lock itself: that another holds it is no fault of the disk
     with writing(folder / name):
@@ -179,8 +178,8 @@ def locked(
         stack.callback(os.close, handle)
         try:
             with writing(folder / name, but=BlockingIOError):
-                claim = owners.claim(handle, folder / name, wait and not otherwise)
-                stack.enter_context(claim)
+                held = claims.claim(handle, folder / name, wait and not otherwise)
+                stack.enter_context(held)
         except BlockingIOError:
             if otherwise:
                 raise BadSetting(otherwise) from None

@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
 
-from ecgbench import owners
+from ecgbench import claims
 from ecgbench.text import duration
 
 LEAST = 120.0
@@ -70,7 +70,7 @@ class _Watch:
         command, which may take as long as it wants.
         """
         frames = list(_stack(sys._current_frames().get(self._main)))
-        waits = any(f.f_code.co_filename == owners.__file__ for f in frames)
+        waits = any(f.f_code.co_filename == claims.__file__ for f in frames)
         used, wanted = _below(os.getpid())
         own = time.clock_gettime(time.pthread_getcpuclockid(self._main))
         return own, used, time.monotonic() if waits or wanted else 0.0

@@ -1,12 +1,9 @@
-import errno
 import fcntl
 import os
-import re
 import runpy
 import shutil
 import subprocess
 import sys
-import threading
 import time
 from pathlib import Path
 from typing import BinaryIO
@@ -15,8 +12,8 @@ import numpy as np
 import pytest
 
 from ecgbench import owners
-from ecgbench.errors import BadSetting, WriteError
-from ecgbench.files import as_json, as_npy, locked, making, move, put, sweep
+from ecgbench.errors import WriteError
+from ecgbench.files import as_json, as_npy, locked, put, sweep
 
 pytestmark = pytest.mark.durable
 
@@ -128,85 +125,6 @@ def test_sweep_takes_what_a_dead_owner_left(
     assert left.exists() != goes
 
 
-@pytest.mark.parametrize(
-    ("owner", "seconds", "enters"),
-    [
-        (f"{HERE}.{GONE}.0", 0, True),
-        (f"{HERE}.{os.getppid()}.0", 60, False),
-        (f"{HERE}.{os.getppid()}.0", 180, True),
-        (f"elsewhere-0a1b2c3d.{GONE}.0", 60, False),
-        (f"elsewhere-0a1b2c3d.{GONE}.0", 180, True),
-        ("", 60, False),  # just being written
-        ("\xff no note", 180, True),
-    ],
-)
-@pytest.mark.parametrize("name", [".lock", ""])
-def test_a_free_lock_of_the_system_is_not_enough(
-    name: str, owner: str, seconds: int, enters: bool, tmp_path: Path
-) -> None:
-    """The lock of another machine may not be seen here; its note is."""
-    note = tmp_path / f"{name or '.ecgbench'}{owners.NOTE}"
-    note.write_text(owner, encoding="latin-1")
-    then = time.time() - seconds
-    os.utime(note, (then, then))
-    if enters:
-        with locked(tmp_path, name, wait=False):
-            assert note.read_text().startswith(f"{HERE}.{os.getpid()}.")
-        assert not note.exists()
-        return
-    with pytest.raises(BlockingIOError), locked(tmp_path, name, wait=False):
-        pass
-    with pytest.raises(BadSetting, match="busy"), locked(tmp_path, name, otherwise="busy"):
-        pass
-    assert note.read_text() == owner
-    waiting = threading.Timer(0.1, note.unlink)
-    waiting.start()
-    with locked(tmp_path, name):
-        waiting.join()
-
-
-def test_whoever_is_inside_a_lock_says_so_again_and_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(owners, "BEAT", 0.01)
-    with locked(tmp_path):
-        note = tmp_path / f".lock{owners.NOTE}"
-        os.utime(note, (0, 0))
-        end = time.monotonic() + 10
-        while note.stat().st_mtime == 0 and time.monotonic() < end:
-            time.sleep(0.01)
-        assert note.stat().st_mtime > 0
-
-
-@pytest.mark.parametrize(
-    ("code", "cause"),
-    [
-        (errno.ENOLCK, "has no locks (No locks available)"),
-        (errno.ENOSYS, "has no locks (Function not implemented)"),
-        (errno.EOPNOTSUPP, "has no locks (Operation not supported)"),
-        (0, "grants one lock to two at once"),
-    ],
-)
-def test_a_disk_without_locks_is_named(
-    code: int, cause: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def flock(handle: int, how: int) -> None:
-        if code:
-            raise OSError(code, os.strerror(code))
-
-    monkeypatch.setattr(owners.fcntl, "flock", flock)
-    line = re.escape(f"cannot lock {tmp_path / '.lock'}: its disk {cause}; choose a folder on a ")
-    with pytest.raises(WriteError, match=line), locked(tmp_path):
-        pass
-    # a file that nobody else writes needs none
-    assert put(tmp_path / "a", "whole").read_text() == "whole"
-    with making(tmp_path / "b") as unfinished:
-        sweep(tmp_path)
-        put(unfinished / "c", "whole")
-        assert move(unfinished, tmp_path / "b")
-    assert (tmp_path / "b" / "c").is_file()
-
-
 def test_what_is_written_is_plain() -> None:
     assert as_json({"b": None, "a": [1]}) == '{\n "a": [\n  1\n ],\n "b": null\n}\n'
     with pytest.raises(ValueError, match="not JSON compliant"):
@@ -252,30 +170,6 @@ def test_put_leaves_the_old_file_or_the_new_one(name: str, kind: str, tmp_path: 
             assert place.read_bytes() == new
             shutil.rmtree(tmp_path / str(at))
         assert at > 5
-
-
-def test_one_at_a_time_inside_a_lock(tmp_path: Path) -> None:
-    with locked(tmp_path / "new"):
-        with (
-            pytest.raises(BadSetting, match="someone is here"),
-            locked(tmp_path / "new", otherwise="someone is here"),
-        ):
-            pass
-        with pytest.raises(BlockingIOError), locked(tmp_path / "new", wait=False):
-            pass
-        with locked(tmp_path / "new", "other"), locked(tmp_path / "new", ""):
-            pass
-    with locked(tmp_path / "new", wait=False):
-        pass
-    assert sorted(p.name for p in (tmp_path / "new").iterdir()) == [".lock", "other"]
-    with (
-        pytest.raises(BlockingIOError, match="of the body"),
-        locked(tmp_path, otherwise="someone is here"),
-    ):
-        raise BlockingIOError("of the body")
-    (tmp_path / "file").touch()
-    with pytest.raises(WriteError, match="cannot write"), locked(tmp_path / "file"):
-        pass
 
 
 def test_without_locks_of_the_system_there_is_one_line(tmp_path: Path) -> None:

@@ -24,6 +24,8 @@ from ecgbench.files import append, as_json, put
 FOLDER, FILE = "batches", "batch.json"
 FORMAT = 1
 HANDED_OVER = "submitted.jsonl"
+TASK = "ECGBENCH_TASK"
+"""Variable that tells the processes of a task which one they belong to; each cell says so."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,6 +77,14 @@ class Batch:
     def file(self) -> Path:
         """What a task's process reads."""
         return self.folder / FILE
+
+    def name_of(self, task: int) -> str:
+        """How cells name the task that computed them."""
+        return f"{self.folder.name}/{task}"
+
+    def has_made(self, name: str) -> bool:
+        """Whether a task of this name is one of the batch."""
+        return name.rpartition("/")[0] == self.folder.name
 
     def events_file(self, task: int) -> Path:
         """What a task shows of its progress."""

@@ -1,6 +1,7 @@
 """One cell: from features and a head to predictions, scores and files."""
 
 import hashlib
+import os
 import time
 from dataclasses import dataclass
 from typing import Any
@@ -9,6 +10,7 @@ import numpy as np
 from safetensors.numpy import save
 
 from ecgbench import metrics, provenance
+from ecgbench.benchmark.batch import TASK
 from ecgbench.benchmark.evaluation import Evaluation, owners, positions
 from ecgbench.benchmark.fit import Fitting
 from ecgbench.cards import Task
@@ -84,6 +86,7 @@ def compute(evaluation: Evaluation, request: CellRequest) -> float:
         "weights_name": network.weights,
         "weights_sha256": network.sha256,
         "device": network.device,
+        "batch": os.environ.get(TASK, ""),
         "environments": environments,
         "recomputed": request.recomputed,
         "dataset_name": evaluation.selection.prepared.name,

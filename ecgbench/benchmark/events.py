@@ -86,6 +86,8 @@ class Finished(Event):
     """Cells that lie in the store with DONE."""
 
     cells: tuple[str, ...]
+    others: bool = False
+    """Whether another command has computed them meanwhile."""
 
 
 @dataclass(frozen=True)

@@ -56,7 +56,7 @@ class JobRecord:
                 own = tuple(i for i in event.cells if i in self._own)
                 self._in_progress = replace(event, cells=own)
             case Finished():
-                self._finished(event.cells)
+                self._finished(event.cells, event.others)
             case Skipped():
                 for cell in self._pop(event.cells, "skipped"):
                     why = shortened(event.reason, LONGEST_REASON)
@@ -75,10 +75,12 @@ class JobRecord:
             del self.left[cell.identity]
         return told
 
-    def _finished(self, cells: Iterable[str]) -> None:
-        """Count what is in the store with DONE; a cell that is not stays left."""
+    def _finished(self, cells: Iterable[str], others: bool = False) -> None:
+        """Count what is in the store with DONE; a cell that is not stays left. others: another
+        command has computed it.
+        """
         for cell in self._pop(cells, "ok"):
-            there = _written(self.store.folder(cell)) in self._before
+            there = others or _written(self.store.folder(cell)) in self._before
             self.outcome.reused += there
             self.outcome.computed += not there
 

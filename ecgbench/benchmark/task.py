@@ -13,7 +13,7 @@ from pathlib import Path
 from types import FrameType
 from typing import BinaryIO, NoReturn
 
-from ecgbench.benchmark.batch import Batch
+from ecgbench.benchmark.batch import TASK, Batch
 from ecgbench.benchmark.device import choose, demand
 from ecgbench.benchmark.engine import Setup
 from ecgbench.benchmark.events import Advance, Event, Note, Over, Stage, StageOver, to_line
@@ -67,6 +67,7 @@ def _changed(run: Path, since: float) -> bool:
 
 
 def _carry_out(batch: Batch, number: int, device: str) -> None:
+    os.environ[TASK] = batch.name_of(number)
     with batch.events_file(number).open("ab", buffering=0) as out, _asked_to_leave():
         for job in batch.tasks[number]:
             enter(job)

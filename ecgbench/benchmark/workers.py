@@ -23,7 +23,7 @@ from ecgbench.benchmark.events import (
 )
 from ecgbench.benchmark.job import Compute, Job, Measure
 from ecgbench.benchmark.started import start
-from ecgbench.results.store import Store
+from ecgbench.results.store import Store, made_by
 from ecgbench.text import counted
 
 LOOK = 2.0
@@ -218,7 +218,7 @@ class Workers:
             task.events = EventFile(task.batch.folder / "none")  # nothing more of it is shown
         for number in task.said_over.keys() & task.jobs.keys():
             if is_over(task.jobs[number]) or time.monotonic() > task.said_over[number]:
-                yield from _became(task.jobs.pop(number))
+                yield from _became(task.jobs.pop(number), task.batch)
         if not task.jobs:
             self._tasks.remove(task)
 
@@ -238,7 +238,7 @@ class Workers:
                 continue
             left = {i: job for i, job in task.jobs.items() if not is_over(job)}
             for number in task.jobs.keys() - left.keys():
-                yield from _became(task.jobs.pop(number))
+                yield from _became(task.jobs.pop(number), task.batch)
             if not left:
                 self._tasks.remove(task)
             elif state.again and task.tries < TRIES:
@@ -259,14 +259,16 @@ def is_over(job: Compute) -> bool:
     return all(store.state(cell)[0] in ("ok", "skipped", "failed") for cell in job.plan.cells)
 
 
-def _became(job: Compute) -> Iterator[Event]:
-    """What the store says of the cells of a job that is over."""
+def _became(job: Compute, batch: Batch) -> Iterator[Event]:
+    """What the store says of the cells of a job that is over, which a task of `batch` had."""
     store = Store(job.folders.out)
     for cell in job.plan.cells:
         status, reason = store.state(cell)
         match status:
             case "ok":
-                yield Finished(job.id, (cell.identity,))
+                place = store.folder(cell)
+                by = made_by(place) if place else ""
+                yield Finished(job.id, (cell.identity,), others=not batch.has_made(by))
             case "skipped":
                 yield Skipped(job.id, (cell.identity,), reason)
             case "failed":

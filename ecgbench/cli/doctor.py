@@ -30,6 +30,12 @@ def doctor(
     ),
     data: Path = DATA,
     prepared: Path = PREPARED,
+    out: Path = option(
+        "Folder of runs: two processes try whether its disk serves several at once.",
+        "--out",
+        "-o",
+        default=Path("runs"),
+    ),
     timeout: float = option(
         "Seconds after which a model that gives no answer is ended.", default=120
     ),
@@ -50,7 +56,7 @@ def doctor(
     named = list(dict.fromkeys(map(room.resolve, typed)))
     tried = room.names() if all(word.endswith(".py") for word in typed) else named
     report = examine(
-        tried, data, prepared, timeout, lambda text: typer.echo(f"{line(text)} ...", err=True)
+        tried, data, prepared, timeout, lambda text: typer.echo(f"{line(text)} ...", err=True), out
     )
     typer.echo(json.dumps(report, indent=1) if as_json else "\n".join(page(report)))
     if not report["ok"]:
@@ -75,6 +81,7 @@ def page(report: Report) -> Iterator[str]:
     for i, d in enumerate(report["disk"]):
         state = f"{size(d['free'])} free" if d["writable"] else "NOT WRITABLE"
         yield from _row("" if i else "Disk", f"{d['what']:10} {state:14}", d["path"])
+    yield from _lines("", _file_system(report["file_system"]))
     if lacking := sum(report["views"].values()):
         text = f"{size(lacking)} for all models on prepared data, not kept yet"
         yield from _lines("Views", text)
@@ -105,6 +112,16 @@ def _device(d: Report) -> str:
     gpus = (f"{g['name']}, {size(g['memory'])}, {size(g['free'])} free" for g in d["gpus"])
     graphics = "; ".join(gpus) or "no CUDA device"
     return f"{cpu}; {graphics}; compiler {d['compiler'] or 'none'}"
+
+
+def _file_system(tried: Report) -> str:
+    named = f"runs lie on {tried['file_system']}"
+    if tried["reason"]:
+        return f"{named}: not tried with two processes ({tried['reason']})"
+    kept = "one wins" if tried["exclusive"] and tried["whole"] else "BOTH WIN"
+    locks = "locks work" if tried["locks"] else "locks do not work, and runs do without"
+    other = "; other machines were not tried" if tried["shared"] else ""
+    return f"{named}: of two processes that make one file or folder {kept}; {locks}{other}"
 
 
 def _models(rows: list[Report]) -> Iterator[str]:

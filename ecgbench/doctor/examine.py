@@ -13,7 +13,7 @@ import platformdirs
 
 from ecgbench import datasets, declared, errors, models
 from ecgbench.benchmark.device import gpus
-from ecgbench.doctor import machine
+from ecgbench.doctor import file_system, machine
 from ecgbench.ecg.preprocess import Preparation
 from ecgbench.errors import EcgbenchError, MissingData
 from ecgbench.prepared.prepare import held
@@ -24,6 +24,8 @@ from ecgbench.text import enumerated, shortened, size
 from ecgbench.weights.released import fetching
 
 Report = dict[str, Any]
+RUNS = Path("runs")
+"""Where runs are written unless --out says otherwise."""
 THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
 SCARCE = 10**9
 """Bytes of free disk or available memory below which a remark is made."""
@@ -35,12 +37,13 @@ def examine(
     prepared: Path | None,
     seconds: float,
     note: Callable[[str], None],
+    runs: Path = RUNS,
 ) -> Report:
     """versions, device, threads, memory, disk, data, models, views, and from them `problems`,
     `partial`, `remarks` (sentences) and `ok`: there is no problem.
 
     names: models to try, each in a process of its own that is killed after `seconds`; `note` gets a
-    line about each attempt.
+    line about each attempt. runs: the folder of runs, whose disk is tried by two processes.
     """
     note("looking at torch")
     torch = _attempt(["cpu"], seconds)
@@ -59,7 +62,8 @@ def examine(
         },
         "torch": {"ok": torch["ok"], "version": torch.get("version"), "error": torch["error"]},
         "memory": machine.memory(),
-        "disk": disks(data, prepared),
+        "disk": disks(data, prepared, runs),
+        "file_system": file_system.tried(Path(os.path.abspath(runs.expanduser()))),
         "data": [dataset(name, data, prepared) for name in datasets.names()],
         "models": [],
     }
@@ -86,7 +90,7 @@ def _attempt(arguments: Sequence[str], seconds: float) -> dict[str, Any]:
     return {"ok": False, "error": f"{kind}{result['reason']}".removesuffix(": ")}
 
 
-def disks(data: Path | None, prepared: Path | None) -> list[dict[str, Any]]:
+def disks(data: Path | None, prepared: Path | None, runs: Path = RUNS) -> list[dict[str, Any]]:
     """Where things are written: what, path, free (bytes), writable, reason, and the option or
     variable that moves it.
     """
@@ -94,7 +98,7 @@ def disks(data: Path | None, prepared: Path | None) -> list[dict[str, Any]]:
     with suppress(OSError):
         temporary = tempfile.gettempdir()
     folders = (
-        ("runs", Path("runs"), "--out DIR"),
+        ("runs", runs, "--out DIR"),
         ("prepared", where(prepared, data), "--prepared DIR"),
         ("cache", Path(platformdirs.user_cache_dir("ecgbench")), "XDG_CACHE_HOME=DIR"),
         ("temporary", Path(temporary), "TMPDIR=DIR"),
@@ -166,6 +170,13 @@ def problems(report: Report) -> Iterator[str]:
                 f"{row['path']} cannot be written ({row['reason']}): repair it, or choose another "
                 f"place with {row['moved_by']}"
             )
+    tried, runs = report["file_system"], report["disk"][0]
+    if False in (tried["exclusive"], tried["whole"]):
+        yield (
+            f"{runs['path']} lies on a file system ({tried['file_system']}) that lets two "
+            f"processes make one file or folder: results there may be lost; choose another disk "
+            f"with {runs['moved_by']}"
+        )
     for row in report["data"]:
         if row["state"] == "broken":
             yield f"dataset {row['name']}: {row['next']}"
@@ -218,6 +229,14 @@ def remarks(report: Report) -> Iterator[str]:
     for row in report["disk"]:
         if row["writable"] and row["free"] is not None and row["free"] < SCARCE:
             yield f"less than 1 GB is free for {row['what']} ({row['path']}): {row['moved_by']}"
+    tried, runs = report["file_system"], report["disk"][0]
+    if tried["locks"] is False:
+        yield (
+            f"locks (flock) do not work on the disk of {runs['path']} ({tried['file_system']}): a "
+            f"run does without, and may wait 2 minutes for one that was killed on another machine"
+        )
+    if runs["writable"] and tried["reason"]:
+        yield f"the disk of {runs['path']} could not be tried: {tried['reason']}"
     views = {name: count for name, count in report["views"].items() if count}
     place = next(row for row in report["disk"] if row["what"] == "prepared")
     if place["free"] is not None and sum(views.values()) > place["free"]:

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from ecgbench.claims import NOTE
 from ecgbench.errors import BadSetting
 from ecgbench.files import locked
-from ecgbench.owners import NOTE
 from ecgbench.results import aside
 from ecgbench.results.store import Status, Store, cells_of, claimed
 

@@ -373,6 +373,14 @@ def claimed(folder: Path) -> tuple[str, str, float]:
         return "", "", 0.0
 
 
+def made_by(folder: Path) -> str:
+    """The task of a batch that computed a finished cell; "" where it was none, or is not known."""
+    try:
+        return str(read_json(folder, "cell.json").get("batch", ""))
+    except BadSetting:
+        return ""
+
+
 def _scanned(path: Path, indexed: Collection[str]) -> dict[str, str]:
     """Identity -> key of finished cells whose keys the index does not name.
 

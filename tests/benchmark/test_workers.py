@@ -3,6 +3,10 @@ too early, and that several processes give the numbers of one.
 """
 
 import json
+import os
+import re
+import subprocess
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -361,3 +365,43 @@ def test_several_processes_give_the_numbers_of_one(here: Here, tmp_path: Path) -
     told = json.loads(here("status", "several", "--json", cwd=tmp_path).stdout)
     assert (told["cells"], told["ok"], told["failed"]) == (4, 2, 2)
     assert told["models"]["killer"] == {"failed": 2}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    "flock", ["return None", "raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))"]
+)
+def test_two_commands_in_one_folder_share_the_cells_whatever_its_locks_do(
+    flock: str, here: Here, tmp_path: Path
+) -> None:
+    (tmp_path / "disk").mkdir()
+    (tmp_path / "disk/sitecustomize.py").write_text(
+        f"import errno, fcntl, os\n\ndef flock(handle, how):\n    {flock}\n\nfcntl.flock = flock\n"
+    )
+    usual = ("--models", TINY, "--tasks", "demo", "--weights", "random", "--limit", 24)
+    usual += ("--leads", "12,I,II,V1", "--protocol", "linear", "--epochs", 2)
+    one = here("run", *usual, "--in-process", "--out", "one", cwd=tmp_path)
+    assert one.returncode == 0
+    places = {"ECGBENCH_PREPARED": tmp_path / "prepared", "PYTHONPATH": tmp_path / "disk"}
+    words = map(str, (*usual, "--engine", "local:2", "--out", "two"))
+    line = [sys.executable, "-c", "import sys; sys.argv[0] = 'ecgbench'; "]
+    line[-1] += f"sys.path.append({os.getcwd()!r}); from ecgbench.cli import main; main()"
+    command = [*line, "run", *words]
+    env = os.environ | {name: str(place) for name, place in places.items()}
+    both = [
+        subprocess.Popen(command, cwd=tmp_path, env=env, stdout=subprocess.PIPE, text=True)
+        for _ in range(2)
+    ]
+    told = [process.communicate(timeout=300)[0] for process in both]
+    assert [process.returncode for process in both] == [0, 0]
+    computed = [int(found[1]) for text in told if (found := re.search(r"(\d+) cells? comp", text))]
+    assert sum(computed) == 4, told
+    kept = {
+        run: {
+            folder.parts[-2]: (folder / "predictions.parquet").read_bytes()
+            for folder in cells_of(tmp_path / run)
+        }
+        for run in ("one", "two")
+    }
+    assert kept["two"] == kept["one"]
+    assert len(kept["one"]) == 4

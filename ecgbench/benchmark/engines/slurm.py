@@ -9,8 +9,6 @@ and it is queued again.
 import os
 import re
 import shlex
-import shutil
-import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -22,7 +20,8 @@ from ecgbench.benchmark.workers import Standing, State, Workers
 from ecgbench.errors import BadSetting
 from ecgbench.files import put
 from ecgbench.room import folder_name
-from ecgbench.text import counted, shortened
+from ecgbench.slurm_queue import RUNNING, Silent, queued, said, there
+from ecgbench.text import counted
 
 CARD = EngineCard(
     title="Slurm",
@@ -32,8 +31,6 @@ CARD = EngineCard(
 SCRIPT, EMIT = "tasks.sh", "emit_sbatch"
 NOTICE = 120
 """Seconds before its end that a task is asked to stop."""
-PATIENCE = 120.0
-"""Seconds that a command of Slurm may take: a controller of a large cluster is slow at times."""
 LARGEST = 1001
 """Slurm's own MaxArraySize, where a cluster does not tell."""
 OURS = {
@@ -56,15 +53,8 @@ _OVER: Mapping[str, bool] = {
     "REVOKED": False,
 }
 """State of a task that has ended -> whether it may be submitted once more."""
-_FORGOTTEN = "Invalid job id"
-"""What squeue says of an array that ended a while ago."""
-_RUNNING = ("RUNNING", "COMPLETING", "SUSPENDED", "STOPPED", "CONFIGURING", "STAGE_OUT")
 _TIME = re.compile(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?")
 _OPTION = re.compile(r"[a-z][a-z-]*")
-
-
-class _Silent(Exception):
-    """Slurm does not say how its tasks are."""
 
 
 class Slurm:
@@ -96,8 +86,8 @@ class Slurm:
         _demand("sbatch")
         script = self._script(batch)
         for start, number in _chunks(first, count, _largest()):
-            said = _said(self._command(batch, start, number, script))
-            batch.hand_over(said.strip().partition(";")[0], start, number)
+            array = said(self._command(batch, start, number, script)).strip()
+            batch.hand_over(array.partition(";")[0], start, number)
 
     def _command(self, batch: Batch, first: int, count: int, script: Path) -> list[str]:
         several = f"0-{count - 1}" + (f"%{self.at_once}" if self.at_once else "")
@@ -115,8 +105,8 @@ class Slurm:
             return {}
         arrays = sorted({name.rpartition("_")[0] for name in names.values()})
         try:
-            known = dict(_queued(arrays))
-        except _Silent as error:  # nothing is handed over a second time for that
+            known = dict(_known(arrays))
+        except Silent as error:  # nothing is handed over a second time for that
             return dict.fromkeys(names, State("running", str(error)))
         if lost := [name for name in names.values() if name not in known]:
             known |= dict(_accounted({name.rpartition("_")[0] for name in lost}))
@@ -185,10 +175,10 @@ def begun(batch: Batch, task: int) -> None:
 def requeue() -> bool:
     """Whether the task of Slurm that this process is was queued again."""
     job = os.environ.get("SLURM_JOB_ID")
-    if not job or not shutil.which("scontrol"):
+    if not job or not there("scontrol"):
         return False
     with suppress(BadSetting):
-        _said(["scontrol", "requeue", job])
+        said(["scontrol", "requeue", job])
         return True
     return False
 
@@ -201,42 +191,33 @@ def _chunks(first: int, count: int, largest: int) -> Iterator[tuple[int, int]]:
 
 def _largest() -> int:
     with suppress(BadSetting):
-        if found := re.search(r"MaxArraySize\s*=\s*(\d+)", _said(["scontrol", "show", "config"])):
+        if found := re.search(r"MaxArraySize\s*=\s*(\d+)", said(["scontrol", "show", "config"])):
             return max(1, int(found[1]))
     return LARGEST
 
 
-def _queued(arrays: list[str]) -> Iterator[tuple[str, State]]:
-    """Name of a task -> its state, of those that squeue knows, some that have ended too."""
+def _known(arrays: list[str]) -> Iterator[tuple[str, State]]:
+    """Name of a task -> its state, of those that squeue knows."""
     _demand("squeue")
-    words = ["--noheader", "--array", "--states=all", "--format=%F_%K|%T|%r"]
     for array in arrays:
-        try:
-            said = _said(["squeue", f"--jobs={array}", *words])
-        except BadSetting as error:
-            if _FORGOTTEN in str(error):
-                continue
-            raise _Silent(str(error)) from error
-        for line in said.splitlines():
-            name, _, rest = line.strip().partition("|")
-            state, _, why = rest.partition("|")
-            yield name, _state(state, why)
+        for task in queued(array):
+            yield task.name, _state(task.state, task.why)
 
 
 def _accounted(arrays: set[str]) -> Iterator[tuple[str, State]]:
-    if not shutil.which("sacct"):
+    if not there("sacct"):
         return
     words = ["--noheader", "--parsable2", "--allocations", "--format=JobID,State"]
     for array in sorted(arrays):
         with suppress(BadSetting):  # a cluster without accounting
-            for line in _said(["sacct", f"--jobs={array}", *words]).splitlines():
+            for line in said(["sacct", f"--jobs={array}", *words]).splitlines():
                 name, _, state = line.strip().partition("|")
                 yield name, _state(state.split(" ")[0], "")
 
 
 def _state(state: str, why: str) -> State:
     standing: Standing = "waiting"
-    if state in _RUNNING:
+    if state in RUNNING:
         standing = "running"
     elif state in _OVER:
         standing = "ended"
@@ -245,24 +226,11 @@ def _state(state: str, why: str) -> State:
 
 
 def _demand(program: str) -> None:
-    if not shutil.which(program):
+    if not there(program):
         raise BadSetting(
             f"--engine slurm: there is no {program} here; give the command on a login node of the "
             f"cluster, or write the script for it with --emit-sbatch"
         )
-
-
-def _said(command: list[str]) -> str:
-    """What a command of Slurm prints; BadSetting with its own words where it fails."""
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
-    except subprocess.TimeoutExpired:
-        raise BadSetting(f"{command[0]} gave no answer within {PATIENCE:g} s") from None
-    except OSError as error:
-        raise BadSetting(f"{command[0]}: {error.strerror}") from error
-    if done.returncode:
-        raise BadSetting(f"{command[0]}: {shortened(done.stderr.strip(), 300)}")
-    return done.stdout
 
 
 def _positive(options: dict[str, str], name: str, usual: float) -> float:
