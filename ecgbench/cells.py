@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -275,13 +276,14 @@ class Plan:
     def from_json(cls, data: dict[str, Any]) -> "Plan":
         """The plan that `to_json` wrote."""
         cells = []
+        fit_of, count_of = cache(Fit), cache(Count)  # a plan of 100,000 cells has few of them
         for c in data["cells"]:
             same = {name: c[name] for name in ("model", "contract", "weights", "seed", "fold")}
             # plans before there was a choice have one fit for all lead settings
             shown = c.get("shown", "")
-            fit = Fit(task=c["fit_task"], policy=c["fit_policy"], shown=shown, **same)
+            fit = fit_of(task=c["fit_task"], policy=c["fit_policy"], shown=shown, **same)
             setting = (
-                Count(c["count"], c["lead_seed"])
+                count_of(c["count"], c["lead_seed"])
                 if "count" in c
                 else Fixed(LeadSubset(tuple(c["leads"])))
             )

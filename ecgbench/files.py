@@ -115,9 +115,9 @@ def making(folder: Path) -> Iterator[Path]:
         shutil.rmtree(passing, ignore_errors=True)
 
 
-def append(path: Path, lines: Iterable[str]) -> None:
-    """Add lines to a file durably, in one write, so that those of two processes do not mix;
-    WriteError names `path`.
+def append(path: Path, lines: Iterable[str], lasting: bool = True) -> None:
+    """Add lines to a file, in one write, so that those of two processes do not mix; WriteError
+    names `path`. lasting: they are on the disk before it returns.
     """
     # begins anew after half a line of a writer that died
     data = ("".join(f"\n{line}" for line in lines) + "\n").encode()
@@ -125,7 +125,8 @@ def append(path: Path, lines: Iterable[str]) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("ab") as out:
             out.write(data)
-            flush(out)
+            if lasting:
+                flush(out)
 
 
 def flush(out: BinaryIO) -> None:

@@ -111,6 +111,7 @@ def compute(evaluation: Evaluation, request: CellRequest) -> float:
         store.path,
     )
     store.reason_file(cell).unlink(missing_ok=True)
+    store.add_finished([request.key])
     return float(scores["value"].iloc[0])
 
 

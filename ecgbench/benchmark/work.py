@@ -99,6 +99,8 @@ class _CellComputation:
                 for fitting in dict.fromkeys(self.requests[c].fitting for c in known):
                     self.reused.fit(fitting.folder)
                 todo = [c for c in known if not self._is_over(c)]
+                there = [self.requests[c].key for c in known if self.store.folder(c)]
+                self.store.add_finished(there, at=0.0)
                 self._note(todo)
                 self._fit_again()
                 (self._frozen if self.plan.training.frozen else self._finetune)(todo)

@@ -2,6 +2,8 @@
 on disk.
 """
 
+import gc
+import math
 from pathlib import Path
 
 import typer
@@ -81,6 +83,7 @@ def merge(
 def ls(
     folder: Path = argument("Folder that holds run folders, or one of them.", Path("runs")),
     as_json: bool = flag("One array of objects, sizes in bytes, instead of a table.", "--json"),
+    sizes: bool = flag("Sizes of runs with very many files too, which takes a while.", "--sizes"),
     verify: bool = flag(
         "Read every file and compare it with the hash that was recorded; exit code 1 where one is "
         "another.",
@@ -90,34 +93,41 @@ def ls(
     """List runs: cells that are done, failed, skipped or missing, and disk by part; then what was
     damaged and set aside, and why.
 
-    The list believes what files are there. A run and a report compare each file that they use with
-    its hash; --verify does so with all of them.
+    The list believes the index of a run, in which its cells are noted when they are finished. A run
+    and a report compare each file that they use with its hash; --verify does so with all of them.
     """
     from ecgbench.cli.lists import show
-    from ecgbench.results.disk import runs
-    from ecgbench.results.store import Store
-    from ecgbench.results.verify import faults
+    from ecgbench.results.disk import MOST, runs
 
     if not folder.is_dir():
         raise BadSetting(f"{folder} is no folder; name one that holds runs: ecgbench runs ls DIR")
-    listed = runs(folder)
+    gc.disable()  # of 100,000 cells nothing is garbage, and looking for it takes time
+    listed = runs(folder, math.inf if sizes else MOST)
     rows = [
         {
             "run": str(r.path),
             **r.states,
-            **{part: n if as_json else size(n) for part, n in r.disk.items()},
+            **{p: n if as_json or n is None else size(n) for p, n in r.disk.items()},
             "aside": [vars(aside) for aside in r.set_aside],
             "note": r.note,
         }
         for r in listed
     ]
     show(rows, as_json, tuple(rows[0])[:-2] if rows else ("run",))
+    large = [run for run in listed if None in run.disk.values()]
+    if large and not as_json:
+        typer.echo(
+            f"sizes of runs with more than {MOST:,} files: ecgbench runs ls {folder} --sizes"
+        )
     for run in listed if not as_json else ():
         if run.note:
             typer.echo(f"cannot be read: {line(run.note)}", err=True)
         for aside in run.set_aside:
             typer.echo(f"set aside: {run.path / aside.now}: {line(aside.why)}")
     if verify:
+        from ecgbench.results.store import Store
+        from ecgbench.results.verify import faults
+
         found = [fault for run in listed for fault in faults(Store(run.path))]
         for fault in found:
             typer.echo(f"damaged: {line(fault)}", err=True)

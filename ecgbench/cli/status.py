@@ -1,5 +1,6 @@
 """`ecgbench status`: how far a run is, wherever its models run."""
 
+import gc
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -11,6 +12,8 @@ from ecgbench.cli.options import add_commands, argument, flag, option
 from ecgbench.errors import BadSetting
 from ecgbench.text import aligned, counted, duration, line, printed_json
 
+MODELS = 40
+"""Models that are listed at most."""
 NAMED = 5
 """Tasks that are named one by one."""
 
@@ -29,7 +32,8 @@ def status(
     """Print how far a run is: cells that are finished, skipped, failed and missing, how fast they
     come, and the tasks of a cluster that wait, run or ended too early.
 
-    It reads the run folder, squeue, and sacct where the cluster has one. Nothing is changed.
+    It reads the index of the run, squeue, and sacct where the cluster has one. Nothing is changed.
+    Of many models those are shown that have cells left.
 
     Example:
 
@@ -49,7 +53,9 @@ def _told(run: Path) -> tuple[dict[str, object], bool]:
     """What is known of a run, and whether any task of it has not ended."""
     from ecgbench.results.counts import count
 
+    gc.disable()  # of 100,000 cells nothing is garbage, and looking for it takes time
     counts = count(run)
+    gc.enable()
     tasks = list(_tasks(run))
     alive = any(standing != "ended" for _, _, standing, _ in tasks)
     ended = [(name, why) for _, name, standing, why in tasks if standing == "ended" and why]
@@ -100,10 +106,16 @@ def _lines(run: Path, told: dict[str, object]) -> Iterator[str]:
     yield f"{run}: {counted(int(str(told['cells'])), 'cell')}: {head or 'none'}"
     models = told["models"]
     assert isinstance(models, dict)
-    table = [[m, *(str(own.get(s, 0) or "-") for s in states)] for m, own in models.items()]
-    yield from aligned(
-        [["model", *(shown.get(s, s) for s in states)], *table], right=range(1, len(states) + 1)
-    )
+    listed = {m: own for m, own in models.items() if len(models) <= MODELS or set(own) != {"ok"}}
+    table = [
+        [m, *(str(own.get(s, 0) or "-") for s in states)]
+        for m, own in list(listed.items())[:MODELS]
+    ]
+    if table:
+        head_row = ["model", *(shown.get(s, s) for s in states)]
+        yield from aligned([head_row, *table], right=range(1, len(states) + 1))
+    if len(table) < len(models):
+        yield f"and {counted(len(models) - len(table), 'model')} more (--json names all)"
     if told["cells_per_hour"] and told["missing"]:
         left = told["seconds_left"]
         assert isinstance(left, int)

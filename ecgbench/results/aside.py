@@ -14,6 +14,7 @@ from itertools import count
 from pathlib import Path
 
 from ecgbench.files import append, writing
+from ecgbench.results.index import Index
 
 FOLDER = "set_aside"
 _WHY = "why.jsonl"
@@ -49,6 +50,8 @@ def set_aside(run: Path, path: Path, why: str) -> Aside | None:
         break
     aside = Aside(place=place.as_posix(), now=there.relative_to(run).as_posix(), why=why)
     append(run / FOLDER / _WHY, [json.dumps(asdict(aside))])
+    if place.parts[0] == "cells":
+        Index(run).add_gone([path.name])
     return aside
 
 

@@ -1,15 +1,18 @@
-"""How far a run is: its cells by model and state, and how fast they come. Only names and times of
-files are looked at.
+"""How far a run is: its cells by model and state, and how fast they come. The index says it; of
+cells that it does not name, names of files are looked at.
 """
 
-import os
 import time
 from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 
-from ecgbench.results.folders import DONE
-from ecgbench.results.store import Status, Store, cells_of
+from ecgbench.cells import Cell
+from ecgbench.results.folders import below
+from ecgbench.results.store import Status, Store
+from ecgbench.room import folder_name
 
 WINDOW = 6 * 3600.0
 """Seconds back from now in which cells that were finished tell the rate."""
@@ -46,9 +49,27 @@ def count(run: Path) -> Counts:
     store = Store(run)
     plan, now = store.existing_plan(), time.time()
     models: dict[str, Counter[Status]] = {}
-    for cell in plan.cells:
-        models.setdefault(cell.fit.model, Counter())[store.state(cell)[0]] += 1
-    times = (now - os.stat(folder / DONE).st_mtime for folder in cells_of(run))
-    return Counts(
-        models=models, recent=tuple(sorted((t for t in times if t <= WINDOW), reverse=True))
-    )
+    for cell, status in states(store, plan.cells):
+        models.setdefault(cell.fit.model, Counter())[status] += 1
+    ages = (now - at for at in store.index.finished.values())
+    recent = sorted((age for age in ages if age <= WINDOW), reverse=True)
+    return Counts(models=models, recent=tuple(recent))
+
+
+def states(store: Store, cells: Iterable[Cell]) -> Iterator[tuple[Cell, Status]]:
+    """The state of each cell. A folder that was removed by hand is noticed where nothing is left
+    of its lead setting; the rest by `runs ls --verify`, by a run and by a report.
+    """
+    store.index.read()
+    keys, finished = store.index.keys, store.index.finished
+    computed, reasons = (set(below(store.path, part, 3)) for part in ("cells", "reasons"))
+    named = lru_cache(None)(folder_name)
+    for cell in cells:
+        place = f"{named(cell.task)}/{named(cell.fit.model)}/{named(str(cell.setting))}"
+        begun, told = f"cells/{place}" in computed, f"reasons/{place}" in reasons
+        if not begun and not told:
+            yield cell, "missing"
+        elif begun and keys.get(cell.identity) in finished:
+            yield cell, "ok"
+        else:
+            yield cell, store.state(cell)[0]

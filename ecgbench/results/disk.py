@@ -1,19 +1,24 @@
 """What run folders hold and what of it can be freed."""
 
+import os
 import shutil
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from ecgbench.claims import NOTE
 from ecgbench.errors import BadSetting
 from ecgbench.files import locked
-from ecgbench.results import aside
+from ecgbench.results import aside, counts
+from ecgbench.results.index import Index
 from ecgbench.results.store import Status, Store, cells_of, claimed
 
 PARTS = ("cells", "fits", "features", "checkpoints", aside.FOLDER)
 """Parts of a run whose sizes are shown one by one."""
+MOST = 20_000
+"""Files of a run that are looked at for its sizes, unless more are asked for."""
 STATES: tuple[Status, ...] = ("ok", "failed", "skipped", "missing", "damaged")
 
 
@@ -23,38 +28,38 @@ class Run:
 
     path: Path
     states: dict[str, int]
-    """Cells of the plan that are ok, failed, skipped, missing, damaged, as the files say that are
-    there; their content is not read.
+    """Cells of the plan that are ok, failed, skipped, missing, damaged, as the index says; see
+    `counts.states`.
     """
-    disk: dict[str, int]
-    """Bytes of each of PARTS and of "other"."""
+    disk: dict[str, int | None]
+    """Bytes of each of PARTS and of "other"; None where the run holds more files than were to be
+    looked at.
+    """
     note: str = ""
     """Why it cannot be read, or ""."""
     set_aside: Sequence[aside.Aside] = ()
     """What was found damaged by runs."""
 
 
-def runs(folder: Path) -> list[Run]:
-    """The runs in a folder, or the folder's own, by name."""
+def runs(folder: Path, most: float = MOST) -> list[Run]:
+    """The runs in a folder, or the folder's own, by name; see `look`."""
     own = (folder / "plan.json").is_file()
-    return [look(p.parent) for p in sorted(folder.glob("plan.json" if own else "*/plan.json"))]
+    found = sorted(folder.glob("plan.json" if own else "*/plan.json"))
+    return [look(plan.parent, most) for plan in found]
 
 
-def look(path: Path) -> Run:
-    """Count the cells and bytes of a run."""
+def look(path: Path, most: float = MOST) -> Run:
+    """Count the cells of a run, and the bytes of its files, unless they are more than `most`."""
     store, note, states = Store(path), "", Counter[Status]()
     try:
         plan = store.plan()
-        states.update(store.state(cell)[0] for cell in (plan.cells if plan else ()))
+        states.update(status for _, status in counts.states(store, plan.cells if plan else ()))
     except BadSetting as error:
         note = str(error)
-    disk = dict.fromkeys((*PARTS, "other"), 0)
-    for child in path.iterdir():
-        disk[child.name if child.name in PARTS else "other"] += size(child)
     return Run(
         path=path,
         states={s: states[s] for s in STATES},
-        disk=disk,
+        disk=_disk(path, most),
         note=note,
         set_aside=aside.listed(path),
     )
@@ -62,8 +67,31 @@ def look(path: Path) -> Run:
 
 def size(path: Path) -> int:
     """Bytes of a file or of all files below a folder."""
-    files = [path] if path.is_file() else [p for p in path.rglob("*") if p.is_file()]
-    return sum(p.stat().st_size for p in files)
+    return sum(_sizes(path))
+
+
+def _disk(run: Path, most: float) -> dict[str, int | None]:
+    disk, files = dict.fromkeys((*PARTS, "other"), 0), 0
+    for child in run.iterdir():
+        for bytes_of_one in _sizes(child):
+            disk[child.name if child.name in PARTS else "other"] += bytes_of_one
+            files += 1
+            if files > most:
+                return dict.fromkeys(disk)
+    return dict(disk)
+
+
+def _sizes(path: Path | str) -> Iterator[int]:
+    """Bytes of a file, or of each file below a folder."""
+    if os.path.isfile(path):
+        yield os.stat(path).st_size
+        return
+    with suppress(FileNotFoundError), os.scandir(path) as entries:
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                yield from _sizes(entry.path)
+            elif entry.is_file():
+                yield entry.stat().st_size
 
 
 def spare(path: Path) -> Iterator[Path]:
@@ -91,7 +119,11 @@ def prune(path: Path) -> int:
         with locked(lock.parent, lock.name, otherwise=working):
             pass
     freed = 0
+    index = Index(path)
+    index.read()
     for folder in list(spare(path)):
         freed += size(folder)
+        if folder.name in index.finished:
+            index.add_gone([folder.name])
         shutil.rmtree(folder)
     return freed

@@ -8,15 +8,14 @@ import os
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
-
-import pandas as pd
-import pyarrow
-from pyarrow import parquet
+from typing import TYPE_CHECKING, Any
 
 from ecgbench.errors import Damaged
 from ecgbench.files import Content, as_json, making, move, put, sha256_of
 from ecgbench.results.aside import set_aside
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 DONE = "DONE"
 
@@ -24,6 +23,22 @@ DONE = "DONE"
 def finished(folder: Path) -> bool:
     """Whether a folder of the store is there: only complete ones get their name."""
     return os.path.exists(f"{folder}/{DONE}")  # of ten thousand cells; pathlib takes three times
+
+
+def below(run: Path, part: str, levels: int) -> list[str]:
+    """What lies so many levels below a part of a run, each as PART/NAME/NAME...; names alone are
+    read, and what is hidden or being written is left out.
+    """
+    places = [part]
+    for _ in range(levels):
+        places = [f"{place}/{name}" for place in places for name in _names(f"{run}/{place}")]
+    return places
+
+
+def _names(folder: str) -> list[str]:
+    with suppress(FileNotFoundError, NotADirectoryError):
+        return [name for name in os.listdir(folder) if not name.startswith(".")]
+    return []
 
 
 def intact(folder: Path) -> bool:
@@ -108,8 +123,11 @@ def read_json(folder: Path, name: str, hashes: Mapping[str, str] | None = None) 
     return says
 
 
-def read_table(folder: Path, name: str) -> pd.DataFrame:
+def read_table(folder: Path, name: str) -> "pd.DataFrame":
     """A parquet file of a finished folder, checked against DONE."""
+    import pyarrow  # a listing reads no table
+    from pyarrow import parquet
+
     content = read_bytes(folder, name)
     try:
         # pandas' own way looks for folders of many files, and takes half as long again; one thread,

@@ -1,7 +1,7 @@
 """The store of a run, format 2: plain files, each whole or absent. A finished folder is complete.
 
 <run>/plan.json                             what was asked for, and its hash
-      index.jsonl                           a line where a cell got another key; the last counts
+      index.jsonl                           which key each cell has, and which cells are finished
       frozen.json, tested.jsonl             a plan that was frozen; what was scored
       people/<dataset>.parquet              age, sex, device, site and pacing of its records
       cells/<task>/<model>/<setting>/<key>/ predictions.parquet, scores.parquet, cell.json, DONE;
@@ -19,7 +19,6 @@
       locks/, logs/                         who computes what; what the models printed
 """
 
-import glob
 import hashlib
 import json
 import os
@@ -32,9 +31,10 @@ from typing import Any, Literal
 
 from ecgbench.cells import OFFICIAL, Cell, Fit, Plan, key
 from ecgbench.errors import BadSetting, Damaged, MissingData
-from ecgbench.files import append, as_json, locked, put
+from ecgbench.files import as_json, locked, put
 from ecgbench.results.aside import set_aside
-from ecgbench.results.folders import DONE, damaged, document, finished, read_json
+from ecgbench.results.folders import DONE, below, damaged, document, finished, read_json
+from ecgbench.results.index import Index
 from ecgbench.room import folder_name
 from ecgbench.text import enumerated
 
@@ -58,21 +58,15 @@ class Store:
     def __init__(self, path: Path, shared: Path | None = None) -> None:
         """shared: the run folder whose features it uses, as `shared_features` says."""
         self.path, self.shared = path, shared or path
+        self.index = Index(path)
         self._keys: dict[str, str] = {}
-        self._indexed: dict[str, str] = {}
-        """Those of `_keys` that the index names."""
-        self._read = -1
-        """Bytes of the index that `_indexed` holds; -1: nothing was looked at yet."""
+        self._seen = 0, 0
+        """What of the index is in `_keys`."""
 
     @property
     def plan_file(self) -> Path:
         """Where the plan lies."""
         return self.path / "plan.json"
-
-    @property
-    def index_file(self) -> Path:
-        """Which key each cell has. It may be deleted or damaged: it is completed from the cells."""
-        return self.path / "index.jsonl"
 
     def plan(self) -> Plan | None:
         """What was asked for in this folder, None before the first run; Damaged where it is not
@@ -159,39 +153,34 @@ class Store:
         As the index says, of which only what is new is read; cells that it does not name speak for
         themselves.
         """
-        try:
-            size = os.stat(self.index_file).st_size
-        except FileNotFoundError:
-            size = 0
-        if self._read == size:
-            return self._keys
-        anew = not 0 <= self._read <= size  # the first look, or another index by now
-        if anew:
-            self._indexed, self._read = {}, 0
-        entries = self._new_entries() if size else []
-        self._indexed.update(entries)
-        if anew:
-            self._keys = _scanned(self.path, {k for _, k in entries})
-        self._keys.update(self._indexed)
+        now = self.index.read()
+        if now != self._seen:
+            if now[0] != self._seen[0]:
+                self._keys = _scanned(self.path, set(self.index.keys.values()))
+            self._keys.update(self.index.keys)
+            self._seen = now
         return self._keys
-
-    def _new_entries(self) -> list[tuple[str, str]]:
-        with self.index_file.open("rb") as file:
-            file.seek(self._read)
-            whole, end, _ = file.read().rpartition(b"\n")
-        self._read += len(whole + end)
-        return [entry for line in whole.splitlines() for entry in _entries(line)]
 
     def add_keys(self, keys: Mapping[str, str]) -> None:
         """Record which keys cells have from now on; a known key is not written again."""
         known = self.keys()
-        changed = {i: k for i, k in {**known, **keys}.items() if self._indexed.get(i) != k}
+        changed = {i: k for i, k in {**known, **keys}.items() if self.index.keys.get(i) != k}
         if changed:
             self._mark(
                 {known[i] for i, k in changed.items() if known.get(i, k) != k},
                 set(changed.values()),
             )
-            append(self.index_file, [json.dumps({i: k}) for i, k in changed.items()])
+            self.index.add_keys(changed)
+
+    def add_finished(self, cell_keys: Iterable[str], at: float | None = None) -> None:
+        """Record in the index which cells are finished, since `at` (now; 0: long ago); what it
+        knows is not written again.
+        """
+        self.index.read()
+        self.index.add_finished(
+            [name for name in map(folder_name, cell_keys) if name not in self.index.finished],
+            at,
+        )
 
     def _mark(self, old: set[str], new: set[str]) -> None:
         """Note in the cells' own folders which keys count no longer, and which count again."""
@@ -358,8 +347,8 @@ def cells_of(path: Path) -> Iterable[Path]:
 
 def _cells_in(path: Path) -> Iterator[str]:
     """The same below the run, each as cells/<task>/<model>/<setting>/<key>."""
-    found = glob.iglob(f"cells/*/*/*/*/{DONE}", root_dir=path)
-    return (done.removesuffix(f"/{DONE}") for done in found)
+    places = below(path, "cells", 4)
+    return (place for place in places if os.path.exists(f"{path}/{place}/{DONE}"))
 
 
 def claimed(folder: Path) -> tuple[str, str, float]:
@@ -404,15 +393,3 @@ def _current(outdated: Path, identity: str) -> Path | None:
     ]
     mine = [folder for folder in folders if claimed(folder)[0] == identity]
     return max(mine, key=lambda folder: claimed(folder)[2], default=None)
-
-
-def _entries(line: bytes) -> list[tuple[str, str]]:
-    """(identity, key) of a line of the index; none of an empty line, or of one whose writer
-    died.
-    """
-    try:
-        entries = json.loads(line)
-    except (ValueError, RecursionError):
-        return []
-    pairs = entries.items() if isinstance(entries, dict) else ()
-    return [(identity, cell_key) for identity, cell_key in pairs if isinstance(cell_key, str)]

@@ -76,7 +76,7 @@ def test_a_worker_alone_leaves_what_a_report_finds(
 def test_an_index_that_is_deleted_costs_nothing(alone: Callable[..., Path]) -> None:
     run = alone(planned("12,I"))
     before = read(run).main.to_csv()
-    Store(run).index_file.unlink()
+    Store(run).index.file.unlink()
     assert read(run).main.to_csv() == before
 
 

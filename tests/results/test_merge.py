@@ -133,5 +133,5 @@ def test_a_newer_version_of_every_cell_replaces_the_older(tmp_path: Path) -> Non
         run(tmp_path / "b", ONE, "k2", 2.0, source="s2"),
     )
     merge(ours.path, theirs.path, ours.path)
-    ours.index_file.unlink()
+    ours.index.file.unlink()
     assert Store(ours.path).folder(ONE) == folder(ours, ONE, "k2", source="s2")

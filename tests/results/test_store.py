@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import multiprocessing
+import shutil
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +14,8 @@ from ecgbench.cells import Cell, Fit, Plan, Scoring, Training, key
 from ecgbench.ecg.draw import Count
 from ecgbench.errors import BadSetting, WriteError
 from ecgbench.files import as_json
+from ecgbench.results import counts
+from ecgbench.results.aside import set_aside
 from ecgbench.results.disk import look, prune, spare
 from ecgbench.results.folders import publish
 from ecgbench.results.store import PENDING, Store
@@ -56,12 +59,57 @@ def test_a_cell_is_there_under_the_key_it_has(tmp_path: Path) -> None:
 def test_the_index_grows_with_what_is_new_only(tmp_path: Path) -> None:
     run, keys = Store(tmp_path), {cell("a", k).identity: f"k{k}" for k in range(1, 12)}
     run.add_keys(keys)
-    size = run.index_file.stat().st_size
+    size = run.index.file.stat().st_size
     run.add_keys(keys)
-    assert run.index_file.stat().st_size == size
+    assert run.index.file.stat().st_size == size
     other = Store(tmp_path)
     other.add_keys({cell("b", 1).identity: "k"})
     assert run.keys() == other.keys() == {**keys, cell("b", 1).identity: "k"}
+
+
+def test_what_is_finished_is_counted_from_the_index(tmp_path: Path) -> None:
+    """And from the folders where it says nothing; what was set aside or pruned is not."""
+    run = Store(tmp_path)
+    cells = [cell(model, 1) for model in "abcdef"]
+    run.write_plan(plan(*cells))
+    for number, one in enumerate(cells[:4]):
+        finish(run, one, f"k{number}")
+    run.add_keys({one.identity: f"k{number}" for number, one in enumerate(cells[:4])})
+    run.give_reason(cells[4], "failed", "no reason")
+    expected = {"a": "ok", "b": "ok", "c": "ok", "d": "ok", "e": "failed", "f": "missing"}
+
+    def counted() -> dict[str, str]:
+        found = counts.states(Store(tmp_path), cells)
+        assert {c.fit.model: Store(tmp_path).state(c)[0] for c in cells} == expected
+        return {c.fit.model: state for c, state in found}
+
+    assert counted() == expected, "stores of earlier versions"
+    run.add_finished(["k0", "k1", "k2"])
+    size = run.index.file.stat().st_size
+    run.add_finished(["k0", "k2"])
+    assert run.index.file.stat().st_size == size
+    assert counted() == expected
+    set_aside(tmp_path, run.folder(cells[0]), "damaged")
+    expected["a"] = "missing"
+    assert counted() == expected
+    finish(run, cells[0], "k0")
+    run.add_finished(["k0"])
+    expected["a"] = "ok"
+    assert counted() == expected
+    run.add_keys({cells[1].identity: "k9"})  # its model was edited
+    expected["b"] = "missing"
+    assert counted() == expected
+    finish(run, cells[1], "k9")
+    run.add_finished(["k9"])
+    prune(tmp_path)
+    run.add_keys({cells[1].identity: "k1"})  # and edited back
+    assert counted() == expected
+    shutil.rmtree(tmp_path / "cells" / "demo" / "c")
+    expected["c"] = "missing"
+    assert counted() == expected
+    with run.index.file.open("ab") as file:
+        file.write(b'{"finished": ["k0"\n{"finished": [5, "k9"], "at": "x"}\n[]\n')
+    assert counted() == expected
 
 
 def test_an_index_that_was_deleted_is_made_again_from_the_cells(tmp_path: Path) -> None:
@@ -71,7 +119,7 @@ def test_an_index_that_was_deleted_is_made_again_from_the_cells(tmp_path: Path) 
         finish(run, cell(model, 1), f"{model}2", finished=2.0)
     expected = {cell(m, 1).identity: f"{m}2" for m in ("a", "b")}
     assert Store(tmp_path).keys() == expected
-    assert not run.index_file.exists()
+    assert not run.index.file.exists()
     again = Store(tmp_path)
     again.add_keys({cell("c", 1).identity: "c1"})
     assert Store(tmp_path).keys() == again.keys() == {**expected, cell("c", 1).identity: "c1"}
@@ -88,14 +136,14 @@ def test_a_key_that_was_replaced_does_not_come_back_without_the_index(
     run.add_keys({one.identity: "k1"})
     first = finish(run, one, "k1", finished=finished)
     run.add_keys({one.identity: "k2"})
-    run.index_file.unlink()
+    run.index.file.unlink()
     assert Store(tmp_path).folder(one) is None, "k2 was begun, and nothing else counts"
     Store(tmp_path).add_keys({one.identity: "k2"})
     second = finish(run, one, "k2", finished=2.0)
-    run.index_file.unlink()
+    run.index.file.unlink()
     assert Store(tmp_path).folder(one) == second
     Store(tmp_path).add_keys({one.identity: "k1"})
-    run.index_file.unlink()
+    run.index.file.unlink()
     assert Store(tmp_path).folder(one) == first
 
 
@@ -105,9 +153,9 @@ def test_an_index_whose_last_lines_are_gone_does_not_bring_an_old_number_back(
     run, one = Store(tmp_path), cell("a", 1)
     run.add_keys({one.identity: "k1"})
     finish(run, one, "k1", finished=1.0)
-    lines = run.index_file.read_bytes()
+    lines = run.index.file.read_bytes()
     run.add_keys({one.identity: "k2"})
-    run.index_file.write_bytes(lines)
+    run.index.file.write_bytes(lines)
     assert Store(tmp_path).folder(one) is None
     second = finish(run, one, "k2", finished=2.0)
     assert Store(tmp_path).folder(one) == second
@@ -120,7 +168,7 @@ def test_a_damaged_index_is_completed_from_the_cells(index: str, tmp_path: Path)
     finish(run, other, "k2")
     cell_file = run.cell_folder(other, "k2") / "cell.json"
     cell_file.write_text(cell_file.read_text()[:20])  # costs itself only
-    run.index_file.write_text(index)
+    run.index.file.write_text(index)
     assert (Store(tmp_path).folder(one), Store(tmp_path).folder(other)) == (expected, None)
     Store(tmp_path).add_keys({other.identity: "k3"})
     assert Store(tmp_path).keys() == {one.identity: "k1", other.identity: "k3"}
@@ -132,7 +180,7 @@ def test_a_damaged_index_is_completed_from_the_cells(index: str, tmp_path: Path)
 def test_lines_that_name_no_key_are_passed_over(line: str, tmp_path: Path) -> None:
     run = Store(tmp_path)
     run.add_keys({"a": "1"})
-    with run.index_file.open("a") as file:
+    with run.index.file.open("a") as file:
         file.write(f"{line}\n")
     assert Store(tmp_path).keys() == run.keys() == {"a": "1"}
 
@@ -160,7 +208,7 @@ def test_pruning_keeps_a_planned_cell_whatever_the_index_says(
     run.write_plan(plan(one))
     folder, unplanned = finish(run, one, "k1"), finish(run, other, "k2")
     if index is not None:
-        run.index_file.write_text(index)
+        run.index.file.write_text(index)
     prune(tmp_path)
     assert folder.exists()
     assert not unplanned.exists()
@@ -174,7 +222,7 @@ def test_half_a_line_costs_itself_only(tmp_path: Path) -> None:
     """A writer that died while it wrote the index: what stands before and after it counts."""
     run = Store(tmp_path)
     run.add_keys({"a": "1"})
-    with run.index_file.open("a") as file:
+    with run.index.file.open("a") as file:
         file.write('\n{"b": "2')
     assert run.keys() == {"a": "1"}
     Store(tmp_path).add_keys({"c": "3"})
