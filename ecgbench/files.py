@@ -61,17 +61,33 @@ def put(path: Path, content: Content) -> Path:
         try:
             with out:
                 owners.take(out.fileno())
-                if callable(content):
-                    content(out)
-                else:
-                    out.write(content.encode() if isinstance(content, str) else content)
-                flush(out)
+                _fill(out, content)
                 os.replace(passing, path)
         finally:
             with suppress(OSError):  # what made it fail is the news; `sweep` finds what is left
                 passing.unlink(missing_ok=True)
         _sync(path.parent)
     return path
+
+
+def put_into(unfinished: Path, name: str, content: Content) -> Path:
+    """Write a new file into a folder of `making`, which nobody reads before `move` has named it and
+    made its names durable: a cell needs half the waiting for the disk. Returns the path; WriteError
+    names it.
+    """
+    path = unfinished / name
+    with writing(path), open(path, "xb", opener=_exclusive) as out:
+        _fill(out, content)
+    return path
+
+
+def _fill(out: BinaryIO, content: Content) -> None:
+    """The content of an open file, durably."""
+    if callable(content):
+        content(out)
+    else:
+        out.write(content.encode() if isinstance(content, str) else content)
+    flush(out)
 
 
 def metadata(content: bytes) -> dict[str, str]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ecgbench.errors import Damaged
-from ecgbench.files import Content, as_json, making, move, put, sha256_of
+from ecgbench.files import Content, as_json, making, move, put_into, sha256_of
 from ecgbench.results.aside import set_aside
 
 if TYPE_CHECKING:
@@ -69,8 +69,10 @@ def publish(folder: Path, content: Mapping[str, Content], run: Path | None = Non
     discarded. A damaged one is set aside in the folder `run`, by default the one around it.
     """
     with making(folder) as unfinished:
-        hashes = {name: sha256_of(put(unfinished / name, data)) for name, data in content.items()}
-        put(unfinished / DONE, as_json(hashes))
+        hashes = {
+            name: sha256_of(put_into(unfinished, name, data)) for name, data in content.items()
+        }
+        put_into(unfinished, DONE, as_json(hashes))
         while not move(unfinished, folder):
             if intact(folder):
                 return False

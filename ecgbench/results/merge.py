@@ -9,7 +9,7 @@ from typing import Any
 
 from ecgbench.cells import Cell, key
 from ecgbench.errors import BadSetting, Damaged
-from ecgbench.files import making, move, put, sha256_of
+from ecgbench.files import making, move, put, put_into, sha256_of
 from ecgbench.results import frozen, ledger, people
 from ecgbench.results.folders import demand_intact, document, finished
 from ecgbench.results.store import Store, claimed
@@ -114,7 +114,7 @@ def _copy(folder: Path, source: Store, target: Store) -> int:
         return 0
     with making(place) as unfinished:
         for file in folder.iterdir():
-            put(unfinished / file.name, file.read_bytes())
+            put_into(unfinished, file.name, file.read_bytes())
         return int(move(unfinished, place))
 
 

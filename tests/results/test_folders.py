@@ -54,23 +54,23 @@ def test_what_is_finished_is_read_as_it_was_written(tmp_path: Path) -> None:
 def test_a_folder_gets_its_name_when_all_of_it_is_there(
     survived: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Every rename but the last is of a file inside; the last one is the folder's."""
-    renamed, replace, rename = [], os.replace, os.rename
+    """Every file inside is on the disk, then the folder with their names, then it is renamed."""
+    steps: list[str] = []
 
-    def failing(plain: Callable[[Path, Path], None]) -> Callable[[Path, Path], None]:
-        def move(source: Path, target: Path) -> None:
-            if len(renamed) == survived:
+    def failing(what: str, plain: Callable[..., None]) -> Callable[..., None]:
+        def step(*words: object) -> None:
+            if len(steps) == survived:
                 raise OSError(errno.ENOSPC, "No space left on device")
-            renamed.append(target)
-            plain(source, target)
+            steps.append(what)
+            plain(*words)
 
-        return move
+        return step
 
-    monkeypatch.setattr(files.os, "replace", failing(replace))
-    monkeypatch.setattr(files.os, "rename", failing(rename))
+    monkeypatch.setattr(files.os, "fsync", failing("sync", os.fsync))
+    monkeypatch.setattr(files.os, "rename", failing("rename", os.rename))
     with pytest.raises(WriteError, match="No space"):
         folders.publish(tmp_path / "cell", content())
-    assert len(renamed) == survived
+    assert steps == ["sync"] * survived
     assert list(tmp_path.iterdir()) == []
     monkeypatch.undo()
     assert folders.publish(tmp_path / "cell", content())
