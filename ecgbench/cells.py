@@ -13,6 +13,7 @@ from typing import Any, Literal, TypeVar
 from ecgbench.division import Division
 from ecgbench.ecg.draw import Count, Draw, Fixed, LeadSetting
 from ecgbench.ecg.leads import LeadSubset
+from ecgbench.errors import UnknownName
 
 T = TypeVar("T")
 K = TypeVar("K", bound=Hashable)
@@ -235,6 +236,16 @@ class Plan:
     def joined(self, other: "Plan") -> "Plan":
         """This plan with the other's cells added behind its own."""
         return replace(self, cells=tuple(dict.fromkeys([*self.cells, *other.cells])))
+
+    def of_tasks(self, tasks: Sequence[str]) -> "Plan":
+        """What was asked for of some tasks; all where none is named. UnknownName of one of which
+        nothing was asked.
+        """
+        known = list(dict.fromkeys(cell.task for cell in self.cells))
+        for task in tasks:
+            if task not in known:
+                raise UnknownName("task", task, known)
+        return replace(self, cells=tuple(c for c in self.cells if not tasks or c.task in tasks))
 
     def powered(self, least: int = 0) -> "Plan":
         """This plan with draws enough for the smallest p of its largest Holm family: 100 per pair

@@ -38,6 +38,9 @@ def report(
     metrics: str = option(
         "Of a run: metrics, the first leads: auroc,./mine.py.  (default: those of the run)"
     ),
+    tasks: str = option(
+        "Of a run: report these tasks alone, comma-separated; ranks and corrections too."
+    ),
     only: str = option(
         "Reports on the page, comma-separated, a path adds your own; see `ecgbench reports`."
     ),
@@ -91,7 +94,12 @@ def report(
     besides += [f"against_{name}" for name in _sources(against, beside)]
     besides += ["evaluated_only"] if rows else []
     place = folder or newest(Path("runs"))
-    source = reports.read(place, metrics.split(",") if metrics else (), display().stage)
+    source = reports.read(
+        place,
+        metrics.split(",") if metrics else (),
+        display().stage,
+        tasks.split(",") if tasks else (),
+    )
     source = _asked(
         source,
         place,
@@ -104,6 +112,8 @@ def report(
     )
     if beside:
         source = _beside(source, place, beside.split(","))
+    if publish and tasks:
+        raise BadSetting(f"--publish: --tasks {tasks} leaves tasks out; leave one of the two out")
     if publish:
         source = _published(source, place, names)
     kinds = {"pictures": figures.split(",")} if figures else {}

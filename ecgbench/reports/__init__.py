@@ -81,18 +81,21 @@ ROOM = Room("ecgbench.reports", "report", ("CARD", "sections"), ReportCard)
 names, get, resolve = ROOM.names, ROOM.get, ROOM.resolve
 
 
-def read(folder: Path, metrics: Sequence[str] = (), stage: Any = None) -> Any:
+def read(
+    folder: Path, metrics: Sequence[str] = (), stage: Any = None, tasks: Sequence[str] = ()
+) -> Any:
     """What reports receive of a folder: results.study.Study of a run, results.profile.Profile of
     what `ecgbench profile` wrote, results.pretraining.Pretraining of a pre-training. MissingData
     where the folder is none of them.
 
     metrics: of a run, names or paths; those of the run if left out. BadSetting where the folder is
     no run.
+    tasks: of a run, those alone; all if left out.
     stage: of a run, shows what takes long (results.ahead.Stage).
     """
     from ecgbench.reports import _kinds
 
-    return _kinds.read(folder, metrics, stage)
+    return _kinds.read(folder, metrics, stage, tasks)
 
 
 def write(

@@ -33,15 +33,19 @@ class Kind:
     """Does on all cores what keeps something."""
 
 
-def read(folder: Path, metrics: Sequence[str], stage: Stage | None) -> Any:
+def read(folder: Path, metrics: Sequence[str], stage: Stage | None, tasks: Sequence[str]) -> Any:
     """See `reports.read`."""
     for name, kind in KINDS.items():
         if any((folder / file).is_file() for file in kind.files):
-            if metrics and name != "run":
-                raise BadSetting(
-                    f"--metrics {','.join(metrics)}: {folder} is a {name}, and no run; leave it out"
-                )
-            return study.read(folder, metrics, stage) if name == "run" else kind.read(folder)
+            for option, words in (("--metrics", metrics), ("--tasks", tasks)):
+                if words and name != "run":
+                    raise BadSetting(
+                        f"{option} {','.join(words)}: {folder} is a {name}, and no run; leave it "
+                        f"out"
+                    )
+            if name == "run":
+                return study.read(folder, metrics, stage, tasks)
+            return kind.read(folder)
     raise MissingData(
         f"no run in {folder} (no plan.json there), no profile and no pre-training; run: ecgbench "
         f"run --out {folder}"

@@ -23,6 +23,7 @@ from ecgbench.text import counted, enumerated
 if TYPE_CHECKING:
     from ecgbench.results.study import Study
 
+SOME_TASKS = "SOME TASKS ONLY"
 GRAVE = (
     "FROZEN PLAN CHANGED",
     "OTHER PLAN",
@@ -35,6 +36,7 @@ GRAVE = (
     "SEEN IN PART",
     "NOT KNOWN WHETHER SEEN",
     "NOT IN MILLIVOLTS",
+    SOME_TASKS,
     "LIMITED",
     "NOT FINISHED",
     "INCOMPLETE",
@@ -73,6 +75,19 @@ def notes(plan: Plan, study: "Study", rows: Sequence[Row]) -> list[str]:
         *_away(plan, study),
         *_edited(rows, study),
         *([] if frozen.read(study.path) else [frozen.NONE]),
+    ]
+
+
+def left_out(whole: Plan, shown: Plan) -> list[str]:
+    """That a report shows some tasks of a run."""
+    tasks, named = (list(dict.fromkeys(c.task for c in plan.cells)) for plan in (whole, shown))
+    others = [task for task in tasks if task not in named]
+    if not others:
+        return []
+    return [
+        f"{SOME_TASKS}: {counted(len(named), 'task')} of the {len(tasks)} of this run (--tasks); "
+        f"ranks, means and corrected p are of "
+        f"{'it' if len(named) == 1 else 'these'} alone. Left out: {enumerated(others)}."
     ]
 
 

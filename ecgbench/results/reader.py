@@ -39,14 +39,19 @@ class Reader:
     """Reads one run."""
 
     @classmethod
-    def of(cls, path: Path, metrics: Sequence[str] = ()) -> "Reader":
-        """Of a run folder; `metrics` as `study.read` says. MissingData when there is no run."""
+    def of(cls, path: Path, metrics: Sequence[str] = (), tasks: Sequence[str] = ()) -> "Reader":
+        """Of a run folder; `metrics` and `tasks` as `study.read` says. MissingData when there is no
+        run.
+        """
         run = Store(path)
         plan = run.existing_plan()
-        return cls(run, plan, _chosen(plan, metrics))
+        return cls(run, plan.of_tasks(tasks), _chosen(plan, metrics), plan)
 
-    def __init__(self, run: Store, plan: Plan, metrics: tuple[str, ...]) -> None:
-        self.run, self.plan, self.metrics = run, plan, metrics
+    def __init__(
+        self, run: Store, plan: Plan, metrics: tuple[str, ...], whole: Plan | None = None
+    ) -> None:
+        """plan: what is read; whole: all that the run asked for, if that is more."""
+        self.run, self.plan, self.metrics, self.whole = run, plan, metrics, whole or plan
         self.cards: dict[str, MetricCard] = {m: room.card(m) for m in metrics}
         self.damaged: dict[str, str] = {}
         """Identity of a finished cell that cannot be believed -> why, and what to do."""

@@ -14,7 +14,7 @@ from ecgbench.cards import MetricCard
 from ecgbench.cells import key
 from ecgbench.ecg.draw import Count
 from ecgbench.errors import BadSetting, MissingData
-from ecgbench.results import ahead, invocation, notes, tables
+from ecgbench.results import ahead, frozen, invocation, notes, tables
 from ecgbench.results.ahead import Stage
 from ecgbench.results.compare import Row, compare, correct
 from ecgbench.results.facts import Command, DatasetFacts, ModelFacts, Provenance, TaskFacts
@@ -154,11 +154,17 @@ class Study:
         )
 
 
-def read(path: str | Path, metrics: Sequence[str] = (), stage: Stage | None = None) -> Study:
+def read(
+    path: str | Path,
+    metrics: Sequence[str] = (),
+    stage: Stage | None = None,
+    tasks: Sequence[str] = (),
+) -> Study:
     """Read a run folder.
 
     `metrics`: names or paths of metrics, the one that tables lead with first; those of the run
-    where there is none. Intervals are computed from the stored predictions and kept in the run
+    where there is none. `tasks`: of those alone, as if no other had been asked for; a note says
+    which are left out. Intervals are computed from the stored predictions and kept in the run
     folder where it can be written; `stage` shows what takes long. MissingData when there is no run.
 
     >>> study = read("runs/demo")  # doctest: +SKIP
@@ -166,7 +172,12 @@ def read(path: str | Path, metrics: Sequence[str] = (), stage: Stage | None = No
     >>> cell = study.result("demo", "laef", "12", "native")  # doctest: +SKIP
     >>> records, features = cell.features()  # doctest: +SKIP
     """
-    reader = Reader.of(Path(path), metrics)
+    if tasks and frozen.read(Path(path)):
+        raise BadSetting(
+            f"{path} holds a frozen plan ({frozen.FILE}), and a report of some tasks would leave "
+            f"out what was frozen; leave --tasks {','.join(tasks)} out"
+        )
+    reader = Reader.of(Path(path), metrics, tasks)
     ahead.rows(reader, stage)
     outcomes = reader.outcomes(reader.plan.cells)
     rows = reader.rows(outcomes)
@@ -189,7 +200,8 @@ def read(path: str | Path, metrics: Sequence[str] = (), stage: Stage | None = No
         scorer=reader.score,
         stage=stage,
     )
-    return replace(study, notes=notes.notes(reader.plan, study, rows))
+    said = notes.notes(reader.plan, study, rows)
+    return replace(study, notes=[*notes.left_out(reader.whole, reader.plan), *said])
 
 
 def _declared(reader: Reader) -> dict[str, Any]:
@@ -223,7 +235,7 @@ def _provenance(reader: Reader) -> Provenance:
         **vars(plan.training),
         **vars(plan.scoring) | {"metrics": reader.metrics},
         contract=plan.cells[0].fit.contract,
-        plan_hash=key(plan.to_json()),
+        plan_hash=key(reader.whole.to_json()),
         seeds=tuple(sorted({s.seed for s in settings if isinstance(s, Count)})),
         fit_seeds=tuple(sorted({c.fit.seed for c in plan.cells})),
     )

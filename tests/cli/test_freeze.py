@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from ecgbench.cli import main
+from ecgbench.errors import BadSetting
 from ecgbench.reports import Notes, confirmatory
 from ecgbench.results import frozen, ledger
 from ecgbench.results.people import people
@@ -161,6 +162,8 @@ def test_every_hypothesis_stands_there_with_what_the_joint_contrast_says(tmp_pat
     )
     frozen.write(run, plan, scored=False)
     write(run, made)
+    with pytest.raises(BadSetting, match="holds a frozen plan"):
+        read(run, tasks=["a"])
     study = read(run)
     (section,) = confirmatory.sections(study)
     (table,) = (p for p in section.parts if p.kind == "table")

@@ -3,10 +3,13 @@
 import webbrowser
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
 from ecgbench.cli import app
+from ecgbench.errors import BadSetting, UnknownName
+from ecgbench.results.study import read
 from tests.results.made_run import Data, Made, write
 
 
@@ -53,3 +56,31 @@ def test_an_option_of_the_reader_stands_alone(
     done = CliRunner().invoke(app, words)
     assert done.exit_code == 0, done.output
     assert Path("page/index.html").is_file()
+
+
+def test_some_tasks_are_reported_as_if_no_other_had_been_asked_for(tmp_path: Path) -> None:
+    both = Data(tasks={"a": 3, "b": 2}, records=60)
+    runs = {
+        "all": {"d1": both, "d2": Data(tasks={"c": 2}, records=60)},
+        "one": {"d1": Data(tasks={"b": 2}, records=60)},
+    }
+    for name, data in runs.items():
+        write(tmp_path / name, Made(data=data, models=("good", "fair", "weak"), leads="1,12"))
+    some, alone = read(tmp_path / "all", tasks=["b"]), read(tmp_path / "one")
+    same = ["task", "model", "leads", "value", "low", "high", "p", "p_holm", "p_holm_all", "best"]
+    pd.testing.assert_frame_equal(some.main[same], alone.main[same])
+    assert some.notes[0].startswith("SOME TASKS ONLY: 1 task of the 3 of this run")
+    assert some.notes[0].endswith("Left out: a and c.")
+    assert not any(
+        n.startswith("SOME") for n in read(tmp_path / "all", tasks=["c", "a", "b"]).notes
+    )
+    words = ["report", str(tmp_path / "all"), "--tasks", "b"]
+    done = CliRunner().invoke(app, [*words, "--only", "main_table", "--figures", "svg"])
+    assert done.exit_code == 0, done.output
+    assert "Some tasks only" in (tmp_path / "all/report/index.html").read_text()
+    assert set(pd.read_csv(tmp_path / "all/report/main_table.csv")["task"]) == {"b"}
+    done = CliRunner().invoke(app, [*words, "--publish"])
+    assert isinstance(done.exception, BadSetting)
+    assert "leave one of the two out" in str(done.exception)
+    with pytest.raises(UnknownName, match="'bb'"):
+        read(tmp_path / "all", tasks=["bb"])
