@@ -71,6 +71,12 @@ class Elsewhere(Engine, Protocol):
     command has ended.
     """
 
+    @property
+    def prepares(self) -> bool:
+        """Whether recordings are prepared by a job of its own before the others, and not by the
+        command.
+        """
+
     def leave(self, launch: bool = True) -> str:
         """Hand over what was submitted, without waiting for it, and say where it went. Without
         `launch`: only leave the files of it.

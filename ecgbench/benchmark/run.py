@@ -225,7 +225,8 @@ class Run:
                 self.waiting.remove(job)
                 if not self._is_over(job):
                     self.claimed.append(Claim([job], ExitStack()))
-                    self._prepare(job.dataset)
+                    if not self.engine.prepares:
+                        self._prepare(job.dataset)
                 continue
             lock = ExitStack()
             if lock.enter_context(self.store.claim(job.name)):

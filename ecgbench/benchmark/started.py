@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ecgbench.benchmark import engines
-from ecgbench.benchmark.engine import Engine, Setup
+from ecgbench.benchmark.engine import Elsewhere, Engine, Setup
 from ecgbench.benchmark.events import Event
 from ecgbench.benchmark.job import Job
 from ecgbench.errors import BadSetting
@@ -18,7 +18,8 @@ def start(name: str, setup: Setup) -> Engine:
     """
     with engines.ROOM.calling(name):
         engine: Engine = engines.get(name).start(setup)
-    return engine if engines.ROOM.built_in(name) else _Plugin(name, engine)
+        kind = _PluginElsewhere if isinstance(engine, Elsewhere) else _Plugin
+    return engine if engines.ROOM.built_in(name) else kind(name, engine)
 
 
 @dataclass(frozen=True)
@@ -50,3 +51,21 @@ class _Plugin:
     def close(self) -> None:
         with engines.ROOM.calling(self.name):
             self.engine.close()
+
+
+class _PluginElsewhere(_Plugin):
+    """One whose jobs may go on when the command has ended."""
+
+    @property
+    def prepares(self) -> bool:
+        with engines.ROOM.calling(self.name):
+            return bool(self._elsewhere.prepares)
+
+    def leave(self, launch: bool = True) -> str:
+        with engines.ROOM.calling(self.name):
+            return str(self._elsewhere.leave(launch))
+
+    @property
+    def _elsewhere(self) -> Elsewhere:
+        assert isinstance(self.engine, Elsewhere)
+        return self.engine

@@ -18,10 +18,11 @@ from ecgbench.benchmark.device import choose, demand
 from ecgbench.benchmark.engine import Setup
 from ecgbench.benchmark.events import Advance, Event, Note, Over, Stage, StageOver, to_line
 from ecgbench.benchmark.job import Compute, enter
-from ecgbench.benchmark.progress import EventDisplay
+from ecgbench.benchmark.progress import EventDisplay, counting, display
 from ecgbench.benchmark.run import Run
 from ecgbench.benchmark.started import start
 from ecgbench.errors import BadSetting, EcgbenchError
+from ecgbench.prepared.prepare import prepare as prepared
 from ecgbench.results.store import Store
 
 ENGINE = "isolated"
@@ -38,6 +39,23 @@ class Left(BaseException):
 
     further: bool = False
     """Whether it has left more in the store than it found: another turn will go on from there."""
+
+
+def prepare(batch: Batch) -> None:
+    """Prepare the recordings that the jobs of a batch need, each dataset once. EcgbenchError as
+    `prepared.prepare` says.
+    """
+    progress, done = display(), set()
+    for job in (job for task in batch.tasks for job in task):
+        plan, places = job.plan, (job.folders.data, job.folders.prepared)
+        asked = job.dataset, *places, plan.limit, plan.fix, plan.division
+        if asked in done:
+            continue
+        done.add(asked)
+        enter(job)
+        with counting(f"prepare {job.dataset}", progress) as shown:
+            prepared(job.dataset, *places, shown, plan.limit, plan.fix, plan.division)
+        progress.note(f"{job.dataset} is prepared")
 
 
 def carry_out(batch: Batch, number: int) -> None:

@@ -56,6 +56,8 @@ class Launcher(Protocol):
     """Where, in words: "Slurm"."""
     seconds: float
     """That a task should take; 0: a job is a task."""
+    prepares: bool
+    """See `engine.Elsewhere`."""
 
     def write(self, batch: Batch) -> str:
         """Leave what it takes to start the tasks by hand; how, in words."""
@@ -106,6 +108,11 @@ class Workers:
         if self._here is None:
             self._here = start(LOOKS_ENGINE, self.setup)
         self._here.submit(job)
+
+    @property
+    def prepares(self) -> bool:
+        """See `engine.Elsewhere`."""
+        return self.launcher.prepares
 
     def leave(self, launch: bool = True) -> str:
         """See `engine.Elsewhere`."""

@@ -253,12 +253,12 @@ def test_a_task_whose_time_is_over_goes_on_where_it_stopped(
     cluster: Cluster, here: Here, tmp_path: Path
 ) -> None:
     """As Slurm tells it before the end; a fine-tuning, handed over by a command that does not wait,
-    and followed by another.
+    and followed by another. Its recordings are prepared by a job before it.
     """
     tuned = ("--protocol", "finetune", "--epochs", 8, "--out", "run", "--yes")
     model = plug_in(tmp_path, "slow", before="time.sleep(0.5)")
     words = ("run", "--models", model, *STUDY, *tuned)
-    spread = ("--slurm", "partition=low,time=20m")
+    spread = ("--slurm", "partition=low,time=20m,prepare=job")
     began = here(*words, *spread, "--detach", cwd=tmp_path)
     assert began.returncode == 0, began.stderr
     assert "1 task handed over to Slurm" in began.stdout
@@ -274,6 +274,7 @@ def test_a_task_whose_time_is_over_goes_on_where_it_stopped(
     (submitted,) = (tmp_path / "run").glob("batches/*/submitted.jsonl")
     (array,) = (json.loads(line)["id"] for line in submitted.read_text().split("\n") if line)
     assert "Restarts=0" not in said("scontrol", "show", "job", "-o", array)
+    assert "demo is prepared" in (submitted.parent / "logs/prepare.log").read_text()
     assert "--signal=B:USR1@120" in (submitted.parent / "tasks.sh").read_text()
     assert "checkpoint" not in log.read_text()  # none was damaged, or of another training
     plug_in(tmp_path, "slow")

@@ -72,7 +72,7 @@ def a_batch(run: Path, tasks: int) -> Batch:
 class Nowhere:
     """Starts nothing; its tasks are as the test says."""
 
-    place, seconds = "nowhere", 0.0
+    place, seconds, prepares = "nowhere", 0.0, False
 
     def __init__(self, state: State) -> None:
         self.state, self.launched = state, list[tuple[int, int]]()
@@ -252,6 +252,38 @@ def test_arrays_are_no_larger_than_the_cluster_takes(cluster: Path, tmp_path: Pa
     assert batch.handed_over() == names | {3: "80_0"}
 
 
+def test_recordings_are_prepared_by_a_job_that_all_others_wait_for(
+    cluster: Path, here: Here, tmp_path: Path
+) -> None:
+    batch = a_batch(tmp_path / "run", 3).write()
+    slurm(tmp_path, prepare="job", gpus="2", partition="gpu").launch(batch, 0, 3)
+    given = (cluster / "sbatch.given").read_text().splitlines()
+    place = batch.folder
+    after = "--parsable --kill-on-invalid-dep=yes --dependency=afterok:77"
+    assert given == [
+        f"--parsable {place}/prepare.sh",
+        f"{after} --array=0-1 {place}/tasks.sh 0",
+        f"{after} --array=0-0 {place}/tasks.sh 2",
+    ]
+    script = (place / "prepare.sh").read_text()
+    assert "--partition=gpu" in script
+    assert "gpus" not in script
+    slurm(tmp_path, prepare="job").launch(batch, 1, 1)  # again, of a task that ended
+    assert (cluster / "sbatch.given").read_text().splitlines()[3:] == [
+        f"--parsable --array=0-0 {place}/tasks.sh 1"
+    ]
+    fresh = a_batch(tmp_path / "other", 1).write()
+    said = slurm(tmp_path, prepare="job", emit_sbatch=str(tmp_path / "jobs.sh")).write(fresh)
+    assert said.splitlines() == [
+        f"to submit: prepared=$(sbatch --parsable {fresh.folder}/prepare.sh)",
+        "to submit: sbatch --parsable --kill-on-invalid-dep=yes "
+        f'"--dependency=afterok:$prepared" --array=0-0 {tmp_path}/jobs.sh 0',
+    ]
+    done = here("worker", batch.file, "prepare", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "demo is prepared" in done.stderr
+
+
 def test_an_array_that_a_person_submits_is_known_when_it_begins(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -315,6 +347,7 @@ def test_the_script_says_what_was_asked(options: dict[str, str], line: str, tmp_
     ("words", "said"),
     [
         (("--slurm", "gpu"), "--slurm gpu: NAME=VALUE"),
+        (("--slurm", "prepare=later"), "--slurm prepare=later: job, or leave it out"),
         (("--slurm", "minutes=soon"), "--slurm minutes=soon: a number above 0"),
         (("--slurm", "time=1h;rm"), "no option of sbatch"),
         (("--slurm", "time=1h", "--engine", "isolated"), "is of --engine slurm"),

@@ -28,7 +28,8 @@ CARD = EngineCard(
     summary="on the nodes of a cluster, by sbatch; see --slurm and --detach",
     other_machines=True,
 )
-SCRIPT, EMIT = "tasks.sh", "emit_sbatch"
+SCRIPT, PREPARE, EMIT = "tasks.sh", "prepare.sh", "emit_sbatch"
+_AFTER = "--dependency=afterok:"
 NOTICE = 120
 """Seconds before its end that a task is asked to stop."""
 LARGEST = 1001
@@ -37,6 +38,7 @@ OURS = {
     "minutes": "that a task should take; short jobs are put together (30)",
     "at_once": "tasks at once (as many as the cluster gives)",
     "cpus": "cores of a task, and threads of its products (1)",
+    "prepare": "job: recordings are prepared by a job before the tasks (by this command)",
 }
 """Options of --slurm that are not sbatch's."""
 _MINUTES, _CPUS = 30.0, 1
@@ -69,29 +71,47 @@ class Slurm:
         self.seconds = 60 * _positive(self.options, "minutes", _MINUTES)
         self.cpus = int(_positive(self.options, "cpus", _CPUS))
         self.at_once = int(_positive(self.options, "at_once", 0))
+        self.prepares = _prepared_by_a_job(self.options)
         self.lines = list(_sbatch_lines(self.options))
 
     def write(self, batch: Batch) -> str:
-        """Leave the script of a batch; says the command that submits it."""
+        """Leave the scripts of a batch; says the commands that submit them."""
         written = self._script(batch)
         if self.to is not None:
             written = put(self.to, written.read_bytes())
+        before, first = "", []
+        if self.prepares:
+            before = "$prepared"
+            first = [f"to submit: prepared=$(sbatch --parsable {self._prepare(batch)})"]
         return "\n".join(
-            f"to submit: {shlex.join(self._command(batch, *chunk, written))}"
-            for chunk in _chunks(0, len(batch.tasks), LARGEST)
+            first
+            + [
+                f"to submit: {_typed(self._command(*chunk, written, before))}"
+                for chunk in _chunks(0, len(batch.tasks), LARGEST)
+            ]
         )
 
     def launch(self, batch: Batch, first: int, count: int) -> None:
         """Submit tasks; BadSetting with sbatch's own words where it refuses."""
         _demand("sbatch")
-        script = self._script(batch)
+        script, before = self._script(batch), ""
+        if self.prepares and not batch.handed_over():
+            job = said(["sbatch", "--parsable", str(self._prepare(batch))])
+            before = job.strip().partition(";")[0]
         for start, number in _chunks(first, count, _largest()):
-            array = said(self._command(batch, start, number, script)).strip()
+            array = said(self._command(start, number, script, before)).strip()
             batch.hand_over(array.partition(";")[0], start, number)
 
-    def _command(self, batch: Batch, first: int, count: int, script: Path) -> list[str]:
+    def _command(self, first: int, count: int, script: Path, before: str) -> list[str]:
+        """Submits tasks. before: the number of a job that must have ended well by then."""
         several = f"0-{count - 1}" + (f"%{self.at_once}" if self.at_once else "")
-        return ["sbatch", "--parsable", f"--array={several}", str(script), str(first)]
+        after = ["--kill-on-invalid-dep=yes", f"{_AFTER}{before}"] if before else []
+        return ["sbatch", "--parsable", *after, f"--array={several}", str(script), str(first)]
+
+    def _prepare(self, batch: Batch) -> Path:
+        """The script of the job that prepares recordings, which needs no GPU."""
+        lines = [line for line in self.lines if not line.startswith(("--gpu", "--gres"))]
+        return put(batch.folder / PREPARE, preparing(batch, lines, self.cpus))
 
     def _script(self, batch: Batch) -> Path:
         return put(batch.folder / SCRIPT, script(batch, self.lines, self.cpus))
@@ -136,14 +156,12 @@ def script(batch: Batch, lines: list[str], cpus: int) -> str:
         f"--cpus-per-task={cpus}",
         *lines,
     ]
-    searched = os.environ.get("PYTHONPATH", "")
     return "\n".join(
         [
             "#!/bin/bash",
             "# Written by `ecgbench run`; each task of the array is one task of batch.json.",
             *(f"#SBATCH {line}" for line in head),
-            f"export OMP_NUM_THREADS={cpus} MKL_NUM_THREADS={cpus} OPENBLAS_NUM_THREADS={cpus}",
-            *([f"export PYTHONPATH={shlex.quote(searched)}"] if searched else []),
+            *_environment(cpus),
             "task=$(( ${1:-0} + SLURM_ARRAY_TASK_ID ))",
             f'{python} -m ecgbench worker {place} "$task" >> {logs}/"$task".log 2>&1 &',
             "worker=$!",
@@ -156,6 +174,35 @@ def script(batch: Batch, lines: list[str], cpus: int) -> str:
             "",
         ]
     )
+
+
+def preparing(batch: Batch, lines: list[str], cpus: int) -> str:
+    """The script of the job that prepares the recordings of a batch."""
+    python, place = (shlex.quote(str(path)) for path in (sys.executable, batch.file))
+    head = [
+        "--job-name=ecgbench-prepare",
+        f"--output={batch.folder}/logs/prepare.log",
+        f"--cpus-per-task={cpus}",
+        *lines,
+    ]
+    return "\n".join(
+        [
+            "#!/bin/bash",
+            "# Written by `ecgbench run`; prepares the recordings of batch.json.",
+            *(f"#SBATCH {line}" for line in head),
+            *_environment(cpus),
+            f"exec {python} -m ecgbench worker {place} prepare",
+            "",
+        ]
+    )
+
+
+def _environment(cpus: int) -> list[str]:
+    searched = os.environ.get("PYTHONPATH", "")
+    return [
+        f"export OMP_NUM_THREADS={cpus} MKL_NUM_THREADS={cpus} OPENBLAS_NUM_THREADS={cpus}",
+        *([f"export PYTHONPATH={shlex.quote(searched)}"] if searched else []),
+    ]
 
 
 def begun(batch: Batch, task: int) -> None:
@@ -242,6 +289,21 @@ def _positive(options: dict[str, str], name: str, usual: float) -> float:
         if (value := float(text)) > 0:
             return value
     raise BadSetting(f"--slurm {name}={text}: a number above 0 ({OURS[name]})")
+
+
+def _prepared_by_a_job(options: dict[str, str]) -> bool:
+    """Our option `prepare`, which is taken out."""
+    who = options.pop("prepare", "")
+    if who not in ("", "job"):
+        raise BadSetting(
+            f"--slurm prepare={who}: job, or leave it out: then this command prepares recordings"
+        )
+    return who == "job"
+
+
+def _typed(command: list[str]) -> str:
+    """A command as a shell reads it, with the number of the job before it in a variable."""
+    return shlex.join(command).replace(f"'{_AFTER}$prepared'", f'"{_AFTER}$prepared"')
 
 
 def _sbatch_lines(options: Mapping[str, str]) -> Iterator[str]:
