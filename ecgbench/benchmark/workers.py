@@ -58,6 +58,8 @@ class Launcher(Protocol):
     """That a task should take; 0: a job is a task."""
     prepares: bool
     """See `engine.Elsewhere`."""
+    settles: float
+    """Seconds for which a task must count as ended before it is believed."""
 
     def write(self, batch: Batch) -> str:
         """Leave what it takes to start the tasks by hand; how, in words."""
@@ -82,6 +84,8 @@ class _Task:
     jobs: dict[str, Compute]
     """Id in the batch -> job with its id in this command, of those that are not over."""
     tries: int = 1
+    ended: float | None = None
+    """Since when it counts as ended."""
     said_over: dict[str, float] = field(default_factory=dict)
     """Those of which the task has said so, and the store not yet -> until when it is asked."""
 
@@ -239,6 +243,10 @@ class Workers:
                 task.number, State("ended", "it is not known any more")
             )
             if state.standing != "ended":
+                task.ended = None
+                continue
+            task.ended = self._looked if task.ended is None else task.ended
+            if self._looked - task.ended < self.launcher.settles:
                 continue
             yield from self._of(task)  # what it said last
             if task not in self._tasks or task.said_over.keys() >= task.jobs.keys():
@@ -249,7 +257,7 @@ class Workers:
             if not left:
                 self._tasks.remove(task)
             elif state.again and task.tries < TRIES:
-                task.tries += 1
+                task.tries, task.ended = task.tries + 1, None
                 self.launcher.launch(task.batch, task.number, 1)
                 self._tell(f"task {task.number} ended ({state.why}) and is handed over again")
             else:

@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -72,7 +73,7 @@ def a_batch(run: Path, tasks: int) -> Batch:
 class Nowhere:
     """Starts nothing; its tasks are as the test says."""
 
-    place, seconds, prepares = "nowhere", 0.0, False
+    place, seconds, prepares, settles = "nowhere", 0.0, False, 0.0
 
     def __init__(self, state: State) -> None:
         self.state, self.launched = state, list[tuple[int, int]]()
@@ -114,6 +115,26 @@ def test_a_task_that_ends_too_early_is_handed_over_again_and_then_lost(
     assert launcher.launched == [(0, 1)] * TRIES
     (died,) = (event for event in said if isinstance(event, Died))
     assert (died.job, died.reason) == ("1", "its task ended: Slurm says NODE_FAIL")
+
+
+def test_a_task_that_counts_as_ended_for_a_moment_is_not_handed_over_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As Slurm shows one that it queues again."""
+    launcher = Nowhere(State("ended", "Slurm says FAILED"))
+    launcher.settles = 0.2
+    engine = workers(tmp_path, launcher, monkeypatch)
+    engine.submit(job_of(tmp_path))
+    assert said_by(engine) == []
+    launcher.state = State("waiting", "Slurm says PENDING (BeginTime)")
+    time.sleep(0.3)
+    assert said_by(engine) == []
+    launcher.state = State("ended", "Slurm says FAILED")
+    assert said_by(engine) == []
+    assert launcher.launched == [(0, 1)]
+    time.sleep(0.3)
+    said_by(engine)
+    assert launcher.launched == [(0, 1)] * 2
 
 
 def test_a_task_that_a_person_has_ended_is_left_alone(

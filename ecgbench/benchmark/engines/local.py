@@ -30,7 +30,7 @@ class Local:
     """Starts tasks as processes of this machine, so many at once."""
 
     place = "processes of this machine"
-    prepares = False
+    prepares, settles = False, 0.0
 
     def __init__(self, setup: Setup) -> None:
         self.cards = _cards() if setup.device in ("auto", "cuda") else []

@@ -63,6 +63,8 @@ class Slurm:
     """Submits tasks as array jobs."""
 
     place = "Slurm"
+    settles = 10.0
+    """A task that is being queued again counts as failed or completed for a moment."""
 
     def __init__(self, setup: Setup) -> None:
         self.options = dict(setup.options)
