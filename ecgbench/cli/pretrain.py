@@ -41,6 +41,19 @@ def pretrain(
         "--out",
         "-o",
     ),
+    corpus: str = option(
+        "memory: a copy in each process; stream: from shards on disk, one copy for all processes "
+        "of a machine; auto streams where copies would take more than half of its memory.  "
+        "(default: auto)"
+    ),
+    shards: Path = option(
+        "Folder of the shards, for example on a disk of each node.  (default: shards, beside the "
+        "prepared copies)"
+    ),
+    buffer: int = option(
+        "Recordings that are shuffled together where they are streamed: 128, 256 ...  "
+        "(default: 16384)"
+    ),
     device: str = DEVICE,
     descriptor: str = option(
         "Of segments in stage 1: mfcc-paper, mfcc-ecg, time-frequency, mixed, mixed-ecg."
@@ -103,6 +116,7 @@ def pretrain(
     """
     from ecgbench import models
     from ecgbench.pretraining import recipe as recipes
+    from ecgbench.pretraining.streaming import Holding
 
     changes: dict[str, Any] = {
         "model": None if model is None else models.resolve(model),
@@ -128,28 +142,31 @@ def pretrain(
     chosen = recipes.get(recipe).changed({k: v for k, v in changes.items() if v is not None})
     out = out or Path("runs") / folder_name(f"pretrain-{recipe}")
     folders = Folders(data=data, prepared=prepared, out=out)
+    held: dict[str, Any] = {"how": corpus, "shards": shards, "buffer": buffer}
+    holding = Holding(**{k: v for k, v in held.items() if v is not None})
     if dry_run:
-        _foretell(chosen, folders, device)
+        _foretell(chosen, folders, holding, device)
         return
     if minutes is not None and not minutes > 0:
         raise BadSetting(f"--minutes {minutes:g}: a time above 0, for example 9")
-    _make(chosen, folders, device, project=wandb, minutes=minutes, carried=carried)
+    _make(chosen, folders, holding, device, project=wandb, minutes=minutes, carried=carried)
 
 
-def _foretell(recipe: Any, folders: Folders, device: str) -> None:
+def _foretell(recipe: Any, folders: Folders, holding: Any, device: str) -> None:
     from ecgbench.benchmark.device import choose
     from ecgbench.estimate import pretraining
     from ecgbench.pretraining.assemble import development
 
     typer.echo("\n".join(recipe.lines()))
     typer.echo(development(recipe, folders))
-    for text in pretraining.lines(recipe, folders, choose(device)):
+    for text in pretraining.lines(recipe, folders, holding, choose(device)):
         typer.echo(text)
 
 
 def _make(
     recipe: Any,
     folders: Folders,
+    holding: Any,
     device: str,
     *,
     project: str | None,
@@ -174,7 +191,8 @@ def _make(
     progress: Display = display() if first else Reporter("", lambda event: None)
     finished, stopped = None, ""
     with ExitStack() as stack:
-        data = assemble(recipe, folders, progress)
+        stack.callback(ranks.leave)
+        data = assemble(recipe, folders, progress, holding)
         identity = pretrain.facts(recipe, data)
         of_all = key({**identity, "out": str(folders.out)})
         board = None
@@ -193,7 +211,6 @@ def _make(
             listener=listener,
             over=(lambda: time.monotonic() - began > 60 * minutes) if minutes else None,
         )
-        stack.callback(ranks.leave)
         if carried and first and (place := carry.unpack(carried, folders.out, identity)):
             progress.note(f"goes on from {carried}: stage {place[0]}, step {place[1]}")
         try:

@@ -31,6 +31,8 @@ from ecgbench.pretraining.kept_encoders import Development, Half
 from ecgbench.pretraining.phase_times import ECGS
 from ecgbench.pretraining.pretrain import ENCODER, Data, Session, run
 from ecgbench.pretraining.recipe import Recipe
+from ecgbench.pretraining.shards import Layout
+from ecgbench.pretraining.streaming import FOLDER, Holding
 from ecgbench.profiling.clock import ready
 from ecgbench.provenance import command
 from ecgbench.text import counted, duration, size
@@ -105,7 +107,7 @@ def rates(recipe: Recipe, device: str) -> Rates:
     )
 
 
-def lines(recipe: Recipe, folders: Folders, device: str) -> Iterator[str]:
+def lines(recipe: Recipe, folders: Folders, holding: Holding, device: str) -> Iterator[str]:
     """Recordings, time, disk and memory of a pre-training into `folders.out`, and all that is
     missing for it. Nothing stays on disk.
     """
@@ -122,11 +124,19 @@ def lines(recipe: Recipe, folders: Folders, device: str) -> Iterator[str]:
         records = ECGS
     told = (f"{n} {split['train']:,} ({source})" for n, (source, split) in here.items())
     yield f"recordings  {records:,} to train on; of them {', '.join(told)}"
-    seconds, needed, memory = _cost(recipe, folders, here, records, device)
+    in_memory = _bytes(recipe, records)
+    streams = holding.streams(folders.out, lambda: in_memory)
+    seconds, needed = _cost(recipe, folders, here, records, device, views=not streams)
+    memory, how = in_memory, "for the recordings, in each process"
+    if streams:
+        home = holding.shards or where(folders.prepared, folders.data) / FOLDER
+        needed[home] = in_memory
+        memory = _bytes(recipe, min(records, holding.buffer))
+        how = f"for the recordings, streamed from shards of {size(in_memory)}"
     spent = ", ".join(f"{what} {duration(s)}" for what, s in seconds.items())
     yield f"time        about {duration(sum(seconds.values()))} on {device}: {spent}"
     yield "disk        " + ", ".join(f"{size(n)} in {path}" for path, n in needed.items())
-    yield f"memory      {size(memory)} for the recordings"
+    yield f"memory      {size(memory)} {how}"
     for path, n in needed.items():
         free = machine.disk("", path)["free"]
         if free is not None and free < n:
@@ -159,8 +169,9 @@ def _cost(
     here: Mapping[str, tuple[str, Mapping[str, int]]],
     records: int,
     device: str,
-) -> tuple[dict[str, float], dict[Path, int], int]:
-    """Seconds by what is done, bytes by folder, bytes of memory."""
+    views: bool,
+) -> tuple[dict[str, float], dict[Path, int]]:
+    """Seconds by what is done, bytes by folder; `views`: whether they are kept."""
     of, contract = rates(recipe, device), models.ROOM.card(recipe.model).contracts[0]
     name = all_tasks()[recipe.task][0]
     owner = (here.get(name) or count(name, folders, None))[1]
@@ -184,9 +195,14 @@ def _cost(
         "probes": sum(probes) * windows * of.probe,
     }
     sample = len(LEADS) * SECONDS
-    prepared = sample * (2 * unread * card.fs + 4 * records * contract.fs)
+    prepared = sample * (2 * unread * card.fs + views * 4 * records * contract.fs)
     # a checkpoint holds the network and the two averages of Adam
     kept = of.network * (sum(probes) + 2 * 3 + 1)
     home = where(folders.prepared, folders.data)
-    in_memory = records * sample * contract.fs * (2 if recipe.kept == "float16" else 4)
-    return seconds, {folders.out: kept, home: round(prepared)}, round(in_memory)
+    return seconds, {folders.out: kept, home: round(prepared)}
+
+
+def _bytes(recipe: Recipe, records: int) -> int:
+    """Of the samples of so many recordings, as they are kept."""
+    fs = models.ROOM.card(recipe.model).contracts[0].fs
+    return round(records * len(LEADS) * SECONDS * fs) * Layout(kept=recipe.kept).type.itemsize

@@ -20,7 +20,7 @@ does not depend on times, paths or machines.
 import hashlib
 import io
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -91,6 +91,12 @@ class Prepared:
                 raise damaged(self.name, self.folder)
         return index
 
+    def columns(self, *names: str) -> pd.DataFrame:
+        """Some columns of the index; where that was not read before, only they stay in memory."""
+        if "index" in vars(self) or not self.digest:
+            return self.index[list(names)]
+        return self._table(INDEX, names)
+
     def divided(self, published: pd.DataFrame, index: pd.DataFrame, said: str) -> "Prepared":
         """The same records with another split, in both tables; `said`: in words."""
         other = replace(
@@ -125,10 +131,11 @@ class Prepared:
         """record, reason, kind: "damaged" or "excluded"."""
         return self._table("left_out.parquet") if self.digest else pd.DataFrame(columns=LEFT_OUT)
 
-    def _table(self, file: str) -> pd.DataFrame:
+    def _table(self, file: str, columns: Sequence[str] | None = None) -> pd.DataFrame:
         # Parquet notices few of the bits that may have changed in it
         with _reading(self.name, self.folder):
-            return pd.read_parquet(io.BytesIO(self.proved(file)))
+            content = io.BytesIO(self.proved(file))
+            return pd.read_parquet(content, columns=None if columns is None else list(columns))
 
     def proved(self, file: str) -> bytes:
         """What a file holds; DamagedCopy where that is not what was written."""

@@ -4,6 +4,7 @@ the development task.
 
 from collections.abc import Sequence
 from contextlib import suppress
+from pathlib import Path
 
 from ecgbench import datasets, models
 from ecgbench.benchmark.plan import all_tasks
@@ -11,18 +12,36 @@ from ecgbench.benchmark.progress import Display, counting
 from ecgbench.cells import Folders
 from ecgbench.errors import BadRecord, BadSetting, Lacking, MissingData, UnknownName
 from ecgbench.prepared.prepare import Prepared, held, prepare
-from ecgbench.prepared.source import root_of
-from ecgbench.pretraining.corpus import PTBXL, Guard, Name, gather
+from ecgbench.prepared.source import root_of, where
+from ecgbench.pretraining.corpus import PTBXL, Corpus, Guard, Name, gather
 from ecgbench.pretraining.exclusion import Exclusion
 from ecgbench.pretraining.kept_encoders import Development
 from ecgbench.pretraining.network import new_network
 from ecgbench.pretraining.pretrain import Data
 from ecgbench.pretraining.recipe import DEVELOPMENT, Recipe
+from ecgbench.pretraining.shards import Layout, Shards, opened, pack
+from ecgbench.pretraining.streamed import Streamed
+from ecgbench.pretraining.streaming import (
+    FOLDER,
+    Holding,
+    bytes_of,
+    folder_of,
+    found,
+    source_of,
+    told,
+)
+from ecgbench.text import size
+from ecgbench.training import ranks
 
 
-def assemble(recipe: Recipe, folders: Folders, progress: Display) -> Data:
+def assemble(
+    recipe: Recipe,
+    folders: Folders,
+    progress: Display,
+    holding: Holding = Holding(),  # noqa: B008  (frozen)
+) -> Data:
     """Prepare, leave out, and read the corpora of a recipe; what is prepared already is not
-    prepared again.
+    prepared again. Every process of torchrun calls this alike.
 
     Left out is what evaluation may see (`Exclusion`) of the corpora and of every other dataset that
     is prepared here.
@@ -42,39 +61,113 @@ def assemble(recipe: Recipe, folders: Folders, progress: Display) -> Data:
         )
     if recipe.task not in all_tasks():
         raise UnknownName("task", recipe.task, list(all_tasks()), "List them: ecgbench tasks")
-    owner, _, task = all_tasks()[recipe.task]
     progress.note(development(recipe, folders))
     _demand_data(names, folders)
-    made = {}
-    for name in dict.fromkeys([*names, owner]):
-        with counting(f"prepare {name}", progress) as shown:
-            made[name] = prepare(name, folders.data, folders.prepared, shown)
-    prepared = [made[name] for name in names]
-    beside = _beside(names, folders)
-    exclusion = Exclusion([*prepared, *beside])
-    chosen: dict[Name, bool] = {}
+    return _Assembling(recipe, folders, progress, holding)()
 
-    def choose(name: Name) -> bool:
-        return chosen.setdefault(name, exclusion(name))
 
-    # PTB-XL may be prepared here, perhaps in part, without being a corpus
-    ptbxl = next((p.published for p in [*prepared, *beside] if p.name == PTBXL), None)
-    guard = Guard.of(prepared, ptbxl)
-    contract = models.ROOM.card(recipe.model).contracts[0]
-    with counting("read the corpora", progress) as shown:
-        corpus = gather(prepared, guard, contract, recipe.kept, choose, shown)
-    short = len(corpus.short)
-    left_out = len(chosen) - len(corpus) - short
-    progress.note(
-        f"{len(corpus)} recordings of {', '.join(names)} to train on, {left_out} left out, "
-        f"{short} too short"
-    )
-    return Data(
-        corpus=corpus,
-        development=Development.of(made[owner], task, contract, recipe.probe_records, recipe.seed),
-        prepared={p.name: p.digest for p in prepared},
-        left_out=dict(exclusion.reasons),
-    )
+class _Assembling:
+    """What one process has of the data of a recipe."""
+
+    def __init__(
+        self, recipe: Recipe, folders: Folders, progress: Display, holding: Holding
+    ) -> None:
+        self.recipe, self.folders, self.progress, self.holding = recipe, folders, progress, holding
+        self.contract = models.ROOM.card(recipe.model).contracts[0]
+        self.layout = Layout(kept=recipe.kept)
+        self.owner, _, self.task = all_tasks()[recipe.task]
+        self.made: dict[str, Prepared] = {}
+
+    def __call__(self) -> Data:
+        # the first process prepares in it; the others hear of it when that is done
+        streams = ranks.agreed(lambda: self.holding.streams(self.folders.out, self._bytes))
+        corpus, left_out = self._streamed() if streams else self._in_memory()
+        if ranks.of_first(lambda: corpus.digest) != corpus.digest:
+            raise BadSetting(
+                "the corpus of this process is not that of the first one; give all machines the "
+                "same prepared datasets"
+            )
+        self.progress.note(
+            f"{len(corpus)} recordings of {', '.join(self.recipe.datasets)} to train on, "
+            f"{sum(left_out.values())} left out, {corpus.too_short} too short"
+        )
+        recipe, owner = self.recipe, self.made[self.owner]
+        return Data(
+            corpus=corpus,
+            development=Development.of(
+                owner, self.task, self.contract, recipe.probe_records, recipe.seed
+            ),
+            prepared={p.name: p.digest for p in self._corpora},
+            left_out=left_out,
+        )
+
+    @property
+    def _corpora(self) -> list[Prepared]:
+        return [self.made[name] for name in self.recipe.datasets]
+
+    def _bytes(self) -> int:
+        self._prepare()
+        return bytes_of(self._corpora, self.contract, self.layout)
+
+    def _prepare(self) -> None:
+        for name in dict.fromkeys([*self.recipe.datasets, self.owner]):
+            if name not in self.made:
+                with counting(f"prepare {name}", self.progress) as shown:
+                    self.made[name] = prepare(name, self.folders.data, self.folders.prepared, shown)
+
+    def _guard(self, beside: Sequence[Prepared]) -> Guard:
+        # PTB-XL may be prepared here, perhaps in part, without being a corpus
+        copies = [*self._corpora, *beside]
+        return Guard.of(self._corpora, next((p.published for p in copies if p.name == PTBXL), None))
+
+    def _in_memory(self) -> tuple[Corpus, dict[str, int]]:
+        self._prepare()
+        beside = _beside(self.recipe.datasets, self.folders)
+        exclusion = Exclusion([*self._corpora, *beside])
+        chosen: dict[Name, bool] = {}
+
+        def choose(name: Name) -> bool:
+            return chosen.setdefault(name, exclusion(name))
+
+        guard, kept = self._guard(beside), self.recipe.kept
+        with counting("read the corpora", self.progress) as shown:
+            corpus = gather(self._corpora, guard, self.contract, kept, choose, shown)
+        held = size(bytes_of(self._corpora, self.contract, self.layout))
+        self.progress.note(f"corpus: in memory, at most {held} in each process")
+        return corpus, dict(exclusion.reasons)
+
+    def _streamed(self) -> tuple[Streamed, dict[str, int]]:
+        """One process of each machine prepares and packs; the others read no table of the size of
+        the corpus, but the two columns that the guard needs.
+        """
+        home = self.holding.shards or where(self.folders.prepared, self.folders.data) / FOLDER
+        shards = guard = None
+        if ranks.local() == 0:
+            self._prepare()
+            beside = _beside(self.recipe.datasets, self.folders)
+            guard = self._guard(beside)
+            shards = self._packed(home, guard, beside)
+        ranks.wait()
+        identity = ranks.of_first(lambda: None if shards is None else shards.index["identity"])
+        if shards is None or guard is None:
+            data, prepared = self.folders.data, self.folders.prepared
+            wanted = [*self.recipe.datasets, self.owner]
+            self.made = {name: held(name, data, prepared) for name in wanted}
+            guard = self._guard(_beside(self.recipe.datasets, self.folders))
+            shards = found(home, identity)
+        corpus = Streamed(shards, guard, self.holding.buffer)
+        self.progress.note(f"corpus: {told(corpus)}")
+        return corpus, dict(shards.index["left_out"])
+
+    def _packed(self, home: Path, guard: Guard, beside: Sequence[Prepared]) -> Shards:
+        """The shards, those that are lacking written now."""
+        exclusion = Exclusion([*self._corpora, *beside])
+        source, identity = source_of(
+            self._corpora, self.contract, exclusion, exclusion.reasons, self.layout
+        )
+        folder = folder_of(home, identity)
+        with counting(f"pack the corpora into {folder}", self.progress) as shown:
+            return opened(folder) or pack(source, guard, folder, identity, self.layout, shown)
 
 
 def development(recipe: Recipe, folders: Folders) -> str:

@@ -8,7 +8,6 @@ on the size of the pieces and not on who computes them.
 
 from collections.abc import Generator
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -17,8 +16,7 @@ from torch import Tensor
 
 from ecgbench.prefetch import prefetched
 from ecgbench.pretraining import masking
-from ecgbench.pretraining.corpus import Corpus
-from ecgbench.seeds import rng
+from ecgbench.pretraining.corpus import Recordings
 
 
 class Piece(NamedTuple):
@@ -41,7 +39,7 @@ class Piece(NamedTuple):
 class Batches:
     """The batches of one stage; `rank` of `world` processes makes its pieces of each."""
 
-    corpus: Corpus
+    corpus: Recordings
     seed: int
     batch: int
     """Records of a step, at most as many as there are."""
@@ -76,9 +74,12 @@ class Batches:
         break between them.
         """
         records, first = len(self.corpus), step * self.batch
-        epochs = range(first // records, (first + self.batch - 1) // records + 1)
-        order = np.concatenate([_order(self.seed, epoch, records) for epoch in epochs])
-        return order[first - epochs[0] * records :][: self.batch]
+        end, parts = first + self.batch, []
+        for epoch in range(first // records, (end - 1) // records + 1):
+            begun = epoch * records
+            places = max(first - begun, 0), min(end - begun, records)
+            parts.append(self.corpus.shuffled(*places, "pre-training order", self.seed, epoch))
+        return np.concatenate(parts)
 
     def starts(self, step: int) -> np.ndarray:
         """(batch,) first samples of the windows of a step, each possible one equally likely."""
@@ -94,8 +95,3 @@ class Batches:
         if self.pinned:
             tensors = [t if t is None else t.pin_memory() for t in tensors]
         return Piece(number, *tensors)  # type: ignore[arg-type]
-
-
-@lru_cache(maxsize=2)
-def _order(seed: int, epoch: int, records: int) -> np.ndarray:
-    return rng("pre-training order", seed, epoch).permutation(records)

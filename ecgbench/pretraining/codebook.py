@@ -13,7 +13,7 @@ vectors and assigns those that are not.
 import hashlib
 import io
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,7 @@ from torch import Tensor
 
 from ecgbench.errors import BadSetting, BadWeights
 from ecgbench.files import put
-from ecgbench.seeds import rng, seed_of
+from ecgbench.seeds import seed_of
 
 FORMAT = 1
 """Raised by hand whenever the file, or what a code means, changes."""
@@ -168,7 +168,7 @@ def fit(
 ) -> dict[int, Codebook]:
     """One codebook per size, all from one pass over `stream`: size -> codebook.
 
-    stream: batches of vectors (..., dim) on any device, of shuffled records (see `shuffled`); each
+    stream: batches of vectors (..., dim) on any device, of shuffled records; each
     goes into one step of every k-means and is then forgotten. The first one also seeds the centres
     (k-means++), so it must have as many vectors as the largest size; HuBERT-ECG's steps are of
     9,300 vectors, 100 records of 12 leads are 24,000. Options are HuBERT-ECG's (no reassignment of
@@ -239,14 +239,6 @@ def _kmeans(size: int, first: int, seed: int) -> Any:
         reassignment_ratio=0,
         compute_labels=False,
     )
-
-
-def shuffled(records: int, size: int, *words: str | int) -> Iterator[np.ndarray]:
-    """Batches of `size` record numbers below `records`, each record once, in an order named by
-    `words`; an incomplete rest is dropped.
-    """
-    order = rng(*words).permutation(records)
-    return (order[start : start + size] for start in range(0, records - size + 1, size))
 
 
 def usage(counts: np.ndarray) -> tuple[int, float]:

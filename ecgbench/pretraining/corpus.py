@@ -1,5 +1,5 @@
-"""The recordings that pre-training sees, prepared and in memory, and the guard that nothing passes
-on its way into a batch.
+"""The recordings that pre-training sees, and the guard that nothing passes on its way into a batch.
+`Corpus` holds them in memory; `streamed.Streamed` reads them from shards on disk.
 
 PTB-XL's folds 9 and 10 are the benchmark's validation and test split. The same recordings are also
 part of the PhysioNet Challenge 2020/21, as HR00001 ... HR21837, so a name alone, not a dataset,
@@ -8,12 +8,15 @@ tells whether a recording is one of them.
 
 import hashlib
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from ecgbench.cards import InputContract
 from ecgbench.ecg.leads import ALL, LEADS
@@ -21,6 +24,7 @@ from ecgbench.ecg.preprocess import normalise
 from ecgbench.errors import BadSetting, LeakError
 from ecgbench.prepared.prepare import Prepared, Progress
 from ecgbench.prepared.views import View
+from ecgbench.pretraining import order
 from ecgbench.seeds import rng
 
 PTBXL = "ptbxl"
@@ -34,6 +38,8 @@ _PUBLISHED = re.compile(
 """00123_hr, records500/00000/00123_hr.dat: PhysioNet's file names of PTB-XL, under any dataset."""
 _OWN = re.compile(r"(?:^|/)(\d+)(?:\.\w+)?$")
 """00123, 123: an ecg_id, if the dataset is PTB-XL."""
+_PERHAPS = "hr|_[hl]r|00/"
+"""Stands in every name that one of the first two finds, and can be looked for in all at once."""
 
 
 class Name(NamedTuple):
@@ -52,7 +58,8 @@ class Guard:
         """training: dataset -> the records of its training split; folds: ecg_id -> strat_fold of
         PTB-XL, see `folds_of`.
         """
-        self._training = {dataset: frozenset(records) for dataset, records in training.items()}
+        self._given = dict(training)
+        self._training: dict[str, frozenset[str]] = {}
         self._folds = dict(folds)
         self._passed: set[Name] = set()
 
@@ -64,9 +71,9 @@ class Guard:
         Challenge names from another dataset; without it the index of the prepared PTB-XL, if there
         is one.
         """
-        training = {
-            p.name: p.index.loc[p.index["split"] == "train", "record"].tolist() for p in prepared
-        }
+        splits = {p.name: p.columns("record", "split") for p in prepared}
+        # as columns, which take a tenth of so many objects
+        training = {n: t.loc[t["split"] == "train", "record"].array for n, t in splits.items()}
         indices = [p.index for p in prepared if p.name == PTBXL] if ptbxl is None else [ptbxl]
         return cls(training, {k: v for index in indices for k, v in folds_of(index).items()})
 
@@ -78,6 +85,19 @@ class Guard:
             if name not in self._passed:
                 self._check(name)
                 self._passed.add(name)
+
+    def ask(self, dataset: str, records: pa.Array) -> None:
+        """The same of many records (text) of one dataset, without an object for each of them;
+        nothing is remembered.
+        """
+        records = records.cast(pa.large_string())
+        known = pa.array(list(self._given.get(dataset, ())), pa.large_string())
+        looked_at = pc.invert(pc.is_in(records, value_set=known))
+        if not _is_ptbxl(dataset):
+            named = pc.match_substring_regex(records, _PERHAPS, ignore_case=True)
+            records = records.filter(pc.or_(looked_at, named))
+        for record in records:
+            self._check(Name(dataset, record.as_py()))
 
     def _check(self, name: Name) -> None:
         record = f"record {name.record!r} of {name.dataset!r}"
@@ -96,7 +116,9 @@ class Guard:
                     f"{record} is ecg_id {ecg_id} of PTB-XL's fold {fold}, which only evaluation "
                     f"may see; pre-train on folds 1-8"
                 )
-        if name.record not in self._training.get(name.dataset, ()):
+        if name.dataset not in self._training:
+            self._training[name.dataset] = frozenset(self._given.get(name.dataset, ()))
+        if name.record not in self._training[name.dataset]:
             raise LeakError(f"{record} is not of a training split; pre-training may see no other")
 
 
@@ -113,8 +135,12 @@ def is_ptbxl(name: Name) -> bool:
     >>> [is_ptbxl(Name("challenge2021", name)) for name in names]
     [True, True, False, False]
     """
-    word = re.sub(r"[^a-z0-9]", "", name.dataset.lower())
-    return PTBXL in word or any(p.search(name.record) for p in (_CHALLENGE, _PUBLISHED))
+    found = (p.search(name.record) for p in (_CHALLENGE, _PUBLISHED))
+    return _is_ptbxl(name.dataset) or any(found)
+
+
+def _is_ptbxl(dataset: str) -> bool:
+    return PTBXL in re.sub(r"[^a-z0-9]", "", dataset.lower())
 
 
 def ecg_id_of(name: Name) -> int | None:
@@ -135,10 +161,73 @@ def ecg_id_of(name: Name) -> int | None:
     return numbers.pop() if len(numbers) == 1 else None
 
 
-class Corpus:
-    """Recordings in memory. `cut` is the only way to their samples, and asks the guard every
-    time.
+class Recordings(ABC):
+    """Recordings that windows are cut from. `cut` is the only way to their samples, and asks the
+    guard every time.
     """
+
+    samples: int
+    """Of a window, per lead."""
+    too_short: int
+    """Recordings that are left out because no window fits into them."""
+
+    @abstractmethod
+    def __len__(self) -> int:
+        """Recordings."""
+
+    @property
+    @abstractmethod
+    def digest(self) -> str:
+        """sha256 (hex) of names and samples as they are kept, and of what decides the order."""
+
+    @property
+    def stream(self) -> dict[str, Any]:
+        """What decides the order of a streamed corpus; nothing in memory."""
+        return {}
+
+    @abstractmethod
+    def shuffled(self, first: int, end: int, *words: str | int) -> np.ndarray:
+        """Recordings from place `first` to before `end` of the shuffled order named by `words`, in
+        which each one stands once.
+        """
+
+    def cut(self, rows: np.ndarray, starts: np.ndarray) -> np.ndarray:
+        """Windows of recording rows[i] from sample starts[i] on, (window, 12, samples) float32.
+
+        LeakError before a sample of a recording that must not enter training is handed out;
+        BadSetting: a window beyond its end.
+        """
+        self._ask(rows)
+        if ((starts < 0) | (starts + self.samples > self._lengths(rows))).any():
+            raise BadSetting(
+                "a window lies outside its recording; draw its start below `lengths - samples + 1`"
+            )
+        out = np.empty((len(rows), len(LEADS), self.samples), np.float32)
+        self._copy(rows, starts, out)
+        return out
+
+    def starts(self, rows: np.ndarray, *words: str | int) -> np.ndarray:
+        """(window,) first samples of windows of recordings rows[i], each possible one equally
+        likely; drawn by `words`.
+        """
+        room = self._lengths(rows) - self.samples + 1
+        return (rng(*words).random(len(rows)) * room).astype(np.int64)
+
+    @abstractmethod
+    def _ask(self, rows: np.ndarray) -> None:
+        """The guard, of these recordings."""
+
+    @abstractmethod
+    def _lengths(self, rows: np.ndarray) -> np.ndarray:
+        """Samples per lead of recordings."""
+
+    @abstractmethod
+    def _copy(self, rows: np.ndarray, starts: np.ndarray, out: np.ndarray) -> None:
+        """Write windows into `out`."""
+
+
+class Corpus(Recordings):
+    """Recordings in memory."""
 
     def __init__(
         self,
@@ -160,43 +249,21 @@ class Corpus:
         self._guard, self.samples = guard, contract.samples
         self.names = [name for name, length in lengths.items() if length >= self.samples]
         self.short = [name for name, length in lengths.items() if length < self.samples]
-        if not self.names:
-            raise BadSetting(
-                f"no recording of at least {contract.seconds:g} s to pre-train on "
-                f"({len(self.short)} are shorter); give others"
-            )
+        self.too_short = len(self.short)
+        demand_some(len(self.names), self.too_short, contract)
         self.lengths = np.array([lengths[name] for name in self.names], np.int64)
         self._ends = np.cumsum(self.lengths) * len(LEADS)
         self._values = np.empty(int(self._ends[-1]), kept)
         for row, name in enumerate(self.names):
-            self._recording(row)[:] = _sound(name, read(name), int(self.lengths[row]))
+            self._recording(row)[:] = sound(name, read(name), int(self.lengths[row]))
         self._values.flags.writeable = False
 
     def __len__(self) -> int:
         return len(self.names)
 
-    def cut(self, rows: np.ndarray, starts: np.ndarray) -> np.ndarray:
-        """Windows of recording rows[i] from sample starts[i] on, (window, 12, samples) float32.
-
-        LeakError before a sample of a recording that must not enter training is handed out;
-        BadSetting: a window beyond its end.
-        """
-        self._guard(self.names[row] for row in rows)
-        if ((starts < 0) | (starts + self.samples > self.lengths[rows])).any():
-            raise BadSetting(
-                "a window lies outside its recording; draw its start below `lengths - samples + 1`"
-            )
-        out = np.empty((len(rows), len(LEADS), self.samples), np.float32)
-        for window, row, start in zip(out, rows, starts):
-            window[:] = self._recording(row)[:, start : start + self.samples]
-        return out
-
-    def starts(self, rows: np.ndarray, *words: str | int) -> np.ndarray:
-        """(window,) first samples of windows of recordings rows[i], each possible one equally
-        likely; drawn by `words`.
-        """
-        room = self.lengths[rows] - self.samples + 1
-        return (rng(*words).random(len(rows)) * room).astype(np.int64)
+    def shuffled(self, first: int, end: int, *words: str | int) -> np.ndarray:
+        """A permutation of all."""
+        return order.whole(len(self), words)[first:end]
 
     @cached_property
     def digest(self) -> str:
@@ -208,9 +275,25 @@ class Corpus:
         total.update(self._values.view(np.uint8).data)
         return total.hexdigest()
 
+    def _ask(self, rows: np.ndarray) -> None:
+        self._guard(self.names[row] for row in rows)
+
+    def _lengths(self, rows: np.ndarray) -> np.ndarray:
+        return np.asarray(self.lengths[rows])
+
+    def _copy(self, rows: np.ndarray, starts: np.ndarray, out: np.ndarray) -> None:
+        for window, row, start in zip(out, rows, starts):
+            window[:] = self._recording(row)[:, start : start + self.samples]
+
     def _recording(self, row: int) -> np.ndarray:
         end = self._ends[row]
         return self._values[end - len(LEADS) * self.lengths[row] : end].reshape(len(LEADS), -1)
+
+
+def trainable(prepared: Prepared) -> np.ndarray:
+    """Rows of the training split with all leads: every sample of each is a target."""
+    index = prepared.columns("split", "available")
+    return np.flatnonzero((index["split"] == "train") & (index["available"] == ALL.bits))
 
 
 def gather(
@@ -231,9 +314,7 @@ def gather(
     views = {p.name: View(p, contract) for p in prepared}
     lengths: dict[Name, int] = {}
     for p in prepared:
-        # every sample of all leads is a target of pre-training
-        whole = (p.index["split"] == "train") & (p.index["available"] == ALL.bits)
-        names = [Name(p.name, r) for r in p.index.loc[whole, "record"]]
+        names = [Name(p.name, r) for r in p.index["record"].iloc[trainable(p)]]
         lengths |= {name: views[p.name].length(name.record) for name in names if choose(name)}
     guard(lengths)
     for dataset, view in views.items():
@@ -252,7 +333,16 @@ def gather(
     return Corpus(guard, lengths, read, kept, contract=contract)
 
 
-def _sound(name: Name, signal: np.ndarray, samples: int) -> np.ndarray:
+def demand_some(recordings: int, short: int, contract: InputContract) -> None:
+    """BadSetting where there is no recording to pre-train on."""
+    if not recordings:
+        raise BadSetting(
+            f"no recording of at least {contract.seconds:g} s to pre-train on "
+            f"({short} are shorter); give others"
+        )
+
+
+def sound(name: Name, signal: np.ndarray, samples: int) -> np.ndarray:
     """The recording, if it can be trusted; float32 may round 1 up."""
     if signal.shape != (len(LEADS), samples) or not (np.abs(signal) <= 1 + 1e-6).all():
         raise BadSetting(

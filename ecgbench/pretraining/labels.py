@@ -17,8 +17,8 @@ from torch import Tensor
 from ecgbench.cells import key
 from ecgbench.errors import BadSetting
 from ecgbench.layers.node_encoder import NodeEncoder
-from ecgbench.pretraining.codebook import NOTHING, Codebook, fit, shuffled
-from ecgbench.pretraining.corpus import Corpus
+from ecgbench.pretraining.codebook import NOTHING, Codebook, fit
+from ecgbench.pretraining.corpus import Recordings
 from ecgbench.pretraining.objective import demand_evaluation, node_features
 from ecgbench.weights.load import digest
 
@@ -92,7 +92,7 @@ class Codes:
 
 
 def codebooks(
-    corpus: Corpus,
+    corpus: Recordings,
     describe: Describe,
     sizes: Sequence[int],
     *,
@@ -110,7 +110,9 @@ def codebooks(
     """
 
     def described() -> Iterator[Tensor]:
-        for rows in shuffled(len(corpus), min(RECORDS, len(corpus)), "codebook records", seed):
+        records, size = len(corpus), min(RECORDS, len(corpus))
+        for first in range(0, records - size + 1, size):
+            rows = corpus.shuffled(first, first + size, "codebook records", seed)
             starts = corpus.starts(rows, "codebook windows", seed, int(rows[0]))
             yield describe(torch.from_numpy(corpus.cut(rows, starts)).to(device))
             if advance is not None:

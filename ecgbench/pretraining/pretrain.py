@@ -36,7 +36,7 @@ from ecgbench.errors import BadSetting, BadWeights
 from ecgbench.files import as_json, put
 from ecgbench.layers.node_encoder import NodeEncoder
 from ecgbench.pretraining import carry, codebook, descriptors, output, phase_times
-from ecgbench.pretraining.corpus import Corpus
+from ecgbench.pretraining.corpus import Recordings
 from ecgbench.pretraining.curve import Listener, Point, Report
 from ecgbench.pretraining.kept_encoders import (
     Development,
@@ -80,7 +80,7 @@ class Session:
 class Data:
     """What a pre-training sees."""
 
-    corpus: Corpus
+    corpus: Recordings
     development: Development
     prepared: dict[str, str]
     """Dataset -> digest of its prepared copy."""
@@ -106,7 +106,13 @@ def facts(recipe: Recipe, data: Data) -> dict[str, Any]:
         "datasets": data.prepared,
         "corpus": data.corpus.digest,
         "left_out": data.left_out,
+        **_streamed(data.corpus),
     }
+
+
+def _streamed(corpus: Recordings) -> dict[str, Any]:
+    """Facts of a streamed corpus; of one in memory none, so that its folders keep theirs."""
+    return {"stream": corpus.stream} if corpus.stream else {}
 
 
 class _Pretraining:
@@ -318,8 +324,9 @@ class _Pretraining:
                 "datasets": self.data.prepared,
                 "corpus": corpus.digest,
                 "records": len(corpus),
-                "too_short": len(corpus.short),
+                "too_short": corpus.too_short,
                 "left_out": self.data.left_out,
+                **_streamed(corpus),
             },
             "development": {
                 "task": task.task,

@@ -27,7 +27,7 @@ from ecgbench.gates import GateError
 from ecgbench.prefetch import threads_for
 from ecgbench.pretraining import checkpoint, curve, masking
 from ecgbench.pretraining.batches import Batches, Piece
-from ecgbench.pretraining.corpus import Corpus
+from ecgbench.pretraining.corpus import Recordings
 from ecgbench.pretraining.curve import Listener, Point
 from ecgbench.pretraining.objective import MaskedNodes, nodes_of
 from ecgbench.seeds import seed_of
@@ -148,7 +148,7 @@ class Execution:
 
 
 def run(
-    stage: Stage, model: MaskedNodes, corpus: Corpus, labeller: Labeller, execution: Execution
+    stage: Stage, model: MaskedNodes, corpus: Recordings, labeller: Labeller, execution: Execution
 ) -> list[Point]:
     """Train `model` in place from where `execution.folder` says; the curve from the first step, the
     model in evaluation mode.

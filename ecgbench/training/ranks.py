@@ -32,6 +32,11 @@ def local() -> int:
     return int(os.environ.get("LOCAL_RANK", "0"))
 
 
+def on_this_machine() -> int:
+    """Processes that torchrun started on this machine, 1 without it."""
+    return int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+
+
 def join() -> None:
     """Make the group, where there is none yet; its processes wait for each other as long as work in
     one of them may take.
@@ -61,6 +66,13 @@ def agreed(first: Callable[[], bool]) -> bool:
         return first()
     # equally long in every process: each makes room for what itself would say
     return _exchange(b"1" if rank() == 0 and first() else b"0") == b"1"
+
+
+def of_first(make: Callable[[], Any]) -> Any:
+    """What the first process makes, as JSON gives it, in every process; the others make nothing."""
+    if world() == 1:
+        return make()
+    return json.loads(_exchange(json.dumps(make()).encode() if rank() == 0 else b""))
 
 
 def call(message: dict[str, Any] | None) -> None:

@@ -16,7 +16,7 @@ from ecgbench import models
 from ecgbench.cli import main
 from ecgbench.errors import BadSetting
 from ecgbench.estimate import pretraining
-from ecgbench.pretraining import assemble, recipe
+from ecgbench.pretraining import assemble, recipe, streaming
 
 pytestmark = [pytest.mark.usefixtures("one_thread"), pytest.mark.long]
 NARROW = Path(__file__).parents[1] / "narrow.py"
@@ -105,6 +105,8 @@ def test_smoke_ends_with_weights_a_table_and_a_report(
         (("--recipe", "smoke", "--precision", "fp16"), "precision fp16: bf16 or float32"),
         (("--recipe", "smoke", "--lr", "inf"), "lr=inf"),
         (("--recipe", "smoke", "--refined", "30000"), "a codebook of 30000 codes"),
+        (("--recipe", "smoke", "--corpus", "disk"), "--corpus disk: auto, memory, or stream"),
+        (("--recipe", "smoke", "--buffer", "200"), "--buffer 200: a multiple of 128"),
     ],
 )
 def test_bad_words_give_one_line(
@@ -128,6 +130,7 @@ def test_a_dry_run_tells_the_recipe_what_it_takes_and_all_that_is_missing(
         raise BadSetting(f"--device {device}: no GPU here")
 
     monkeypatch.setattr(pretraining, "demand", none)
+    monkeypatch.setattr(streaming, "memory", lambda: 100e9)
     words = ("--recipe", "paper", "--masked", "0.3", "--model", NARROW, "--device", "cuda")
     places = ("--data", tmp_path, "--out", tmp_path / "out")
     code, told, said = pretrain(*words, *places, "--dry-run")
@@ -139,7 +142,9 @@ def test_a_dry_run_tells_the_recipe_what_it_takes_and_all_that_is_missing(
     )
     assert "ptbxl 17,439 (absent)" in told
     assert "days" in re.search("time        about (.*) on cpu: ", told)[1]  # type: ignore[index]
-    assert re.search(rf"GB in {tmp_path}/prepared\nmemory      \d\d GB for the recordings\n", told)
+    shards = rf"GB in {tmp_path}/prepared, \d\d GB in {tmp_path}/prepared/shards"
+    said = "393 MB for the recordings, streamed from shards of"
+    assert re.search(rf"{shards}\nmemory      {said} \d\d GB\n", told)
     missing = told.partition(" things missing:\n")[2].splitlines()
     first = [text.split()[0].rstrip(":") for text in missing]
     assert first[:12] == [*recipe.get("paper").datasets, "--device"]
@@ -152,6 +157,7 @@ def test_a_dry_run_tells_the_recipe_what_it_takes_and_all_that_is_missing(
     monkeypatch.setattr(pretraining, "rates", lambda *_: some)
     code, told, _ = pretrain("--recipe", "smoke", "--device", "cpu", "--dry-run")
     assert (code, "\nnothing is missing\n" in told) == (0, True)
+    assert "\nmemory      2.9 MB for the recordings, in each process\n" in told
 
 
 @pytest.mark.parametrize("fold", [9, 10])

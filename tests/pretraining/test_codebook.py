@@ -20,7 +20,6 @@ from ecgbench.pretraining.codebook import (
     fit,
     load,
     normalised,
-    shuffled,
     usage,
 )
 from ecgbench.seeds import seed_of
@@ -195,16 +194,6 @@ def test_usage() -> None:
     assert usage(np.array([0, 7, 0])) == (1, pytest.approx(1))
     used, perplexity = usage(np.array([1, 3, 0]))
     assert (used, perplexity) == (2, pytest.approx(4 / 3**0.75))
-
-
-def test_shuffled_batches_hold_each_record_once_in_an_order_with_a_name() -> None:
-    batches = list(shuffled(103, 10, "codebook", 0))
-    assert [len(b) for b in batches] == [10] * 10
-    assert len(set(np.concatenate(batches))) == 100
-    np.testing.assert_array_equal(
-        np.concatenate(batches), np.concatenate(list(shuffled(103, 10, "codebook", 0)))
-    )
-    assert (np.concatenate(batches) != np.concatenate(list(shuffled(103, 10, "codebook", 1)))).any()
 
 
 def test_what_cannot_be_clustered_or_assigned_is_refused(books: dict[int, Codebook]) -> None:
