@@ -2,11 +2,11 @@
 
 `python benchmarks/stream.py [--windows N] [--folder DIR]`: recordings of 5 s (12 x 500 float16,
 12 kB; 12 GB in all) are packed into shards by the project's own code, and read in batches of 448 in
-the order of pre-training. Reading runs in a process of its own, whose anonymous and mapped memory is
-looked at every 20 ms. Beside it: a plain sequential read of the same files, batches with their masks
-as the training loop receives them, and cuts from a corpus in memory in the same process. Cold means
-that the system was asked to forget the files (posix_fadvise); the machine's own cache of its disk,
-if it has one, is not emptied by that.
+the order of pre-training. Reading runs in a process of its own, whose anonymous and mapped memory
+is looked at every 20 ms. Beside it: a plain sequential read of the same files, batches with their
+masks as the training loop receives them, and cuts from a corpus in memory in the same process. Cold
+means that the system was asked to forget the files (posix_fadvise); the machine's own cache of its
+disk, if it has one, is not emptied by that.
 """
 
 import argparse

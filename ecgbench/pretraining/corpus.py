@@ -38,6 +38,8 @@ _PUBLISHED = re.compile(
 """00123_hr, records500/00000/00123_hr.dat: PhysioNet's file names of PTB-XL, under any dataset."""
 _OWN = re.compile(r"(?:^|/)(\d+)(?:\.\w+)?$")
 """00123, 123: an ecg_id, if the dataset is PTB-XL."""
+_AT_ONCE = 2**20
+"""Names of a training split that records are compared with at a time."""
 _PERHAPS = "hr|_[hl]r|00/"
 """Stands in every name that one of the first two finds, and can be looked for in all at once."""
 
@@ -86,18 +88,29 @@ class Guard:
                 self._check(name)
                 self._passed.add(name)
 
-    def ask(self, dataset: str, records: pa.Array) -> None:
+    def ask(self, dataset: str, records: pa.ChunkedArray) -> None:
         """The same of many records (text) of one dataset, without an object for each of them;
         nothing is remembered.
         """
         records = records.cast(pa.large_string())
-        known = pa.array(list(self._given.get(dataset, ())), pa.large_string())
-        looked_at = pc.invert(pc.is_in(records, value_set=known))
+        looked_at = pc.invert(self._known(dataset, records))
         if not _is_ptbxl(dataset):
             named = pc.match_substring_regex(records, _PERHAPS, ignore_case=True)
             records = records.filter(pc.or_(looked_at, named))
         for record in records:
             self._check(Name(dataset, record.as_py()))
+
+    def _known(self, dataset: str, records: pa.ChunkedArray) -> pa.ChunkedArray:
+        """Whether each record is of the training split."""
+        given = self._given.get(dataset, ())
+        if not hasattr(given, "__arrow_array__"):  # a set, which Arrow does not read
+            given = pd.array(list(given), dtype="str")
+        found = pc.is_in(records, value_set=pa.array([], pa.large_string()))
+        # a table of all of millions would take a gigabyte
+        for first in range(0, len(given), _AT_ONCE):
+            part = pa.array(given[first : first + _AT_ONCE]).cast(pa.large_string())
+            found = pc.or_(found, pc.is_in(records, value_set=part))
+        return found
 
     def _check(self, name: Name) -> None:
         record = f"record {name.record!r} of {name.dataset!r}"

@@ -137,7 +137,8 @@ def pack(
     """
     with locked(folder):
         sweep(folder)
-        if (there := opened(folder)) is not None:
+        there = opened(folder)
+        if there is not None and there.index["identity"] == identity:
             return there
         _Packing(source, guard, folder, identity, layout)(progress)
     there = opened(folder)
@@ -179,7 +180,8 @@ class _Packing:
         self.identity = identity
         self.datasets = sorted(pc.unique(source.names["dataset"]).to_pylist())
         _ask(guard, source.names, None)
-        self.rows = placement(key({"of": identity, **asdict(layout)}), len(source.lengths))
+        self.name = key({"of": identity, **asdict(layout)})
+        self.rows = placement(self.name, len(source.lengths))
         self.ends = np.zeros(len(self.rows) + 1, np.int64)
         np.cumsum(source.lengths[self.rows] * len(LEADS), out=self.ends[1:])
 
@@ -210,7 +212,8 @@ class _Packing:
     def _there(self, number: int) -> bool:
         path = _shard(self.folder, number, self.layout)
         size = _numbers(self.ends, number, self.layout)
-        return _whole(path, size) and unsealed(_beside(path)) is not None
+        noted = unsealed(_beside(path))
+        return _whole(path, size) and noted is not None and noted["of"] == self.name
 
     def _write(self, number: int) -> None:
         hashes: list[str] = []
@@ -227,7 +230,7 @@ class _Packing:
 
         path = _shard(self.folder, number, self.layout)
         put(path, content)
-        seal(_beside(path), {"blocks": hashes})
+        seal(_beside(path), {"of": self.name, "blocks": hashes})
 
     def _values(self, row: int) -> bytes:
         name = Name(*(self.source.names[c][row].as_py() for c in ("dataset", "record")))
@@ -274,8 +277,9 @@ class _Packing:
 
 def _ask(guard: Guard, names: pa.Table, datasets: list[str] | None) -> None:
     for dataset in pc.unique(names["dataset"]).to_pylist():
-        records = names["record"].filter(pc.equal(names["dataset"], dataset)).combine_chunks()
+        records = names["record"].filter(pc.equal(names["dataset"], dataset))
         guard.ask(dataset if datasets is None else datasets[dataset], records)
+    pa.default_memory_pool().release_unused()
 
 
 def _numbers(ends: np.ndarray, shard: int, layout: Layout) -> int:

@@ -24,7 +24,7 @@ from ecgbench.pretraining import output
 from ecgbench.pretraining.corpus import Name, demand_some, trainable
 from ecgbench.pretraining.shards import Layout, Shards, Source, opened
 from ecgbench.pretraining.streamed import BUFFER, Streamed, demand_buffer
-from ecgbench.text import size
+from ecgbench.text import counted, size
 from ecgbench.training import ranks
 
 SHARE = 0.5
@@ -152,9 +152,9 @@ def told(corpus: Streamed) -> str:
     """One line: where it lies, what it takes."""
     shards, recordings = corpus.shards, len(corpus)
     held = shards.size * min(corpus.buffer, recordings) // recordings
-    count = len(shards.index["shards"])
+    count = counted(len(shards.index["shards"]), "shard")
     return (
-        f"streamed from {shards.folder}: {size(shards.size)} in {count:,} shards, "
+        f"streamed from {shards.folder}: {size(shards.size)} in {count}, "
         f"{min(corpus.buffer, recordings):,} recordings shuffled together ({size(held)} in memory)"
     )
 

@@ -1,8 +1,10 @@
 """`ecgbench pretrain` as a person types it."""
 
 import json
+import os
 import re
 import shlex
+import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import replace
@@ -224,6 +226,52 @@ def test_weights_and_biases_follows_each_step(
     assert [log["stage 1/step"] for log in logged[:2]] == [1, 2]
     assert {"stage 2/loss", "stage 2/masked accuracy/1"} <= set(logged[2])
     assert logged[-1] == {"finished": 1}
+
+
+def losses(out: Path) -> list[str]:
+    """The curves of both stages, without the clock."""
+    rows = [(out / f"stage{n}" / "curve.csv").read_text().splitlines()[1:] for n in (1, 2)]
+    return [row.split(",")[1] for stage in rows for row in stage]
+
+
+def test_a_streamed_one_in_one_process_and_in_two_and_with_a_damaged_shard(
+    tmp_path: Path, pretrain: Typed
+) -> None:
+    """torchrun packs; one process makes the same of its shards; a shard that changed is packed
+    again by the same command.
+    """
+    words = ["--recipe", "smoke", "--steps", "2,2", "--batch", "4", "--micro-batch", "2"]
+    words += ["--model", str(NARROW), "--device", "cpu", "--corpus", "stream", "--buffer", "128"]
+    words += ["--prepared", str(tmp_path / "prepared"), "--out"]
+    torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    line = [sys.executable, *torchrun, "-m", "ecgbench", "pretrain", *words, str(tmp_path / "two")]
+    env = {**os.environ, "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(line, env=env, capture_output=True, text=True, check=False, timeout=240)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("pack the corpora into") == 1
+    (shard,) = (tmp_path / "prepared" / "shards").glob("*/*.f16")
+    told = f"corpus: streamed from {shard.parent}: 2.9 MB in 1 shard, 120 recordings shuffled"
+    assert done.stderr.count(told) == 1
+
+    code, _, said = pretrain(*words, tmp_path / "one")
+    assert code == 0, said
+    assert told in said
+    assert "pack the corpora" not in said
+    alone, both = losses(tmp_path / "one"), losses(tmp_path / "two")
+    assert [float(x) for x in alone] == pytest.approx([float(x) for x in both], abs=1e-5)
+    recipes = [(tmp_path / name / "recipe.json").read_text() for name in ("one", "two")]
+    assert recipes[0] == recipes[1]
+
+    content = shard.read_bytes()
+    shard.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+    code, _, said = pretrain(*words, tmp_path / "again")
+    assert code == 2
+    assert f"{shard} is not as it was written; run the same command again" in said.splitlines()[-1]
+    code, _, said = pretrain(*words, tmp_path / "again")
+    assert code == 0, said
+    assert shard.read_bytes() == content
+    encoders = [(tmp_path / n / "encoder.safetensors").read_bytes() for n in ("one", "again")]
+    assert encoders[0] == encoders[1]
 
 
 def test_minutes_end_it_cleanly_and_a_carried_one_ends_elsewhere(

@@ -7,10 +7,13 @@ import json
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from safetensors.torch import load_file
 
@@ -24,6 +27,8 @@ from ecgbench.pretraining.kept_encoders import Development, Half
 from ecgbench.pretraining.objective import MaskedNodes
 from ecgbench.pretraining.pretrain import Data, Session, run
 from ecgbench.pretraining.recipe import Recipe, get
+from ecgbench.pretraining.shards import Layout, Source, pack
+from ecgbench.pretraining.streamed import Streamed
 from ecgbench.training import ranks
 from ecgbench.weights.load import digest
 
@@ -76,6 +81,21 @@ def data(records: int = 5) -> Data:
     )
     development = Development(task="waves", learn=half(0, 4), check=half(90, 4))
     return Data(corpus=corpus, development=development, prepared={"demo": "d"}, left_out={})
+
+
+def streamed(folder: Path) -> Data:
+    """The same recordings in three shards of one block."""
+    memory = data()
+    names = [f"r{i}" for i in range(len(memory.corpus))]
+    source = Source(
+        names=pa.table({"dataset": ["demo"] * len(names), "record": names}),
+        lengths=np.full(len(names), 600),
+        read=lambda row: waves(Name("demo", names[row])),
+        about={"samples": memory.corpus.samples, "too_short": 0, "left_out": {}},
+    )
+    guard = Guard({"demo": names}, {})
+    shards = pack(source, guard, folder, "waves", Layout(block=2, shard=2))
+    return replace(memory, corpus=Streamed(shards, guard, buffer=4))
 
 
 class Follower:
@@ -179,16 +199,23 @@ PHASES = (
 )
 
 
+@pytest.mark.parametrize("streams", [False, True])
 def test_an_interruption_in_every_phase_changes_nothing(
-    tmp_path: Path, whole: tuple[Path, dict[str, Any]]
+    tmp_path: Path, whole: tuple[Path, dict[str, Any]], streams: bool
 ) -> None:
+    out, found, uninterrupted = tmp_path / "out", data, whole
+    if streams:
+        found = partial(streamed, tmp_path / "shards")
+        uninterrupted = tmp_path / "whole", made(tmp_path / "whole", found=found())
+        with pytest.raises(BadSetting, match=r"differs in corpus, stream.* choose another --out"):
+            made(whole[0], found=found())
     for at in PHASES:
         with pytest.raises(Stop):
-            made(tmp_path, at)
-        assert not (tmp_path / "pretraining.json").exists()
-    assert lasting(made(tmp_path)) == lasting(whole[1])
-    assert results(tmp_path) == results(whole[0])
-    ours, theirs = (load_file(p / "encoder.safetensors") for p in (tmp_path, whole[0]))
+            made(out, at, found=found())
+        assert not (out / "pretraining.json").exists()
+    assert lasting(made(out, found=found())) == lasting(uninterrupted[1])
+    assert results(out) == results(uninterrupted[0])
+    ours, theirs = (load_file(p / "encoder.safetensors") for p in (out, uninterrupted[0]))
     assert ours.keys() == theirs.keys()
     assert all(np.array_equal(ours[k], theirs[k]) for k in theirs)
 
