@@ -29,9 +29,11 @@ READ = """
 import os, sys, threading, time
 from pathlib import Path
 import numpy as np
+import pandas as pd
 from ecgbench.models import laef
 from ecgbench.pretraining.batches import Batches
-from ecgbench.pretraining.corpus import Corpus, Guard, Name
+from ecgbench.pretraining.corpus import Corpus
+from ecgbench.pretraining.guard import Guard, Name
 from ecgbench.pretraining.shards import opened
 from ecgbench.pretraining.streamed import Streamed
 
@@ -92,7 +94,7 @@ def batches(corpus, threads, steps=400):
 
 threading.Thread(target=watch, daemon=True).start()
 started = time.perf_counter()
-guard = Guard({"synthetic": np.array([f"w{i:07}" for i in range(count)])}, {})
+guard = Guard({"synthetic": pd.array([f"w{i:07}" for i in range(count)], dtype="str")}, {})
 given = time.perf_counter()
 corpus = Streamed(opened(folder), guard)
 print(
@@ -123,7 +125,7 @@ sys.exit(not (fits and min(cold, warm) >= float(sys.argv[3])))
 
 def pack(folder: Path, windows: int) -> None:
     """Write the synthetic corpus and print how long that takes."""
-    from ecgbench.pretraining.corpus import Guard
+    from ecgbench.pretraining.guard import Guard
     from ecgbench.pretraining.shards import Source
     from ecgbench.pretraining.shards import pack as written
 

@@ -301,9 +301,10 @@ def prune(
     prepared: Path = PREPARED,
     yes: bool = flag("Remove it; without this, only list what would be removed.", "--yes", "-y"),
 ) -> None:
-    """Free disk: views, prepared copies of other versions, damaged ones that were set aside, and
-    what interrupted preparations left.
-    The files as published stay, and no result is lost.
+    """Free disk: views, prepared copies of other versions, damaged ones that were set aside, what
+    interrupted preparations left, and corpora that a pre-training packed into shards.
+    The files as published stay, and no result is lost. A pre-training that reads its shards ends
+    with an error; the same command packs them again and goes on.
     """
     from ecgbench.prepared import disk
     from ecgbench.prepared.source import where

@@ -24,15 +24,17 @@ from ecgbench.ecg import preprocess
 from ecgbench.ecg.leads import LEADS
 from ecgbench.errors import BadSetting, MissingData, UnknownName
 from ecgbench.estimate.probe import READING, count, noise_of, seconds_of
+from ecgbench.prepared.disk import SHARDS
 from ecgbench.prepared.source import root_of, where
 from ecgbench.pretraining import curve
-from ecgbench.pretraining.corpus import Corpus, Guard, Name
+from ecgbench.pretraining.corpus import Corpus
+from ecgbench.pretraining.guard import Guard, Name
 from ecgbench.pretraining.kept_encoders import Development, Half
 from ecgbench.pretraining.phase_times import ECGS
 from ecgbench.pretraining.pretrain import ENCODER, Data, Session, run
 from ecgbench.pretraining.recipe import Recipe
 from ecgbench.pretraining.shards import Layout
-from ecgbench.pretraining.streaming import FOLDER, Holding
+from ecgbench.pretraining.streaming import Holding
 from ecgbench.profiling.clock import ready
 from ecgbench.provenance import command
 from ecgbench.text import counted, duration, size
@@ -129,7 +131,7 @@ def lines(recipe: Recipe, folders: Folders, holding: Holding, device: str) -> It
     seconds, needed = _cost(recipe, folders, here, records, device, views=not streams)
     memory, how = in_memory, "for the recordings, in each process"
     if streams:
-        home = holding.shards or where(folders.prepared, folders.data) / FOLDER
+        home = holding.shards or where(folders.prepared, folders.data) / SHARDS
         needed[home] = in_memory
         memory = _bytes(recipe, min(records, holding.buffer))
         how = f"for the recordings, streamed from shards of {size(in_memory)}"

@@ -18,6 +18,9 @@ from ecgbench.prepared.prepare import held
 from ecgbench.prepared.source import LAYOUT, Source
 from ecgbench.prepared.store import BYTES
 
+SHARDS = "shards"
+"""Folder of corpora in shards, beside the folders of the datasets."""
+
 
 @dataclass(frozen=True)
 class Copy:
@@ -44,9 +47,11 @@ def copies(home: Path) -> list[Copy]:
 
 def spare(home: Path, datasets: tuple[str, ...] = ()) -> Iterator[tuple[Path, int]]:
     """Folders that cost time alone when they are gone, and their bytes: views, whole copies of
-    other versions, damaged ones that were set aside, and what interrupted preparations left.
-    datasets: of these alone.
+    other versions, damaged ones that were set aside, what interrupted preparations left, and
+    corpora in shards, which may be of several datasets. datasets: of these alone, without shards.
     """
+    if not datasets:
+        yield from ((folder, _size(folder)) for folder in sorted(home.glob(f"{SHARDS}/*/")))
     for left in sorted(home.glob("*/*.tmp/")):
         if not datasets or left.parent.name in datasets:
             yield left, _size(left)
@@ -65,8 +70,9 @@ def prune(home: Path, datasets: tuple[str, ...] = ()) -> int:
     """
     freed = 0
     for folder, count in list(spare(home, datasets)):
-        own = home / folder.relative_to(home).parts[0]
-        with locked(own):
+        dataset = home / folder.relative_to(home).parts[0]
+        # who packs holds its own folder
+        with locked(folder if dataset.name == SHARDS else dataset):
             if folder.exists():  # a preparation that was at work may have ended
                 shutil.rmtree(folder)
                 freed += count

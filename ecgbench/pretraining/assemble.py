@@ -11,10 +11,12 @@ from ecgbench.benchmark.plan import all_tasks
 from ecgbench.benchmark.progress import Display, counting
 from ecgbench.cells import Folders
 from ecgbench.errors import BadRecord, BadSetting, Lacking, MissingData, UnknownName
+from ecgbench.prepared.disk import SHARDS
 from ecgbench.prepared.prepare import Prepared, held, prepare
 from ecgbench.prepared.source import root_of, where
-from ecgbench.pretraining.corpus import PTBXL, Corpus, Guard, Name, gather
+from ecgbench.pretraining.corpus import Corpus, gather
 from ecgbench.pretraining.exclusion import Exclusion
+from ecgbench.pretraining.guard import PTBXL, Guard, Name
 from ecgbench.pretraining.kept_encoders import Development
 from ecgbench.pretraining.network import new_network
 from ecgbench.pretraining.pretrain import Data
@@ -22,7 +24,6 @@ from ecgbench.pretraining.recipe import DEVELOPMENT, Recipe
 from ecgbench.pretraining.shards import Layout, Shards, opened, pack
 from ecgbench.pretraining.streamed import Streamed
 from ecgbench.pretraining.streaming import (
-    FOLDER,
     Holding,
     bytes_of,
     folder_of,
@@ -140,7 +141,7 @@ class _Assembling:
         """One process of each machine prepares and packs; the others read no table of the size of
         the corpus, but the two columns that the guard needs.
         """
-        home = self.holding.shards or where(self.folders.prepared, self.folders.data) / FOLDER
+        home = self.holding.shards or where(self.folders.prepared, self.folders.data) / SHARDS
         shards = guard = None
         if ranks.local() == 0:
             self._prepare()

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from ecgbench.prepared.prepare import Prepared
-from ecgbench.pretraining.corpus import PTBXL, TRAINING_FOLDS, Name, ecg_id_of, folds_of, is_ptbxl
+from ecgbench.pretraining.guard import PTBXL, TRAINING_FOLDS, Name, ecg_id_of, folds_of, is_ptbxl
 
 
 class Exclusion:

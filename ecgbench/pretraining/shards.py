@@ -32,7 +32,8 @@ from ecgbench.files import as_npy, locked, put, sha256_of, sweep
 from ecgbench.forks import on_all_cores
 from ecgbench.prepared.disk import free_bytes
 from ecgbench.prepared.prepare import Progress
-from ecgbench.pretraining.corpus import Guard, Name, sound
+from ecgbench.pretraining.corpus import sound
+from ecgbench.pretraining.guard import Guard, Name
 from ecgbench.sealed import seal, unsealed
 from ecgbench.seeds import rng
 from ecgbench.text import size

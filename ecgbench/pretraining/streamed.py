@@ -28,7 +28,8 @@ from ecgbench.aside import set_aside
 from ecgbench.cells import key
 from ecgbench.ecg.leads import LEADS
 from ecgbench.errors import BadSetting, DamagedCopy
-from ecgbench.pretraining.corpus import Guard, Recordings
+from ecgbench.pretraining.corpus import Recordings
+from ecgbench.pretraining.guard import Guard
 from ecgbench.pretraining.order import Buffered
 from ecgbench.pretraining.shards import Shards
 

@@ -21,7 +21,8 @@ from ecgbench.prepared import views
 from ecgbench.prepared.prepare import Prepared
 from ecgbench.prepared.views import View
 from ecgbench.pretraining import output
-from ecgbench.pretraining.corpus import Name, demand_some, trainable
+from ecgbench.pretraining.corpus import demand_some, trainable
+from ecgbench.pretraining.guard import Name
 from ecgbench.pretraining.shards import Layout, Shards, Source, opened
 from ecgbench.pretraining.streamed import BUFFER, Streamed, demand_buffer
 from ecgbench.text import counted, size
@@ -29,8 +30,6 @@ from ecgbench.training import ranks
 
 SHARE = 0.5
 """Of the machine's memory: `auto` streams where the copies of all its processes would take more."""
-FOLDER = "shards"
-"""Beside the prepared copies."""
 
 How = Literal["auto", "memory", "stream"]
 

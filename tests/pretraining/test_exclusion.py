@@ -6,8 +6,8 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from ecgbench.pretraining.corpus import Name
 from ecgbench.pretraining.exclusion import Exclusion
+from ecgbench.pretraining.guard import Name
 
 
 def prepared(name: str, rows: list[tuple[str, str, str, str, int]]) -> Any:

@@ -9,8 +9,9 @@ import torch
 from ecgbench.errors import BadSetting, LeakError
 from ecgbench.models import laef
 from ecgbench.pretraining.codebook import Codebook, load
-from ecgbench.pretraining.corpus import Corpus, Guard, Name
+from ecgbench.pretraining.corpus import Corpus
 from ecgbench.pretraining.descriptors import preset
+from ecgbench.pretraining.guard import Guard, Name
 from ecgbench.pretraining.labels import Codes, Nodes, codebooks
 from ecgbench.pretraining.objective import MaskedNodes
 from ecgbench.pretraining.stage import Execution, Stage, run

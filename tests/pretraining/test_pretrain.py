@@ -21,8 +21,9 @@ from ecgbench import models, provenance
 from ecgbench.errors import BadSetting, BadWeights
 from ecgbench.models import laef
 from ecgbench.pretraining import kept_encoders, output
-from ecgbench.pretraining.corpus import Corpus, Guard, Name
+from ecgbench.pretraining.corpus import Corpus
 from ecgbench.pretraining.curve import Listener, Report
+from ecgbench.pretraining.guard import Guard, Name
 from ecgbench.pretraining.kept_encoders import Development, Half
 from ecgbench.pretraining.objective import MaskedNodes
 from ecgbench.pretraining.pretrain import Data, Session, run

@@ -18,8 +18,9 @@ from ecgbench.errors import BadSetting, BadWeights, LeakError
 from ecgbench.gates import GateError
 from ecgbench.models import laef
 from ecgbench.pretraining import batches, masking
-from ecgbench.pretraining.corpus import Corpus, Guard, Name
+from ecgbench.pretraining.corpus import Corpus
 from ecgbench.pretraining.curve import Point, Report, at_intervals
+from ecgbench.pretraining.guard import Guard, Name
 from ecgbench.pretraining.objective import MaskedNodes
 from ecgbench.pretraining.stage import STAGES, Execution, Stage, run
 

@@ -16,8 +16,9 @@ from ecgbench.prepared.prepare import Prepared, prepare
 from ecgbench.pretraining import shards as on_disk
 from ecgbench.pretraining import streamed as reading
 from ecgbench.pretraining import streaming
-from ecgbench.pretraining.corpus import Corpus, Guard, Name, gather
+from ecgbench.pretraining.corpus import Corpus, gather
 from ecgbench.pretraining.descriptors import preset
+from ecgbench.pretraining.guard import Guard, Name
 from ecgbench.pretraining.labels import codebooks
 from ecgbench.pretraining.shards import Layout, Shards, Source, opened, pack
 from ecgbench.pretraining.streamed import Streamed
@@ -213,15 +214,27 @@ def test_a_disk_without_room_and_a_bad_recording_are_one_line(
         pack(source(), guard(), tmp_path, "b", LAYOUT)
 
 
-def mapped(folder: Path) -> int:
-    """Bytes of shards that are in this process's memory."""
+def mapped(folder: Path, what: str = "Rss") -> int:
+    """Bytes of shards that are in this process's memory; what: "Pss" counts a page that is mapped
+    n times as an nth.
+    """
     total, ours = 0, False
     for line in Path("/proc/self/smaps").read_text().splitlines():
         if "-" in line.split()[0]:
             ours = str(folder) in line and "shard" in line
-        elif ours and line.startswith("Rss:"):
+        elif ours and line.startswith(f"{what}:"):
             total += int(line.split()[1]) * 1024
     return total
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_who_reads_the_same_shards_shares_one_copy(packed: Shards) -> None:
+    rows = np.arange(len(NAMES))
+    readers = [Streamed(packed, guard(), buffer=40) for _ in range(4)]
+    for corpus in readers:
+        corpus.cut(rows, np.zeros(len(rows), int))
+    assert mapped(packed.folder) > 3.5 * packed.size
+    assert mapped(packed.folder, "Pss") < 1.2 * packed.size
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
