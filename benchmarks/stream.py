@@ -78,8 +78,9 @@ def passed(corpus, epoch, windows):
         rows = corpus.shuffled(first, first + BATCH, "pre-training order", 0, epoch)
         total += float(corpus.cut(rows, corpus.starts(rows, "start", first))[0, 0, 0])
     seconds, busy = time.perf_counter() - started, time.process_time() - busy
-    made = windows // BATCH * BATCH
-    return made / seconds, f"{made / seconds:,.0f} windows/s ({seconds:.1f} s, {busy:.1f} s busy)"
+    rate = windows // BATCH * BATCH / seconds
+    spent = f"{seconds:.1f} s, {busy:.1f} s busy"
+    return rate, f"{rate:,.0f} windows/s, {12e-3 * rate:,.0f} MB/s ({spent})"
 
 
 def batches(corpus, threads, steps=400):

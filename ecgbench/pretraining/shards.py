@@ -101,6 +101,10 @@ class Shards:
         """A shard."""
         return _shard(self.folder, number, self.layout)
 
+    def size_of(self, number: int) -> int:
+        """Bytes of a shard."""
+        return _numbers(self.ends, number, self.layout) * self.layout.type.itemsize
+
     def hashes(self, number: int) -> list[str] | None:
         """sha256 (hex) of the blocks of a shard; None where they are not those of the index."""
         noted = unsealed(_beside(self.path(number)))
@@ -142,8 +146,7 @@ def pack(
         if there is not None and there.index["identity"] == identity:
             return there
         _Packing(source, guard, folder, identity, layout)(progress)
-    there = opened(folder)
-    if there is None:
+    if (there := opened(folder)) is None:
         raise WriteError(
             f"{folder} does not hold what was just written there; check that disk, or choose "
             f"another folder (--shards DIR)"
@@ -164,10 +167,8 @@ def opened(folder: Path) -> Shards | None:
     ends = np.load(folder / ENDS, mmap_mode="r", allow_pickle=False)
     names = pa.ipc.open_file(pa.memory_map(str(folder / NAMES))).read_all()
     shards = Shards(folder, index, ends, names)
-    lacking = any(
-        not _whole(shards.path(number), _numbers(ends, number, shards.layout))
-        for number in range(len(index["shards"]))
-    )
+    numbers = range(len(index["shards"]))
+    lacking = any(not _whole(shards.path(n), shards.size_of(n)) for n in numbers)
     return None if lacking else shards
 
 
@@ -212,9 +213,8 @@ class _Packing:
 
     def _there(self, number: int) -> bool:
         path = _shard(self.folder, number, self.layout)
-        size = _numbers(self.ends, number, self.layout)
         noted = unsealed(_beside(path))
-        return _whole(path, size) and noted is not None and noted["of"] == self.name
+        return _whole(path, self._bytes(number)) and noted is not None and noted["of"] == self.name
 
     def _write(self, number: int) -> None:
         hashes: list[str] = []
@@ -289,9 +289,8 @@ def _numbers(ends: np.ndarray, shard: int, layout: Layout) -> int:
     return int(ends[end] - ends[first])
 
 
-def _whole(path: Path, numbers: int) -> bool:
-    itemsize = 4 if path.suffix == SUFFIX["float32"] else 2
-    return path.is_file() and path.stat().st_size == numbers * itemsize
+def _whole(path: Path, size: int) -> bool:
+    return path.is_file() and path.stat().st_size == size
 
 
 def _shard(folder: Path, number: int, layout: Layout) -> Path:

@@ -4,7 +4,7 @@ Shards are mapped, so processes of one machine share what is in memory: one copy
 gives up when others need the room. What a process itself has mapped is bounded: a block that was
 not read for as long as the buffer is deep is released. Each block is compared with its sha256 once
 in each process, before its first sample is handed out; the blocks that come next are compared, and
-so brought into memory, in a thread, while those at hand are used.
+so brought into memory, in threads, while those at hand are used.
 
 A shard is never changed once it is written: a new one takes its place by a rename, and who has the
 old one mapped keeps it. A file that is cut short while it is mapped, or a disk that fails, ends the
@@ -17,9 +17,10 @@ import os
 import threading
 from collections import OrderedDict
 from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -37,6 +38,8 @@ BUFFER = 16_384
 """Recordings that are shuffled together: 393 MB where they last 10 s."""
 MAPPED = 256
 """Shards that are mapped at once; each takes a file handle, of which a process often has 1,024."""
+THREADS = 2
+"""That compare blocks with their hashes, ahead of those that cut windows."""
 _PIECE = 2**20
 """Bytes that are hashed at a time."""
 
@@ -124,37 +127,62 @@ class _Blocks:
         self._hashes: dict[int, list[str] | None] = {}
         self._expected: frozenset[int] = frozenset()
         self._lock = threading.Lock()
-        self._thread = ThreadPoolExecutor(1, "shards")
+        self._checks: dict[int, Future[bool]] = {}
+        self._threads = ThreadPoolExecutor(THREADS, "shards")
 
     def values(self, blocks: np.ndarray) -> dict[int, np.ndarray]:
         """Number of a shard -> all its numbers, of which those of `blocks` may be read. DamagedCopy
         where one is not as it was written.
         """
-        for block in blocks[~self._sound[blocks]].tolist():
-            if not self._fits(block):
-                raise self._damaged(self._shard(block))
-            self._sound[block] = True
+        unknown = [(b, self._check(b)) for b in blocks[~self._sound[blocks]].tolist()]
+        for block, check in unknown:
+            self._demand(block, check)
         with self._lock:
             found = {number: self._mapped(number) for number in map(self._shard, blocks.tolist())}
             self._touch(blocks.tolist())
         return found
 
     def expect(self, blocks: np.ndarray) -> None:
-        """These come next: a thread compares them, or asks the system to read them."""
+        """These come next: threads compare them, or ask the system to read them."""
         coming = frozenset(blocks.tolist())
         if coming and coming != self._expected:
             self._expected = coming
             for block in sorted(coming):
-                self._thread.submit(self._bring, block)
+                if self._sound[block]:
+                    self._threads.submit(self._announce, block)
+                else:
+                    self._check(block)
 
-    def _bring(self, block: int) -> None:
-        with suppress(OSError):  # who needs the block meets the error
-            if not self._sound[block]:
-                self._sound[block] = self._fits(block)
-            elif hasattr(os, "posix_fadvise"):
-                first, count = self._bytes(block)
-                with self._shards.path(self._shard(block)).open("rb") as file:
-                    os.posix_fadvise(file.fileno(), first, count, os.POSIX_FADV_WILLNEED)
+    def _check(self, block: int) -> Future[bool]:
+        """Whether a block has its hash, found out once however many threads ask."""
+        with self._lock:
+            if block not in self._checks:
+                self._checks[block] = self._threads.submit(self._fits, block)
+            return self._checks[block]
+
+    def _demand(self, block: int, check: Future[bool]) -> None:
+        path = self._shards.path(self._shard(block))
+        try:
+            fits = check.result()
+        except OSError as error:
+            raise DamagedCopy(
+                f"{path} cannot be read ({error.strerror}); repair that disk, or pack the corpus "
+                f"on another one: --shards DIR"
+            ) from error
+        if not fits:
+            raise _damaged(path)
+        self._sound[block] = True
+        with self._lock:
+            self._checks.pop(block, None)
+
+    def _announce(self, block: int) -> None:
+        first, count = self._bytes(block)
+        # what the system does not read now it reads when it is needed
+        with (
+            suppress(OSError, AttributeError),
+            self._shards.path(self._shard(block)).open("rb") as f,
+        ):
+            os.posix_fadvise(f.fileno(), first, count, os.POSIX_FADV_WILLNEED)
 
     def _shard(self, block: int) -> int:
         return block * self._layout.block // self._layout.shard
@@ -190,8 +218,11 @@ class _Blocks:
     def _mapped(self, number: int) -> np.ndarray:
         """The numbers of a shard; inside the lock."""
         if number not in self._maps:
-            with self._shards.path(number).open("rb") as file:
-                mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+            path, size = self._shards.path(number), self._shards.size_of(number)
+            if not path.is_file() or path.stat().st_size != size:
+                raise _damaged(path)
+            with path.open("rb") as file:
+                mapped = mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ)
             self._maps[number] = mapped, np.frombuffer(mapped, self._layout.type)
             if len(self._maps) > MAPPED:
                 self._maps.popitem(last=False)
@@ -211,10 +242,12 @@ class _Blocks:
                 # what shares its first page is read again from the same file
                 held[0].madvise(mmap.MADV_DONTNEED, begun, first + count - begun)
 
-    def _damaged(self, number: int) -> DamagedCopy:
-        path = self._shards.path(number)
+
+def _damaged(path: Path) -> DamagedCopy:
+    """The error of a shard, which is set aside."""
+    if path.exists():
         set_aside(path, then="the same command packs it again")
-        return DamagedCopy(
-            f"{path} is not as it was written; run the same command again, which packs this shard "
-            f"anew and goes on"
-        )
+    return DamagedCopy(
+        f"{path} is not as it was written; run the same command again, which packs this shard anew "
+        f"and goes on"
+    )

@@ -1,5 +1,6 @@
 """A corpus in shards: the windows of one in memory, found damages, bounded memory, the guard."""
 
+import errno
 import hashlib
 import sys
 from collections.abc import Callable
@@ -196,6 +197,32 @@ def test_a_shard_of_another_packing_is_no_shard_of_this_one(tmp_path: Path, pack
         there.write_bytes(other.path(0).with_suffix(suffix).read_bytes())
     with pytest.raises(DamagedCopy, match=r"shard-00000\.f16"):
         Streamed(packed, guard(), 4).cut(np.array([1]), np.array([0]))
+
+
+@pytest.mark.parametrize("damage", [Path.unlink, lambda path: path.write_bytes(bytes(100))])
+def test_a_shard_that_goes_while_it_is_read_is_one_line(
+    packed: Shards, damage: Callable[[Path], object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its blocks were compared, and it is no longer mapped."""
+    monkeypatch.setattr(reading, "MAPPED", 1)
+    corpus = Streamed(packed, guard(), buffer=4)
+    for row in (0, 9):
+        corpus.cut(np.array([row]), np.array([0]))
+    damage(packed.path(0))
+    with pytest.raises(
+        DamagedCopy, match=r"shard-00000\.f16 is not as it was written; run the same"
+    ):
+        corpus.cut(np.array([0]), np.array([0]))
+    assert opened(packed.folder) is None
+
+
+def test_a_disk_that_fails_is_one_line(packed: Shards, monkeypatch: pytest.MonkeyPatch) -> None:
+    def failing(*_: object) -> bool:
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(reading._Blocks, "_fits", failing)
+    with pytest.raises(DamagedCopy, match=r"cannot be read \(Input/output error\); repair"):
+        Streamed(packed, guard(), buffer=4).cut(np.array([0]), np.array([0]))
 
 
 def test_a_disk_without_room_and_a_bad_recording_are_one_line(
