@@ -10,6 +10,7 @@ called so. `--write` puts the table into docs/scaling.md.
 """
 
 import argparse
+import math
 import sys
 import time
 from pathlib import Path
@@ -97,14 +98,16 @@ def table(rows: dict[str, tuple[float, float, float]], where: str) -> str:
     lines: dict[str, list[str]] = {
         "training step, ms a window": [f"{1000 * step:.0f}" for step, _, _ in rows.values()],
         "forward pass, ms a window": [f"{1000 * forward:.0f}" for _, forward, _ in rows.values()],
-        "training step, GFLOP a window": [f"{flop / 1e9:.1f}" for *_, flop in rows.values()],
+        "training step, GFLOP a window": [
+            _counted(flop / 1e9, ".1f") for *_, flop in rows.values()
+        ],
     }
     for dataset in next(iter(known.values())):
         lines[f"{dataset}, hours"] = [f"{hours[name][dataset]:,.0f}" for name in rows]
     lines["all 18 tasks, hours"] = [f"{sum(hours[name].values()):,.0f}" for name in rows]
     rate = f"{ASSUMED / 1e12:.0f} TFLOP/s"
     lines[f"all 18 tasks at {rate} (assumed), hours"] = [
-        f"{work[name] / ASSUMED / 3600:,.0f}" for name in rows
+        _counted(work[name] / ASSUMED / 3600, ",.0f") for name in rows
     ]
     said = [
         f"Steps and passes: measured on {where}, 12 leads, random weights, float32. Hours: "
@@ -118,6 +121,11 @@ def table(rows: dict[str, tuple[float, float, float]], where: str) -> str:
         *(f"| {what} | {' | '.join(cells)} |" for what, cells in lines.items()),
     ]
     return "\n".join(said) + "\n"
+
+
+def _counted(value: float, form: str) -> str:
+    """A number, or that an operator of the model has no rule (`profiling/operators.csv`)."""
+    return "not counted" if math.isnan(value) else format(value, form)
 
 
 def main() -> None:
