@@ -12,20 +12,10 @@ from ecgbench.prepared.views import View
 from ecgbench.pretraining.batches import Batches
 from ecgbench.pretraining.corpus import Corpus, gather
 from ecgbench.pretraining.guard import Guard, Name
+from tests.pretraining.test_guard import guard
 
 CONTRACT = laef.CARD.contracts[0]
 SAMPLES = CONTRACT.samples
-FOLDS = {1: 1, 200: 10, 5: 9}
-
-
-def guard(*extra: Name) -> Guard:
-    """One to which every name that it is asked is of the training split: only the fold can stop
-    it.
-    """
-    training: dict[str, set[str]] = {}
-    for name in extra:
-        training.setdefault(name.dataset, set()).add(name.record)
-    return Guard(training, FOLDS)
 
 
 def noise(name: Name, samples: int = 600) -> np.ndarray:
