@@ -47,9 +47,10 @@ def writing(path: Path, but: type[OSError] | tuple[()] = ()) -> Iterator[None]:
         ) from error
 
 
-def put(path: Path, content: Content) -> Path:
+def put(path: Path, content: Content, lasting: bool = True) -> Path:
     """Write a file durably and atomically; text is UTF-8 with the line ends it has. Returns the
-    path.
+    path. lasting: it is on the disk before this returns; what can be computed again, and has its
+    hash in it, need not be.
 
     Whatever goes wrong (no space, an I/O error, a kill) leaves the old file as it was; WriteError
     names `path`.
@@ -61,12 +62,13 @@ def put(path: Path, content: Content) -> Path:
         try:
             with out:
                 owners.take(out.fileno())
-                _fill(out, content)
+                _fill(out, content, lasting)
                 os.replace(passing, path)
         finally:
             with suppress(OSError):  # what made it fail is the news; `sweep` finds what is left
                 passing.unlink(missing_ok=True)
-        _sync(path.parent)
+        if lasting:
+            _sync(path.parent)
     return path
 
 
@@ -81,13 +83,14 @@ def put_into(unfinished: Path, name: str, content: Content) -> Path:
     return path
 
 
-def _fill(out: BinaryIO, content: Content) -> None:
-    """The content of an open file, durably."""
+def _fill(out: BinaryIO, content: Content, lasting: bool = True) -> None:
+    """The content of an open file."""
     if callable(content):
         content(out)
     else:
         out.write(content.encode() if isinstance(content, str) else content)
-    flush(out)
+    if lasting:
+        flush(out)
 
 
 def metadata(content: bytes) -> dict[str, str]:

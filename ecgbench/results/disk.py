@@ -17,6 +17,8 @@ from ecgbench.results.store import Status, Store, cells_of, claimed
 
 PARTS = ("cells", "fits", "features", "checkpoints", aside.FOLDER)
 """Parts of a run whose sizes are shown one by one."""
+OF_A_CELL = 4
+"""Files of a finished cell."""
 MOST = 20_000
 """Files of a run that are looked at for its sizes, unless more are asked for."""
 STATES: tuple[Status, ...] = ("ok", "failed", "skipped", "missing", "damaged")
@@ -59,7 +61,7 @@ def look(path: Path, most: float = MOST) -> Run:
     return Run(
         path=path,
         states={s: states[s] for s in STATES},
-        disk=_disk(path, most),
+        disk=_disk(path, most, len(store.index.finished) * OF_A_CELL),
         note=note,
         set_aside=aside.listed(path),
     )
@@ -70,7 +72,10 @@ def size(path: Path) -> int:
     return sum(_sizes(path))
 
 
-def _disk(run: Path, most: float) -> dict[str, int | None]:
+def _disk(run: Path, most: float, least: int) -> dict[str, int | None]:
+    """Bytes by part, None where there are more than `most` files; it has at least `least`."""
+    if least > most:
+        return dict.fromkeys((*PARTS, "other"))
     disk, files = dict.fromkeys((*PARTS, "other"), 0), 0
     for child in run.iterdir():
         for bytes_of_one in _sizes(child):

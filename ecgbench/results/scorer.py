@@ -129,7 +129,7 @@ class Scorer:
             return known
         text = json.dumps(known).encode()
         with suppress(WriteError):  # a run folder that is only read is no error
-            put(file, _seal(file, text) + b"\n" + text)
+            put(file, _seal(file, text) + b"\n" + text, lasting=False)
         return known
 
     def _computed(

@@ -231,7 +231,8 @@ class Store:
 
     def folder(self, cell: Cell) -> Path | None:
         """Where a cell lies under the key that it has; None where it is not finished."""
-        cell_key = self.keys().get(cell.identity)
+        self.index.read()  # where it names the cell, no other folder needs to be looked at
+        cell_key = self.index.keys.get(cell.identity) or self.keys().get(cell.identity)
         folder = self.cell_folder(cell, cell_key) if cell_key else None
         if folder is None or not finished(folder):
             return None

@@ -229,6 +229,7 @@ def _write_cell(
         "cell.json": as_json(note),
     }
     publish(run.cell_folder(cell, note["key"]), files)
+    run.add_finished([note["key"]])
 
 
 def _model(name: str) -> dict[str, Any]:

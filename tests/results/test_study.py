@@ -528,7 +528,7 @@ def test_a_run_that_is_only_read_can_be_read(
 ) -> None:
     made(tmp_path, planned(["good"]))
 
-    def refused(path: Path, content: object) -> None:
+    def refused(path: Path, content: object, lasting: bool = True) -> None:
         raise WriteError(f"cannot write {path}: read-only file system")
 
     monkeypatch.setattr("ecgbench.results.scorer.put", refused)
