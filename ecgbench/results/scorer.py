@@ -23,7 +23,7 @@ from ecgbench.results.result import Result
 from ecgbench.results.score import COLUMNS, ROUNDING, Draws, Scored, score
 from ecgbench.stats.paired import Difference
 
-VERSION = 6
+VERSION = 7
 """Raised by hand when the same predictions begin to give other intervals, or more beside them."""
 
 
@@ -51,13 +51,7 @@ class Scorer:
         summary = self.kept(facts, lambda: self._computed(result, metric, names))
         table = pd.DataFrame({name: summary.pop(name) for name in ("label", *COLUMNS)})
         replicates = np.asarray(summary.pop("replicates"))
-        stored = result.scores()
-        own = stored.loc[stored["metric"] == metric, "value"].to_numpy()
-        # the macro is stored without the labels that are absent
-        same = len(own) == len(table) and np.allclose(
-            own[1:], table["value"][1:], rtol=0, atol=ROUNDING, equal_nan=True
-        )
-        edited = names is None and len(own) > 0 and not same
+        edited = bool(summary.pop("edited"))
         scored = Scored(
             cell=result.cell,
             metric=metric,
@@ -162,12 +156,24 @@ class Scorer:
             "n_distinct": scores.n_distinct,
             "same_as": list(scores.same_as),
             "nested": [list(pair) for pair in scores.nested],
+            "edited": names is None and _edited(result, metric, scores.table["value"].to_numpy()),
         }
 
     @property
     def _records(self) -> bool:
         """Whether records are drawn, not patients."""
         return self.scoring.bootstrap == "records"
+
+
+def _edited(result: Result, metric: str, value: np.ndarray) -> bool:
+    """Whether a cell stores other values of the metric, (1 + label,): its file was another then."""
+    stored = result.scores()
+    own = stored.loc[stored["metric"] == metric, "value"].to_numpy()
+    # the macro is stored without the labels that are absent
+    same = len(own) == len(value) and np.allclose(
+        own[1:], value[1:], rtol=0, atol=ROUNDING, equal_nan=True
+    )
+    return len(own) > 0 and not same
 
 
 def _predictions(result: Result, names: frozenset[str] | None, wins: bool = True) -> pd.DataFrame:
