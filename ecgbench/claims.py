@@ -14,7 +14,9 @@ gets its name by one rename.
 import errno
 import fcntl
 import os
+import re
 import secrets
+import stat
 import threading
 import time
 from collections.abc import Iterator
@@ -24,6 +26,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ecgbench import slurm_queue
+from ecgbench.errors import WriteError
 from ecgbench.owners import Owner, host, temporary
 
 NOTE = ".owner"
@@ -38,6 +41,10 @@ PAUSES = 0.1, 1.0
 """Seconds between two looks at the note of another: the first, and the longest."""
 ASKED = 30.0
 """Seconds after which Slurm is asked again about the same job."""
+_JOB = re.compile(r"[0-9]{1,18}(_[0-9]{1,18})?")
+"""A job of Slurm, or a task of an array."""
+_LONGEST, _DIGITS = 4096, 19
+"""Bytes of a note that are read, and digits of a number of a process; ours are far shorter."""
 _WORKING: dict[int, bool] = {}
 """Disk -> whether its locks work."""
 
@@ -122,8 +129,13 @@ def _lock(handle: int, wait: bool) -> None:
 
 
 def _mine() -> str:
-    job = os.environ.get("SLURM_JOB_ID", "")
-    return f"{host()}.{os.getpid()}.{secrets.token_hex(8)}{f'.{job}' if job.isdecimal() else ''}"
+    names = ("SLURM_ARRAY_JOB_ID", "SLURM_ARRAY_TASK_ID")
+    # a task of an array may have the number of the whole array as its job
+    job = "_".join(os.environ.get(name, "") for name in names)
+    if not _JOB.fullmatch(job):
+        job = os.environ.get("SLURM_JOB_ID", "")
+    mine = f"{host()}.{os.getpid()}.{secrets.token_hex(8)}"
+    return f"{mine}.{job}" if _JOB.fullmatch(job) else mine
 
 
 def _noted(note: Path, mine: str) -> bool:
@@ -143,32 +155,59 @@ def _noted(note: Path, mine: str) -> bool:
 
 
 def _content(note: Path) -> str:
-    return note.read_text(encoding="ascii", errors="replace")
+    handle = os.open(note, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    with open(handle, "rb") as file:
+        return file.read(_LONGEST).decode("ascii", errors="replace")
 
 
 def _read(content: str) -> _Said:
     name, pid, _, job = [*content.split("."), "", "", ""][:4]
-    return _Said(Owner(name, int(pid) if pid.isdecimal() else 0), job if job.isdecimal() else "")
+    number = int(pid) if pid.isdecimal() and len(pid) < _DIGITS else 0
+    return _Said(Owner(name, number), job if _JOB.fullmatch(job) else "")
 
 
 def _remove_dead(note: Path, handle: int) -> bool:
-    """Takes away the note of an owner that is dead, and no other; True where there is none now."""
+    """Takes away the note of an owner that is dead, and no other; True where there is none now.
+
+    One process at a time takes away, and looks once more before: of two that find it dead, the
+    slower one would otherwise take away the note of the faster.
+    """
+    if not _is_dead(note, handle):
+        return not os.path.lexists(note)
+    gate = note.with_name(f"{note.stem}.removing{NOTE}")
     try:
-        content = _content(note)
-        silent = _now(handle) - note.lstat().st_mtime
-    except FileNotFoundError:
-        return True
-    if not _dead(_read(content), silent):
+        os.close(os.open(gate, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666))
+    except FileExistsError:
+        with suppress(FileNotFoundError):
+            if _silent(gate, handle) > SILENCE:  # who took away was killed meanwhile
+                gate.unlink()
         return False
-    # of two that find it dead, the slower one must not take away the note of the faster
-    away = temporary(note)
-    with suppress(FileNotFoundError):
-        os.rename(note, away)
-        if _content(away) != content:
-            with suppress(FileExistsError):
-                os.link(away, note)
-        away.unlink()
+    try:
+        if _is_dead(note, handle):
+            note.unlink(missing_ok=True)
+    finally:
+        gate.unlink(missing_ok=True)
     return True
+
+
+def _is_dead(note: Path, handle: int) -> bool:
+    """Whether a note is there and its owner counts as dead. WriteError for what is no file."""
+    try:
+        if not stat.S_ISREG(note.lstat().st_mode):
+            raise WriteError(
+                f"{note} is no file that a claim has written; remove it, then run the same command "
+                f"again"
+            )
+        return _dead(_read(_content(note)), _silent(note, handle))
+    except FileNotFoundError:
+        return False
+
+
+def _silent(note: Path, handle: int) -> float:
+    """Seconds since a note was touched. A time in the future is of a clock that was set back: who
+    lives would have touched it since.
+    """
+    return abs(_now(handle) - note.lstat().st_mtime)
 
 
 def _dead(said: _Said, silent: float) -> bool:
@@ -194,7 +233,8 @@ def _state(job: str, then: int) -> str | None:
     if not slurm_queue.there():
         return None
     try:
-        return next((each.state for each in slurm_queue.queued(job)), "")
+        found = {task.name: task.state for task in slurm_queue.queued(job)}
+        return found.get(job) or next(iter(found.values()), "")
     except slurm_queue.Silent:
         return None
 

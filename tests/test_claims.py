@@ -136,6 +136,9 @@ def test_one_at_a_time_inside_a_lock(tmp_path: Path) -> None:
         (f"elsewhere-0a1b2c3d.{GONE}.0", 180, True),
         ("", 60, False),  # just being written
         ("\xff no note", 180, True),
+        (f"elsewhere-0a1b2c3d.{'9' * 5000}.0", 60, False),
+        (f"elsewhere-0a1b2c3d.{GONE}.0", -180, True),  # its clock was ahead, and is not any more
+        (f"elsewhere-0a1b2c3d.{GONE}.0", -60, False),
     ],
 )
 @pytest.mark.parametrize("name", [".lock", ""])
@@ -233,6 +236,75 @@ def test_slurm_is_asked_about_the_job_of_a_claim(
             assert enters
     except BlockingIOError:
         assert not enters
+
+
+def test_the_task_of_an_array_is_asked_about_by_its_own_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One of them has the number of the whole array as its job."""
+    for name, value in (("JOB_ID", "7"), ("ARRAY_JOB_ID", "7"), ("ARRAY_TASK_ID", "2")):
+        monkeypatch.setenv(f"SLURM_{name}", value)
+    with locked(tmp_path):
+        assert (tmp_path / f".lock{claims.NOTE}").read_text().endswith(".7_2")
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    (programs / "squeue").write_text(
+        "#!/bin/sh\necho '7_0|PENDING|None\n7_2|SUSPENDED|None\n7_3|COMPLETED|None'\n"
+    )
+    (programs / "squeue").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
+    for job, enters in (("7_2", False), ("7_3", True)):
+        claims._state.cache_clear()
+        note = tmp_path / f".lock{claims.NOTE}"
+        note.write_text(f"node7-0a1b2c3d.{GONE}.0123456789abcdef.{job}")
+        os.utime(note, (time.time() - 9999,) * 2)
+        try:
+            with locked(tmp_path, wait=False):
+                assert enters
+        except BlockingIOError:
+            assert not enters
+
+
+@pytest.mark.parametrize("what", ["link", "pipe", "folder"])
+def test_what_is_no_note_is_one_line(what: str, tmp_path: Path) -> None:
+    note = tmp_path / f".lock{claims.NOTE}"
+    if what == "link":
+        note.symlink_to(tmp_path / "nothing")
+    elif what == "pipe":
+        os.mkfifo(note)
+    else:
+        note.mkdir()
+    with pytest.raises(WriteError, match="is no file that a claim has written; remove it"):
+        locked(tmp_path).__enter__()
+
+
+def test_of_two_that_find_one_dead_the_slower_takes_nothing_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a disk without locks: between its look and its deed the other one has come in."""
+    monkeypatch.setattr(claims, "_WORKING", {tmp_path.stat().st_dev: False})
+    note = tmp_path / f".lock{claims.NOTE}"
+    note.write_text(f"{HERE}.{GONE}.0")
+    real, faster = claims._is_dead, []
+
+    def slow(path: Path, handle: int) -> bool:
+        dead = real(path, handle)
+        if dead and not faster:
+            faster.append(locked(tmp_path))
+            faster[0].__enter__()
+        return dead
+
+    monkeypatch.setattr(claims, "_is_dead", slow)
+    with pytest.raises(BlockingIOError), locked(tmp_path, wait=False):
+        pass
+    assert note.read_text().startswith(f"{HERE}.{os.getpid()}.")
+    faster[0].__exit__(None, None, None)
+    gate = tmp_path / f".lock.removing{claims.NOTE}"
+    gate.touch()  # of one that was killed while it took a note away
+    os.utime(gate, (0, 0))
+    note.write_text(f"{HERE}.{GONE}.0")
+    with locked(tmp_path):
+        assert not gate.exists()
 
 
 def test_a_claim_names_the_job_it_is_made_in(

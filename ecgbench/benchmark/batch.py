@@ -46,7 +46,7 @@ class Batch:
         """What `write` wrote; BadSetting for any other file."""
         try:
             told = json.loads(file.read_bytes())
-            if told["engine"] and told["format"] != FORMAT:
+            if told["format"] != FORMAT:
                 raise BadSetting(f"{file} has format {told['format']}, and this reads {FORMAT}")
             return Batch(
                 folder=file.absolute().parent,

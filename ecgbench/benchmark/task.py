@@ -163,6 +163,8 @@ class Shown:
 def read(file: Path, number: int) -> Batch:
     """The batch of a file, which has a task of that number; BadSetting where it has none."""
     batch = Batch.read(file)
+    if not batch.tasks:
+        raise BadSetting(f"{file} has no task")
     if not 0 <= number < len(batch.tasks):
         raise BadSetting(f"{file} has the tasks 0 to {len(batch.tasks) - 1}, and no task {number}")
     return batch

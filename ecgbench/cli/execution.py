@@ -1,5 +1,6 @@
 """How `ecgbench run` carries a study out: the engine, the plan with its time, the outcome."""
 
+import shlex
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
@@ -102,7 +103,9 @@ def compute(request: Request, folders: Folders, execution: Execution) -> None:
                     detach=execution.detach,
                 )
                 if done.handed_over:
-                    typer.echo(f"{done.handed_over}\nnext: ecgbench status {folders.out}")
+                    typer.echo(
+                        f"{done.handed_over}\nnext: ecgbench status {shlex.quote(str(folders.out))}"
+                    )
                     return
                 controlled = Controls(run, progress, engine)(execution.controls)
                 if execution.controls and not execution.keep_features:

@@ -11,6 +11,7 @@ import typer
 
 from ecgbench.cli.options import add_commands, argument, flag, option, words
 from ecgbench.errors import BadSetting, MissingData
+from ecgbench.room import folder_name
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -34,7 +35,9 @@ def report(
         None,
         metavar="[FOLDER]",
     ),
-    to: Path | None = option("Folder for the report.  (default: FOLDER/report)"),
+    to: Path | None = option(
+        "Folder for the report.  (default: FOLDER/report; with --tasks one beside it)"
+    ),
     metrics: str = option(
         "Of a run: metrics, the first leads: auroc,./mine.py.  (default: those of the run)"
     ),
@@ -117,7 +120,9 @@ def report(
     if publish:
         source = _published(source, place, names)
     kinds = {"pictures": figures.split(",")} if figures else {}
-    page = write_and_tell(source, place, to or place / "report", names, besides, **kinds)
+    # the report of the whole run stays what it is
+    usual = folder_name("-".join(["report", *(tasks or "").split(",")])) if tasks else "report"
+    page = write_and_tell(source, place, to or place / usual, names, besides, **kinds)
     if show:
         _open(page)
 

@@ -102,7 +102,7 @@ def ls(
     if not folder.is_dir():
         raise BadSetting(f"{folder} is no folder; name one that holds runs: ecgbench runs ls DIR")
     gc.disable()  # of 100,000 cells nothing is garbage, and looking for it takes time
-    listed = runs(folder, math.inf if sizes else MOST)
+    listed = runs(folder, math.inf if sizes else MOST, looking=verify)
     rows = [
         {
             "run": str(r.path),

@@ -7,6 +7,7 @@ import typer
 from ecgbench.cli.options import add_commands, argument
 from ecgbench.errors import BadSetting
 
+DIGITS = 9
 LEFT = 75
 """Exit code of a task that was asked to stop and could not be queued again."""
 
@@ -33,7 +34,7 @@ def worker(
     if task == "prepare":
         tasks.prepare(tasks.read(batch, 0))
         return
-    if not task.isdecimal():
+    if not task.isdecimal() or len(task) > DIGITS:
         raise BadSetting(f"task {task}: a number from 0, or prepare")
     number = int(task)
     given = tasks.read(batch, number)

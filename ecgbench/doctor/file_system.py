@@ -34,7 +34,7 @@ def tried(path: Path) -> dict[str, Any]:
     make a file one fails), whole (folders get their names whole), locks (whether they work), and
     the reason where it could not be tried. Nothing is left behind.
     """
-    near = next(p for p in (path, *path.parents) if p.is_dir())
+    near = next(p for p in (path, *path.parents) if os.path.lexists(p))
     name = file_system(near)
     found: dict[str, Any] = {
         "file_system": name,
@@ -46,6 +46,8 @@ def tried(path: Path) -> dict[str, Any]:
     }
     folder = None
     try:
+        with suppress(FileNotFoundError, NotADirectoryError):
+            path.lstat()  # of a name that is too long, say
         folder = Path(tempfile.mkdtemp(prefix=".ecgbench-", dir=near))
         found["locks"] = claims.locks_work(folder)
         ours: dict[str, Any] = {}

@@ -118,6 +118,8 @@ def disk(what: str, path: Path) -> dict[str, Any]:
     near = next(p for p in (path, *path.parents) if os.path.lexists(p))
     free, reason = None, ""
     try:
+        with suppress(FileNotFoundError, NotADirectoryError):
+            path.lstat()  # of a name that is too long, say
         free = psutil.disk_usage(str(near)).free
         with tempfile.TemporaryFile(dir=near) as attempt:
             attempt.write(bytes(4096))

@@ -35,7 +35,7 @@ class Counts:
     @property
     def rate(self) -> float:
         """Cells a second, from the first recent one to now; 0 where there are too few."""
-        return len(self.recent) / self.recent[0] if len(self.recent) > 1 else 0.0
+        return len(self.recent) / self.recent[0] if self.recent and self.recent[0] else 0.0
 
     @property
     def left(self) -> float | None:
@@ -51,15 +51,21 @@ def count(run: Path) -> Counts:
     models: dict[str, Counter[Status]] = {}
     for cell, status in states(store, plan.cells):
         models.setdefault(cell.fit.model, Counter())[status] += 1
-    ages = (now - at for at in store.index.finished.values())
+    # a node's clock may be ahead of ours
+    ages = (max(0.0, now - at) for at in store.index.finished.values())
     recent = sorted((age for age in ages if age <= WINDOW), reverse=True)
     return Counts(models=models, recent=tuple(recent))
 
 
-def states(store: Store, cells: Iterable[Cell]) -> Iterator[tuple[Cell, Status]]:
+def states(
+    store: Store, cells: Iterable[Cell], looking: bool = False
+) -> Iterator[tuple[Cell, Status]]:
     """The state of each cell. A folder that was removed by hand is noticed where nothing is left
-    of its lead setting; the rest by `runs ls --verify`, by a run and by a report.
+    of its lead setting, and everywhere with `looking`, which looks for each of them.
     """
+    if looking:
+        yield from ((cell, store.state(cell)[0]) for cell in cells)
+        return
     store.index.read()
     keys, finished = store.index.keys, store.index.finished
     computed, reasons = (set(below(store.path, part, 3)) for part in ("cells", "reasons"))

@@ -43,19 +43,22 @@ class Run:
     """What was found damaged by runs."""
 
 
-def runs(folder: Path, most: float = MOST) -> list[Run]:
+def runs(folder: Path, most: float = MOST, looking: bool = False) -> list[Run]:
     """The runs in a folder, or the folder's own, by name; see `look`."""
     own = (folder / "plan.json").is_file()
     found = sorted(folder.glob("plan.json" if own else "*/plan.json"))
-    return [look(plan.parent, most) for plan in found]
+    return [look(plan.parent, most, looking) for plan in found]
 
 
-def look(path: Path, most: float = MOST) -> Run:
-    """Count the cells of a run, and the bytes of its files, unless they are more than `most`."""
+def look(path: Path, most: float = MOST, looking: bool = False) -> Run:
+    """Count the cells of a run, and the bytes of its files, unless they are more than `most`.
+    looking: as `counts.states` says.
+    """
     store, note, states = Store(path), "", Counter[Status]()
     try:
         plan = store.plan()
-        states.update(status for _, status in counts.states(store, plan.cells if plan else ()))
+        cells = plan.cells if plan else ()
+        states.update(status for _, status in counts.states(store, cells, looking))
     except BadSetting as error:
         note = str(error)
     return Run(

@@ -239,6 +239,13 @@ class Store:
         outdated = os.path.exists(f"{folder}/{_OUTDATED}")
         return _current(folder, cell.identity) if outdated else folder
 
+    def told_finished(self, cell: Cell) -> Path | None:
+        """Where a cell should lie that the index calls finished; None where it does not."""
+        self.index.read()
+        cell_key = self.index.keys.get(cell.identity, "")
+        name = folder_name(cell_key) if cell_key else ""
+        return self.cell_folder(cell, cell_key) if name in self.index.finished else None
+
     def fit_folder(self, fit: Fit, fit_key: str) -> Path:
         """Where a fit lies."""
         fold = [] if fit.fold == OFFICIAL else [f"fold {fit.fold}"]

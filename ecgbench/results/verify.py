@@ -108,6 +108,11 @@ def _faults_of_cell(verifier: Verifier, cell: Cell) -> Iterator[str]:
     status, reason = verifier.store.state(cell)
     if status == "damaged":
         yield reason
+    elif (told := verifier.store.told_finished(cell)) is not None:
+        yield (
+            f"{told} is gone, and {verifier.store.index.file.name} says that it is finished; the "
+            f"same `ecgbench run` command computes it again"
+        )
 
 
 def _told(demand: Callable[[], object]) -> Iterator[str]:

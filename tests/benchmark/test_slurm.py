@@ -249,13 +249,17 @@ def test_whatever_happens_to_tasks_the_numbers_are_those_of_one_process(
     assert states == {"ok": 16, "failed": 2}
 
 
+OUT = 'a %j "run"'
+"""Signs that mean something in a line of options."""
+
+
 def test_a_task_whose_time_is_over_goes_on_where_it_stopped(
     cluster: Cluster, here: Here, tmp_path: Path
 ) -> None:
     """As Slurm tells it before the end; a fine-tuning, handed over by a command that does not wait,
     and followed by another. Its recordings are prepared by a job before it.
     """
-    tuned = ("--protocol", "finetune", "--epochs", 8, "--out", "run", "--yes")
+    tuned = ("--protocol", "finetune", "--epochs", 8, "--out", OUT, "--yes")
     model = plug_in(tmp_path, "slow", before="time.sleep(0.5)")
     words = ("run", "--models", model, *STUDY, *tuned)
     spread = ("--slurm", "partition=low,time=20m,prepare=job")
@@ -264,14 +268,14 @@ def test_a_task_whose_time_is_over_goes_on_where_it_stopped(
     assert "1 task handed over to Slurm" in began.stdout
     log = tmp_path / "followed"
     follower = started(log, *words, *spread, cwd=tmp_path)
-    until(lambda: list((tmp_path / "run").glob("checkpoints/*/checkpoint.safetensors")), 180)
+    until(lambda: list((tmp_path / OUT).glob("checkpoints/*/checkpoint.safetensors")), 180)
     (name,) = said("squeue", "-h", "-r", "-o", "%i").split()
     said("scancel", "--signal=USR1", "--batch", name)
     until(lambda: said("squeue", "-h", "-r", "-t", "PD", "-o", "%i").split() == [name], 60)
     assert ended(follower, 400) == 0, log.read_text()
     assert "2 cells computed" in log.read_text()
     assert "handed over" not in log.read_text()
-    (submitted,) = (tmp_path / "run").glob("batches/*/submitted.jsonl")
+    (submitted,) = (tmp_path / OUT).glob("batches/*/submitted.jsonl")
     (array,) = (json.loads(line)["id"] for line in submitted.read_text().split("\n") if line)
     assert "Restarts=0" not in said("scontrol", "show", "job", "-o", array)
     assert "demo is prepared" in (submitted.parent / "logs/prepare.log").read_text()
@@ -279,4 +283,4 @@ def test_a_task_whose_time_is_over_goes_on_where_it_stopped(
     assert "checkpoint" not in log.read_text()  # none was damaged, or of another training
     plug_in(tmp_path, "slow")
     assert here(*words, "--out", "one", "--in-process", cwd=tmp_path).returncode == 0
-    assert predictions(tmp_path / "run") == predictions(tmp_path / "one")
+    assert predictions(tmp_path / OUT) == predictions(tmp_path / "one")

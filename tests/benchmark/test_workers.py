@@ -52,7 +52,8 @@ def test_a_batch_is_read_as_it_was_written(tmp_path: Path) -> None:
     assert Batch.read(batch.file) == batch
     assert list(of_run(tmp_path)) == [batch]
     told = json.loads(batch.file.read_text())
-    for spoilt in ("{", "[]", json.dumps({**told, "tasks": 3}), json.dumps({**told, "format": 9})):
+    another = json.dumps({**told, "engine": "", "format": 9})
+    for spoilt in ("{", "[]", json.dumps({**told, "tasks": 3}), another):
         batch.file.write_text(spoilt)
         with pytest.raises(BadSetting, match=str(batch.file)):
             Batch.read(batch.file)
@@ -368,6 +369,10 @@ def test_the_script_says_what_was_asked(options: dict[str, str], line: str, tmp_
     ("words", "said"),
     [
         (("--slurm", "gpu"), "--slurm gpu: NAME=VALUE"),
+        (("--slurm", "cpus=0.5"), "--slurm cpus=0.5: a whole number from 1"),
+        (("--slurm", "at_once=1e400"), "--slurm at_once=1e400: a whole number from 1"),
+        (("--slurm", "minutes=1e400"), "--slurm minutes=1e400: a number above 0"),
+        (("--slurm", "partition=gpu evil --wrap=x"), "no option of sbatch"),
         (("--slurm", "prepare=later"), "--slurm prepare=later: job, or leave it out"),
         (("--slurm", "minutes=soon"), "--slurm minutes=soon: a number above 0"),
         (("--slurm", "time=1h;rm"), "no option of sbatch"),

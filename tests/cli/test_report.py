@@ -77,8 +77,8 @@ def test_some_tasks_are_reported_as_if_no_other_had_been_asked_for(tmp_path: Pat
     words = ["report", str(tmp_path / "all"), "--tasks", "b"]
     done = CliRunner().invoke(app, [*words, "--only", "main_table", "--figures", "svg"])
     assert done.exit_code == 0, done.output
-    assert "Some tasks only" in (tmp_path / "all/report/index.html").read_text()
-    assert set(pd.read_csv(tmp_path / "all/report/main_table.csv")["task"]) == {"b"}
+    assert "Some tasks only" in (tmp_path / "all/report-b/index.html").read_text()
+    assert set(pd.read_csv(tmp_path / "all/report-b/main_table.csv")["task"]) == {"b"}
     done = CliRunner().invoke(app, [*words, "--publish"])
     assert isinstance(done.exception, BadSetting)
     assert "leave one of the two out" in str(done.exception)

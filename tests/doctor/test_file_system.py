@@ -56,6 +56,11 @@ def test_a_disk_without_locks_and_one_that_cannot_be_written(
     def full(*words: Any, **named: Any) -> str:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
+    (tmp_path / "file").touch()
+    for place in (tmp_path / "file", tmp_path / ("x" * 300)):
+        problems, _, text = told(place)
+        assert any("cannot be written" in line for line in problems)
+        assert "not tried with two processes" in text
     monkeypatch.setattr(file_system.tempfile, "mkdtemp", full)
     found = file_system.tried(tmp_path)
     assert (found["exclusive"], found["reason"]) == (None, "No space left on device")

@@ -19,6 +19,7 @@ from ecgbench.results.aside import set_aside
 from ecgbench.results.disk import look, prune, spare
 from ecgbench.results.folders import publish
 from ecgbench.results.store import PENDING, Store
+from ecgbench.results.verify import faults
 
 pytestmark = pytest.mark.durable
 
@@ -107,6 +108,17 @@ def test_what_is_finished_is_counted_from_the_index(tmp_path: Path) -> None:
     shutil.rmtree(tmp_path / "cells" / "demo" / "c")
     expected["c"] = "missing"
     assert counted() == expected
+    run.add_finished(["k9"], at=time.time() + 9999)  # of a node whose clock is ahead
+    assert counts.count(tmp_path).rate >= 0
+    folder = run.folder(cells[3])
+    assert folder is not None
+    run.add_finished(["k3"])
+    shutil.move(folder, tmp_path / "taken by hand")
+    assert dict(counts.states(Store(tmp_path), cells))[cells[3]] == "ok"
+    assert dict(counts.states(Store(tmp_path), cells, looking=True))[cells[3]] == "missing"
+    gone = [fault for fault in faults(Store(tmp_path)) if "says that it is finished" in fault]
+    assert [fault.split(" is gone")[0] for fault in gone][1:] == [str(folder)]  # and that of c
+    shutil.move(tmp_path / "taken by hand", folder)
     with run.index.file.open("ab") as file:
         file.write(b'{"finished": ["k0"\n{"finished": [5, "k9"], "at": "x"}\n[]\n')
     assert counted() == expected

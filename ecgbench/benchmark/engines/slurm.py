@@ -6,6 +6,7 @@ see. No task is ended for another's failure. What a task has finished when its t
 and it is queued again.
 """
 
+import math
 import os
 import re
 import shlex
@@ -57,6 +58,8 @@ _OVER: Mapping[str, bool] = {
 """State of a task that has ended -> whether it may be submitted once more."""
 _TIME = re.compile(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?")
 _OPTION = re.compile(r"[a-z][a-z-]*")
+_SHELL = set("\"'`$\\; ")
+"""What an option cannot hold: it would be two in a line of options, or another command."""
 
 
 class Slurm:
@@ -71,8 +74,8 @@ class Slurm:
         self.options.pop("", None)
         self.to = Path(self.options.pop(EMIT)) if EMIT in self.options else None
         self.seconds = 60 * _positive(self.options, "minutes", _MINUTES)
-        self.cpus = int(_positive(self.options, "cpus", _CPUS))
-        self.at_once = int(_positive(self.options, "at_once", 0))
+        self.cpus = _whole(self.options, "cpus", _CPUS)
+        self.at_once = _whole(self.options, "at_once", 0)
         self.prepares = _prepared_by_a_job(self.options)
         self.lines = list(_sbatch_lines(self.options))
 
@@ -151,7 +154,7 @@ def script(batch: Batch, lines: list[str], cpus: int) -> str:
     notice = min([NOTICE, *(max(10, limit // 4) for limit in limits)])
     head = [
         f"--job-name=ecgbench-{name}",
-        f"--output={batch.folder}/logs/slurm-%A_%a.log",
+        f"--output={_escaped(batch.folder)}/logs/slurm-%A_%a.log",
         "--open-mode=append",
         "--requeue",
         f"--signal=B:USR1@{notice}",
@@ -183,7 +186,7 @@ def preparing(batch: Batch, lines: list[str], cpus: int) -> str:
     python, place = (shlex.quote(str(path)) for path in (sys.executable, batch.file))
     head = [
         "--job-name=ecgbench-prepare",
-        f"--output={batch.folder}/logs/prepare.log",
+        f"--output={_escaped(batch.folder)}/logs/prepare.log",
         f"--cpus-per-task={cpus}",
         *lines,
     ]
@@ -197,6 +200,11 @@ def preparing(batch: Batch, lines: list[str], cpus: int) -> str:
             "",
         ]
     )
+
+
+def _escaped(folder: Path) -> str:
+    """A folder in a line of options, where % and spaces mean something."""
+    return re.sub(r"([\\\s\"'])", r"\\\1", str(folder).replace("%", "%%"))
 
 
 def _environment(cpus: int) -> list[str]:
@@ -288,9 +296,19 @@ def _positive(options: dict[str, str], name: str, usual: float) -> float:
     if text is None:
         return usual
     with suppress(ValueError):
-        if (value := float(text)) > 0:
+        if 0 < (value := float(text)) < math.inf:
             return value
     raise BadSetting(f"--slurm {name}={text}: a number above 0 ({OURS[name]})")
+
+
+def _whole(options: dict[str, str], name: str, usual: int) -> int:
+    """A count of our own options, which is taken out of them."""
+    text = options.pop(name, None)
+    if text is None:
+        return usual
+    if not (text.isdecimal() and len(text) < 7 and int(text)):
+        raise BadSetting(f"--slurm {name}={text}: a whole number from 1 ({OURS[name]})")
+    return int(text)
 
 
 def _prepared_by_a_job(options: dict[str, str]) -> bool:
@@ -312,7 +330,7 @@ def _sbatch_lines(options: Mapping[str, str]) -> Iterator[str]:
     """What is left of --slurm, as options of sbatch."""
     for name, value in options.items():
         option = name.replace("_", "-")
-        if not _OPTION.fullmatch(option) or not value.isprintable() or set(value) & set("\"'`$\\;"):
+        if not _OPTION.fullmatch(option) or not value.isprintable() or set(value) & _SHELL:
             raise BadSetting(
                 f"--slurm {name}={value}: no option of sbatch; they are spelled partition=gpu,"
                 f"time=4h,gpus=1, and {counted(len(OURS), 'option')} are ours: {', '.join(OURS)}"
