@@ -159,7 +159,7 @@ class Workers:
         if self._here is not None:
             self._here.close()
         said = self.launcher.close()
-        if said and self._tasks:
+        if said and any(task.batch.handed_over() for task in self._tasks):
             self._tell(said)
         self._tasks.clear()
 

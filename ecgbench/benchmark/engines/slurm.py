@@ -154,7 +154,7 @@ def script(batch: Batch, lines: list[str], cpus: int) -> str:
     notice = min([NOTICE, *(max(10, limit // 4) for limit in limits)])
     head = [
         f"--job-name=ecgbench-{name}",
-        f"--output={_escaped(batch.folder)}/logs/slurm-%A_%a.log",
+        f"--output={_quoted(batch.folder, 'logs/slurm-%A_%a.log')}",
         "--open-mode=append",
         "--requeue",
         f"--signal=B:USR1@{notice}",
@@ -186,7 +186,7 @@ def preparing(batch: Batch, lines: list[str], cpus: int) -> str:
     python, place = (shlex.quote(str(path)) for path in (sys.executable, batch.file))
     head = [
         "--job-name=ecgbench-prepare",
-        f"--output={_escaped(batch.folder)}/logs/prepare.log",
+        f"--output={_quoted(batch.folder, 'logs/prepare.log')}",
         f"--cpus-per-task={cpus}",
         *lines,
     ]
@@ -202,9 +202,18 @@ def preparing(batch: Batch, lines: list[str], cpus: int) -> str:
     )
 
 
-def _escaped(folder: Path) -> str:
-    """A folder in a line of options, where % and spaces mean something."""
-    return re.sub(r"([\\\s\"'])", r"\\\1", str(folder).replace("%", "%%"))
+def _quoted(folder: Path, file: str) -> str:
+    """A file in a line of options, where % and spaces of its folder mean something. BadSetting
+    where both kinds of quotes are in it: sbatch reads no escaped one.
+    """
+    path = f"{str(folder).replace('%', '%%')}/{file}"
+    for mark in "\"'":
+        if mark not in path:
+            return f"{mark}{path}{mark}"
+    raise BadSetting(
+        f"--out {folder}: sbatch reads no folder with both kinds of quotes in its name; choose "
+        f"another --out"
+    )
 
 
 def _environment(cpus: int) -> list[str]:
