@@ -32,7 +32,7 @@ def assemble(recipe: Recipe, folders: Folders, progress: Display) -> Data:
     """
     names = list(recipe.datasets)
     # a model that cannot be pre-trained is refused before anything is read
-    new_network(recipe.model)
+    new_network(recipe.model, recipe.shape)
     lost = [n for n in names if n not in datasets.names()]
     if lost:
         raise BadSetting(
