@@ -2,8 +2,9 @@
 the development task.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from itertools import islice
 
 from ecgbench import datasets, models
 from ecgbench.benchmark.plan import all_tasks
@@ -18,11 +19,14 @@ from ecgbench.pretraining.kept_encoders import Development
 from ecgbench.pretraining.network import new_network
 from ecgbench.pretraining.pretrain import Data
 from ecgbench.pretraining.recipe import DEVELOPMENT, Recipe
+from ecgbench.seeds import rng
 
 
-def assemble(recipe: Recipe, folders: Folders, progress: Display) -> Data:
-    """Prepare, leave out, and read the corpora of a recipe; what is prepared already is not
-    prepared again.
+def assemble(
+    recipe: Recipe, folders: Folders, progress: Display, records: int | None = None
+) -> Data:
+    """Prepare, leave out, and read the corpora of a recipe, or at most so many of their `records`,
+    the same at every call; what is prepared already is not prepared again.
 
     Left out is what evaluation may see (`Exclusion`) of the corpora and of every other dataset that
     is prepared here.
@@ -54,14 +58,16 @@ def assemble(recipe: Recipe, folders: Folders, progress: Display) -> Data:
     exclusion = Exclusion([*prepared, *beside])
     chosen: dict[Name, bool] = {}
 
-    def choose(name: Name) -> bool:
+    def allowed(name: Name) -> bool:
         return chosen.setdefault(name, exclusion(name))
 
     # PTB-XL may be prepared here, perhaps in part, without being a corpus
     ptbxl = next((p.published for p in [*prepared, *beside] if p.name == PTBXL), None)
     guard = Guard.of(prepared, ptbxl)
+    drawn = None if records is None else _some(prepared, records, allowed)
     contract = models.ROOM.card(recipe.model).contracts[0]
     with counting("read the corpora", progress) as shown:
+        choose = allowed if drawn is None else drawn.__contains__
         corpus = gather(prepared, guard, contract, recipe.kept, choose, shown)
     short = len(corpus.short)
     left_out = len(chosen) - len(corpus) - short
@@ -75,6 +81,17 @@ def assemble(recipe: Recipe, folders: Folders, progress: Display) -> Data:
         prepared={p.name: p.digest for p in prepared},
         left_out=dict(exclusion.reasons),
     )
+
+
+def _some(prepared: Sequence[Prepared], records: int, choose: Callable[[Name], bool]) -> set[Name]:
+    """So many of the recordings that may be chosen, drawn at random."""
+    names = [
+        Name(p.name, record)
+        for p in prepared
+        for record in p.index.loc[p.index["split"] == "train", "record"]
+    ]
+    order = rng("records to train on").permutation(len(names))
+    return set(islice((names[i] for i in order if choose(names[i])), records))
 
 
 def development(recipe: Recipe, folders: Folders) -> str:
