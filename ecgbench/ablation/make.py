@@ -31,6 +31,7 @@ from ecgbench.ablation.budget import SWEPT, Budget, Training, training
 from ecgbench.ablation.studies import FROZEN, Cell, Probe, Study
 from ecgbench.benchmark.progress import Display
 from ecgbench.cells import key
+from ecgbench.ecg.leads import LEADS
 from ecgbench.errors import BadSetting
 from ecgbench.files import as_json, as_npy, as_parquet, put
 from ecgbench.layers.node_encoder import NodeEncoder
@@ -38,6 +39,7 @@ from ecgbench.pretraining import codebook, descriptors
 from ecgbench.pretraining.codebook import Codebook
 from ecgbench.pretraining.curve import Listener
 from ecgbench.pretraining.kept_encoders import digests, read_encoder, write_encoder
+from ecgbench.pretraining.labels import RECORDS as BATCH
 from ecgbench.pretraining.labels import Codes, Describe, Nodes, codebooks
 from ecgbench.pretraining.network import new_network
 from ecgbench.pretraining.objective import MaskedNodes
@@ -104,6 +106,7 @@ class _Making:
         self.data, self.out = found.data, session.out
 
     def __call__(self, cells: Sequence[Cell]) -> None:
+        self._refuse_impossible()
         self._claim()
         rates = {cell.name: self._rates(cell) for cell in cells}
         total = self.budget.seeds * len(cells)
@@ -112,6 +115,19 @@ class _Making:
                 for cell in cells:
                     self._cell(cell, seed, rates[cell.name])
                     advance(1)
+
+    def _refuse_impossible(self) -> None:
+        """BadSetting where a codebook could not be fitted, before a stage is lost by it."""
+        recipe, corpus = self.budget.recipe, self.data.corpus
+        most = max(self.study.sizes("codes", recipe.codes))
+        if self.study.stage == 2:
+            most = max(most, *self.study.sizes("refined", recipe.refined))
+        segments = min(BATCH, len(corpus)) * len(LEADS) * corpus.samples // descriptors.SAMPLES
+        if most > segments:
+            raise BadSetting(
+                f"a codebook of {most} codes from {len(corpus)} recordings: the first batch of the "
+                f"clustering has {segments} segments; take more recordings (--records)"
+            )
 
     def _claim(self) -> None:
         """Write down whose folder it is; BadSetting where it is of something else."""
