@@ -131,6 +131,7 @@ def _make(
     from ecgbench import reports
     from ecgbench.ablation import make
     from ecgbench.ablation.assemble import assembled
+    from ecgbench.ablation.trained import Session
     from ecgbench.benchmark.device import choose
     from ecgbench.benchmark.lacking import writable
     from ecgbench.benchmark.progress import Display, display
@@ -140,7 +141,7 @@ def _make(
     writable(folders.out)
     ready(device)
     progress: Display = display()
-    session = make.Session(
+    session = Session(
         out=folders.out,
         device=device,
         name=about(device)["device"],

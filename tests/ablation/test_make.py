@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from ecgbench import reports
-from ecgbench.ablation import make, probes
+from ecgbench.ablation import make, probes, trained
 from ecgbench.ablation.budget import Budget
 from ecgbench.ablation.studies import Cell, Study
 from ecgbench.errors import BadSetting, BadWeights
@@ -55,7 +55,7 @@ def made(
     found = data()
     people = [f"p{record}" for record in found.development.check.records]
     follower = Follower(at)
-    session = make.Session(
+    session = trained.Session(
         out=out, device="cpu", name="here", progress=follower, listener=follower.listener
     )
     assembled = make.Assembled(data=found, patients=people, labels=("odd", "even"))
