@@ -80,10 +80,11 @@ def _outcome(source: Ablation, compared: Mapping[str, Compared]) -> Iterator[str
 
 def _cells(source: Ablation) -> Table:
     printed, about = _printed(source), source.facts["about"]
-    missing = [n for n in (*printed, *about["cells"]) if n not in source.cells]
-    rows = [_row(source, name, printed.get(name)) for name in source.cells] + [
-        {"cell": name, "paper": printed.get(name), "state": _state(about, name)}
-        for name in dict.fromkeys(missing)
+    rows = [
+        _row(source, name, printed.get(name))
+        if name in source.cells
+        else {"cell": name, "paper": printed.get(name), "state": _state(about, name)}
+        for name in (*about["cells"], *about["not_reproduced"])
     ]
     columns = (
         Column("cell", "Cell"),
@@ -137,9 +138,7 @@ def _row(source: Ablation, name: str, printed: float | None) -> dict[str, Any]:
 
 
 def _state(about: Mapping[str, Any], name: str) -> str:
-    if name in about["not_reproduced"]:
-        return "not reproduced"
-    return "not trained yet" if name in about["cells"] else "not made"
+    return "not reproduced" if name in about["not_reproduced"] else "not trained yet"
 
 
 def _notes(source: Ablation, printed: Mapping[str, float]) -> Iterator[str]:

@@ -84,7 +84,9 @@ class Compared:
     half: float | None
     """After half the steps; None where there is no half."""
     interval: Interval
-    """Simultaneous over all cells of the study, over seeds and patients; NaN of one seed."""
+    """Simultaneous over all cells of the study, over seeds and patients; NaN of one seed. Within -1
+    to 1, where differences of AUROCs lie.
+    """
 
     @property
     def evidence(self) -> bool:
@@ -202,7 +204,7 @@ class Ablation:
         share = (1 - LEVEL) / (2 * (len(self.facts["about"]["cells"]) - 1))
         reach = float(stdtrit(min(found.df, len(values) - 1), 1 - share)) * se
         middle = float(values.mean())
-        return Interval(middle - reach, middle + reach)
+        return Interval(max(middle - reach, -1.0), min(middle + reach, 1.0))
 
 
 def read(folder: Path) -> Ablation:
