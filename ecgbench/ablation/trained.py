@@ -18,7 +18,7 @@ from ecgbench.benchmark.progress import Display
 from ecgbench.cells import key
 from ecgbench.errors import BadWeights
 from ecgbench.layers.node_encoder import NodeEncoder
-from ecgbench.pretraining import codebook, descriptors
+from ecgbench.pretraining import checkpoint, codebook, descriptors
 from ecgbench.pretraining.codebook import Codebook
 from ecgbench.pretraining.curve import Listener
 from ecgbench.pretraining.kept_encoders import digests, read_encoder, write_encoder
@@ -64,7 +64,8 @@ class Trainings:
         """
         told, folder = self.made(wanted), self.folder(wanted)
         if not all(self._encoder(folder, step).is_file() for step in self.budget.measured):
-            (folder / TRAINING).unlink()
+            for name in (TRAINING, checkpoint.FILE):
+                (folder / name).unlink(missing_ok=True)
             told = self.made(wanted)
         return told
 

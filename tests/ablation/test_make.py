@@ -28,7 +28,7 @@ NARROW = (("blocks", 1), ("width", 32))
 
 def cell(name: str, model: str = "laef", probe: probes.Probe = "frozen", **more: Any) -> Cell:
     changes: dict[str, Any] = {"model": model, "shape": NARROW}
-    return Cell(name=name, changes={**changes, **more}, probe=probe)
+    return Cell(name=name, changes=changes | more, probe=probe)
 
 
 def study(*cells: Cell, **more: Any) -> Study:
@@ -113,6 +113,20 @@ def test_some_cells_then_all_and_more_seeds_are_all_at_once(tmp_path: Path, whol
     told = made(out)
     assert not [line for line in told.said if line.startswith("gin seed 0")]
     assert tables(out, tmp_path / "a") == tables(whole, tmp_path / "b")
+
+
+def test_networks_that_are_gone_are_trained_again_to_the_same_scores(tmp_path: Path) -> None:
+    """Two probes of one training: the second comes after somebody made room."""
+    leads = cell("lead", probe="lead", shape=ENCODED)
+    both = study(cell("lead*", shape=ENCODED), leads)
+    whole, cut = tmp_path / "whole", tmp_path / "cut"
+    made(whole, both, seeds=1)
+    made(cut, both, only=both.cells[:1], seeds=1)
+    (network,) = cut.glob("trainings/*/encoder_000002.safetensors")
+    network.unlink()
+    told = made(cut, both, seeds=1)
+    assert "lead seed 0 lr 0.001, step 4" in told.said
+    assert tables(cut, tmp_path / "a") == tables(whole, tmp_path / "b")
 
 
 def test_cells_of_a_seed_meet_the_same_windows_masks_codes_and_order(
