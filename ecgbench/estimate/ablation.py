@@ -39,6 +39,7 @@ def lines(
     _, compared = sizes[study.reference]
     known: dict[tuple[str, Any], Rates] = {}
     done: set[str] = set()
+    wide = max(len(cell.name) for cell in cells)
     total, trained = 0.0, len(list(_seeds(budget)))
     for cell in cells:
         wanted = training(study, budget, cell, seed=0, rates=budget.rates[:1] * 2)
@@ -52,7 +53,7 @@ def lines(
         total += seconds
         parameters, own = sizes[cell.name]
         yield (
-            f"  {cell.name:32} {parameters:10,} parameters, {own:10,} behind the embedder "
+            f"  {cell.name:{wide}} {parameters:10,} parameters, {own:10,} behind the embedder "
             f"({100 * (own / compared - 1):+5.1f} % of {study.reference}), {duration(seconds)}"
         )
     codebooks = max(of.codebooks for of in known.values()) * records * trained
