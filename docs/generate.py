@@ -190,7 +190,15 @@ def report_table() -> str:
     order = sorted(
         cards, key=lambda name: (cards[name].reads != "run", cards[name].reads, cards[name].order)
     )
-    rows = [(f"`{name}`", f"a {cards[name].reads}", cards[name].summary) for name in order]
+    article = {"ablation": "an"}
+    rows = [
+        (
+            f"`{name}`",
+            f"{article.get(reads := cards[name].reads, 'a')} {reads}",
+            cards[name].summary,
+        )
+        for name in order
+    ]
     return table(("name", "of", "what it shows"), rows)
 
 

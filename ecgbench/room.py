@@ -1,5 +1,5 @@
 """A room is a folder in which every file is a plug-in named by its file; a file that begins with
-`_` is none.
+`_` is none. Plug-ins in its folder `variants` are asked for by name and not listed.
 
 Plug-ins of other packages are found by an entry-point group of the room's name, files of one's own
 by path (`./foo.py`), with the same checks. Listing a room and resolving a name import nothing;
@@ -109,6 +109,8 @@ def _lists(package: Distribution) -> bool:
         return False
 
 
+_VARIANTS = "variants"
+"""Folder of a room with plug-ins that are no part of what is listed or compared by default."""
 _RULE = "begins with no dot and holds no slash, bar or control character"
 
 
@@ -166,12 +168,13 @@ class Room:
         assert spec.submodule_search_locations
         folder = Path(next(iter(spec.submodule_search_locations)))
         files: dict[str, str] = {}
-        for path in sorted(folder.glob("[!_]*.py")):
+        for path in sorted(folder.glob("[!_]*.py")) + sorted(folder.glob(f"{_VARIANTS}/[!_]*.py")):
             if plain(path.stem) in map(plain, files):
                 raise BadSetting(
                     f"two plug-ins of {self.package} are called {path.stem!r}; rename {path.name}"
                 )
-            files[path.stem] = f"{self.package}.{path.stem}"
+            inside = path.relative_to(folder).with_suffix("").parts
+            files[path.stem] = ".".join([self.package, *inside])
         return files
 
     @cached_property
@@ -195,8 +198,17 @@ class Room:
         return installed
 
     def names(self) -> list[str]:
-        """All names, without importing any plug-in."""
-        return [*self._files, *self._installed, *self._paths]
+        """All names but those of variants, without importing any plug-in."""
+        variants = set(self.variants())
+        own = [name for name in self._files if name not in variants]
+        return [*own, *self._installed, *self._paths]
+
+    def variants(self) -> list[str]:
+        """Names of the plug-ins in the room's folder of variants: found by name as the others, and
+        in no list of all plug-ins.
+        """
+        prefix = f"{self.package}.{_VARIANTS}."
+        return [name for name, module in self._files.items() if module.startswith(prefix)]
 
     def resolve(self, name: str) -> str:
         """The proper spelling of a name, or the name of the file at a path (which is in the room
@@ -204,7 +216,7 @@ class Room:
         """
         if name.endswith(".py"):
             return self._enter(Path(name).expanduser())
-        names = self.names()
+        names = [*self.names(), *self.variants()]
         if name in names:  # as it is asked for each record that is read
             return name
         for known in names:
@@ -328,7 +340,7 @@ class Room:
             )
         if name in self._paths and self._paths[name].resolve() == path.resolve():
             return name
-        if plain(name) in map(plain, self.names()):
+        if plain(name) in map(plain, [*self.names(), *self.variants()]):
             raise BadSetting(
                 f"{path} would be a second {self.kind} called {name!r}; rename the file"
             )

@@ -71,7 +71,7 @@ FLOORS = (
         "shortcuts",
     },
     {"training", "inference", "gates"},
-    {"pretraining", "benchmark", "profiling", "doctor", "estimate"},
+    {"pretraining", "ablation", "benchmark", "profiling", "doctor", "estimate"},
     {"reports"},
     {"conformance"},
     {"cli", "__main__"},
@@ -93,7 +93,7 @@ APART = {"datasets", "models", "adapters", "metrics", "suites"}
 """Rooms of floor 3: none imports another, and none imports results, which may read them."""
 TORCH = {"torch", "torch_geometric", "torchvision", "timm", "safetensors.torch"}
 TORCH_ROOMS = {"models", "layers", "weights", "gates", "training", "inference", "conformance"}
-TORCH_ROOMS |= {"pretraining", "profiling", "estimate", "doctor", "shortcuts"}
+TORCH_ROOMS |= {"pretraining", "ablation", "profiling", "estimate", "doctor", "shortcuts"}
 TORCH_FILES = {"benchmark/recomputed.py"}
 
 

@@ -144,7 +144,7 @@ class Run:
         only where its path is given.
         """
         known = (
-            cell.fit.model in models.names()
+            cell.fit.model in [*models.names(), *models.ROOM.variants()]
             and cell.policy in (*adapters.names(), NATIVE)
             and cell.task in self.tasks
         )

@@ -8,6 +8,7 @@ import typer
 
 from ecgbench import __version__
 from ecgbench.cli import (
+    ablate,
     check,
     data,
     doctor,
@@ -47,6 +48,7 @@ for group in (
     doctor,
     profile,
     pretrain,
+    ablate,
 ):
     group.add(app)
 

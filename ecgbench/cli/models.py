@@ -66,6 +66,9 @@ def models(context: typer.Context, as_json: bool = JSON) -> None:
         as_json,
         ("name", "title", "parameters", "fs", "seconds", "leads", "policy", "native", "weights"),
     )
+    if not as_json:
+        told = ", ".join(room.ROOM.variants())
+        typer.echo(f"Encoders of LAEF's ablations, by name only: {told}")
 
 
 def fetch(

@@ -200,8 +200,8 @@ def _make(
             board = stack.enter_context(curve.wandb(project, recipe.name, of_all))
 
         def listener(stage: str) -> "Listener":
-            shown = _shown(stage, progress.note)
-            return curve.both(shown, board(stage)) if board else shown
+            told = shown(stage, progress.note)
+            return curve.both(told, board(stage)) if board else told
 
         session = pretrain.Session(
             out=folders.out,
@@ -245,7 +245,7 @@ def _tell(
     )
 
 
-def _shown(stage: str, note: Callable[[str], None]) -> "Listener":
+def shown(stage: str, note: Callable[[str], None]) -> "Listener":
     """One line that is overwritten on a terminal, else a line every 15 s."""
     from ecgbench.pretraining.curve import Report, at_intervals
 

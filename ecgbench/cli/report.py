@@ -1,5 +1,5 @@
-"""`ecgbench report`: tables, figures and a page from the folder of a run, a profile or a
-pre-training.
+"""`ecgbench report`: tables, figures and a page from the folder of a run, a profile, a pre-training
+or an ablation.
 """
 
 from collections.abc import Iterator, Sequence
@@ -31,7 +31,7 @@ def add(app: typer.Typer) -> None:
 
 def report(
     folder: Path = argument(
-        "Of a run, a profile or a pre-training.  (default: the newest run under runs/)",
+        "Of a run, profile, pre-training or ablation.  (default: the newest run under runs/)",
         None,
         metavar="[FOLDER]",
     ),

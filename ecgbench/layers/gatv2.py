@@ -17,6 +17,7 @@ from torch.autograd.function import once_differentiable
 
 from ecgbench.layers.cached import CachedTensors
 from ecgbench.layers.compiled import kernel, training_kernel
+from ecgbench.layers.grid import gathered, slots
 
 SLOPE = 0.2
 """Negative slope of the LeakyReLU inside the score."""
@@ -63,22 +64,9 @@ class GATv2(nn.Module):
         dropped (batch, lead, time, time) bool: edges within leads that are left out, True at [b, l,
         t, s] where node t does not hear node s; False where t = s.
         """
-        leads, times = x.shape[1:3]
         source, row = maps or self.maps(x)
         attention = self._attention(source, row, dropped)
-        message = source.unflatten(-1, (self.heads, -1))
-        total = _weigh(attention[..., :times], message)
-        if leads > 1:
-            # the same grid with leads and time steps exchanged
-            across = _weigh(
-                attention[..., times:].permute(0, 3, 2, 1, 4), message.transpose(1, 2)
-            ).transpose(1, 2)
-            total = (
-                total + across
-                if torch.is_grad_enabled()
-                else torch.add(total, across, out=total.new_empty(total.shape))
-            )
-        total = total.flatten(-2)
+        total = gathered(attention, source.unflatten(-1, (self.heads, -1))).flatten(-2)
         separate = torch.is_grad_enabled() or total.dtype != self.bias.dtype
         return total + self.bias if separate else total.add_(self.bias)
 
@@ -105,7 +93,7 @@ class GATv2(nn.Module):
                 ) + alone.permute(0, 2, 3, 1).unsqueeze(-2)
                 # it is its own neighbour within the lead already
                 across.diagonal(dim1=-2, dim2=-1).fill_(float("-inf"))
-                scores = torch.cat([scores, across.permute(0, 3, 2, 1, 4)], -1)
+                scores = slots(scores, across)
             return F.dropout(scores.softmax(-1), self.dropout, self.training)
 
     def _pairs(self, column: Tensor, row: Tensor, vector: Tensor) -> Tensor:
@@ -126,13 +114,6 @@ class GATv2(nn.Module):
                 column.contiguous().view(-1, n, dim), row.contiguous().view(-1, n, dim), vector
             ).unflatten(0, (a, b))
         return _PairMaximum.apply(column, row, vector)
-
-
-def _weigh(attention: Tensor, message: Tensor) -> Tensor:
-    """attention (a, b, head, n, n), message (a, b, n, head, channel) -> (a, b, n, head,
-    channel).
-    """
-    return torch.matmul(attention, message.transpose(2, 3)).transpose(2, 3)
 
 
 class _PairMaximum(torch.autograd.Function):

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -24,8 +24,10 @@ from ecgbench.ecg.leads import LEADS
 from ecgbench.errors import BadSetting
 from ecgbench.layers import compiled, paper_flop
 from ecgbench.layers.blocks import gelu
+from ecgbench.layers.encodings import ENCODINGS, Encoding
 from ecgbench.layers.features import Features, joined
 from ecgbench.layers.gatv2 import EdgeListGATv2, GATv2
+from ecgbench.layers.grid import TOPOLOGIES, Topology, on_graph
 from ecgbench.layers.lead_embedder import LeadEmbedder, PlainLeadEmbedder
 from ecgbench.layers.node_encoder import NodeEncoder
 from ecgbench.weights import hub
@@ -150,10 +152,12 @@ class LaefConfig:
     Its forward takes `dropped`, see `Block.forward`. One whose maps belong to each node alone may
     offer `maps(x)` and take what that returned as its second argument.
     """
-    encodings: tuple[Literal["lead", "position"], ...] = ()
+    encodings: tuple[Encoding, ...] = ()
     """What is added to the nodes before the first block: a learned vector of their lead, sines of
     their place in time.
     """
+    topology: Topology = "spatiotemporal"
+    """Whom a node hears, see `grid.on_graph`."""
 
     def __post_init__(self) -> None:
         after = zip(self.kernels[1:], self.strides[1:])
@@ -176,6 +180,8 @@ class LaefConfig:
             raise BadSetting(
                 f"encodings {', '.join(unknown)}: choose from {', '.join(ENCODINGS)}, or none"
             )
+        if self.topology not in TOPOLOGIES:
+            raise BadSetting(f"topology {self.topology}: choose from {', '.join(TOPOLOGIES)}")
 
     @property
     def spacing(self) -> int:
@@ -195,45 +201,19 @@ class LaefConfig:
         return range(self.spacing * node, self.spacing * node + self.field)
 
 
-class LeadEncoding(nn.Module):
-    """A learned vector for each of the twelve leads."""
-
-    def __init__(self, width: int) -> None:
-        super().__init__()
-        self.table = nn.Embedding(len(LEADS), width)
-        nn.init.normal_(self.table.weight, std=0.02)
-
-    def forward(self, leads: Tensor, nodes: int) -> Tensor:
-        """leads (row,), numbers in clinical order -> (row, 1, width)."""
-        table: Tensor = self.table(leads)
-        return table.unsqueeze(1)
-
-
-class PositionEncoding(nn.Module):
-    """Sines and cosines of a node's place in time (Vaswani et al., 2017, section 3.5), of any
-    length.
-    """
-
-    def __init__(self, width: int) -> None:
-        super().__init__()
-        self.width = width
-
-    def forward(self, leads: Tensor, nodes: int) -> Tensor:
-        """(node, width), the same for every lead."""
-        rates = 10_000 ** (-torch.arange(0, self.width, 2, device=leads.device) / self.width)
-        angle = torch.arange(nodes, device=leads.device).unsqueeze(1) * rates
-        return torch.stack([angle.sin(), angle.cos()], -1).flatten(1)
-
-
-ENCODINGS = {"lead": LeadEncoding, "position": PositionEncoding}
-
-
 class Block(nn.Module):
     """Dropout(GELU(LayerNorm(x + attention(x))))."""
 
-    def __init__(self, attention: nn.Module, norm: nn.LayerNorm, dropout: float) -> None:
+    def __init__(
+        self,
+        attention: nn.Module,
+        norm: nn.LayerNorm,
+        dropout: float,
+        topology: Topology = "spatiotemporal",
+    ) -> None:
         super().__init__()
         self.attention, self.norm, self.dropout = attention, norm, dropout
+        self.topology: Topology = topology
 
     def forward(self, x: Tensor, *maps: Tensor, dropped: Tensor | None = None) -> Tensor:
         """(batch, lead, node, width) -> the same shape; with the attention's maps of x where they
@@ -242,7 +222,7 @@ class Block(nn.Module):
         dropped (batch, lead, node, node) bool: the edges within leads that are left out, see
         `GATv2.forward`.
         """
-        attended = self.attention(x, *([maps] if maps else []), dropped=dropped)
+        attended = on_graph(self.topology, self.attention, x, maps, dropped)
         return F.dropout(gelu(self.norm(x + attended)), self.dropout, self.training)
 
 
@@ -263,7 +243,12 @@ class Laef(NodeEncoder):
         self.config, self.width = config, config.width
         self.embedder = embedder or LeadEmbedder(config.width, config.kernels, config.strides)
         layers = (
-            Block(config.attention(config), nn.LayerNorm(config.width), config.dropout)
+            Block(
+                config.attention(config),
+                nn.LayerNorm(config.width),
+                config.dropout,
+                config.topology,
+            )
             for _ in range(config.blocks)
         )
         self.blocks = nn.ModuleList(layers if blocks is None else blocks)
@@ -453,11 +438,15 @@ def _counts(rows: Tensor, measured: Tensor) -> Tensor:
     return counts
 
 
-def build(weights: str | Path | None = None) -> Laef:
+CONFIG = LaefConfig()
+"""The released network's."""
+
+
+def build(weights: str | Path | None = None, config: LaefConfig = CONFIG) -> Laef:
     """LAEF with random weights (torch's generator), or with those of a file (BadSetting,
     BadWeights: see `load.load`).
     """
-    return loaded(Laef(), weights, CARD)
+    return loaded(Laef(config), weights, CARD)
 
 
 def choose_path(network: nn.Module, windows: int) -> str:
@@ -502,6 +491,6 @@ def reference(network: Laef) -> Laef:
     GATv2Conv (extra `graph`).
     """
     theirs: Any = network.blocks
-    blocks = (Block(EdgeListGATv2(b.attention), b.norm, b.dropout) for b in theirs)
+    blocks = (Block(EdgeListGATv2(b.attention), b.norm, b.dropout, b.topology) for b in theirs)
     plain = PlainLeadEmbedder(network.embedder)  # type: ignore[arg-type]
     return Laef(network.config, embedder=plain, blocks=blocks).train(network.training)

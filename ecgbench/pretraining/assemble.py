@@ -2,8 +2,9 @@
 the development task.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 
 from ecgbench import datasets, models
@@ -31,6 +32,7 @@ from ecgbench.pretraining.streaming import (
     source_of,
     told,
 )
+from ecgbench.seeds import rng
 from ecgbench.text import size
 from ecgbench.training import ranks
 
@@ -40,9 +42,11 @@ def assemble(
     folders: Folders,
     progress: Display,
     holding: Holding = Holding(),  # noqa: B008  (frozen)
+    records: int | None = None,
 ) -> Data:
-    """Prepare, leave out, and read the corpora of a recipe; what is prepared already is not
-    prepared again. Every process of torchrun calls this alike.
+    """Prepare, leave out, and read the corpora of a recipe, or at most so many of their `records`,
+    the same at every call and in memory; what is prepared already is not prepared again. Every
+    process of torchrun calls this alike.
 
     Left out is what evaluation may see (`Exclusion`) of the corpora and of every other dataset that
     is prepared here.
@@ -52,7 +56,7 @@ def assemble(
     """
     names = list(recipe.datasets)
     # a model that cannot be pre-trained is refused before anything is read
-    new_network(recipe.model)
+    new_network(recipe.model, recipe.shape)
     lost = [n for n in names if n not in datasets.names()]
     if lost:
         raise BadSetting(
@@ -64,16 +68,22 @@ def assemble(
         raise UnknownName("task", recipe.task, list(all_tasks()), "List them: ecgbench tasks")
     progress.note(development(recipe, folders))
     _demand_data(names, folders)
-    return _Assembling(recipe, folders, progress, holding)()
+    return _Assembling(recipe, folders, progress, holding, records)()
 
 
 class _Assembling:
     """What one process has of the data of a recipe."""
 
     def __init__(
-        self, recipe: Recipe, folders: Folders, progress: Display, holding: Holding
+        self,
+        recipe: Recipe,
+        folders: Folders,
+        progress: Display,
+        holding: Holding,
+        records: int | None,
     ) -> None:
-        self.recipe, self.folders, self.progress, self.holding = recipe, folders, progress, holding
+        self.recipe, self.folders, self.progress = recipe, folders, progress
+        self.holding, self.records = holding, records
         self.contract = models.ROOM.card(recipe.model).contracts[0]
         self.layout = Layout(kept=recipe.kept)
         self.owner, _, self.task = all_tasks()[recipe.task]
@@ -81,7 +91,9 @@ class _Assembling:
 
     def __call__(self) -> Data:
         # the first process prepares in it; the others hear of it when that is done
-        streams = ranks.agreed(lambda: self.holding.streams(self.folders.out, self._bytes))
+        streams = self.records is None and ranks.agreed(
+            lambda: self.holding.streams(self.folders.out, self._bytes)
+        )
         corpus, left_out = self._streamed() if streams else self._in_memory()
         if ranks.of_first(lambda: corpus.digest) != corpus.digest:
             raise BadSetting(
@@ -127,10 +139,13 @@ class _Assembling:
         exclusion = Exclusion([*self._corpora, *beside])
         chosen: dict[Name, bool] = {}
 
-        def choose(name: Name) -> bool:
+        def allowed(name: Name) -> bool:
             return chosen.setdefault(name, exclusion(name))
 
         guard, kept = self._guard(beside), self.recipe.kept
+        choose: Callable[[Name], bool] = allowed
+        if self.records is not None:
+            choose = _some(self._corpora, self.records, allowed).__contains__
         with counting("read the corpora", self.progress) as shown:
             corpus = gather(self._corpora, guard, self.contract, kept, choose, shown)
         held = size(bytes_of(self._corpora, self.contract, self.layout))
@@ -169,6 +184,17 @@ class _Assembling:
         folder = folder_of(home, identity)
         with counting(f"pack the corpora into {folder}", self.progress) as shown:
             return opened(folder) or pack(source, guard, folder, identity, self.layout, shown)
+
+
+def _some(prepared: Sequence[Prepared], records: int, choose: Callable[[Name], bool]) -> set[Name]:
+    """So many of the recordings that may be chosen, drawn at random."""
+    names = [
+        Name(p.name, record)
+        for p in prepared
+        for record in p.index.loc[p.index["split"] == "train", "record"]
+    ]
+    order = rng("records to train on").permutation(len(names))
+    return set(islice((names[i] for i in order if choose(names[i])), records))
 
 
 def development(recipe: Recipe, folders: Folders) -> str:

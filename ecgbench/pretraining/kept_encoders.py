@@ -23,6 +23,7 @@ from ecgbench.ecg.leads import ALL
 from ecgbench.ecg.preprocess import normalise
 from ecgbench.errors import BadSetting, BadWeights
 from ecgbench.files import as_json, put
+from ecgbench.inference.predict import probabilities
 from ecgbench.layers.node_encoder import NodeEncoder
 from ecgbench.prepared.prepare import Prepared
 from ecgbench.prepared.views import View
@@ -115,15 +116,32 @@ class Development:
         return cls(task=task.name, learn=half("train", records), check=half("val", None))
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Probed:
+    """What a probe finds on the validation split of the development task."""
+
+    score: float
+    """Macro AUROC."""
+    probability: np.ndarray
+    """(record, label) float64."""
+
+
 def probe(encoder: NodeEncoder, development: Development, seed: int = 0) -> float:
     """Macro AUROC on the validation split of a linear head on the encoder's mean-pooled features,
     twelve leads.
     """
+    return probed(encoder, development, seed).score
+
+
+def probed(
+    encoder: NodeEncoder, development: Development, seed: int = 0, training: Training = TRAINING
+) -> Probed:
+    """The same, with the probabilities that give it. BadSetting: no label has both values."""
 
     def split(half: Half) -> linear.Split:
         pooled = [
             node_features(encoder, x, (encoder.depth,))[0].mean((1, 2)).cpu()
-            for x in half.batches(_device(encoder))
+            for x in half.batches(device_of(encoder))
         ]
         return linear.Split(
             records=half.records,
@@ -132,14 +150,21 @@ def probe(encoder: NodeEncoder, development: Development, seed: int = 0) -> floa
             target=half.target,
         )
 
-    trained = linear.fit(TRAINING, seed, split(development.learn), split(development.check))
+    check = split(development.check)
+    trained = linear.fit(training, seed, split(development.learn), check)
+    weight, bias = (trained.state[k].numpy() for k in ("weight", "bias"))
     score = trained.log[trained.best - trained.log[0].epoch].validation
+    demand_score(score, development)
+    return Probed(score=score, probability=probabilities(check.features, check.owner, weight, bias))
+
+
+def demand_score(score: float, development: Development) -> None:
+    """BadSetting for a score that is not defined."""
     if not math.isfinite(score):
         raise BadSetting(
             f"{development.task} gives no score: no label has both values among its "
             f"{len(development.check.records)} recordings"
         )
-    return score
 
 
 class KeptEncoders:
@@ -169,17 +194,16 @@ class KeptEncoders:
         if ranks.rank():  # the first process measures, the others wait for it in their next step
             return
         encoder, path = model.encoder, self._path(step)
-        digests, before = _digests(encoder, model.mask), _read(path.with_suffix(".json"))
-        if before and self.holds(before) and (before.encoder, before.mask) == digests:
+        found, before = digests(encoder, model.mask), _read(path.with_suffix(".json"))
+        if before and self.holds(before) and (before.encoder, before.mask) == found:
             return
         began = time.perf_counter()
-        tensors = {**encoder.state_dict(), MASK: model.mask}
-        put(path, save({k: v.detach().cpu().contiguous() for k, v in tensors.items()}))
+        write_encoder(path, model)
         score = probe(encoder, self.development)
         layers = dynamics.measure(
-            encoder, self.development.learn.batches(_device(encoder), self.windows)
+            encoder, self.development.learn.batches(device_of(encoder), self.windows)
         )
-        measured = Checkpoint(step, score, tuple(layers), *digests, time.perf_counter() - began)
+        measured = Checkpoint(step, score, tuple(layers), *found, time.perf_counter() - began)
         put(path.with_suffix(".json"), as_json(proved(asdict(measured))))
         self.note(
             f"checkpoint of step {step}: {score:.4f} on {self.development.task} (linear probe, "
@@ -194,17 +218,9 @@ class KeptEncoders:
         """A kept encoder in evaluation mode and its mask vector; BadWeights where the file is not
         the one that was measured.
         """
-        path = self._path(checkpoint.step)
-        network = self.build()
-        try:
-            tensors = load(path.read_bytes())
-            mask = tensors.pop(MASK)
-            network.load_state_dict(tensors)
-        except (OSError, SafetensorError, RuntimeError, KeyError) as error:
-            raise BadWeights(
-                f"{path} cannot be read as an encoder of this pre-training; {_AGAIN}"
-            ) from error
-        if _digests(network, mask) != (checkpoint.encoder, checkpoint.mask):
+        path, network = self._path(checkpoint.step), self.build()
+        mask = read_encoder(path, network)
+        if digests(network, mask) != (checkpoint.encoder, checkpoint.mask):
             raise BadWeights(
                 f"{path} is not the encoder that was measured at step {checkpoint.step}; {_AGAIN}"
             )
@@ -220,6 +236,25 @@ _AGAIN = "remove its stage's folder and run the same command again, or choose an
 def encoder_file(folder: Path, step: int) -> Path:
     """Where the encoder of a step lies."""
     return folder / f"{step:06d}.safetensors"
+
+
+def write_encoder(path: Path, model: MaskedNodes) -> None:
+    """Write the encoder and the mask vector. WriteError."""
+    tensors = {**model.encoder.state_dict(), MASK: model.mask}
+    put(path, save({k: v.detach().cpu().contiguous() for k, v in tensors.items()}))
+
+
+def read_encoder(path: Path, network: NodeEncoder) -> Tensor:
+    """Load what `write_encoder` wrote into a network; the mask vector. BadWeights."""
+    try:
+        tensors = load(path.read_bytes())
+        mask = tensors.pop(MASK)
+        network.load_state_dict(tensors)
+    except (OSError, SafetensorError, RuntimeError, KeyError) as error:
+        raise BadWeights(
+            f"{path} cannot be read as an encoder of this pre-training; {_AGAIN}"
+        ) from error
+    return mask
 
 
 def select(folder: Path, measured: Sequence[Checkpoint], carried: bool) -> Checkpoint:
@@ -268,10 +303,11 @@ def _read(path: Path) -> Checkpoint | None:
         ) from error
 
 
-def _digests(encoder: NodeEncoder, mask: Tensor) -> tuple[str, str]:
+def digests(encoder: NodeEncoder, mask: Tensor) -> tuple[str, str]:
     """Of the encoder's tensors, and of its mask vector."""
     return digest(encoder), hashlib.sha256(mask.detach().cpu().numpy().tobytes()).hexdigest()
 
 
-def _device(encoder: NodeEncoder) -> torch.device:
+def device_of(encoder: NodeEncoder) -> torch.device:
+    """Where a network is."""
     return next(encoder.parameters()).device

@@ -176,7 +176,7 @@ class _Pretraining:
         was.
         """
         with torch.random.fork_rng(devices=[]):
-            return new_network(self.recipe.model)
+            return new_network(self.recipe.model, self.recipe.shape)
 
     @property
     def _nodes(self) -> int:
@@ -200,7 +200,7 @@ class _Pretraining:
         sizes = (self.recipe.codes, self.recipe.refined)[stage]
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed_of("pre-training weights", self.recipe.seed, stage) % 2**63)
-            return MaskedNodes(new_network(self.recipe.model), sizes)
+            return MaskedNodes(new_network(self.recipe.model, self.recipe.shape), sizes)
 
     def _stage(self, number: int, describe: Describe, model: MaskedNodes) -> "_Stage":
         recipe, session = self.recipe, self.session

@@ -57,6 +57,8 @@ class Recipe:
     """Whose network is pre-trained: a name of the room of models, where one from outside has
     entered by its path.
     """
+    shape: tuple[tuple[str, Any], ...] = ()
+    """Choices of the model's configuration (`laef.LaefConfig`) that differ: (("blocks", 3),)."""
     descriptor: str = "mfcc-paper"
     """A preset of `descriptors`: what segments of the signal are described by in stage 1."""
     codes: tuple[int, ...] = (50,)
@@ -104,13 +106,15 @@ class Recipe:
     def facts(self) -> dict[str, Any]:
         """Everything that decides the result, as plain JSON; name and summary do not.
 
-        LAEF as the model is left out: recipes had no other before they named one, and keep their
-        hashes.
+        LAEF as the model is left out, and a shape that is the model's own: recipes had no other
+        before they named one, and keep their hashes.
         """
-        unsaid = ("name", "summary", "stages", "elbow", "model")
+        unsaid = ("name", "summary", "stages", "elbow", "model", "shape")
         own = {k: v for k, v in asdict(self).items() if k not in unsaid}
         if self.model != LAEF:
             own |= {"model": self.model, "model_source": models.ROOM.source_hash(self.model)}
+        if self.shape:
+            own["shape"] = dict(self.shape)
         own["stages"] = stages = [asdict(stage) for stage in self.stages]
         for stage in stages:
             del stage["checkpoint_every"]

@@ -1,5 +1,5 @@
-"""The room of reports: each file turns a run, a profile or a pre-training into sections, which
-`write` makes files of.
+"""The room of reports: each file turns a run, a profile, a pre-training or an ablation into
+sections, which `write` makes files of.
 
 A report is a docstring, a `CARD` and `sections(source)`. It reads what `read` gives and writes
 nothing itself.
@@ -85,8 +85,9 @@ def read(
     folder: Path, metrics: Sequence[str] = (), stage: Any = None, tasks: Sequence[str] = ()
 ) -> Any:
     """What reports receive of a folder: results.study.Study of a run, results.profile.Profile of
-    what `ecgbench profile` wrote, results.pretraining.Pretraining of a pre-training. MissingData
-    where the folder is none of them.
+    what `ecgbench profile` wrote, results.pretraining.Pretraining of a pre-training,
+    results.ablation.Ablation of a study of `ecgbench ablate`. MissingData where the folder is none
+    of them.
 
     metrics: of a run, names or paths; those of the run if left out. BadSetting where the folder is
     no run.

@@ -11,7 +11,7 @@ from ecgbench.reports._facts import columns, grave, tasks
 from ecgbench.reports._filters import filters
 from ecgbench.reports._section import Heading, Reads
 from ecgbench.reports._trace import traces
-from ecgbench.results import ahead, pretraining, profile, study
+from ecgbench.results import ablation, ahead, pretraining, profile, study
 from ecgbench.results.ahead import Stage
 from ecgbench.results.origin import PUBLISHED
 from ecgbench.text import counted, enumerated
@@ -47,8 +47,8 @@ def read(folder: Path, metrics: Sequence[str], stage: Stage | None, tasks: Seque
                 return study.read(folder, metrics, stage, tasks)
             return kind.read(folder)
     raise MissingData(
-        f"no run in {folder} (no plan.json there), no profile and no pre-training; run: ecgbench "
-        f"run --out {folder}"
+        f"no run in {folder} (no plan.json there), no profile, pre-training or ablation; run: "
+        f"ecgbench run --out {folder}"
     )
 
 
@@ -127,6 +127,17 @@ def _of_pretraining(source: pretraining.Pretraining) -> Heading:
     )
 
 
+def _of_ablation(source: ablation.Ablation) -> Heading:
+    texts = (("Synthetic", source.warning), ("Not finished", source.open))
+    banners = [(word, text) for word, text in texts if text]
+    return Heading(
+        title=f"Ablation of LAEF: {source.facts['about']['title']}",
+        lines=[f"Data: {source.data}"],
+        banners=banners,
+        said=[text for _, text in banners],
+    )
+
+
 KINDS: dict[Reads, Kind] = {
     "run": Kind(
         source=study.Study,
@@ -144,6 +155,9 @@ KINDS: dict[Reads, Kind] = {
         files=pretraining.FILES,
         read=pretraining.read,
         heading=_of_pretraining,
+    ),
+    "ablation": Kind(
+        source=ablation.Ablation, files=ablation.FILES, read=ablation.read, heading=_of_ablation
     ),
 }
 """In the order in which a folder is tried."""

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from ecgbench.reports._chart import Panel
 
-Reads = Literal["run", "profile", "pretraining"]
+Reads = Literal["run", "profile", "pretraining", "ablation"]
 Format = Literal["csv", "md", "tex", "html"]
 Row = Mapping[str, Any]
 
@@ -27,8 +27,8 @@ class ReportCard:
     title: str
     summary: str
     reads: Reads
-    """What `sections` receives: a run (results.study), a profile (results.profile) or a
-    pre-training (results.pretraining).
+    """What `sections` receives: a run (results.study), a profile (results.profile), a
+    pre-training (results.pretraining) or an ablation (results.ablation).
     """
     order: int = 500
     """Its place on the page: the lowest comes first."""

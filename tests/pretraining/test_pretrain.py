@@ -5,8 +5,7 @@ data.
 import csv
 import json
 import shutil
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -19,12 +18,8 @@ from safetensors.torch import load_file
 
 from ecgbench import models, provenance
 from ecgbench.errors import BadSetting, BadWeights
-from ecgbench.models import laef
 from ecgbench.pretraining import kept_encoders, output
-from ecgbench.pretraining.corpus import Corpus
-from ecgbench.pretraining.curve import Listener, Report
 from ecgbench.pretraining.guard import Guard, Name
-from ecgbench.pretraining.kept_encoders import Development, Half
 from ecgbench.pretraining.objective import MaskedNodes
 from ecgbench.pretraining.pretrain import Data, Session, run
 from ecgbench.pretraining.recipe import Recipe, get
@@ -32,6 +27,7 @@ from ecgbench.pretraining.shards import Layout, Source, pack
 from ecgbench.pretraining.streamed import Streamed
 from ecgbench.training import ranks
 from ecgbench.weights.load import digest
+from tests.waves import Follower, Stop, data, waves
 
 pytestmark = [pytest.mark.usefixtures("one_thread"), pytest.mark.long]
 NARROW = Path(__file__).parents[1] / "narrow.py"
@@ -50,40 +46,6 @@ RECIPE = get("smoke").changed(
 )
 
 
-class Stop(Exception):
-    """A kill."""
-
-
-def waves(name: Name) -> np.ndarray:
-    draw = np.random.default_rng(int(name.record[1:]))
-    return np.sin(
-        np.linspace(0, draw.uniform(5, 50, (12, 1)), 600, axis=1)[..., 0]
-        + draw.uniform(0, 6, (12, 1))
-    )
-
-
-def half(first: int, records: int) -> Half:
-    names = [Name("demo", f"r{first + i}") for i in range(records)]
-    signal = np.stack([waves(n)[:, :500] for n in names]).astype(np.float32)
-    return Half(
-        records=[n.record for n in names],
-        signal=signal,
-        target=np.eye(2, dtype=np.int8)[np.arange(records) % 2],
-    )
-
-
-def data(records: int = 5) -> Data:
-    names = [Name("demo", f"r{i}") for i in range(records)]
-    corpus = Corpus(
-        Guard({"demo": [n.record for n in names]}, {}),
-        dict.fromkeys(names, 600),
-        waves,
-        contract=laef.CARD.contracts[0],
-    )
-    development = Development(task="waves", learn=half(0, 4), check=half(90, 4))
-    return Data(corpus=corpus, development=development, prepared={"demo": "d"}, left_out={})
-
-
 def streamed(folder: Path) -> Data:
     """The same recordings in three shards of one block."""
     memory = data()
@@ -97,31 +59,6 @@ def streamed(folder: Path) -> Data:
     guard = Guard({"demo": names}, {})
     shards = pack(source, guard, folder, "waves", Layout(block=2, shard=2))
     return replace(memory, corpus=Streamed(shards, guard, buffer=4))
-
-
-class Follower:
-    """Says nothing, and stops the work where it is told to."""
-
-    def __init__(self, at: str = "") -> None:
-        self.at, self.said = at, [""]
-
-    def note(self, text: str) -> None:
-        self._meet(text)
-
-    @contextmanager
-    def stage(self, text: str, total: int, unit: str) -> Iterator[Callable[[int], None]]:
-        yield lambda n: self._meet(text)
-
-    def listener(self, name: str) -> Listener:
-        def listen(report: Report) -> None:
-            self._meet(f"{name}, step {report.step}")
-
-        return listen
-
-    def _meet(self, text: str) -> None:
-        self.said.append(text)
-        if self.at and text.startswith(self.at):
-            raise Stop
 
 
 def made(

@@ -182,7 +182,12 @@ def test_nothing_is_left_behind_and_the_bytes_are_the_same_every_time(tmp_path):
 
 def test_every_report_has_a_card_and_a_place():
     cards = {name: reports.ROOM.card(name) for name in reports.names()}
-    assert {card.reads for card in cards.values()} == {"run", "profile", "pretraining"}
+    assert {card.reads for card in cards.values()} == {
+        "run",
+        "profile",
+        "pretraining",
+        "ablation",
+    }
     for card in cards.values():
         assert card.title
         assert card.summary

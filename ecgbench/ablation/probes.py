@@ -1,0 +1,96 @@
+"""How the network of a cell is measured: by the probe of a pre-training's checkpoints, or by one
+that learns the vectors of the leads too.
+"""
+
+import copy
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from ecgbench.ablation.studies import FROZEN, Probe
+from ecgbench.layers.encodings import LeadEncoding
+from ecgbench.layers.node_encoder import NodeEncoder
+from ecgbench.pretraining.kept_encoders import (
+    TRAINING,
+    Development,
+    Half,
+    Probed,
+    demand_score,
+    device_of,
+    probed,
+)
+from ecgbench.stats.auroc import macro_auroc
+from ecgbench.training import heads
+from ecgbench.training.loop import steps, train
+
+
+def measured(
+    kind: Probe, encoder: NodeEncoder, development: Development, epochs: int, seed: int = 0
+) -> Probed:
+    """Validation split of the development task, twelve leads. BadSetting: no label has both
+    values.
+    """
+    if kind == FROZEN:
+        return probed(encoder, development, seed, replace(TRAINING, epochs=epochs))
+    return _with_leads(encoder, development, epochs, seed)
+
+
+class _LeadsAndHead(nn.Module):
+    """A linear head on pooled nodes, and the vectors of the leads under a frozen encoder."""
+
+    def __init__(self, encoder: NodeEncoder, labels: int, seed: int) -> None:
+        super().__init__()
+        frozen: Any = copy.deepcopy(encoder).requires_grad_(False)
+        self.encoder = frozen
+        self.tables = [m for m in frozen.modules() if isinstance(m, LeadEncoding)]
+        for table in self.tables:
+            table.requires_grad_(True)
+        self.head = heads.linear(encoder.width, labels, seed).to(device_of(encoder))
+
+    def train(self, mode: bool = True) -> "_LeadsAndHead":
+        """Without dropout in either mode, as features of a frozen network are made."""
+        return super().train(False)
+
+    def forward(self, windows: Tensor) -> Tensor:
+        """(record, 12, 500) -> (record, label) logits."""
+        every = torch.ones(windows.shape[:2], dtype=torch.bool, device=windows.device)
+        with torch.no_grad():
+            tokens = self.encoder.embed_leads(windows.flatten(0, 1))
+        (nodes,) = self.encoder.outputs(tokens, every, (self.encoder.depth,))
+        logits: Tensor = self.head(nodes.unflatten(0, windows.shape[:2]).mean((1, 2)))
+        return logits
+
+
+def _with_leads(encoder: NodeEncoder, development: Development, epochs: int, seed: int) -> Probed:
+    """The head and the vectors of the leads learn together, at the head's rate; features change
+    with them and are made anew in every epoch.
+    """
+    learn, check = development.learn, development.check
+    device = device_of(encoder)
+    net = _LeadsAndHead(encoder, learn.target.shape[1], seed)
+    parameters = [p for p in net.parameters() if p.requires_grad]
+    optimiser = torch.optim.AdamW(parameters, lr=TRAINING.lr, weight_decay=TRAINING.weight_decay)
+    signal = torch.from_numpy(learn.signal)
+    target = torch.from_numpy(learn.target.astype(np.float32)).to(device)
+
+    def batches(epoch: int) -> Iterator[tuple[Tensor, Tensor]]:
+        for rows in steps(len(target), TRAINING.batch, seed, epoch):
+            yield signal[rows].to(device), target[rows]
+
+    def validate() -> float:
+        return macro_auroc(check.target, _probability(net, check, device))
+
+    trained = train(net, optimiser, batches, validate, epochs)
+    score = trained.log[trained.best].validation
+    demand_score(score, development)
+    return Probed(score=score, probability=_probability(net, check, device))
+
+
+@torch.no_grad()
+def _probability(net: nn.Module, half: Half, device: torch.device) -> np.ndarray:
+    logits = torch.cat([net(x) for x in half.batches(device)]).double()
+    return logits.sigmoid().cpu().numpy()

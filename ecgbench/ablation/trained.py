@@ -1,0 +1,206 @@
+"""The trainings of a study: each is made once, and what it leaves is its networks after none, half
+and all of its steps.
+"""
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ecgbench import provenance
+from ecgbench.ablation.budget import Budget, Training
+from ecgbench.ablation.studies import Study
+from ecgbench.benchmark.progress import Display
+from ecgbench.cells import key
+from ecgbench.errors import BadWeights
+from ecgbench.layers.node_encoder import NodeEncoder
+from ecgbench.pretraining import checkpoint, codebook, descriptors
+from ecgbench.pretraining.codebook import Codebook
+from ecgbench.pretraining.curve import Listener
+from ecgbench.pretraining.kept_encoders import digests, read_encoder, write_encoder
+from ecgbench.pretraining.labels import Codes, Describe, Nodes, codebooks
+from ecgbench.pretraining.network import new_network
+from ecgbench.pretraining.objective import MaskedNodes
+from ecgbench.pretraining.pretrain import Data
+from ecgbench.pretraining.stage import Execution
+from ecgbench.pretraining.stage import run as train
+from ecgbench.profiling.flop import FlopCounter
+from ecgbench.results.ablation import TRAINING
+from ecgbench.sealed import seal, unsealed
+from ecgbench.seeds import seed_of
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Session:
+    """Where a study runs, where it is kept, and who follows it."""
+
+    out: Path
+    device: str
+    name: str
+    """The device in words."""
+    progress: Display
+    listener: Callable[[str], Listener]
+    """Title of a training -> who hears of its steps."""
+
+
+class Trainings:
+    """Those of one study on one corpus."""
+
+    def __init__(self, study: Study, budget: Budget, data: Data, session: Session) -> None:
+        self.study, self.budget, self.data, self.session = study, budget, data, session
+        self.out = session.out
+
+    def folder(self, wanted: Training) -> Path:
+        """Where a training is kept."""
+        return self.out / "trainings" / wanted.key[:24]
+
+    def networks(self, wanted: Training) -> dict[str, Any]:
+        """As `made`, and its networks are there; those that were removed are trained again, to the
+        same bits.
+        """
+        told, folder = self.made(wanted), self.folder(wanted)
+        if not all(self._encoder(folder, step).is_file() for step in self.budget.measured):
+            for name in (TRAINING, checkpoint.FILE):
+                (folder / name).unlink(missing_ok=True)
+            told = self.made(wanted)
+        return told
+
+    def _encoder(self, folder: Path, step: int) -> Path:
+        return folder / f"encoder_{step:06d}.safetensors"
+
+    def loaded(
+        self, wanted: Training, told: dict[str, Any], step: int
+    ) -> tuple[NodeEncoder, Tensor]:
+        """The network of a finished training after a step, in evaluation mode, and its mask
+        vector.
+        """
+        path = self._encoder(self.folder(wanted), step)
+        network = new_network(wanted.recipe.model, wanted.recipe.shape)
+        mask = read_encoder(path, network)
+        if list(digests(network, mask)) != told["encoders"][str(step)]:
+            raise BadWeights(
+                f"{path} is not the network that was trained; remove {path.parent} and run the "
+                f"same command again"
+            )
+        return network.eval(), mask
+
+    def tidy(self, wanted: Training) -> None:
+        """Remove what nothing of this study asks for any more: networks of megabytes."""
+        folder, kinds = self.folder(wanted), {cell.probe for cell in self.study.cells}
+        if self.study.stage != wanted.stage or len(kinds) > 1:
+            return
+        for path in [*folder.glob("encoder_*.safetensors"), folder / "checkpoint.safetensors"]:
+            path.unlink(missing_ok=True)
+
+    def made(self, wanted: Training) -> dict[str, Any]:
+        """What training.json says; trains what is missing."""
+        folder = self.folder(wanted)
+        told = unsealed(folder / TRAINING)
+        if told is not None:
+            return told
+        recipe, settings = wanted.recipe, wanted.recipe.stages[wanted.stage - 1]
+        model, labels = self._start(wanted)
+        kept: dict[str, list[str]] = {}
+
+        def keep(step: int, model: MaskedNodes) -> None:
+            if step in self.budget.measured:
+                write_encoder(self._encoder(folder, step), model)
+
+        began = time.perf_counter()
+        keep(0, model)
+        points = train(
+            settings,
+            model,
+            self.data.corpus,
+            labels,
+            Execution(
+                folder=folder,
+                device=self.session.device,
+                listener=self.session.listener(wanted.title),
+                probe=keep,
+            ),
+        )
+        network = new_network(recipe.model, recipe.shape)
+        for step in self.budget.measured:
+            mask = read_encoder(self._encoder(folder, step), network)
+            kept[str(step)] = list(digests(network, mask))
+        told = {
+            "title": wanted.title,
+            "encoders": kept,
+            **_size(network, self.data.corpus.samples),
+            "loss": points[-1].loss,
+            "accuracy": points[-1].accuracy,
+            "seconds": sum(p.seconds for p in points),
+            "whole_seconds": time.perf_counter() - began,
+            "device": self.session.name,
+            "made_with": provenance.here(),
+        }
+        seal(folder / TRAINING, told)
+        return told
+
+    def _start(self, wanted: Training) -> tuple[MaskedNodes, Codes]:
+        """A network with its first weights, and what it is to predict."""
+        recipe, first = wanted.recipe, wanted.stage == 1
+        sizes = recipe.codes if first else recipe.refined
+        with torch.random.fork_rng(devices=[]):
+            number = seed_of("pre-training weights", recipe.seed, wanted.stage - 1)
+            torch.manual_seed(number % 2**63)
+            model = MaskedNodes(new_network(recipe.model, recipe.shape), sizes)
+        describe: Describe
+        if first:
+            describe = descriptors.preset(recipe.descriptor)
+        else:
+            before = wanted.first
+            told = self.made(before)
+            encoder, mask = self.loaded(before, told, self.budget.steps)
+            if recipe.init == "previous":
+                model.encoder.load_state_dict(encoder.state_dict())
+                model.mask.data.copy_(mask)
+            describe = Nodes(encoder.to(self.session.device), recipe.block)
+        given = self.budget.recipe
+        every = (
+            self.study.sizes("codes", given.codes)
+            if first
+            else self.study.sizes("refined", given.refined)
+        )
+        books = self._codebooks(describe, every, recipe.seed)
+        return model, Codes(describe, [books[size] for size in sizes])
+
+    def _codebooks(
+        self, describe: Describe, sizes: Iterable[int], seed: int
+    ) -> dict[int, Codebook]:
+        """One per size, the same for every cell of a seed; fitted once."""
+        sizes, corpus = list(sizes), self.data.corpus
+        of = key({"description": dict(describe.facts), "sizes": sizes, "seed": seed})
+        folder = self.out / "codebooks" / of[:24]
+        paths = {size: folder / f"codebook_{size}.npz" for size in sizes}
+        if not all(path.is_file() for path in paths.values()):
+            title = f"codebooks, seed {seed}"
+            with self.session.progress.stage(title, len(corpus), "recordings") as advance:
+                books = codebooks(
+                    corpus,
+                    describe,
+                    sizes,
+                    seed=seed,
+                    device=self.session.device,
+                    advance=advance,
+                )
+            for size, path in paths.items():
+                books[size].save(path)
+        return {size: codebook.load(path) for size, path in paths.items()}
+
+
+@torch.no_grad()
+def _size(network: NodeEncoder, samples: int) -> dict[str, Any]:
+    """Parameters, those behind the embedder, and FLOP of one window of twelve leads."""
+    every = sum(p.numel() for p in network.parameters())
+    embedder: Any = getattr(network, "embedder", None)
+    window, measured = torch.zeros(12, samples), torch.ones(1, 12, dtype=torch.bool)
+    with FlopCounter() as counter:
+        network.eval().outputs(network.embed_leads(window), measured, (network.depth,))
+    own = sum(p.numel() for p in embedder.parameters()) if embedder is not None else 0
+    return {"parameters": every, "encoder_parameters": every - own, "flop": counter.total}

@@ -1,0 +1,245 @@
+"""An ablation: its cells beside the paper's, their differences, and whether the order is evidence
+at this budget.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ecgbench import published
+from ecgbench.reports import (
+    Column,
+    Facts,
+    Notes,
+    Numbers,
+    ReportCard,
+    Section,
+    Table,
+    bracket,
+    points,
+    signed,
+    signed_bracket,
+)
+from ecgbench.results.ablation import ENOUGH_SEEDS, NO_EVIDENCE, Ablation, Compared
+from ecgbench.text import counted, enumerated
+
+CARD = ReportCard(
+    title="Ablation",
+    summary="cells of one of the paper's ablations beside its numbers, and what their order says",
+    reads="ablation",
+    order=10,
+)
+_SCORE = (
+    "Scores: macro AUROC × 100 of a linear head on frozen features, validation split of {task}, "
+    "twelve leads; mean over the seeds. The paper's are of another task and another budget: only "
+    "the order of cells can be compared."
+)
+
+
+def sections(source: Ablation) -> list[Section]:
+    """What the order says, the cells, their differences, the rates that were tried, the budget."""
+    compared = {
+        name: found
+        for name in source.cells
+        if (found := source.compared(name, source.reference)) is not None
+    }
+    made = [
+        Section(name="outcome", parts=[Notes(list(_outcome(source, compared)), "findings")]),
+        Section(name="cells", title="Cells", parts=[_cells(source)]),
+        Section(name="differences", title="Differences", parts=[_differences(source, compared)]),
+    ]
+    if source.rates:
+        made.append(Section(name="rates", title="Learning rates", parts=[_rates(source)]))
+    made.append(Section(name="budget", title="Budget", parts=[Facts(_budget(source))]))
+    return made
+
+
+def _printed(source: Ablation) -> dict[str, float]:
+    """The paper's scores of the study, fractions."""
+    return {
+        setting: score
+        for (study, setting), score in published.ablations().items()
+        if study == source.facts["about"]["published"]
+    }
+
+
+def _outcome(source: Ablation, compared: Mapping[str, Compared]) -> Iterator[str]:
+    shown = [name for name, found in compared.items() if found.evidence]
+    if shown:
+        above = [n for n in shown if compared[n].difference > 0]
+        below = [n for n in shown if compared[n].difference < 0]
+        for names, word in ((above, "above"), (below, "below")):
+            if names:
+                yield f"{enumerated(names)}: {word} {source.reference} at this budget."
+    if len(shown) < len(compared) or not compared:
+        rest = [name for name in compared if name not in shown]
+        told = f" Not told apart from {source.reference}: {enumerated(rest)}." if shown else ""
+        yield f"{NO_EVIDENCE}{told}"
+    if source.warning:
+        yield source.warning
+
+
+def _cells(source: Ablation) -> Table:
+    printed, about = _printed(source), source.facts["about"]
+    rows = [
+        _row(source, name, printed.get(name))
+        if name in source.cells
+        else {"cell": name, "paper": printed.get(name), "state": _state(about, name)}
+        for name in (*about["cells"], *about["not_reproduced"])
+    ]
+    columns = (
+        Column("cell", "Cell"),
+        Column("paper", "Paper", "number", points),
+        Column("score", "Here", "number", points),
+        Column("sd", "SD", "number", points, note="seeds"),
+        Column("interval", "95 %", "number", note="patients"),
+        Column("before", "0 steps", "number", points),
+        Column("half", "Half", "number", points, note="of the steps"),
+        Column("seeds", "Seeds", "number"),
+        Column("lr", "Rate", "number", "{:g}".format),
+        Column("parameters", "Parameters", "number", "{:,}".format),
+        Column(
+            "encoder_parameters", "of them", "number", "{:,}".format, note="behind the embedder"
+        ),
+        Column("gflop", "GFLOP", "number", "{:.3f}".format, note="12 leads, forward"),
+        Column("state", ""),
+    )
+    keys = ("cell", "paper", "score", "sd", "low", "high", "before", "half", "seeds", "lr")
+    size = ("parameters", "encoder_parameters", "gflop", "state")
+    numbers = [{key: row.get(key) for key in (*keys, *size)} for row in rows]
+    return Table(
+        name="ablation",
+        caption=f"{about['title']}: the cells of the paper's ablation at the budget below.",
+        columns=columns,
+        rows=[dict.fromkeys(c.name for c in columns) | {"state": ""} | row for row in rows],
+        notes=list(_notes(source, printed)),
+        numbers=Numbers(columns=(*keys, *size), rows=numbers, summary="one row per cell"),
+    )
+
+
+def _row(source: Ablation, name: str, printed: float | None) -> dict[str, Any]:
+    cell, (low, high) = source.cells[name], source.patient_interval(name)
+    return {
+        "cell": name,
+        "paper": printed,
+        "score": cell.mean(source.steps),
+        "sd": cell.sd(source.steps),
+        "interval": bracket(low, high),
+        "low": None if low != low else low,
+        "high": None if high != high else high,
+        "before": cell.mean(0),
+        "half": cell.mean(source.half) if source.half else None,
+        "seeds": len(cell.scores),
+        "lr": cell.lr,
+        "parameters": cell.parameters,
+        "encoder_parameters": cell.encoder_parameters,
+        "gflop": None if cell.flop is None else cell.flop / 1e9,
+        "state": "",
+    }
+
+
+def _state(about: Mapping[str, Any], name: str) -> str:
+    return "not reproduced" if name in about["not_reproduced"] else "not trained yet"
+
+
+def _notes(source: Ablation, printed: Mapping[str, float]) -> Iterator[str]:
+    about = source.facts["about"]
+    yield _SCORE.format(task=about["task"])
+    yield (
+        "SD: over seeds of weights, codebooks, masks, windows and order. 95 %: over validation "
+        "patients, the seeds as they are."
+    )
+    if about["stage"] == 2:
+        yield "0 steps: of stage 2, which begins with the network of the shared stage 1."
+    for why in dict.fromkeys(about["not_reproduced"].values()):
+        names = [name for name, reason in about["not_reproduced"].items() if reason == why]
+        yield f"Not reproduced, {enumerated(names)}: {why}."
+    tau = source.order_as(printed)
+    if tau is not None:
+        yield f"Order of the cells beside the paper's: Kendall's tau-b {tau:.2f}."
+    else:
+        yield (
+            f"No rank correlation with the paper's order: it takes {ENOUGH_SEEDS} seeds and three "
+            f"cells that the paper prints."
+        )
+
+
+def _differences(source: Ablation, compared: Mapping[str, Compared]) -> Table:
+    printed = _printed(source)
+    of = printed.get(source.reference)
+    rows = []
+    for name, found in compared.items():
+        low, high = (None if end != end else end for end in found.interval)
+        paper = printed.get(name)
+        rows.append(
+            {
+                "cell": name,
+                "paper": None if paper is None or of is None else paper - of,
+                "difference": found.difference,
+                "interval": signed_bracket(low, high),
+                "low": low,
+                "high": high,
+                "half": found.half,
+                "seeds": found.seeds,
+                "evidence": found.evidence,
+            }
+        )
+    columns = (
+        Column("cell", f"Less {source.reference}"),
+        Column("paper", "Paper", "number", signed),
+        Column("difference", "Here", "number", signed),
+        Column("interval", "95 %, simultaneous", "number", note="seeds and patients"),
+        Column("half", "Half", "number", signed, note="of the steps"),
+        Column("seeds", "Seeds", "number"),
+        Column("evidence", "Order", "text", lambda told: "evidence" if told else "no evidence"),
+    )
+    keys = ("cell", "paper", "difference", "low", "high", "half", "seeds", "evidence")
+    return Table(
+        name="ablation_differences",
+        caption=f"Differences from {source.reference}, paired by seed, macro AUROC × 100.",
+        columns=columns,
+        rows=rows,
+        notes=[
+            *([] if any(row["evidence"] for row in rows) else [NO_EVIDENCE]),
+            "Evidence: the simultaneous interval excludes 0, and after half of the steps the order "
+            "is the same.",
+            "Simultaneous: over all cells of the study (Bonferroni), with the spread over seeds "
+            "and that over validation patients; one seed gives none.",
+        ],
+        numbers=Numbers(
+            columns=keys,
+            rows=[{key: row[key] for key in keys} for row in rows],
+            summary="one row per cell but the reference",
+        ),
+    )
+
+
+def _rates(source: Ablation) -> Table:
+    rates = list(next(iter(source.rates.values())))
+    rows = [{"cell": name, **scores} for name, scores in source.rates.items()]
+    return Table(
+        name="ablation_rates",
+        caption="Learning rates that were tried: macro AUROC × 100 on the development task.",
+        columns=(Column("cell", "Cell"), *(Column(r, r, "number", points) for r in rates)),
+        rows=rows,
+        notes=["At a seed of their own, which no cell is compared at; the best of each is used."],
+    )
+
+
+def _budget(source: Ablation) -> dict[str, Any]:
+    budget, about = source.facts["budget"], source.facts["about"]
+    stage = budget["stages"][about["stage"] - 1]
+    codes = ", ".join(map(str, budget["recipe"]["codes"]))
+    steps = f"{budget['steps']:,} of {stage['batch']:,} recordings"
+    return {
+        "Data": source.data,
+        "Recordings": f"{source.facts['trained_on']:,} to train on",
+        "Probe": (
+            f"{about['task']}: {about['probe_records']:,} training and "
+            f"{counted(len(source.target), 'validation recording')}, {budget['epochs']} epochs"
+        ),
+        "Steps": f"{steps} in each stage" if about["stage"] == 2 else steps,
+        "Learning rates": ", ".join(f"{rate:g}" for rate in budget["rates"]),
+        "Descriptor of stage 1": budget["recipe"]["descriptor"],
+        **({} if about["published"] == "codebook_stage1" else {"Codes of stage 1": codes}),
+        "Precision": stage["precision"],
+    }

@@ -1,0 +1,270 @@
+"""An ablation as a report reads it, from the files that `ecgbench ablate` leaves, finished or
+not.
+
+Cells are paired: at a seed all have the same data, codes, masks and order. A difference is the mean
+over the seeds of the differences at each seed. Its variance has two parts that are taken as
+independent: that of the seeds (their spread over their number) and that of the validation patients
+(`stats.components`, placements averaged over the seeds). Their sum is given the fewer degrees of
+freedom of the two, which errs on the safe side (Mickey and Brown, Ann. Math. Statist. 37:639,
+1966); with Satterthwaite's, three seeds told equal cells apart twice as often as allowed. All
+differences of a study are judged together (Bonferroni).
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy.special import stdtrit
+
+from ecgbench.errors import BadWeights, MissingData
+from ecgbench.files import array_of, sha256_of
+from ecgbench.results.pretraining import SYNTHETIC
+from ecgbench.sealed import facts_of, unsealed
+from ecgbench.stats.auroc import placements, wins
+from ecgbench.stats.components import LEVEL, Components, Interval
+from ecgbench.text import counted
+
+STUDY, CELLS, RATES, TRAINING = "ablation.json", "cells.json", "rates.json", "training.json"
+RECORDS = "records.parquet"
+FILES = (STUDY,)
+"""A folder that holds this is an ablation."""
+NO_EVIDENCE = "At this budget the order is not evidence."
+ENOUGH_SEEDS = 5
+"""From which on the order of all cells may be compared with the paper's by a rank correlation."""
+
+
+def probe_file(kind: str) -> str:
+    """Name of the file with the scores of a probe."""
+    return f"{kind}.json"
+
+
+def probability_file(kind: str, step: int) -> str:
+    """Name of the file with its probabilities after a step."""
+    return f"{kind}_{step:06d}.npy"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Cell:
+    """What was measured of one cell."""
+
+    name: str
+    lr: float
+    scores: Mapping[int, Mapping[int, float]]
+    """Seed -> steps -> macro AUROC on the validation split of the development task."""
+    placed: np.ndarray
+    """(record, label) placements after all steps, averaged over the seeds."""
+    parameters: int
+    encoder_parameters: int
+    flop: float | None
+    """Of one window of twelve leads."""
+
+    def mean(self, step: int, seeds: Sequence[int] | None = None) -> float:
+        """Over the seeds."""
+        every = sorted(self.scores) if seeds is None else seeds
+        return float(np.mean([self.scores[seed][step] for seed in every]))
+
+    def sd(self, step: int) -> float | None:
+        """Over the seeds; None of one."""
+        values = [of[step] for of in self.scores.values()]
+        return float(np.std(values, ddof=1)) if len(values) > 1 else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Compared:
+    """A cell less the reference, paired by seed."""
+
+    cell: str
+    seeds: int
+    difference: float
+    half: float | None
+    """After half the steps; None where there is no half."""
+    interval: Interval
+    """Simultaneous over all cells of the study, over seeds and patients; NaN of one seed. Within -1
+    to 1, where differences of AUROCs lie.
+    """
+
+    @property
+    def evidence(self) -> bool:
+        """Whether the order of the two is: the interval excludes 0, and half the budget gives the
+        same order.
+        """
+        apart = self.interval.low > 0 or self.interval.high < 0
+        return apart and self.half is not None and self.half * self.difference > 0
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Ablation:
+    """What there is of a study at a budget."""
+
+    study: str
+    facts: Mapping[str, Any]
+    """ablation.json."""
+    cells: Mapping[str, Cell]
+    """Finished at one seed or more, in the order of the study."""
+    rates: Mapping[str, Mapping[str, float]]
+    """Cell -> learning rate -> score at the seed that chooses it; empty where one was given."""
+    target: np.ndarray
+    patients: Sequence[str]
+
+    @property
+    def reference(self) -> str:
+        """The cell with which all others are compared."""
+        return str(self.facts["about"]["reference"])
+
+    @property
+    def open(self) -> str:
+        """A sentence where cells are missing, or seeds of some, else empty."""
+        wanted = self.facts["about"]["cells"]
+        missing = [name for name in wanted if name not in self.cells]
+        seeds = {len(cell.scores) for cell in self.cells.values()}
+        if not missing and len(seeds) == 1:
+            return ""
+        lacking = f"{counted(len(missing), 'cell')} of {len(wanted)} not trained yet. "
+        fewer = "" if len(seeds) == 1 else "Cells have different numbers of seeds. "
+        return f"{lacking if missing else ''}{fewer}The same ecgbench ablate goes on."
+
+    def order_as(self, printed: Mapping[str, float]) -> float | None:
+        """Kendall's tau-b between the mean scores and printed ones, over the cells that have both;
+        None with fewer than ENOUGH_SEEDS seeds or three cells, where it would say nothing.
+        """
+        both = [name for name in self.cells if name in printed]
+        if len(both) < 3 or min(len(self.cells[n].scores) for n in both) < ENOUGH_SEEDS:
+            return None
+        from scipy.stats import kendalltau  # a third of a second to import
+
+        ours = [self.cells[name].mean(self.steps) for name in both]
+        return float(kendalltau(ours, [printed[name] for name in both]).statistic)
+
+    @property
+    def steps(self) -> int:
+        """Of the budget."""
+        return int(self.facts["budget"]["steps"])
+
+    @property
+    def half(self) -> int | None:
+        """Half of them; None where there is no half."""
+        return self.steps // 2 or None
+
+    @property
+    def data(self) -> str:
+        """Its datasets, in words."""
+        names = self.facts["budget"]["recipe"]["datasets"]
+        return ", ".join(f"{n} (synthetic)" if n == "demo" else n for n in names)
+
+    @property
+    def warning(self) -> str:
+        """A sentence where its recordings are synthetic, else empty."""
+        return SYNTHETIC if "demo" in self.facts["budget"]["recipe"]["datasets"] else ""
+
+    @cached_property
+    def _components(self) -> Components:
+        placed = np.stack([cell.placed for cell in self.cells.values()])
+        return Components(self.target, np.asarray(self.patients), placed)
+
+    def patient_interval(self, name: str) -> Interval:
+        """95 % interval of a cell's mean score, over patients alone."""
+        return self._components.interval(list(self.cells).index(name))
+
+    def compared(self, name: str, reference: str) -> Compared | None:
+        """A cell beside the reference at the seeds that both have; None without one."""
+        if name == reference or not {name, reference} <= {*self.cells}:
+            return None
+        cell, other = self.cells[name], self.cells[reference]
+        seeds = sorted({*cell.scores} & {*other.scores})
+        if not seeds:
+            return None
+
+        def of(step: int) -> np.ndarray:
+            return np.array([cell.scores[s][step] - other.scores[s][step] for s in seeds])
+
+        values = of(self.steps)
+        return Compared(
+            cell=name,
+            seeds=len(seeds),
+            difference=float(values.mean()),
+            half=float(of(self.half).mean()) if self.half else None,
+            interval=self._interval(name, reference, values),
+        )
+
+    def _interval(self, name: str, reference: str, values: np.ndarray) -> Interval:
+        names = list(self.cells)
+        if len(values) < 2 or len(values) < max(
+            len(self.cells[n].scores) for n in (name, reference)
+        ):
+            # placements are averaged over other seeds than the differences
+            return Interval(float("nan"), float("nan"))
+        found = self._components.difference(names.index(name), names.index(reference))
+        se = float(np.sqrt(found.variance + values.var(ddof=1) / len(values)))
+        # of the whole study, so that it does not widen while cells are added
+        share = (1 - LEVEL) / (2 * (len(self.facts["about"]["cells"]) - 1))
+        reach = float(stdtrit(min(found.df, len(values) - 1), 1 - share)) * se
+        middle = float(values.mean())
+        return Interval(max(middle - reach, -1.0), min(middle + reach, 1.0))
+
+
+def read(folder: Path) -> Ablation:
+    """A study. MissingData: no cell is finished yet; BadWeights: a damaged file."""
+    facts = _facts(folder / STUDY)
+    listed = unsealed(folder / CELLS) or {}
+    try:
+        records = pd.read_parquet(folder / RECORDS)
+    except (OSError, ValueError) as error:
+        raise BadWeights(f"{folder / RECORDS} cannot be read; {_AGAIN}") from error
+    target = records.drop(columns=["record", "patient"]).to_numpy(np.int8)
+    ordered = [name for name in facts["about"]["cells"] if name in listed]
+    cells = {name: _cell(folder, name, listed[name], facts, target) for name in ordered}
+    if not cells:
+        raise MissingData(
+            f"no cell of the study in {folder} is finished yet; run the same ecgbench ablate again"
+        )
+    return Ablation(
+        study=facts["study"],
+        facts=facts,
+        cells=cells,
+        rates=unsealed(folder / RATES) or {},
+        target=target,
+        patients=records["patient"].tolist(),
+    )
+
+
+_AGAIN = "run the same ecgbench ablate again, or choose another folder"
+
+
+def _facts(path: Path) -> dict[str, Any]:
+    try:
+        return facts_of(json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError) as error:
+        raise BadWeights(f"{path} cannot be read; remove its folder, and {_AGAIN}") from error
+
+
+def _cell(
+    folder: Path, name: str, rows: Mapping[str, Any], facts: Mapping[str, Any], target: np.ndarray
+) -> Cell:
+    scores, placed = {}, []
+    told: dict[str, Any] | None = None
+    for seed, row in sorted(rows.items(), key=lambda pair: int(pair[0])):
+        at = folder / "trainings" / row["training"][:24]
+        probe, told = unsealed(at / probe_file(row["probe"])), unsealed(at / TRAINING)
+        last = facts["budget"]["steps"]
+        path = at / probability_file(row["probe"], last)
+        if probe is None or told is None or not path.is_file():
+            raise BadWeights(f"{at} lacks what cell {name} had at seed {seed}; {_AGAIN}")
+        if sha256_of(path) != probe["probabilities"][str(last)]:
+            raise BadWeights(f"{path} is not what was written there; {_AGAIN}")
+        scores[int(seed)] = {int(step): float(score) for step, score in probe["scores"].items()}
+        placed.append(placements(target, wins(target, array_of(path.read_bytes()))))
+    assert told is not None  # a cell is listed with its first seed
+    return Cell(
+        name=name,
+        lr=row["lr"],
+        scores=scores,
+        placed=np.mean(placed, 0),
+        parameters=told["parameters"],
+        encoder_parameters=told["encoder_parameters"],
+        flop=told["flop"],
+    )

@@ -1,0 +1,251 @@
+"""Studies of narrow networks on a few waves: paired, interrupted, extended, swept."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from ecgbench import reports
+from ecgbench.ablation import make, probes, trained
+from ecgbench.ablation.budget import Budget
+from ecgbench.ablation.studies import Cell, Study
+from ecgbench.errors import BadSetting, BadWeights
+from ecgbench.layers.encodings import LeadEncoding
+from ecgbench.pretraining import recipe as recipes
+from ecgbench.pretraining.kept_encoders import TRAINING, probed
+from ecgbench.pretraining.network import new_network
+from ecgbench.pretraining.objective import MaskedNodes
+from ecgbench.results import ablation
+from tests.waves import Follower, Stop, data
+
+pytestmark = [pytest.mark.usefixtures("one_thread"), pytest.mark.long]
+NARROW = (("blocks", 1), ("width", 32))
+
+
+def cell(name: str, model: str = "laef", probe: probes.Probe = "frozen", **more: Any) -> Cell:
+    changes: dict[str, Any] = {"model": model, "shape": NARROW}
+    return Cell(name=name, changes=changes | more, probe=probe)
+
+
+def study(*cells: Cell, **more: Any) -> Study:
+    usual = {"name": "mine", "title": "Mine", "summary": "mine", "published": "mask_ratio"}
+    return Study(**{**usual, "reference": cells[0].name, "cells": cells, **more})
+
+
+TWO = study(cell("gat"), cell("gin", "laef_gin"))
+ENCODED = (("blocks", 1), ("encodings", ("lead",)), ("width", 32))
+SECOND = study(
+    cell("3/0", refined=(3,), edge_drop=0.0), cell("4/0.2", refined=(4,), edge_drop=0.2), stage=2
+)
+
+
+def budget(**changes: Any) -> Budget:
+    recipe = recipes.get("smoke").changed({"batch": 2, "codes": (3,), "refined": (4,)})
+    usual = {"recipe": recipe, "steps": 4, "rates": (1e-3,), "seeds": 2}
+    return Budget(**{**usual, "records": None, "epochs": 3, **changes})
+
+
+def made(
+    out: Path, of: Study = TWO, at: str = "", only: tuple[Cell, ...] = (), **changes: Any
+) -> Follower:
+    found = data()
+    people = [f"p{record}" for record in found.development.check.records]
+    follower = Follower(at)
+    session = trained.Session(
+        out=out, device="cpu", name="here", progress=follower, listener=follower.listener
+    )
+    assembled = make.Assembled(data=found, patients=people, labels=("odd", "even"))
+    make.run(of, budget(**changes), assembled, session, only)
+    return follower
+
+
+def tables(out: Path, to: Path) -> dict[str, bytes]:
+    """Every table of the report."""
+    reports.write(reports.read(out), to)
+    found = {p.name: p.read_bytes() for p in sorted(to.iterdir()) if p.suffix in (".csv", ".md")}
+    assert {"ablation.csv", "ablation_differences.csv", "cells.md"} <= {*found}
+    return found
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _frequent() -> Iterator[None]:
+    """A checkpoint after every other step."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("ecgbench.ablation.budget.CHECKPOINT", 2)
+        yield
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("whole") / "study"
+    made(out)
+    return out
+
+
+@pytest.mark.parametrize(
+    "at",
+    [
+        "codebooks, seed 0",
+        "gat seed 0 lr 0.001, step 1",
+        "gat seed 0 lr 0.001, step 4",
+        "gat seed 0 lr 0.001, frozen",
+        "gin seed 1 lr 0.001, step 3",
+        "gin seed 1 lr 0.001, frozen",
+    ],
+)
+def test_an_interruption_anywhere_changes_no_byte_of_a_table(
+    tmp_path: Path, whole: Path, at: str
+) -> None:
+    with pytest.raises(Stop):
+        made(tmp_path / "cut", at=at)
+    made(tmp_path / "cut")
+    assert tables(tmp_path / "cut", tmp_path / "a") == tables(whole, tmp_path / "b")
+
+
+def test_some_cells_then_all_and_more_seeds_are_all_at_once(tmp_path: Path, whole: Path) -> None:
+    out = tmp_path / "study"
+    made(out, only=TWO.cells[1:], seeds=1)
+    assert "1 cell of 2 not trained yet" in reports.read(out).open
+    told = made(out)
+    assert not [line for line in told.said if line.startswith("gin seed 0")]
+    assert tables(out, tmp_path / "a") == tables(whole, tmp_path / "b")
+
+
+def test_networks_that_are_gone_are_trained_again_to_the_same_scores(tmp_path: Path) -> None:
+    """Two probes of one training: the second comes after somebody made room."""
+    leads = cell("lead", probe="lead", shape=ENCODED)
+    both = study(cell("lead*", shape=ENCODED), leads)
+    whole, cut = tmp_path / "whole", tmp_path / "cut"
+    made(whole, both, seeds=1)
+    made(cut, both, only=both.cells[:1], seeds=1)
+    (network,) = cut.glob("trainings/*/encoder_000002.safetensors")
+    network.unlink()
+    told = made(cut, both, seeds=1)
+    assert "lead seed 0 lr 0.001, step 4" in told.said
+    assert tables(cut, tmp_path / "a") == tables(whole, tmp_path / "b")
+
+
+def test_cells_of_a_seed_meet_the_same_windows_masks_codes_and_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    met: dict[str, list[Tensor]] = {}
+    forward = MaskedNodes.forward
+
+    def listen(self: MaskedNodes, *given: Tensor) -> Any:
+        name = type(self.encoder.blocks[0].attention).__name__  # type: ignore[union-attr, index]
+        met.setdefault(name, []).extend(t.clone() for t in given if t is not None)
+        return forward(self, *given)
+
+    monkeypatch.setattr(MaskedNodes, "forward", listen)
+    made(tmp_path)
+    ours, theirs = met["GATv2"], met["Gin"]
+    assert len(ours) == len(theirs) == 2 * 4 * 4
+    assert all(torch.equal(a, b) for a, b in zip(ours, theirs))
+    assert not torch.equal(ours[0], ours[len(ours) // 2])
+
+
+def test_cells_of_stage_2_share_one_stage_1_and_begin_with_it(tmp_path: Path) -> None:
+    told = made(tmp_path, SECOND)
+    trained = [line for line in told.said if line.endswith("step 4")]
+    assert len([line for line in trained if line.startswith("stage 1")]) == 2
+    assert len(trained) == 2 + 2 * 2
+    found = ablation.read(tmp_path)
+    first, second = found.cells.values()
+    assert {s: v[0] for s, v in first.scores.items()} == {s: v[0] for s, v in second.scores.items()}
+
+
+def test_another_budget_needs_another_folder(tmp_path: Path, whole: Path) -> None:
+    for changes in ({"steps": 5}, {"epochs": 2}, {"rates": (1e-3, 1e-4)}):
+        with pytest.raises(BadSetting, match="it differs in budget; choose another --out"):
+            made(whole, **changes)
+    with pytest.raises(BadSetting, match="a codebook of 9999 codes from 5 recordings"):
+        made(tmp_path / "x", study(cell("many", codes=(9999,)), cell("few")))
+    assert not (tmp_path / "x" / "ablation.json").exists()
+
+
+def test_of_several_rates_each_cell_takes_the_best_at_a_seed_of_its_own(tmp_path: Path) -> None:
+    told = made(tmp_path, rates=(1e-3, 1e-1), seeds=1)
+    found = ablation.read(tmp_path)
+    assert {*found.rates} == {"gat", "gin"}
+    for name, scores in found.rates.items():
+        assert {*scores} == {"0.001", "0.1"}
+        assert found.cells[name].lr == float(max(scores, key=lambda rate: scores[rate]))
+        assert [*found.cells[name].scores] == [0]
+    swept = [line for line in told.said if "seed 1000" in line and line.endswith("step 4")]
+    assert len(swept) == 4
+
+
+def test_what_was_altered_is_found_out_and_made_again(tmp_path: Path, whole: Path) -> None:
+    out = tmp_path / "study"
+    made(out)
+    row = ablation.read(out).cells["gat"].scores
+    damaged = next(out.glob("trainings/*/frozen_000004.npy"))
+    array = np.load(damaged)
+    np.save(damaged, array[:, ::-1])
+    with pytest.raises(BadWeights, match=r"frozen_000004\.npy is not what was written"):
+        ablation.read(out)
+    made(out)
+    assert ablation.read(out).cells["gat"].scores == row
+    assert tables(out, tmp_path / "a") == tables(whole, tmp_path / "b")
+
+
+def encoded() -> Any:
+    torch.manual_seed(3)
+    return new_network("laef", ENCODED).eval()
+
+
+def test_a_probe_that_may_not_move_the_leads_is_the_frozen_probe(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Otherwise it learns their vectors, those alone, and leaves the network that it was given."""
+    net, task = encoded(), data(8).development
+    before = {k: v.clone() for k, v in net.state_dict().items()}
+    frozen = probes.measured("frozen", net, task, 5)
+    moved: list[str] = []
+    train = probes.train
+
+    def look(module: Any, *rest: Any) -> Any:
+        start = {k: v.clone() for k, v in module.state_dict().items()}
+        done = train(module, *rest)
+        moved.extend(k for k, v in module.state_dict().items() if not torch.equal(v, start[k]))
+        return done
+
+    monkeypatch.setattr(probes, "train", look)
+    learned = probes.measured("lead", net, task, 5)
+    assert sorted(moved) == ["encoder.encodings.0.table.weight", "head.bias", "head.weight"]
+    assert abs(learned.probability - frozen.probability).max() > 1e-4
+    assert all(torch.equal(v, before[k]) for k, v in net.state_dict().items())
+
+    def still(self: LeadEncoding, wanted: bool = True) -> LeadEncoding:
+        return torch.nn.Module.requires_grad_(self, False)
+
+    monkeypatch.setattr(LeadEncoding, "requires_grad_", still)
+    alone = probes.measured("lead", net, task, 5)
+    np.testing.assert_allclose(alone.probability, frozen.probability, atol=1e-5)
+
+
+def test_the_shared_probe_is_that_of_pre_training() -> None:
+    net, task = encoded(), data(8).development
+    assert probes.measured("frozen", net, task, TRAINING.epochs).score == probed(net, task).score
+
+
+def test_a_killed_study_ends_with_the_same_tables(
+    tmp_path: Path, whole: Path, kill_when: Callable[..., None]
+) -> None:
+    """SIGKILL between the steps of a training, after its first checkpoint."""
+    out = tmp_path / "study"
+    kill_when(lambda *places: made(places[0]), out, _second_training(out))
+    made(out)
+    assert tables(out, tmp_path / "a") == tables(whole, tmp_path / "b")
+
+
+def _second_training(out: Path) -> Path:
+    """A file of the second training of TWO: its folder follows from what decides it."""
+    from ecgbench.ablation.budget import training
+
+    wanted = training(TWO, budget(), TWO.cells[1], seed=0, rates=(1e-3, 1e-3))
+    return out / "trainings" / wanted.key[:24] / "curve.csv"

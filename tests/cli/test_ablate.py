@@ -1,0 +1,138 @@
+"""`ecgbench ablate` as a person types it."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from ecgbench.cli import main
+from ecgbench.estimate import ablation
+from ecgbench.estimate.pretraining import Rates
+
+pytestmark = [pytest.mark.usefixtures("one_thread"), pytest.mark.long]
+Typed = Callable[..., tuple[int, str, str]]
+SMALL = ("--recipe", "smoke", "--steps", "2", "--batch", "2", "--probe-epochs", "3", "--device")
+SMALL += ("cpu", "--records", "10")
+
+
+@pytest.fixture
+def ablate(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Typed:
+    """ablate(*words): exit code, output, errors."""
+
+    def run(*words: object) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["ecgbench", "ablate", *map(str, words)])
+        with pytest.raises(SystemExit) as end:
+            main()
+        told = capsys.readouterr()
+        return int(end.value.code or 0), told.out, told.err
+
+    return run
+
+
+def test_a_study_in_small_ends_with_a_report_that_goes_on(
+    tmp_path: Path, ablate: Typed, copies: Path
+) -> None:
+    out = tmp_path / "study"
+    words = ("encoders", *SMALL, "--seeds", "1", "--prepared", copies, "--out", out)
+    code, told, said = ablate(*words, "--only", "MLP/none")
+    assert code == 0, said
+    assert "10 recordings of demo to train on" in said
+    assert str(out / "report" / "index.html") in told
+    page = (out / "report" / "index.html").read_text()
+    assert "At this budget the order is not evidence." in page
+    assert "10 cells of 11 not trained yet" in page
+    assert "Recordings of the demo are computed" in page
+    code, _, said = ablate(*words, "--only", "mlp/none,gin/spatiotemporal")
+    assert code == 0, said
+    assert "mlp/none seed 0" not in said
+    rows = (out / "report" / "ablation.csv").read_text().splitlines()
+    scored = [row.split(",")[0] for row in rows[1:] if row.split(",")[2]]
+    assert scored == ["gin/spatiotemporal", "mlp/none"]
+    code, _, said = ablate(*words, "--only", "mlp/none", "--steps", "3")
+    assert (code, "it differs in budget; choose another --out" in said) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("encoder",), "unknown study 'encoder'; did you mean encoders"),
+        (("encoders", "--only", "gat"), "unknown cell of encoders 'gat'"),
+        (("encoders", "--recipe", "smal"), "unknown recipe 'smal'; did you mean small"),
+        (("layers", "--lr", "1e-4,x"), "--lr 1e-4,x: numbers, comma-separated"),
+        (("layers", "--lr", "0"), "lr=0.0"),
+        (("layers", "--steps", "0"), "--steps 0: 1 or more"),
+        (("layers", "--device", "gpu"), "--device gpu: auto, cpu, cuda"),
+        (("layers", "--data", "/nowhere"), "/nowhere"),
+    ],
+)
+def test_bad_words_give_one_line(
+    tmp_path: Path, ablate: Typed, words: tuple[str, ...], said: str
+) -> None:
+    code, _, told = ablate(*words, "--out", tmp_path / "out")
+    assert code == 2, told
+    assert said in told.splitlines()[-1]
+    assert not list(tmp_path.glob("out/*"))
+
+
+def test_a_dry_run_tells_parameters_hours_and_what_is_not_reproduced(
+    tmp_path: Path, ablate: Typed, copies: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each training costs 2 steps of 2 recordings at 900 s, each of the three seeds once."""
+    some = Rates(codebooks=0, training=(900, 900), probe=0, network=1)
+    monkeypatch.setattr(ablation, "rates", lambda *_: some)
+    words = ("--seeds", "3", "--prepared", copies, "--out", tmp_path / "out", "--dry-run")
+    code, told, said = ablate("encoders", *SMALL, *words)
+    assert code == 0, said
+    cells = [line for line in told.splitlines() if "behind the embedder" in line]
+    assert len(cells) == 11
+    off = [float(re.search(r"\(\s*(\S+) % of gat/spatiotemporal", line)[1]) for line in cells]  # type: ignore[index]
+    assert max(map(abs, off)) < 5
+    assert "1,582,080 behind the embedder" in cells[0]
+    assert f"time        about {11 * 3 * 2 * 2 * 900 / 3600:.2f} h on cpu" in told
+    assert "not reproduced: sheaf_attention_v2/spatiotemporal" in told
+    code, told, _ = ablate("stage2", *SMALL, *words, "--lr", "1e-4,3e-4")
+    # 3 seeds and 2 rates of the shared stage 1, and of each of 10 cells
+    assert f"time        about {(10 + 1) * 5 * 2 * 2 * 900 / 3600:.2f} h on cpu" in told
+    assert not list(tmp_path.iterdir())
+
+
+def test_killed_with_nine_in_a_cell_the_same_command_ends_with_the_same_tables(
+    tmp_path: Path, copies: Path
+) -> None:
+    words = ["layers", *SMALL, "--steps", "6", "--seeds", "2", "--only", "2/256,3/256"]
+
+    def start(out: Path) -> "subprocess.Popen[str]":
+        place = ["--prepared", str(copies), "--out", str(out)]
+        return subprocess.Popen(
+            [sys.executable, "-m", "ecgbench", "ablate", *words, *place],
+            env={**os.environ, "OMP_NUM_THREADS": "1"},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        )
+
+    def finish(out: Path) -> dict[str, bytes]:
+        process = start(out)
+        told, _ = process.communicate(timeout=300)
+        assert process.returncode == 0, told
+        files = sorted((out / "report").iterdir())
+        return {p.name: p.read_bytes() for p in files if p.suffix in (".csv", ".md", ".tex")}
+
+    whole, cut = finish(tmp_path / "whole"), tmp_path / "cut"
+    process = start(cut)
+    for _ in range(6000):
+        # in the second cell of the first seed
+        if sum(p.stat().st_size > 0 for p in cut.glob("trainings/*/curve.csv")) == 2:
+            break
+        time.sleep(0.02)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.communicate()
+    assert len(list(cut.glob("trainings/*/training.json"))) < 4
+    assert finish(cut) == whole
