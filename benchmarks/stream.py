@@ -97,7 +97,7 @@ threading.Thread(target=watch, daemon=True).start()
 started = time.perf_counter()
 guard = Guard({"synthetic": pd.array([f"w{i:07}" for i in range(count)], dtype="str")}, {})
 given = time.perf_counter()
-corpus = Streamed(opened(folder), guard)
+corpus = Streamed(opened(folder, "synthetic"), guard)
 print(
     f"opening, hashes of the tables, the guard of {count:,} names: "
     f"{time.perf_counter() - given:.1f} s; {memory()}"

@@ -304,7 +304,8 @@ def prune(
     """Free disk: views, prepared copies of other versions, damaged ones that were set aside, what
     interrupted preparations left, and corpora that a pre-training packed into shards.
     The files as published stay, and no result is lost. A pre-training that reads its shards ends
-    with an error; the same command packs them again and goes on.
+    with an error; the same command packs them again and goes on. Nothing is removed while a
+    pre-training packs there.
     """
     from ecgbench.prepared import disk
     from ecgbench.prepared.source import where

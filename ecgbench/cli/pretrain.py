@@ -52,7 +52,7 @@ def pretrain(
     ),
     buffer: int = option(
         "Recordings that are shuffled together where they are streamed: 128, 256 ...  "
-        "(default: 16384)"
+        "(default: as it began, else 16384)"
     ),
     device: str = DEVICE,
     descriptor: str = option(

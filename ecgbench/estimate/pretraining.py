@@ -24,9 +24,9 @@ from ecgbench.ecg import preprocess
 from ecgbench.ecg.leads import LEADS
 from ecgbench.errors import BadSetting, MissingData, UnknownName
 from ecgbench.estimate.probe import READING, count, noise_of, seconds_of
-from ecgbench.prepared.disk import SHARDS
 from ecgbench.prepared.source import root_of, where
 from ecgbench.pretraining import curve
+from ecgbench.pretraining.assemble import to_pack
 from ecgbench.pretraining.corpus import Corpus
 from ecgbench.pretraining.guard import Guard, Name
 from ecgbench.pretraining.kept_encoders import Development, Half
@@ -131,9 +131,10 @@ def lines(recipe: Recipe, folders: Folders, holding: Holding, device: str) -> It
     seconds, needed = _cost(recipe, folders, here, records, device, views=not streams)
     memory, how = in_memory, "for the recordings, in each process"
     if streams:
-        home = holding.shards or where(folders.prepared, folders.data) / SHARDS
-        needed[home] = in_memory
-        memory = _bytes(recipe, min(records, holding.buffer))
+        unpacked = to_pack(recipe, folders, holding)
+        if unpacked != 0:
+            needed[holding.home(folders)] = in_memory if unpacked is None else unpacked
+        memory = _bytes(recipe, min(records, holding.shuffled(folders.out)))
         how = f"for the recordings, streamed from shards of {size(in_memory)}"
     spent = ", ".join(f"{what} {duration(s)}" for what, s in seconds.items())
     yield f"time        about {duration(sum(seconds.values()))} on {device}: {spent}"

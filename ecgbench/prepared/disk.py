@@ -2,9 +2,10 @@
 
 import json
 import shutil
-from collections.abc import Iterator
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import pandas as pd
@@ -13,7 +14,7 @@ from ecgbench.aside import MARK
 from ecgbench.cards import DatasetCard
 from ecgbench.ecg.leads import LEADS
 from ecgbench.errors import MissingData
-from ecgbench.files import locked
+from ecgbench.files import locked, writing
 from ecgbench.prepared.prepare import held
 from ecgbench.prepared.source import LAYOUT, Source
 from ecgbench.prepared.store import BYTES
@@ -65,18 +66,41 @@ def spare(home: Path, datasets: tuple[str, ...] = ()) -> Iterator[tuple[Path, in
 
 
 def prune(home: Path, datasets: tuple[str, ...] = ()) -> int:
-    """Remove what `spare` names; the bytes that were freed. WriteError where a preparation is at
-    work.
+    """Remove what `spare` names, once a preparation that is at work has ended; the bytes that were
+    freed. BadSetting, before anything is removed, while a pre-training packs shards there.
+    WriteError names what cannot be removed.
     """
+    found = [(folder, count, _claim(home, folder)) for folder, count in spare(home, datasets)]
+    for folder, _, claim in found:
+        if folder.parent == home / SHARDS:
+            with claim():
+                pass
     freed = 0
-    for folder, count in list(spare(home, datasets)):
-        dataset = home / folder.relative_to(home).parts[0]
-        # who packs holds its own folder
-        with locked(folder if dataset.name == SHARDS else dataset):
+    for folder, count, claim in found:
+        with claim():
             if folder.exists():  # a preparation that was at work may have ended
-                shutil.rmtree(folder)
+                with writing(folder):
+                    shutil.rmtree(folder)
                 freed += count
     return freed
+
+
+def alone_in(shards: Path, otherwise: str = "") -> AbstractContextManager[None]:
+    """One process at a time packs, or removes, what is in a folder of shards. The lock lies beside
+    the folder, so that it outlasts it. BadSetting(otherwise) in place of waiting.
+    """
+    return locked(shards.parent, f".{shards.name}.lock", otherwise=otherwise)
+
+
+def _claim(home: Path, folder: Path) -> Callable[[], AbstractContextManager[None]]:
+    """What keeps others out of a folder that is spare."""
+    if folder.parent != home / SHARDS:
+        return partial(locked, home / folder.relative_to(home).parts[0])
+    working = (
+        f"a pre-training packs its corpora into {folder}; run ecgbench data prune when that has "
+        f"ended"
+    )
+    return partial(alone_in, folder, working)
 
 
 def bytes_of(card: DatasetCard, records: int) -> int:

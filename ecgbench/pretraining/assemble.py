@@ -10,11 +10,11 @@ from pathlib import Path
 from ecgbench import datasets, models
 from ecgbench.benchmark.plan import all_tasks
 from ecgbench.benchmark.progress import Display, counting
+from ecgbench.benchmark.reporter import Reporter
 from ecgbench.cells import Folders
 from ecgbench.errors import BadRecord, BadSetting, Lacking, MissingData, UnknownName
-from ecgbench.prepared.disk import SHARDS
 from ecgbench.prepared.prepare import Prepared, held, prepare
-from ecgbench.prepared.source import root_of, where
+from ecgbench.prepared.source import root_of
 from ecgbench.pretraining.corpus import Corpus, gather
 from ecgbench.pretraining.exclusion import Exclusion
 from ecgbench.pretraining.guard import PTBXL, Guard, Name
@@ -22,7 +22,7 @@ from ecgbench.pretraining.kept_encoders import Development
 from ecgbench.pretraining.network import new_network
 from ecgbench.pretraining.pretrain import Data
 from ecgbench.pretraining.recipe import DEVELOPMENT, Recipe
-from ecgbench.pretraining.shards import Layout, Shards, opened, pack
+from ecgbench.pretraining.shards import Layout, Shards, Source, lacking, opened, pack
 from ecgbench.pretraining.streamed import Streamed
 from ecgbench.pretraining.streaming import (
     Holding,
@@ -69,6 +69,18 @@ def assemble(
     progress.note(development(recipe, folders))
     _demand_data(names, folders)
     return _Assembling(recipe, folders, progress, holding, records)()
+
+
+def to_pack(recipe: Recipe, folders: Folders, holding: Holding) -> int | None:
+    """Bytes of shards that a streamed pre-training would still write; None where a dataset is not
+    prepared, so that nobody can know.
+    """
+    assembling = _Assembling(recipe, folders, Reporter("", lambda event: None), holding)
+    try:
+        assembling.hold()
+    except (MissingData, UnknownName, BadRecord, BadSetting):
+        return None
+    return assembling.lacking()
 
 
 class _Assembling:
@@ -156,7 +168,8 @@ class _Assembling:
         """One process of each machine prepares and packs; the others read no table of the size of
         the corpus, but the two columns that the guard needs.
         """
-        home = self.holding.shards or where(self.folders.prepared, self.folders.data) / SHARDS
+        buffer = ranks.of_first(lambda: self.holding.shuffled(self.folders.out))
+        home = self.holding.home(self.folders)
         shards = guard = None
         if ranks.local() == 0:
             self._prepare()
@@ -166,24 +179,40 @@ class _Assembling:
         ranks.wait()
         identity = ranks.of_first(lambda: None if shards is None else shards.index["identity"])
         if shards is None or guard is None:
-            data, prepared = self.folders.data, self.folders.prepared
-            wanted = [*self.recipe.datasets, self.owner]
-            self.made = {name: held(name, data, prepared) for name in wanted}
+            self.hold()
             guard = self._guard(_beside(self.recipe.datasets, self.folders))
             shards = found(home, identity)
-        corpus = Streamed(shards, guard, self.holding.buffer)
+        corpus = Streamed(shards, guard, buffer)
         self.progress.note(f"corpus: {told(corpus)}")
         return corpus, dict(shards.index["left_out"])
 
     def _packed(self, home: Path, guard: Guard, beside: Sequence[Prepared]) -> Shards:
         """The shards, those that are lacking written now."""
-        exclusion = Exclusion([*self._corpora, *beside])
-        source, identity = source_of(
-            self._corpora, self.contract, exclusion, exclusion.reasons, self.layout
-        )
+        source, identity = self._source(beside)
         folder = folder_of(home, identity)
         with counting(f"pack the corpora into {folder}", self.progress) as shown:
-            return opened(folder) or pack(source, guard, folder, identity, self.layout, shown)
+            there = opened(folder, identity)
+            return there or pack(source, guard, folder, identity, self.layout, shown)
+
+    def _source(self, beside: Sequence[Prepared]) -> tuple[Source, str]:
+        """What is packed, and its identity."""
+        exclusion = Exclusion([*self._corpora, *beside])
+        return source_of(self._corpora, self.contract, exclusion, exclusion.reasons, self.layout)
+
+    def hold(self) -> None:
+        """What is prepared already. MissingData where that is not all."""
+        data, prepared = self.folders.data, self.folders.prepared
+        wanted = [*self.recipe.datasets, self.owner]
+        self.made = {name: held(name, data, prepared) for name in wanted}
+
+    def lacking(self) -> int:
+        """Bytes of shards that are not packed yet, of what `hold` found."""
+        beside = _beside(self.recipe.datasets, self.folders)
+        source, identity = self._source(beside)
+        folder = folder_of(self.holding.home(self.folders), identity)
+        if opened(folder, identity) is not None:
+            return 0
+        return lacking(source, self._guard(beside), folder, identity, self.layout)
 
 
 def _some(prepared: Sequence[Prepared], records: int, choose: Callable[[Name], bool]) -> set[Name]:

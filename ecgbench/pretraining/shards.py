@@ -1,7 +1,7 @@
 """A corpus on disk, written once: every recording in one piece, in shards, at random places.
 
     <shards>/<key>/shard-00000.f16     (12, time) of each recording, one after the other
-                   shard-00000.json    sha256 of each of its blocks, under its own hash
+                   shard-00000.json    which shard it is, sha256 of its blocks; under its own hash
                    names.arrow         dataset and record of each recording; mapped, never loaded
                    ends.npy            (recording + 1,) int64: numbers that stand before each
                    index.json          what was packed, and the hashes of all this; written last
@@ -14,6 +14,7 @@ set aside: the key names all that its bytes depend on.
 
 import hashlib
 import math
+import stat
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import partial
@@ -28,9 +29,9 @@ from ecgbench.aside import set_aside
 from ecgbench.cells import key
 from ecgbench.ecg.leads import LEADS
 from ecgbench.errors import WriteError
-from ecgbench.files import as_npy, locked, put, sha256_of, sweep
+from ecgbench.files import as_npy, put, sha256_of, sweep
 from ecgbench.forks import on_all_cores
-from ecgbench.prepared.disk import free_bytes
+from ecgbench.prepared.disk import alone_in, free_bytes
 from ecgbench.prepared.prepare import Progress
 from ecgbench.pretraining.corpus import sound
 from ecgbench.pretraining.guard import Guard, Name
@@ -38,7 +39,7 @@ from ecgbench.sealed import seal, unsealed
 from ecgbench.seeds import rng
 from ecgbench.text import size
 
-FORMAT = 1
+FORMAT = 2
 """Raised by hand whenever the files, or what they mean, change."""
 INDEX, NAMES, ENDS = "index.json", "names.arrow", "ends.npy"
 SUFFIX = {"float16": ".f16", "float32": ".f32"}
@@ -137,39 +138,54 @@ def pack(
     """The shards in `folder`, those that are lacking written now, by all cores.
 
     identity: names all that the bytes depend on but the layout; `progress` counts recordings. One
-    process at a time packs, others wait. LeakError before anything is read; BadSetting: a
-    recording that is not in [-1, 1]; WriteError: no room, or a full disk.
+    process at a time packs, others wait. Another packing that has this folder's name is set aside.
+    LeakError before anything is read; BadSetting: a recording that is not in [-1, 1]; WriteError:
+    no room, or a full disk.
     """
-    with locked(folder):
+    with alone_in(folder):
         sweep(folder)
-        there = opened(folder)
-        if there is not None and there.index["identity"] == identity:
+        if (there := opened(folder, identity)) is not None:
             return there
-        _Packing(source, guard, folder, identity, layout)(progress)
-    if (there := opened(folder)) is None:
-        raise WriteError(
-            f"{folder} does not hold what was just written there; check that disk, or choose "
-            f"another folder (--shards DIR)"
-        )
-    return there
+        packing = _Packing(source, guard, folder, identity, layout)
+        another = unsealed(folder / INDEX)
+        if another is not None and another["identity"] != identity:
+            set_aside(folder, "holds another packing", then="the corpora are packed again")
+        packing(progress)
+        # before anybody else may remove it
+        if (there := opened(folder, identity)) is None:
+            raise WriteError(
+                f"{folder} does not hold what was just written there; check that disk, or choose "
+                f"another folder (--shards DIR)"
+            )
+        return there
 
 
-def opened(folder: Path) -> Shards | None:
-    """What is in `folder`; None where it is not whole, or not as it was written."""
+def lacking(source: Source, guard: Guard, folder: Path, identity: str, layout: Layout) -> int:
+    """Bytes of samples that `pack` would write."""
+    return _Packing(source, guard, folder, identity, layout).lacking
+
+
+def opened(folder: Path, identity: str) -> Shards | None:
+    """The packing `identity` in `folder`; None where there is none or another one, and where it is
+    not whole, or not as it was written.
+    """
     index = unsealed(folder / INDEX)
-    if index is None or index["format"] != FORMAT:
+    if index is None or (index["format"], index["identity"]) != (FORMAT, identity):
         return None
     for name in (NAMES, ENDS):
         if sha256_of(folder / name) != index["files"][name]:
             if (folder / name).exists():
                 set_aside(folder / name, then="it is written again")
             return None
-    ends = np.load(folder / ENDS, mmap_mode="r", allow_pickle=False)
-    names = pa.ipc.open_file(pa.memory_map(str(folder / NAMES))).read_all()
+    try:
+        ends = np.load(folder / ENDS, mmap_mode="r", allow_pickle=False)
+        names = pa.ipc.open_file(pa.memory_map(str(folder / NAMES))).read_all()
+    except FileNotFoundError:  # removed meanwhile
+        return None
     shards = Shards(folder, index, ends, names)
     numbers = range(len(index["shards"]))
-    lacking = any(not _whole(shards.path(n), shards.size_of(n)) for n in numbers)
-    return None if lacking else shards
+    whole = all(_whole(shards.path(n), shards.size_of(n)) for n in numbers)
+    return shards if whole else None
 
 
 class _Packing:
@@ -188,9 +204,8 @@ class _Packing:
         np.cumsum(source.lengths[self.rows] * len(LEADS), out=self.ends[1:])
 
     def __call__(self, progress: Progress | None) -> None:
-        shards = range(math.ceil(len(self.rows) / self.layout.shard))
-        lacking = [number for number in shards if not self._there(number)]
-        self._demand_room(lacking)
+        lacking = self._lacking()
+        self._demand_room()
         total = sum(len(self._of(number)) for number in lacking)
         done = 0
 
@@ -205,7 +220,19 @@ class _Packing:
             if not self._there(number):  # its process failed: the error is met here
                 self._write(number)
                 advance(1)
-        self._conclude(len(shards))
+        self._conclude()
+
+    @property
+    def lacking(self) -> int:
+        """Bytes of the shards that are lacking."""
+        return sum(map(self._bytes, self._lacking()))
+
+    @property
+    def _shards(self) -> range:
+        return range(math.ceil(len(self.rows) / self.layout.shard))
+
+    def _lacking(self) -> list[int]:
+        return [number for number in self._shards if not self._there(number)]
 
     def _of(self, number: int) -> np.ndarray:
         """Rows of the source that a shard holds, in their order."""
@@ -213,8 +240,10 @@ class _Packing:
 
     def _there(self, number: int) -> bool:
         path = _shard(self.folder, number, self.layout)
-        noted = unsealed(_beside(path))
-        return _whole(path, self._bytes(number)) and noted is not None and noted["of"] == self.name
+        if not _whole(path, self._bytes(number)) or (noted := unsealed(_beside(path))) is None:
+            return False
+        # the number is lacking in notes of the first format
+        return (noted["of"], noted.get("shard")) == (self.name, number)
 
     def _write(self, number: int) -> None:
         hashes: list[str] = []
@@ -231,15 +260,15 @@ class _Packing:
 
         path = _shard(self.folder, number, self.layout)
         put(path, content)
-        seal(_beside(path), {"of": self.name, "blocks": hashes})
+        seal(_beside(path), {"of": self.name, "shard": number, "blocks": hashes})
 
     def _values(self, row: int) -> bytes:
         name = Name(*(self.source.names[c][row].as_py() for c in ("dataset", "record")))
         signal = sound(name, self.source.read(row), int(self.source.lengths[row]))
         return np.ascontiguousarray(signal, self.layout.type).tobytes()
 
-    def _demand_room(self, lacking: list[int]) -> None:
-        needed = sum(self._bytes(number) for number in lacking)
+    def _demand_room(self) -> None:
+        needed = self.lacking
         if needed > (free := free_bytes(self.folder)):
             raise WriteError(
                 f"the shards need {size(needed)} in {self.folder}, which has {size(free)} free; "
@@ -249,7 +278,7 @@ class _Packing:
     def _bytes(self, number: int) -> int:
         return _numbers(self.ends, number, self.layout) * self.layout.type.itemsize
 
-    def _conclude(self, shards: int) -> None:
+    def _conclude(self) -> None:
         """The tables and the index."""
         names = self.source.names.take(pa.array(self.rows))
         numbers = pc.index_in(names["dataset"], value_set=pa.array(self.datasets))
@@ -262,7 +291,7 @@ class _Packing:
 
         put(self.folder / NAMES, arrow)
         put(self.folder / ENDS, as_npy(self.ends))
-        notes = [unsealed(_beside(_shard(self.folder, n, self.layout))) for n in range(shards)]
+        notes = [unsealed(_beside(_shard(self.folder, n, self.layout))) for n in self._shards]
         about = {
             "format": FORMAT,
             "identity": self.identity,
@@ -290,7 +319,11 @@ def _numbers(ends: np.ndarray, shard: int, layout: Layout) -> int:
 
 
 def _whole(path: Path, size: int) -> bool:
-    return path.is_file() and path.stat().st_size == size
+    try:
+        there = path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    return stat.S_ISREG(there.st_mode) and there.st_size == size
 
 
 def _shard(folder: Path, number: int, layout: Layout) -> Path:

@@ -12,13 +12,15 @@ import numpy as np
 import pyarrow as pa
 
 from ecgbench.cards import InputContract
-from ecgbench.cells import key
+from ecgbench.cells import Folders, key
 from ecgbench.doctor import machine
 from ecgbench.ecg.leads import LEADS
 from ecgbench.ecg.preprocess import normalise
 from ecgbench.errors import BadSetting
 from ecgbench.prepared import views
+from ecgbench.prepared.disk import SHARDS
 from ecgbench.prepared.prepare import Prepared
+from ecgbench.prepared.source import where
 from ecgbench.prepared.views import View
 from ecgbench.pretraining import output
 from ecgbench.pretraining.corpus import demand_some, trainable
@@ -43,14 +45,29 @@ class Holding:
     """Folder of the shards, which every process of a machine sees; None: beside the prepared
     copies.
     """
-    buffer: int = BUFFER
-    """Recordings that are shuffled together where they are streamed."""
+    buffer: int | None = None
+    """Recordings that are shuffled together where they are streamed; None: as many as a
+    pre-training began with, else `BUFFER`.
+    """
 
     def __post_init__(self) -> None:
         if self.how not in ("auto", "memory", "stream"):
             raise BadSetting(f"--corpus {self.how}: auto, memory, or stream (from shards on disk)")
 
-        demand_buffer(self.buffer, Layout.block)
+        if self.buffer is not None:
+            demand_buffer(self.buffer, Layout.block)
+        if self.shards is not None:
+            there = next(p for p in (self.shards, *self.shards.absolute().parents) if p.exists())
+            if not there.is_dir():
+                which = "" if there == self.shards else f"{there} "
+                raise BadSetting(
+                    f"--shards {self.shards}: {which}is a file; name a folder, which is made where "
+                    f"there is none"
+                )
+
+    def home(self, folders: Folders) -> Path:
+        """Where corpora in shards lie, each in a folder of its own."""
+        return self.shards or where(folders.prepared, folders.data) / SHARDS
 
     def streams(self, out: Path, count: Callable[[], int]) -> bool:
         """Whether to stream into a pre-training in `out`: what is begun goes on as it began. count:
@@ -62,6 +79,13 @@ class Holding:
         if begun.is_file():
             return "stream" in output.read(begun)
         return too_large(count(), ranks.on_this_machine())
+
+    def shuffled(self, out: Path) -> int:
+        """Recordings that are shuffled together in a streamed pre-training in `out`."""
+        if self.buffer is not None:
+            return self.buffer
+        begun = output.read(out / output.RECIPE) if (out / output.RECIPE).is_file() else {}
+        return int(begun.get("stream", {}).get("buffer", BUFFER))
 
 
 def too_large(count: int, processes: int) -> bool:
@@ -138,11 +162,12 @@ def folder_of(home: Path, identity: str) -> Path:
 
 def found(home: Path, identity: str) -> Shards:
     """What another process of this machine has packed; BadSetting where that is not there."""
-    shards = opened(folder_of(home, identity))
+    shards = opened(folder_of(home, identity), identity)
     if shards is None:
         raise BadSetting(
-            f"there are no shards in {folder_of(home, identity)}, where another process of this "
-            f"machine packed them; give --shards a folder that all its processes see"
+            f"there are no shards of this corpus in {folder_of(home, identity)}, where another "
+            f"process of this machine packed them; give --shards a folder that all its processes "
+            f"see"
         )
     return shards
 

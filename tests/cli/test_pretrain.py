@@ -109,6 +109,7 @@ def test_smoke_ends_with_weights_a_table_and_a_report(
         (("--recipe", "smoke", "--refined", "30000"), "a codebook of 30000 codes"),
         (("--recipe", "smoke", "--corpus", "disk"), "--corpus disk: auto, memory, or stream"),
         (("--recipe", "smoke", "--buffer", "200"), "--buffer 200: a multiple of 128"),
+        (("--recipe", "smoke", "--shards", __file__), f"--shards {__file__}: is a file"),
     ],
 )
 def test_bad_words_give_one_line(
@@ -235,10 +236,10 @@ def losses(out: Path) -> list[str]:
 
 
 def test_a_streamed_one_in_one_process_and_in_two_and_with_a_damaged_shard(
-    tmp_path: Path, pretrain: Typed
+    tmp_path: Path, pretrain: Typed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """torchrun packs; one process makes the same of its shards; a shard that changed is packed
-    again by the same command.
+    """torchrun packs; one process makes the same of its shards, and goes on as it began; a shard
+    that changed is packed again by the same command.
     """
     words = ["--recipe", "smoke", "--steps", "2,2", "--batch", "4", "--micro-batch", "2"]
     words += ["--model", str(NARROW), "--device", "cpu", "--corpus", "stream", "--buffer", "128"]
@@ -261,6 +262,21 @@ def test_a_streamed_one_in_one_process_and_in_two_and_with_a_damaged_shard(
     assert [float(x) for x in alone] == pytest.approx([float(x) for x in both], abs=1e-5)
     recipes = [(tmp_path / name / "recipe.json").read_text() for name in ("one", "two")]
     assert recipes[0] == recipes[1]
+
+    plain = [w for w in words if w not in ("--corpus", "stream", "--buffer", "128")]
+    code, _, said = pretrain(*plain, tmp_path / "one")
+    assert (code, told in said) == (0, True), said
+    code, _, said = pretrain(*plain, tmp_path / "one", "--buffer", "256")
+    assert (code, "differs in corpus, stream.buffer; choose another --out" in said) == (2, True)
+    some = pretraining.Rates(codebooks=1, training=(1, 1), probe=1, network=1)
+    monkeypatch.setattr(pretraining, "rates", lambda *_: some)
+    _, foretold, _ = pretrain(*plain, tmp_path / "one", "--dry-run")
+    assert "streamed from shards of 2.9 MB" in foretold
+    assert str(shard.parent.parent) not in foretold, "nothing is to be packed"
+    away = shard.rename(tmp_path / shard.name)
+    _, foretold, _ = pretrain(*words, tmp_path / "new", "--dry-run")
+    assert f"2.9 MB in {shard.parent.parent}\n" in foretold
+    away.rename(shard)
 
     content = shard.read_bytes()
     shard.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))

@@ -52,6 +52,15 @@ def test_views_and_copies_of_other_versions_are_spare(
     assert str(shards) in said
     assert "--yes" in said
     assert old.exists()
+    words = ["ecgbench", "data", "prune", "--yes", "--prepared", str(tmp_path)]
+    monkeypatch.setattr(sys, "argv", words)
+    with disk.alone_in(shards), pytest.raises(SystemExit) as refused:
+        main()
+    assert refused.value.code == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert f"a pre-training packs its corpora into {shards}" in line
+    assert old.exists()
+    assert shards.exists()
     assert "freed in" in typed("prune", "--yes")
     assert not old.exists()
     assert not shards.exists()

@@ -2,20 +2,23 @@
 
 import errno
 import hashlib
+import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
 from ecgbench.errors import BadSetting, DamagedCopy, LeakError, WriteError
-from ecgbench.files import as_json, put
+from ecgbench.files import as_json, put, sha256_of
 from ecgbench.models import laef
+from ecgbench.prepared.disk import alone_in
 from ecgbench.prepared.prepare import Prepared, prepare
+from ecgbench.pretraining import blocks as reading
 from ecgbench.pretraining import shards as on_disk
-from ecgbench.pretraining import streamed as reading
 from ecgbench.pretraining import streaming
 from ecgbench.pretraining.corpus import Corpus, gather
 from ecgbench.pretraining.descriptors import preset
@@ -23,7 +26,7 @@ from ecgbench.pretraining.guard import Guard, Name
 from ecgbench.pretraining.labels import codebooks
 from ecgbench.pretraining.shards import Layout, Shards, Source, opened, pack
 from ecgbench.pretraining.streamed import Streamed
-from ecgbench.pretraining.streaming import Holding, source_of
+from ecgbench.pretraining.streaming import Holding, folder_of, found, source_of
 
 CONTRACT = laef.CARD.contracts[0]
 SAMPLES = CONTRACT.samples
@@ -131,7 +134,7 @@ def test_an_interrupted_packing_goes_on_with_the_shards_that_are_lacking(
 
     with pytest.raises(KeyboardInterrupt):
         pack(source(failing), guard(), tmp_path / "b", "a", LAYOUT)
-    assert opened(tmp_path / "b") is None
+    assert opened(tmp_path / "b", "a") is None
     assert len(list((tmp_path / "b").glob("shard-*.f16"))) == 2
     told: list[tuple[int, int]] = []
     again: list[Name] = []
@@ -164,14 +167,67 @@ def test_a_shard_that_changed_is_named_and_packed_again_alone(packed: Shards) ->
                 corpus.cut(rows, np.zeros(4, int))
         elif block < 4:
             corpus.cut(rows, np.zeros(len(rows), int))
-    assert opened(packed.folder) is None
+    assert opened(packed.folder, "a") is None
     read: list[Name] = []
     whole = source(lambda name: read.append(name) or wave(name))  # type: ignore[func-returns-value]
     pack(whole, guard(), packed.folder, "a", LAYOUT)
     assert len(read) == LAYOUT.shard
     (packed.folder / "shard-00002.f16.damaged").unlink()
     assert contents(packed.folder) == before
-    assert Streamed(opened(packed.folder), guard(), 4).digest == digest  # type: ignore[arg-type]
+    assert Streamed(opened(packed.folder, "a"), guard(), 4).digest == digest  # type: ignore[arg-type]
+
+
+def damage(shards: Shards) -> None:
+    """The second block of the first shard."""
+    content = bytearray(shards.path(0).read_bytes())
+    content[-2000:] = b"\x00\x7b" * 1000
+    shards.path(0).write_bytes(content)
+
+
+def test_what_was_compared_is_what_is_read_when_another_process_packs_anew(packed: Shards) -> None:
+    before = packed.path(0).read_bytes()
+    damage(packed)
+    ours, theirs = Streamed(packed, guard(), 4), Streamed(packed, guard(), 4)
+    ours.cut(np.array([0]), np.array([0]))  # of the damaged file, but a sound block
+    last, start = np.array([7]), np.array([LENGTHS[packed.name(7)] - SAMPLES])
+    with pytest.raises(DamagedCopy):
+        theirs.cut(last, start)
+    pack(source(), guard(), packed.folder, "a", LAYOUT)
+    assert packed.path(0).read_bytes() == before
+    for _ in range(2):
+        windows = ours.cut(np.array([0, 7]), np.concatenate([[0], start]))
+        np.testing.assert_array_equal(windows[1], wave(packed.name(7)).astype("f2")[:, -SAMPLES:])
+
+
+def test_a_shard_that_another_process_packed_meanwhile_stays(
+    packed: Shards, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before, judged = packed.path(0).read_bytes(), reading.Blocks._hash
+    damage(packed)
+
+    def meanwhile(self: reading.Blocks, *block: int) -> str:
+        packed.path(0).unlink()
+        pack(source(), guard(), packed.folder, "a", LAYOUT)
+        return judged(self, *block)
+
+    monkeypatch.setattr(reading.Blocks, "_hash", meanwhile)
+    with pytest.raises(DamagedCopy, match="run the same command again"):
+        Streamed(packed, guard(), 4).cut(np.array([7]), np.array([0]))
+    assert packed.path(0).read_bytes() == before
+    assert opened(packed.folder, "a") is not None
+
+
+def test_a_damaged_shard_that_stays_where_it_is_asks_for_another_folder(
+    packed: Shards, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: object) -> None:
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    damage(packed)
+    monkeypatch.setattr("ecgbench.aside.os.replace", refused)
+    with pytest.raises(DamagedCopy, match=r"cannot be set aside; pack .* --shards DIR") as told:
+        Streamed(packed, guard(), 4).cut(np.array([7]), np.array([0]))
+    assert "same command" not in str(told.value)
 
 
 @pytest.mark.usefixtures("here_alone")
@@ -182,7 +238,7 @@ def test_a_table_that_changed_is_made_again(packed: Shards, name: str) -> None:
     if name == "shard-00001.json":
         with pytest.raises(DamagedCopy, match=r"shard-00001\.f16"):
             Streamed(packed, guard(), 4).cut(np.array([9]), np.array([0]))
-    assert opened(packed.folder) is None
+    assert opened(packed.folder, "a") is None
     pack(source(), guard(), packed.folder, "a", LAYOUT)
     for left in packed.folder.glob("*.damaged"):
         left.unlink()
@@ -199,7 +255,65 @@ def test_a_shard_of_another_packing_is_no_shard_of_this_one(tmp_path: Path, pack
         Streamed(packed, guard(), 4).cut(np.array([1]), np.array([0]))
 
 
-@pytest.mark.parametrize("damage", [Path.unlink, lambda path: path.write_bytes(bytes(100))])
+def test_two_shards_that_changed_places_are_packed_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both are of this packing, and as long as each other."""
+    for name in NAMES:
+        monkeypatch.setitem(LENGTHS, name, SAMPLES)
+    packed = pack(source(), guard(), tmp_path / "packed", "a", LAYOUT)
+    before = contents(packed.folder)
+    for suffix in (".f16", ".json"):
+        one, two = (packed.path(number).with_suffix(suffix) for number in (0, 1))
+        content = one.read_bytes()
+        one.write_bytes(two.read_bytes())
+        two.write_bytes(content)
+    (packed.folder / "index.json").unlink()
+    pack(source(), guard(), packed.folder, "a", LAYOUT)
+    assert contents(packed.folder) == before
+
+
+def test_who_packs_keeps_others_out_until_the_corpus_is_opened(
+    packed: Shards, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also while its folder is removed."""
+    looks = []
+
+    def look(*words: Any) -> Shards | None:
+        with pytest.raises(BadSetting, match="busy"), alone_in(packed.folder, "busy"):
+            pass
+        looks.append(words)
+        return opened(*words)
+
+    with alone_in(packed.folder):
+        shutil.rmtree(packed.folder)
+        look(packed.folder, "a")
+    monkeypatch.setattr(on_disk, "opened", look)
+    pack(source(), guard(), packed.folder, "a", LAYOUT)
+    assert len(looks) == 3
+
+
+def test_a_packing_that_goes_while_it_is_opened_is_not_there(
+    packed: Shards, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def hashed(path: Path) -> str:
+        digest = sha256_of(path)
+        if path.name == "ends.npy":
+            shutil.rmtree(packed.folder)
+        return digest
+
+    monkeypatch.setattr(on_disk, "sha256_of", hashed)
+    assert opened(packed.folder, "a") is None
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        Path.unlink,
+        lambda path: path.write_bytes(bytes(100)),
+        lambda path: path.write_bytes(path.read_bytes()[::-1]),
+    ],
+)
 def test_a_shard_that_goes_while_it_is_read_is_one_line(
     packed: Shards, damage: Callable[[Path], object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -213,14 +327,14 @@ def test_a_shard_that_goes_while_it_is_read_is_one_line(
         DamagedCopy, match=r"shard-00000\.f16 is not as it was written; run the same"
     ):
         corpus.cut(np.array([0]), np.array([0]))
-    assert opened(packed.folder) is None
+    assert opened(packed.folder, "a") is None
 
 
 def test_a_disk_that_fails_is_one_line(packed: Shards, monkeypatch: pytest.MonkeyPatch) -> None:
-    def failing(*_: object) -> bool:
+    def failing(*_: object) -> None:
         raise OSError(errno.EIO, "Input/output error")
 
-    monkeypatch.setattr(reading._Blocks, "_fits", failing)
+    monkeypatch.setattr(reading.Blocks, "_of", failing)
     with pytest.raises(DamagedCopy, match=r"cannot be read \(Input/output error\); repair"):
         Streamed(packed, guard(), buffer=4).cut(np.array([0]), np.array([0]))
 
@@ -342,6 +456,29 @@ def test_what_is_packed_is_what_is_gathered_in_memory(ptbxl: Prepared, tmp_path:
     assert len({identity, *others}) == 3
 
 
+def test_what_was_left_out_does_not_come_back_with_a_renamed_folder(
+    ptbxl: Prepared, tmp_path: Path
+) -> None:
+    """One that was packed without exclusion, and has the name of one that was packed with it."""
+
+    def choose(name: Name) -> bool:
+        return name.record != "00007"
+
+    allowed, home = Guard.of([ptbxl]), tmp_path / "shards"
+    what, identity = source_of([ptbxl], CONTRACT, choose, {"patient": 1}, LAYOUT)
+    more, other = source_of([ptbxl], CONTRACT, lambda name: True, {}, LAYOUT)
+    folder = folder_of(home, identity)
+    pack(more, allowed, folder_of(home, other), other, LAYOUT).folder.rename(folder)
+    with pytest.raises(BadSetting, match="no shards of this corpus"):
+        found(home, identity)
+    shards = pack(what, allowed, folder, identity, LAYOUT)
+    for each in (shards, found(home, identity)):
+        names = [each.name(row).record for row in range(len(what.lengths))]
+        assert "00007" not in names
+        assert each.index["left_out"] == {"patient": 1}
+    assert opened(folder.with_name(folder.name + ".damaged"), other) is not None
+
+
 def test_what_is_too_large_is_streamed_and_what_is_begun_goes_on_as_it_began(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -358,3 +495,5 @@ def test_what_is_too_large_is_streamed_and_what_is_begun_goes_on_as_it_began(
     assert not auto.streams(tmp_path, lambda: 10**9)
     put(tmp_path / "recipe.json", as_json({"recipe": {}, "stream": {"buffer": 128}}))
     assert auto.streams(tmp_path, lambda: 1)
+    assert [h.shuffled(tmp_path) for h in (auto, Holding(buffer=256))] == [128, 256]
+    assert auto.shuffled(tmp_path / "new") == 16_384
