@@ -92,7 +92,7 @@ class _Assembling:
         folders: Folders,
         progress: Display,
         holding: Holding,
-        records: int | None,
+        records: int | None = None,
     ) -> None:
         self.recipe, self.folders, self.progress = recipe, folders, progress
         self.holding, self.records = holding, records
