@@ -6,6 +6,7 @@ by path (`./foo.py`), with the same checks. Listing a room and resolving a name 
 asking for a plug-in imports that one module.
 """
 
+import difflib
 import hashlib
 import importlib
 import importlib.util
@@ -223,7 +224,9 @@ class Room:
             if plain(known) == plain(name):
                 return known
         hint = f"Or give the path of a .py file that defines {self._needs}"
-        raise unknown(self.kind, name, names, hint)
+        # a variant is meant only by who nearly spells it
+        meant = difflib.get_close_matches(name.lower(), self.variants(), cutoff=0.8)
+        raise unknown(self.kind, name, [*self.names(), *meant], hint)
 
     def paths(self) -> list[Path]:
         """The files that were given by path, absolute, in the order in which they came."""
