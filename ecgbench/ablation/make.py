@@ -27,7 +27,7 @@ from ecgbench import files
 from ecgbench.ablation import probes
 from ecgbench.ablation.budget import SWEPT, Budget, Training, training
 from ecgbench.ablation.studies import FROZEN, Cell, Probe, Study
-from ecgbench.ablation.trained import Session, Trainings
+from ecgbench.ablation.trained import Trainings
 from ecgbench.cells import key
 from ecgbench.ecg.leads import LEADS
 from ecgbench.errors import BadSetting
@@ -35,7 +35,7 @@ from ecgbench.files import as_json, as_npy, as_parquet, put
 from ecgbench.pretraining import descriptors
 from ecgbench.pretraining.labels import RECORDS as BATCH
 from ecgbench.pretraining.output import read
-from ecgbench.pretraining.pretrain import Data
+from ecgbench.pretraining.pretrain import Data, Session
 from ecgbench.results.ablation import (
     CELLS,
     RATES,

@@ -3,8 +3,7 @@ and all of its steps.
 """
 
 import time
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -14,37 +13,22 @@ from torch import Tensor
 from ecgbench import provenance
 from ecgbench.ablation.budget import Budget, Training
 from ecgbench.ablation.studies import Study
-from ecgbench.benchmark.progress import Display
 from ecgbench.cells import key
 from ecgbench.errors import BadWeights
 from ecgbench.layers.node_encoder import NodeEncoder
 from ecgbench.pretraining import checkpoint, codebook, descriptors
 from ecgbench.pretraining.codebook import Codebook
-from ecgbench.pretraining.curve import Listener
 from ecgbench.pretraining.kept_encoders import digests, read_encoder, write_encoder
 from ecgbench.pretraining.labels import Codes, Describe, Nodes, codebooks
 from ecgbench.pretraining.network import new_network
 from ecgbench.pretraining.objective import MaskedNodes
-from ecgbench.pretraining.pretrain import Data
+from ecgbench.pretraining.pretrain import Data, Session
 from ecgbench.pretraining.stage import Execution
 from ecgbench.pretraining.stage import run as train
 from ecgbench.profiling.flop import FlopCounter
 from ecgbench.results.ablation import TRAINING
 from ecgbench.sealed import seal, unsealed
 from ecgbench.seeds import seed_of
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Session:
-    """Where a study runs, where it is kept, and who follows it."""
-
-    out: Path
-    device: str
-    name: str
-    """The device in words."""
-    progress: Display
-    listener: Callable[[str], Listener]
-    """Title of a training -> who hears of its steps."""
 
 
 class Trainings:

@@ -131,10 +131,10 @@ def _make(
     from ecgbench import reports
     from ecgbench.ablation import make
     from ecgbench.ablation.assemble import assembled
-    from ecgbench.ablation.trained import Session
     from ecgbench.benchmark.device import choose
     from ecgbench.benchmark.lacking import writable
     from ecgbench.benchmark.progress import Display, display
+    from ecgbench.pretraining.pretrain import Session
     from ecgbench.profiling.clock import about, ready
 
     device = choose(device)

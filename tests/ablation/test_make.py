@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from ecgbench import reports
-from ecgbench.ablation import make, probes, trained
+from ecgbench.ablation import make, probes
 from ecgbench.ablation.budget import Budget
 from ecgbench.ablation.studies import Cell, Study
 from ecgbench.errors import BadSetting, BadWeights
@@ -19,6 +19,7 @@ from ecgbench.pretraining import recipe as recipes
 from ecgbench.pretraining.kept_encoders import TRAINING, probed
 from ecgbench.pretraining.network import new_network
 from ecgbench.pretraining.objective import MaskedNodes
+from ecgbench.pretraining.pretrain import Session
 from ecgbench.results import ablation
 from tests.waves import Follower, Stop, data
 
@@ -55,7 +56,7 @@ def made(
     found = data()
     people = [f"p{record}" for record in found.development.check.records]
     follower = Follower(at)
-    session = trained.Session(
+    session = Session(
         out=out, device="cpu", name="here", progress=follower, listener=follower.listener
     )
     assembled = make.Assembled(data=found, patients=people, labels=("odd", "even"))

@@ -10,17 +10,16 @@ import math
 import os
 import re
 import shlex
-import sys
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 
+from ecgbench.benchmark import slurm_script
 from ecgbench.benchmark.batch import Batch
 from ecgbench.benchmark.engine import EngineCard, Setup
 from ecgbench.benchmark.workers import Standing, State, Workers
 from ecgbench.errors import BadSetting
 from ecgbench.files import put
-from ecgbench.room import folder_name
 from ecgbench.slurm_queue import RUNNING, Silent, queued, said, there
 from ecgbench.text import counted
 
@@ -31,8 +30,6 @@ CARD = EngineCard(
 )
 SCRIPT, PREPARE, EMIT = "tasks.sh", "prepare.sh", "emit_sbatch"
 _AFTER = "--dependency=afterok:"
-NOTICE = 120
-"""Seconds before its end that a task is asked to stop."""
 LARGEST = 1001
 """Slurm's own MaxArraySize, where a cluster does not tell."""
 OURS = {
@@ -116,10 +113,10 @@ class Slurm:
     def _prepare(self, batch: Batch) -> Path:
         """The script of the job that prepares recordings, which needs no GPU."""
         lines = [line for line in self.lines if not line.startswith(("--gpu", "--gres"))]
-        return put(batch.folder / PREPARE, preparing(batch, lines, self.cpus))
+        return put(batch.folder / PREPARE, slurm_script.of_preparing(batch, lines, self.cpus))
 
     def _script(self, batch: Batch) -> Path:
-        return put(batch.folder / SCRIPT, script(batch, self.lines, self.cpus))
+        return put(batch.folder / SCRIPT, slurm_script.of_tasks(batch, self.lines, self.cpus))
 
     def states(self, batch: Batch) -> Mapping[int, State]:
         """Of all tasks that were handed over, by squeue; of those that it knows no more, by sacct
@@ -141,87 +138,6 @@ class Slurm:
     def close(self) -> str:
         """They go on."""
         return "the tasks go on in Slurm; the same command follows them, and scancel ends them"
-
-
-def script(batch: Batch, lines: list[str], cpus: int) -> str:
-    """The array script of a batch: task $1 + $SLURM_ARRAY_TASK_ID of its file."""
-    python, place, logs = (
-        shlex.quote(str(path)) for path in (sys.executable, batch.file, batch.log_file(0).parent)
-    )
-    name = folder_name(batch.folder.parents[1].name)[:40]
-    # a short time would be over before it began
-    limits = [_seconds(line.partition("=")[2]) for line in lines if line.startswith("--time=")]
-    notice = min([NOTICE, *(max(10, limit // 4) for limit in limits)])
-    head = [
-        f"--job-name=ecgbench-{name}",
-        f"--output={_quoted(batch.folder, 'logs/slurm-%A_%a.log')}",
-        "--open-mode=append",
-        "--requeue",
-        f"--signal=B:USR1@{notice}",
-        f"--cpus-per-task={cpus}",
-        *lines,
-    ]
-    return "\n".join(
-        [
-            "#!/bin/bash",
-            "# Written by `ecgbench run`; each task of the array is one task of batch.json.",
-            *(f"#SBATCH {line}" for line in head),
-            *_environment(cpus),
-            "task=$(( ${1:-0} + SLURM_ARRAY_TASK_ID ))",
-            f'{python} -m ecgbench worker {place} "$task" >> {logs}/"$task".log 2>&1 &',
-            "worker=$!",
-            "# the notice before the end of its time goes to the worker, which queues itself again",
-            "trap 'kill -USR1 \"$worker\" 2>/dev/null' USR1",
-            "trap 'kill -TERM \"$worker\" 2>/dev/null' TERM",
-            'wait "$worker"; code=$?',
-            'while kill -0 "$worker" 2>/dev/null; do wait "$worker"; code=$?; done',
-            'exit "$code"',
-            "",
-        ]
-    )
-
-
-def preparing(batch: Batch, lines: list[str], cpus: int) -> str:
-    """The script of the job that prepares the recordings of a batch."""
-    python, place = (shlex.quote(str(path)) for path in (sys.executable, batch.file))
-    head = [
-        "--job-name=ecgbench-prepare",
-        f"--output={_quoted(batch.folder, 'logs/prepare.log')}",
-        f"--cpus-per-task={cpus}",
-        *lines,
-    ]
-    return "\n".join(
-        [
-            "#!/bin/bash",
-            "# Written by `ecgbench run`; prepares the recordings of batch.json.",
-            *(f"#SBATCH {line}" for line in head),
-            *_environment(cpus),
-            f"exec {python} -m ecgbench worker {place} prepare",
-            "",
-        ]
-    )
-
-
-def _quoted(folder: Path, file: str) -> str:
-    """A file in a line of options, where % and spaces of its folder mean something. BadSetting
-    where both kinds of quotes are in it: sbatch reads no escaped one.
-    """
-    path = f"{str(folder).replace('%', '%%')}/{file}"
-    for mark in "\"'":
-        if mark not in path:
-            return f"{mark}{path}{mark}"
-    raise BadSetting(
-        f"--out {folder}: sbatch reads no folder with both kinds of quotes in its name; choose "
-        f"another --out"
-    )
-
-
-def _environment(cpus: int) -> list[str]:
-    searched = os.environ.get("PYTHONPATH", "")
-    return [
-        f"export OMP_NUM_THREADS={cpus} MKL_NUM_THREADS={cpus} OPENBLAS_NUM_THREADS={cpus}",
-        *([f"export PYTHONPATH={shlex.quote(searched)}"] if searched else []),
-    ]
 
 
 def begun(batch: Batch, task: int) -> None:
@@ -358,27 +274,6 @@ def _minutes(text: str) -> str:
         return text
     days, hours, minutes = (int(part or 0) for part in found.groups())
     return f"{24 * days + hours:02}:{minutes:02}:00"
-
-
-def _seconds(text: str) -> int:
-    """Of a time as Slurm spells it: minutes, minutes:seconds, hours:minutes:seconds, days-hours,
-    days-hours:minutes, days-hours:minutes:seconds. NOTICE * 4 where it is none.
-
-    >>> [_seconds(t) for t in ("90", "1:30", "04:00:00", "1-12", "1-0:30")]
-    [5400, 90, 14400, 129600, 88200]
-    """
-    days, dash, rest = text.rpartition("-")
-    try:
-        parts = [int(part) for part in rest.split(":")]
-        if dash:
-            hours, minutes, seconds = [*parts, 0, 0][:3]
-        elif len(parts) == 3:
-            hours, minutes, seconds = parts
-        else:
-            (minutes, seconds), hours = [*parts, 0][:2], 0
-        return 86_400 * int(days or 0) + 3600 * hours + 60 * minutes + seconds
-    except ValueError:
-        return 4 * NOTICE
 
 
 def start(setup: Setup) -> Workers:
