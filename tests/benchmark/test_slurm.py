@@ -274,10 +274,13 @@ def test_a_task_whose_time_is_over_goes_on_where_it_stopped(
     until(lambda: said("squeue", "-h", "-r", "-t", "PD", "-o", "%i").split() == [name], 60)
     assert ended(follower, 400) == 0, log.read_text()
     assert "2 cells computed" in log.read_text()
-    assert "handed over" not in log.read_text()
+    # followed, not submitted anew; Slurm may call what it queues again failed, then it is tried again
+    assert "handed over to" not in log.read_text()
     (submitted,) = (tmp_path / OUT).glob("batches/*/submitted.jsonl")
-    (array,) = (json.loads(line)["id"] for line in submitted.read_text().split("\n") if line)
-    assert "Restarts=0" not in said("scontrol", "show", "job", "-o", array)
+    arrays = [json.loads(line)["id"] for line in submitted.read_text().split("\n") if line]
+    again = "handed over again" in log.read_text()
+    assert len(arrays) == 1 + again
+    assert again or "Restarts=0" not in said("scontrol", "show", "job", "-o", arrays[0])
     assert "demo is prepared" in (submitted.parent / "logs/prepare.log").read_text()
     assert "--signal=B:USR1@120" in (submitted.parent / "tasks.sh").read_text()
     assert "checkpoint" not in log.read_text()  # none was damaged, or of another training
