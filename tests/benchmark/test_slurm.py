@@ -274,7 +274,7 @@ def test_a_task_whose_time_is_over_goes_on_where_it_stopped(
     until(lambda: said("squeue", "-h", "-r", "-t", "PD", "-o", "%i").split() == [name], 60)
     assert ended(follower, 400) == 0, log.read_text()
     assert "2 cells computed" in log.read_text()
-    # followed, not submitted anew; Slurm may call what it queues again failed, then it is tried again
+    # followed, not submitted anew; what Slurm queues again may count as failed, and is tried again
     assert "handed over to" not in log.read_text()
     (submitted,) = (tmp_path / OUT).glob("batches/*/submitted.jsonl")
     arrays = [json.loads(line)["id"] for line in submitted.read_text().split("\n") if line]
