@@ -21,6 +21,8 @@ def main() -> None:
     other is then killed, for it would wait.
     """
     file, folder = sys.argv[1:]
+    # a test file may import from `tests`, as under pytest
+    sys.path.insert(0, str(Path(__file__).parents[1]))
     spec = importlib.util.spec_from_file_location(Path(file).stem, file)
     assert spec is not None
     assert spec.loader is not None

@@ -217,6 +217,7 @@ def _make(
             finished = pretrain.run(recipe, data, session)
         except Stopped as stop:
             stopped = f"stopped after {minutes:g} min at {stop}; the same command goes on"
+        ranks.wait()
     # torchrun ends the other processes when one fails, so only the first tells that time is over
     if first:
         _tell(recipe, folders.out, carried, finished, stopped)

@@ -8,6 +8,8 @@ first one's.
 
 import json
 import os
+import time
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
@@ -57,7 +59,7 @@ def wait() -> None:
 
     if world() > 1:
         join()
-        group.all_reduce(torch.zeros(1))
+        _through(group.all_reduce, lambda: torch.zeros(1))
 
 
 def agreed(first: Callable[[], bool]) -> bool:
@@ -117,10 +119,30 @@ def _exchange(content: bytes) -> bytes:
     import torch.distributed as group
 
     join()
-    length = torch.tensor([len(content)])
-    group.broadcast(length, 0)
-    data = torch.zeros(int(length), dtype=torch.uint8)
-    if content:
-        data = torch.frombuffer(bytearray(content), dtype=torch.uint8)
-    group.broadcast(data, 0)
-    return bytes(data.tolist())
+
+    def from_first(tensor: torch.Tensor) -> None:
+        group.broadcast(tensor, 0)
+
+    def bytes_or_room() -> torch.Tensor:
+        if content:
+            return torch.frombuffer(bytearray(content), dtype=torch.uint8)
+        return torch.zeros(length, dtype=torch.uint8)
+
+    (length,) = _through(from_first, lambda: torch.tensor([len(content)]))
+    return bytes(_through(from_first, bytes_or_room))
+
+
+def _through(collective: Callable[[Any], object], make: Callable[[], Any]) -> list[Any]:
+    """Values of a tensor after a collective, once the group's own thread has let go of it.
+
+    That thread needs the interpreter to do so. DDP keeps the threads of a group that is destroyed;
+    one that meets an interpreter which is ending aborts the process.
+    """
+    tensor = make()
+    collective(tensor)
+    values: list[Any] = tensor.tolist()
+    held, deadline = weakref.ref(tensor), time.monotonic() + 10
+    del tensor
+    while held() is not None and time.monotonic() < deadline:
+        time.sleep(0.001)
+    return values
