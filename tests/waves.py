@@ -30,6 +30,7 @@ def half(first: int, records: int) -> Half:
     signal = np.stack([waves(n)[:, :500] for n in names]).astype(np.float32)
     return Half(
         records=[n.record for n in names],
+        patients=[n.record for n in names],
         signal=signal,
         target=np.eye(2, dtype=np.int8)[np.arange(records) % 2],
     )

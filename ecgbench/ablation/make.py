@@ -1,7 +1,7 @@
 """A study at a budget: every training once, every probe once, whatever was interrupted.
 
     OUT/ablation.json          study, budget, digests of the data, cells: what the table rests on
-        records.parquet        validation recordings of the development task, patients, labels
+        records.parquet        recordings that cells are compared on, patients, labels
         codebooks/KEY/         codebook_50.npz ...: one set for all cells of a seed
         trainings/KEY/         training.json once it is finished, and of the stage before that
                                checkpoint.safetensors, curve.csv; encoder_000150.safetensors
@@ -52,8 +52,6 @@ class Assembled:
     """What a study sees."""
 
     data: Data
-    patients: Sequence[str]
-    """Of the validation recordings of the development task."""
     labels: Sequence[str]
 
 
@@ -136,7 +134,7 @@ class _Making:
                 )
             return
         check = self.data.development.check
-        table = pd.DataFrame({"record": check.records, "patient": list(self.found.patients)})
+        table = pd.DataFrame({"record": check.records, "patient": check.patients})
         for at, label in enumerate(self.found.labels):
             table[label] = check.target[:, at]
         put(self.out / RECORDS, as_parquet(table))

@@ -15,13 +15,14 @@ from ecgbench.ablation.studies import FROZEN, Probe
 from ecgbench.layers.encodings import LeadEncoding
 from ecgbench.layers.node_encoder import NodeEncoder
 from ecgbench.pretraining.kept_encoders import (
+    LAST,
     TRAINING,
     Development,
     Half,
     Probed,
-    demand_score,
     device_of,
     probed,
+    scored,
 )
 from ecgbench.stats.auroc import macro_auroc
 from ecgbench.training import heads
@@ -31,8 +32,8 @@ from ecgbench.training.loop import steps, train
 def measured(
     kind: Probe, encoder: NodeEncoder, development: Development, epochs: int, seed: int = 0
 ) -> Probed:
-    """Validation split of the development task, twelve leads. BadSetting: no label has both
-    values.
+    """On what the development task compares encoders on, twelve leads. BadSetting: no label has
+    both values.
     """
     if kind == FROZEN:
         return probed(encoder, development, seed, replace(TRAINING, epochs=epochs))
@@ -84,10 +85,8 @@ def _with_leads(encoder: NodeEncoder, development: Development, epochs: int, see
     def validate() -> float:
         return macro_auroc(check.target, _probability(net, check, device))
 
-    trained = train(net, optimiser, batches, validate, epochs)
-    score = trained.log[trained.best].validation
-    demand_score(score, development)
-    return Probed(score=score, probability=_probability(net, check, device))
+    train(net, optimiser, batches, validate, epochs, LAST)
+    return scored(_probability(net, check, device), development)
 
 
 @torch.no_grad()

@@ -76,6 +76,11 @@ def pretrain(
     precision: str = option("bf16 or float32, of the forward pass of training."),
     checkpoint_every: int = option("Steps between two checkpoints: at most these are lost."),
     probe_every: int = option("Steps between two encoders that are kept and measured."),
+    apart: int = option(
+        "Compare encoders on one in so many training patients of the development task's dataset, "
+        "who are not trained on; 0: on its validation split.",
+        metavar="N",
+    ),
     seed: int = option("Of weights, codebooks, masks and windows."),
     minutes: float = option(
         "Stop cleanly after so long, with exit code 75; the same command goes on. A codebook is "
@@ -96,8 +101,8 @@ def pretrain(
 
     Recordings of validation and test splits never enter training: PTB-XL's folds 9 and 10 raise an
     error, under their own or their Challenge names. In each stage encoders are kept every so many
-    steps, and the earliest one that is within 0.001 of the best on the development task (linear
-    probe, validation split) is used.
+    steps, and scored by a linear probe on the development task: on patients who are set apart for
+    that (--apart). The earliest one within a standard error of the best is used.
 
     Any phase may be interrupted: the same command goes on and ends with the same codebooks and
     curves. Several GPUs: torchrun --nproc-per-node 4 -m ecgbench pretrain ...
@@ -139,7 +144,10 @@ def pretrain(
     }
     if changes["steps"] is not None and len(changes["steps"]) != 2:
         raise BadSetting(f"--steps {steps}: one number for each stage, for example --steps 800,800")
-    chosen = recipes.get(recipe).changed({k: v for k, v in changes.items() if v is not None})
+    given = {k: v for k, v in changes.items() if v is not None}
+    if apart is not None:
+        given["apart"] = apart or None
+    chosen = recipes.get(recipe).changed(given)
     out = out or Path("runs") / folder_name(f"pretrain-{recipe}")
     folders = Folders(data=data, prepared=prepared, out=out)
     held: dict[str, Any] = {"how": corpus, "shards": shards, "buffer": buffer}

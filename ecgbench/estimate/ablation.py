@@ -7,14 +7,11 @@ from typing import Any
 
 import torch
 
-from ecgbench import datasets
 from ecgbench.ablation.budget import SWEPT, Budget, Training, training
 from ecgbench.ablation.studies import FROZEN, Cell, Study
-from ecgbench.benchmark.plan import all_tasks
 from ecgbench.cells import Folders
 from ecgbench.ecg.leads import LEADS
-from ecgbench.estimate.pretraining import Rates, rates
-from ecgbench.estimate.probe import count
+from ecgbench.estimate.pretraining import Rates, counts, rates
 from ecgbench.pretraining.network import new_network
 from ecgbench.pretraining.recipe import Recipe
 from ecgbench.provenance import command
@@ -28,7 +25,8 @@ def lines(
     a recipe whose data no loader reads; MissingData.
     """
     recipe = budget.recipe
-    records, learn, check = _counts(recipe, folders)
+    here = counts(recipe, folders)
+    records = sum(train for _, train in here.corpora.values())
     records = min(records, budget.records or records)
     yield f"{study.name}: {study.summary}"
     yield (
@@ -49,7 +47,8 @@ def lines(
         new = {one.key: one for one in _trainings(study, budget, cell) if one.key not in done}
         done |= {*new}
         seconds = sum(_seconds(one, budget, known[of], records) for one in new.values())
-        seconds += trained * len(budget.measured) * _probing(cell, budget, known[of], learn, check)
+        probing = _probing(cell, budget, known[of], here.learn, here.check)
+        seconds += trained * len(budget.measured) * probing
         total += seconds
         parameters, own = sizes[cell.name]
         yield (
@@ -64,17 +63,6 @@ def lines(
     )
     yield from (f"not reproduced: {name}, for {why}" for name, why in study.not_reproduced.items())
     yield f"next: {command().replace(' --dry-run', '')}"
-
-
-def _counts(recipe: Recipe, folders: Folders) -> tuple[int, int, int]:
-    """Recordings to train on, those of a probe, and validation recordings of the development
-    task.
-    """
-    splits = {n: count(n, folders, None)[1] for n in recipe.datasets if n in datasets.names()}
-    owner = all_tasks()[recipe.task][0]
-    split = splits.get(owner) or count(owner, folders, None)[1]
-    learn = min(recipe.probe_records or split["train"], split["train"])
-    return sum(found["train"] for found in splits.values()), learn, split["val"]
 
 
 def _size(cell: Cell, recipe: Recipe) -> tuple[int, int]:

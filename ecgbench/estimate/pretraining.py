@@ -74,6 +74,7 @@ def rates(recipe: Recipe, device: str) -> Rates:
     )
     half = Half(
         records=[n.record for n in names],
+        patients=[n.record for n in names],
         signal=np.stack([noise] * records),
         target=np.eye(2, dtype=np.int8)[np.arange(records) % 2],
     )
@@ -109,6 +110,33 @@ def rates(recipe: Recipe, device: str) -> Rates:
     )
 
 
+@dataclass(frozen=True, kw_only=True)
+class Counts:
+    """Recordings that a recipe uses."""
+
+    corpora: Mapping[str, tuple[str, int]]
+    """Of those that have a loader: how it is known, recordings to train on."""
+    learn: int
+    """Those of the development task that a probe learns from."""
+    check: int
+    """Those that it is scored on."""
+
+
+def counts(recipe: Recipe, folders: Folders) -> Counts:
+    """From what is prepared, or published. UnknownName: the development task."""
+    owner = all_tasks()[recipe.task][0]
+    names = [n for n in dict.fromkeys([*recipe.datasets, owner]) if n in datasets.names()]
+    found = {n: count(n, folders, None) for n in names}
+    train = {n: split["train"] for n, (_, split) in found.items()}
+    check = train[owner] // recipe.apart if recipe.apart else found[owner][1]["val"]
+    train[owner] -= check if recipe.apart else 0
+    return Counts(
+        corpora={n: (found[n][0], train[n]) for n in recipe.datasets if n in found},
+        learn=min(recipe.probe_records or train[owner], train[owner]),
+        check=check,
+    )
+
+
 def lines(recipe: Recipe, folders: Folders, holding: Holding, device: str) -> Iterator[str]:
     """Recordings, time, disk and memory of a pre-training into `folders.out`, and all that is
     missing for it. Nothing stays on disk.
@@ -120,11 +148,11 @@ def lines(recipe: Recipe, folders: Folders, holding: Holding, device: str) -> It
     except BadSetting as error:
         missing.append(str(error))
         device = "cpu"
-    here = {n: count(n, folders, None) for n in recipe.datasets if n in datasets.names()}
-    records = sum(split["train"] for _, split in here.values())
-    if len(here) < len(recipe.datasets):
+    here = counts(recipe, folders)
+    records = sum(train for _, train in here.corpora.values())
+    if len(here.corpora) < len(recipe.datasets):
         records = ECGS
-    told = (f"{n} {split['train']:,} ({source})" for n, (source, split) in here.items())
+    told = (f"{n} {train:,} ({source})" for n, (source, train) in here.corpora.items())
     yield f"recordings  {records:,} to train on; of them {', '.join(told)}"
     in_memory = _bytes(recipe, records)
     streams = holding.streams(folders.out, lambda: in_memory)
@@ -169,22 +197,17 @@ def _missing(recipe: Recipe, folders: Folders) -> Iterator[str]:
 def _cost(
     recipe: Recipe,
     folders: Folders,
-    here: Mapping[str, tuple[str, Mapping[str, int]]],
+    here: Counts,
     records: int,
     device: str,
     views: bool,
 ) -> tuple[dict[str, float], dict[Path, int]]:
     """Seconds by what is done, bytes by folder; `views`: whether they are kept."""
     of, contract = rates(recipe, device), models.ROOM.card(recipe.model).contracts[0]
-    name = all_tasks()[recipe.task][0]
-    owner = (here.get(name) or count(name, folders, None))[1]
-    learn = min(recipe.probe_records or owner["train"], owner["train"])
-    windows = learn + owner["val"] + min(recipe.windows, learn)
+    windows = here.learn + here.check + min(recipe.windows, here.learn)
     probes = [-(-stage.steps // stage.probe_every) for stage in recipe.stages]
-    unread = records - sum(
-        split["train"] for source, split in here.values() if source == "prepared"
-    )
-    card = datasets.get(next(iter(here))).CARD
+    unread = records - sum(train for source, train in here.corpora.values() if source == "prepared")
+    card = datasets.get(next(iter(here.corpora))).CARD
     view = partial(
         preprocess.view, noise_of(round(SECONDS * card.fs)), card.fs, contract.preparation
     )

@@ -15,6 +15,7 @@ from ecgbench.cells import Folders
 from ecgbench.errors import BadRecord, BadSetting, Lacking, MissingData, UnknownName
 from ecgbench.prepared.prepare import Prepared, held, prepare
 from ecgbench.prepared.source import root_of
+from ecgbench.pretraining.apart import APART, set_apart
 from ecgbench.pretraining.corpus import Corpus, gather
 from ecgbench.pretraining.exclusion import Exclusion
 from ecgbench.pretraining.guard import PTBXL, Guard, Name
@@ -120,7 +121,12 @@ class _Assembling:
         return Data(
             corpus=corpus,
             development=Development.of(
-                owner, self.task, self.contract, recipe.probe_records, recipe.seed
+                owner,
+                self.task,
+                self.contract,
+                recipe.probe_records,
+                recipe.seed,
+                check=APART if recipe.apart else "val",
             ),
             prepared={p.name: p.digest for p in self._corpora},
             left_out=left_out,
@@ -138,7 +144,14 @@ class _Assembling:
         for name in dict.fromkeys([*self.recipe.datasets, self.owner]):
             if name not in self.made:
                 with counting(f"prepare {name}", self.progress) as shown:
-                    self.made[name] = prepare(name, self.folders.data, self.folders.prepared, shown)
+                    copy = prepare(name, self.folders.data, self.folders.prepared, shown)
+                self.made[name] = self._divided(copy)
+
+    def _divided(self, copy: Prepared) -> Prepared:
+        """Without the patients that only compare encoders."""
+        if self.recipe.apart and copy.name == self.owner:
+            return set_apart(copy, self.recipe.apart)
+        return copy
 
     def _guard(self, beside: Sequence[Prepared]) -> Guard:
         # PTB-XL may be prepared here, perhaps in part, without being a corpus
@@ -203,7 +216,7 @@ class _Assembling:
         """What is prepared already. MissingData where that is not all."""
         data, prepared = self.folders.data, self.folders.prepared
         wanted = [*self.recipe.datasets, self.owner]
-        self.made = {name: held(name, data, prepared) for name in wanted}
+        self.made = {name: self._divided(held(name, data, prepared)) for name in wanted}
 
     def lacking(self) -> int:
         """Bytes of shards that are not packed yet, of what `hold` found."""
@@ -230,6 +243,8 @@ def development(recipe: Recipe, folders: Folders) -> str:
     """One line: on which task encoders are compared, and for which one it stands in."""
     task, known = recipe.task, all_tasks()
     told = f"development task: {task}"
+    if recipe.apart:
+        told += f" on one in {recipe.apart} training patients, who are not trained on"
     if task in known and known[task][1].synthetic:
         return told
     try:

@@ -12,10 +12,11 @@ from ecgbench.pretraining.guard import PTBXL, TRAINING_FOLDS, Name, ecg_id_of, f
 class Exclusion:
     """Says of each training recording whether it may be used, and counts why others may not.
 
-    Out are recordings of a patient of a validation or test split, recordings of PTB-XL's folds 9
-    and 10 under the names of another dataset, and those with the very samples of a validation or
-    test recording of any dataset (hash of what is stored). The guard of the corpus still looks at
-    all that are left, and raises where PTB-XL's own index is at odds with its folds.
+    Out are recordings of a patient of a validation or test split, or of one who is set apart; such
+    recordings of PTB-XL, and all of its folds 9 and 10, under the names of another dataset; and
+    those with the very samples of one of them in any dataset (hash of what is stored). The guard of
+    the corpus still looks at all that are left, and raises where PTB-XL's own index is at odds with
+    its folds.
     """
 
     def __init__(self, prepared: Sequence[Prepared]) -> None:
@@ -28,10 +29,11 @@ class Exclusion:
         out = {p.name: p.index[p.index["split"] != "train"] for p in prepared}
         self._patients = {name: set(rows["patient"]) for name, rows in out.items()}
         self._signals = {s for rows in out.values() for s in rows["sha256"]}
-        folds = {
-            k: v for p in prepared if p.name == PTBXL for k, v in folds_of(p.published).items()
-        }
-        self._held_out = {ecg_id for ecg_id, fold in folds.items() if fold not in TRAINING_FOLDS}
+        self._held_out = set[int]()
+        for published in (p.published for p in prepared if p.name == PTBXL):
+            folds = folds_of(published)
+            self._held_out |= {i for i, fold in folds.items() if fold not in TRAINING_FOLDS}
+            self._held_out |= {*folds_of(published[published["split"] != "train"])}
 
     def __call__(self, name: Name) -> bool:
         """Whether a recording may enter pre-training."""

@@ -311,7 +311,7 @@ class _Pretraining:
         for c, summary in summaries.items():
             progress.note(
                 f"stage {number}: {summary['used']} of {c} codes used, perplexity "
-                f"{summary['perplexity']:.1f} (validation split)"
+                f"{summary['perplexity']:.1f} where encoders are compared"
             )
 
     def _report(self, stages: "tuple[_Stage, _Stage]") -> dict[str, Any]:

@@ -53,6 +53,10 @@ class Recipe:
     """Development task of the selection; its recordings of validation and test stay out of
     training.
     """
+    apart: int | None = None
+    """Encoders are compared on one in so many training patients of the development task's dataset,
+    who are then not trained on; None: on the validation split of the task.
+    """
     model: str = LAEF
     """Whose network is pre-trained: a name of the room of models, where one from outside has
     entered by its path.
@@ -94,6 +98,11 @@ class Recipe:
                 f"recipe {self.name}: both stages have the seed {self.stages[0].seed} and would "
                 f"hide the same nodes"
             )
+        if self.apart is not None and self.apart < 2:
+            raise BadSetting(
+                f"recipe {self.name}: one in {self.apart} training patients compares encoders; "
+                f"2 or more, for example --apart 8"
+            )
         if self.init not in ("previous", "scratch"):
             raise BadSetting(f"init {self.init}: previous (the checkpoint of stage 1) or scratch")
         if not self.codes or not self.refined or min(*self.codes, *self.refined) < 2:
@@ -106,13 +115,15 @@ class Recipe:
     def facts(self) -> dict[str, Any]:
         """Everything that decides the result, as plain JSON; name and summary do not.
 
-        LAEF as the model is left out, and a shape that is the model's own: recipes had no other
-        before they named one, and keep their hashes.
+        LAEF as the model is left out, a shape that is the model's own, and patients where none are
+        apart: recipes had no other before they named one, and keep their hashes.
         """
-        unsaid = ("name", "summary", "stages", "elbow", "model", "shape")
+        unsaid = ("name", "summary", "stages", "elbow", "model", "shape", "apart")
         own = {k: v for k, v in asdict(self).items() if k not in unsaid}
         if self.model != LAEF:
             own |= {"model": self.model, "model_source": models.ROOM.source_hash(self.model)}
+        if self.apart is not None:
+            own["apart"] = self.apart
         if self.shape:
             own["shape"] = dict(self.shape)
         own["stages"] = stages = [asdict(stage) for stage in self.stages]
@@ -182,6 +193,7 @@ RECIPES = {
             ),
             datasets=("ptbxl",),
             task="ptbxl_super",
+            apart=8,
             descriptor="mixed-ecg",
             stages=_stages(8_000, 8_000, lr=SMALL_RATE, checkpoint_every=500, probe_every=1000),
         ),
@@ -190,6 +202,7 @@ RECIPES = {
             summary="the PTB-XL at hand on a CPU: 600 and 300 steps of 64 recordings",
             datasets=("ptbxl",),
             task="ptbxl_super",
+            apart=8,
             descriptor="mixed-ecg",
             stages=_stages(600, 300, batch=64, lr=SMALL_RATE, checkpoint_every=50, probe_every=150),
             elbow=((10, 30, 50, 70, 100, 200, 300), (100, 500, 1000)),
@@ -201,6 +214,7 @@ RECIPES = {
             summary="the synthetic demo, a dozen steps: shows that everything runs",
             datasets=("demo",),
             task="demo",
+            apart=4,
             codes=(8,),
             refined=(12,),
             stages=_stages(6, 4, batch=8, precision="float32", checkpoint_every=2, probe_every=3),

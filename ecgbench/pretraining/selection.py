@@ -1,5 +1,5 @@
 """Transfer-guided selection: of the encoders that a stage keeps, the earliest that serves as well
-as any.
+as any, as far as the probe can tell.
 
 Every k steps the encoder is kept, and measured on a development task by a linear probe on its
 mean-pooled features of twelve leads, beside two signs of collapse (paper, "Transfer-guided
@@ -11,19 +11,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ecgbench.results.pretraining import MARGIN
+from ecgbench.results.pretraining import as_good
 
 if TYPE_CHECKING:  # it needs torch, and reports of finished pre-trainings choose without
     from ecgbench.pretraining.dynamics import Layer
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Checkpoint:
     """What was measured of one kept encoder."""
 
     step: int
     score: float
-    """Macro AUROC of the linear probe on the development task's validation split."""
+    """Macro AUROC of the linear probe on the development task."""
+    parts: tuple[float, ...] = ()
+    """What each patient adds to the error of the score; empty where an earlier version wrote it."""
     layers: "tuple[Layer, ...]"
     """Embedder and blocks."""
     encoder: str
@@ -34,7 +36,8 @@ class Checkpoint:
     """Wall time of these measurements."""
 
 
-def earliest(checkpoints: Sequence[Checkpoint], margin: float = MARGIN) -> Checkpoint:
-    """t*: the earliest checkpoint within `margin` of the best score."""
-    best = max(c.score for c in checkpoints)
-    return min((c for c in checkpoints if c.score >= best - margin), key=lambda c: c.step)
+def earliest(checkpoints: Sequence[Checkpoint]) -> Checkpoint:
+    """t*: the earliest checkpoint that is as good as the best."""
+    best = max(checkpoints, key=lambda c: c.score)
+    serving = (c for c in checkpoints if as_good((c.score, c.parts), (best.score, best.parts)))
+    return min(serving, key=lambda c: c.step)

@@ -11,7 +11,7 @@ import numpy as np
 
 from ecgbench.reports import Figure, Numbers, handle, look
 from ecgbench.reports._figure import COLOURS
-from ecgbench.results.pretraining import MARGIN, Pretraining, Stage
+from ecgbench.results.pretraining import Pretraining, Stage
 from ecgbench.text import enumerated
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def dynamics(source: Pretraining, numbers: Numbers) -> Figure | None:
     caption = (
         "Spectral entropy of the nodes of kept encoders: 0 one direction, 1 all directions alike. "
         "Cosine: mean over different nodes that share an edge. Linear probe: frozen, mean-pooled "
-        f"features of twelve leads, {_split(source)}. Band: within {100 * MARGIN:g} of the best; "
+        f"features of twelve leads, {source.compared_on}. Band: within {source.near} of the best; "
         "t*: the earliest encoder in it."
     )
     size = (10.4, 2.7 * len(stages) + 1.1)
@@ -57,7 +57,8 @@ def curve(source: Pretraining) -> Figure | None:
     caption = (
         "Loss: mean cross-entropy of the masked nodes, summed over codebooks. Accuracy: their "
         f"share whose likeliest code is the target.{mean} Frequencies alone: entropy of the codes "
-        f"({_split(source)}), the loss of who knows how often codes occur and nothing of the ECG."
+        f"({source.compared_on}), the loss of who knows how often codes occur and nothing of the "
+        "ECG."
     )
     size = (9.6 if len(stages) > 1 else 7.2, 5.4)
     return (
@@ -70,8 +71,8 @@ def elbow(source: Pretraining, numbers: Numbers) -> Figure | None:
     stages = [stage for stage in source.stages if stage.elbow]
     caption = (
         "Codebooks fitted on the corpus, measured on held-out vectors scaled to length 1 "
-        f"({_split(source)}). Inertia: mean squared distance to the nearest centre. Perplexity: "
-        "exp of the entropy of the codes. Rings: the sizes that are used."
+        f"({source.compared_on}). Inertia: mean squared distance to the nearest centre. "
+        "Perplexity: exp of the entropy of the codes. Rings: the sizes that are used."
     )
     size = (8.4, 2.7 * len(stages) + 1.1)
     return (
@@ -91,10 +92,6 @@ def _figure(
 ) -> Figure:
     caption = f"{caption} Data: {source.data}.{' Not finished.' if source.open else ''}"
     return Figure(name=name, draw=draw, caption=caption, size=size, numbers=numbers)
-
-
-def _split(source: Pretraining) -> str:
-    return f"validation split of {source.recipe['task']}"
 
 
 def _axis(ax: Any, stage: Stage, texts: tuple[str, str], last: int | None = None) -> None:
@@ -144,7 +141,8 @@ def _dynamics(stages: Sequence[Stage], sheet: "Sheet") -> list[Any]:
             cosine.plot(
                 steps, of["inter"], **style | {"linestyle": "--", "markerfacecolor": "white"}
             )
-        probe.axhspan(best - 100 * MARGIN, best, color="#E69F00", alpha=0.3, linewidth=0, zorder=1)
+        floor = [best - 100 * near for near in stage.margins]
+        probe.fill_between(steps, floor, best, color="#E69F00", alpha=0.3, linewidth=0, zorder=1)
         probe.plot(
             steps,
             [100 * encoder["score"] for encoder in encoders],

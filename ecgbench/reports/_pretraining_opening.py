@@ -8,7 +8,7 @@ from ecgbench.reports._chart import Axis, Dot, Panel, Series, ticks
 from ecgbench.reports._section import Numbers, Row
 from ecgbench.reports._shown import Opening, Tile
 from ecgbench.reports._text import points
-from ecgbench.results.pretraining import MARGIN, Pretraining, Stage
+from ecgbench.results.pretraining import Pretraining, Stage
 
 COLUMNS = ("stage", "step", "probe", "best", "task", "data")
 _ROOM = 0.2
@@ -21,9 +21,9 @@ def opening(source: Pretraining) -> tuple[Opening, Numbers]:
     shown = Opening(
         sentence=_sentence(source, probed),
         about=(
-            "A probe: macro AUROC × 100 of a linear head on frozen features, validation split of "
-            f"{source.recipe['task']}. t*: the earliest kept encoder within {100 * MARGIN:g} of "
-            "the best. A probe chooses the encoder: it has no interval and is no test score."
+            "A probe: macro AUROC × 100 of a linear head on frozen features, "
+            f"{source.compared_on}. t*: the earliest kept encoder within {source.near} of the "
+            "best. A probe chooses the encoder: it has no interval and is no test score."
         ),
         tiles=list(_tiles(source, probed)),
         panel=_panel(source, probed) if probed else None,

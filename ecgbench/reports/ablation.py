@@ -29,7 +29,7 @@ CARD = ReportCard(
     order=10,
 )
 _SCORE = (
-    "Scores: macro AUROC × 100 of a linear head on frozen features, validation split of {task}, "
+    "Scores: macro AUROC × 100 of a linear head on frozen features, {compared_on}, "
     "twelve leads; mean over the seeds. The paper's are of another task and another budget: only "
     "the order of cells can be compared."
 )
@@ -143,9 +143,9 @@ def _state(about: Mapping[str, Any], name: str) -> str:
 
 def _notes(source: Ablation, printed: Mapping[str, float]) -> Iterator[str]:
     about = source.facts["about"]
-    yield _SCORE.format(task=about["task"])
+    yield _SCORE.format(compared_on=source.compared_on)
     yield (
-        "SD: over seeds of weights, codebooks, masks, windows and order. 95 %: over validation "
+        "SD: over seeds of weights, codebooks, masks, windows and order. 95 %: over their "
         "patients, the seeds as they are."
     )
     if about["stage"] == 2:
@@ -203,7 +203,7 @@ def _differences(source: Ablation, compared: Mapping[str, Compared]) -> Table:
             "Evidence: the simultaneous interval excludes 0, and after half of the steps the order "
             "is the same.",
             "Simultaneous: over all cells of the study (Bonferroni), with the spread over seeds "
-            "and that over validation patients; one seed gives none.",
+            "and that over patients; one seed gives none.",
         ],
         numbers=Numbers(
             columns=keys,
@@ -235,7 +235,7 @@ def _budget(source: Ablation) -> dict[str, Any]:
         "Recordings": f"{source.facts['trained_on']:,} to train on",
         "Probe": (
             f"{about['task']}: {about['probe_records']:,} training and "
-            f"{counted(len(source.target), 'validation recording')}, {budget['epochs']} epochs"
+            f"{counted(len(source.target), 'recording')} to compare on, {budget['epochs']} epochs"
         ),
         "Steps": f"{steps} in each stage" if about["stage"] == 2 else steps,
         "Learning rates": ", ".join(f"{rate:g}" for rate in budget["rates"]),

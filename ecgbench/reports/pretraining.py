@@ -20,7 +20,7 @@ from ecgbench.reports import (
 )
 from ecgbench.reports import _pretraining_figures as figures
 from ecgbench.reports._pretraining_opening import opening
-from ecgbench.results.pretraining import MARGIN, Pretraining, Stage
+from ecgbench.results.pretraining import Pretraining, Stage
 from ecgbench.text import duration, enumerated
 
 CARD = ReportCard(
@@ -38,10 +38,7 @@ _PHASES = (
     "projected_seconds",
     "paper_seconds",
 )
-_PROBE = (
-    "macro AUROC × 100 of a linear head on frozen features, validation split of the "
-    "development task"
-)
+_PROBE = "macro AUROC × 100 of a linear head on frozen features of the development task"
 _LATER = "Known when both stages are finished."
 _LEFT_OUT = {
     "id": "PTB-XL's validation or test folds under another name",
@@ -167,10 +164,7 @@ def _codebooks(source: Pretraining) -> Section:
         Column("perplexity", "Perplexity", "number", "{:.1f}".format),
         Column("digest", "Digest", "number"),
     ]
-    note = (
-        f"Met, perplexity: on the validation split of {source.recipe['task']}. Whole digests: "
-        f"codebook.json."
-    )
+    note = f"Met, perplexity: on {source.compared_on}. Whole digests: codebook.json."
     table = Table(name="codebooks", columns=columns, rows=rows, notes=[note], formats=("html",))
     return Section(name="codebooks", title="Codebooks", parts=[table])
 
@@ -194,7 +188,10 @@ def _selection(source: Pretraining) -> Section:
     columns = [
         Column(name, head, "text" if name == "stage" else "number") for name, head in heads.items()
     ]
-    note = f"t*: the earliest kept encoder within {100 * MARGIN:g} of the best. Probe: {_PROBE}."
+    note = (
+        f"t*: the earliest kept encoder within {source.near} of the best. Probe: {_PROBE}, "
+        f"{source.compared_on}."
+    )
     rows = [dict.fromkeys(heads) | _chosen(stage) for stage in source.stages]
     table = Table(name="selection", columns=columns, rows=rows, notes=[note], formats=("html",))
     return Section(name="selection", title="Selection", parts=[table])

@@ -3,7 +3,7 @@ not.
 
 Cells are paired: at a seed all have the same data, codes, masks and order. A difference is the mean
 over the seeds of the differences at each seed. Its variance has two parts that are taken as
-independent: that of the seeds (their spread over their number) and that of the validation patients
+independent: that of the seeds (their spread over their number) and that of the patients
 (`stats.components`, placements averaged over the seeds). Their sum is given the fewer degrees of
 freedom of the two, which errs on the safe side (Mickey and Brown, Ann. Math. Statist. 37:639,
 1966); with Satterthwaite's, three seeds told equal cells apart twice as often as allowed. All
@@ -23,7 +23,7 @@ from scipy.special import stdtrit
 
 from ecgbench.errors import BadWeights, MissingData
 from ecgbench.files import array_of, sha256_of
-from ecgbench.results.pretraining import SYNTHETIC
+from ecgbench.results.pretraining import SYNTHETIC, compared_on
 from ecgbench.sealed import facts_of, unsealed
 from ecgbench.stats.auroc import placements, wins
 from ecgbench.stats.components import LEVEL, Components, Interval
@@ -55,7 +55,7 @@ class Cell:
     name: str
     lr: float
     scores: Mapping[int, Mapping[int, float]]
-    """Seed -> steps -> macro AUROC on the validation split of the development task."""
+    """Seed -> steps -> macro AUROC on the development task."""
     placed: np.ndarray
     """(record, label) placements after all steps, averaged over the seeds."""
     parameters: int
@@ -110,6 +110,11 @@ class Ablation:
     """Cell -> learning rate -> score at the seed that chooses it; empty where one was given."""
     target: np.ndarray
     patients: Sequence[str]
+
+    @property
+    def compared_on(self) -> str:
+        """In words: the recordings that cells are compared on."""
+        return compared_on(self.facts["about"]["task"], self.facts["budget"]["recipe"].get("apart"))
 
     @property
     def reference(self) -> str:

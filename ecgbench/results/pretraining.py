@@ -3,10 +3,13 @@ not.
 """
 
 import json
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from ecgbench.errors import BadWeights, MissingData
 
@@ -14,8 +17,8 @@ RECIPE, REPORT = "recipe.json", "pretraining.json"
 FILES = (RECIPE, REPORT)
 """A folder that holds one of these, and is no run, is a pre-training."""
 MARGIN = 0.001
-"""A kept encoder this close to the best (macro AUROC) is as good: beyond it, more pre-training
-yields only marginal gains.
+"""A kept encoder this close to the best (macro AUROC) is as good where no standard error is known:
+the rule of earlier versions.
 """
 OWN = (
     "LAEF's weights as this project makes them by the recipe below, not the checkpoint of the "
@@ -25,6 +28,40 @@ SYNTHETIC = (
     "Recordings of the demo are computed, not measured: no number here says anything "
     "about patients, and the weights are of no use."
 )
+
+
+def compared_on(task: str, apart: int | None) -> str:
+    """In words: the recordings that encoders are compared on.
+
+    >>> compared_on("ptbxl_super", 8), compared_on("ribeiro_dev", None)
+    ('training patients of ptbxl_super who are set apart', 'validation split of ribeiro_dev')
+    """
+    return (
+        f"training patients of {task} who are set apart" if apart else f"validation split of {task}"
+    )
+
+
+def margin(one: Sequence[float], best: Sequence[float]) -> float:
+    """How far below the best score one may be that is as good: a standard error of their
+    difference. Both: what each patient adds to the error (`clustered.Estimate.parts`), of the same
+    patients; MARGIN where that is not known.
+
+    >>> round(margin((0.01, -0.02, 0.01), (0.02, -0.01, -0.01)), 3)
+    0.03
+    """
+    if not one or not best:
+        return MARGIN
+    difference = np.subtract(best, one)
+    patients = len(difference)
+    variance = float(difference @ difference) * patients / max(patients - 1, 1)
+    return math.sqrt(variance)
+
+
+def as_good(one: tuple[float, Sequence[float]], best: tuple[float, Sequence[float]]) -> bool:
+    """Whether a score is within the `margin` of the best one. Both: score, and parts of its
+    error.
+    """
+    return best[0] - one[0] <= margin(one[1], best[1])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,11 +88,16 @@ class Stage:
         return max((float(kept["score"]) for kept in self.checkpoints), default=0.0)
 
     @property
+    def margins(self) -> list[float]:
+        """Of each kept encoder: how far below the best it may be."""
+        top = max(self.checkpoints, key=lambda kept: float(kept["score"]), default={})
+        return [margin(kept.get("parts", ()), top.get("parts", ())) for kept in self.checkpoints]
+
+    @property
     def selected(self) -> dict[str, Any] | None:
-        """The earliest encoder within MARGIN of the best."""
-        return next(
-            (kept for kept in self.checkpoints if kept["score"] >= self.best - MARGIN), None
-        )
+        """The earliest encoder that is as good as the best."""
+        both = zip(self.checkpoints, self.margins)
+        return next((c for c, near in both if self.best - float(c["score"]) <= near), None)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,6 +114,17 @@ class Pretraining:
     """Digests and counts of its recordings."""
     open: str
     """A sentence where it is not finished, else empty."""
+
+    @property
+    def compared_on(self) -> str:
+        """In words: the recordings that encoders are compared on."""
+        return compared_on(self.recipe["task"], self.recipe.get("apart"))
+
+    @property
+    def near(self) -> str:
+        """In words: how far below the best an encoder may be that is as good."""
+        known = all(kept.get("parts") for stage in self.stages for kept in stage.checkpoints)
+        return "a standard error of the difference" if known else f"{100 * MARGIN:g}"
 
     @property
     def phases(self) -> list[dict[str, Any]]:

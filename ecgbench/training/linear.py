@@ -35,8 +35,12 @@ class Split:
     """
 
 
-def fit(training: Training, seed: int, learn: Split, check: Split) -> Trained:
-    """Train the head on `learn`, choose the epoch on `check` (record-level macro AUROC)."""
+def fit(
+    training: Training, seed: int, learn: Split, check: Split, last: int | None = None
+) -> Trained:
+    """Train the head on `learn`, choose the epoch on `check` (record-level macro AUROC), or take
+    the mean head of the `last` epochs.
+    """
     head = heads.linear(learn.features.shape[1], learn.target.shape[1], seed)
     optimiser = torch.optim.AdamW(
         head.parameters(), lr=training.lr, weight_decay=training.weight_decay
@@ -58,7 +62,7 @@ def fit(training: Training, seed: int, learn: Split, check: Split) -> Trained:
         weight, bias = (p.detach().numpy() for p in (head.weight, head.bias))
         return macro_auroc(check.target, probabilities(check.features, check.owner, weight, bias))
 
-    return train(head, optimiser, batches, validate, training.epochs)
+    return train(head, optimiser, batches, validate, training.epochs, last)
 
 
 def one_window_each(split: Split, seed: int, epoch: int) -> np.ndarray:

@@ -32,11 +32,11 @@ class Epoch:
 
 @dataclass(frozen=True)
 class Trained:
-    """The best state and how it was found."""
+    """The state that serves and how it was found."""
 
     state: dict[str, Tensor]
     best: int
-    """Epoch of the best validation score, the last epoch where none is defined."""
+    """Epoch of the best validation score; the last one where none is defined, or none chosen."""
     log: list[Epoch]
 
 
@@ -46,8 +46,11 @@ def train(
     batches: Batches,
     validate: Callable[[], float],
     epochs: int,
+    last: int | None = None,
 ) -> Trained:
-    """Train `module` for `epochs`; its parameters end at the best epoch (the first of equals)."""
+    """Train `module` for `epochs`; its parameters end at the best epoch (the first of equals), or
+    at their mean over the `last` epochs, whatever was validated.
+    """
     state: dict[str, Tensor] = {}
     log: list[Epoch] = []
 
@@ -65,11 +68,17 @@ def train(
         module.eval()
         return sum(losses) / len(losses) if losses else math.nan
 
+    averaged = 0
     for improved in rounds(log, epochs, learn, validate):
-        if improved:
-            state = {k: v.detach().clone() for k, v in module.state_dict().items()}
+        now = {k: v.detach() for k, v in module.state_dict().items()}
+        if last is None and improved:
+            state = {k: v.clone() for k, v in now.items()}
+        elif last is not None and len(log) > epochs - last:
+            averaged += 1
+            before = state or now
+            state = {k: v + (now[k] - v) / averaged for k, v in before.items()}
     module.load_state_dict(state)
-    return Trained(state, best_of(log), log)
+    return Trained(state, len(log) - 1 if last else best_of(log), log)
 
 
 def rounds(

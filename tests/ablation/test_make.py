@@ -54,12 +54,11 @@ def made(
     out: Path, of: Study = TWO, at: str = "", only: tuple[Cell, ...] = (), **changes: Any
 ) -> Follower:
     found = data()
-    people = [f"p{record}" for record in found.development.check.records]
     follower = Follower(at)
     session = Session(
         out=out, device="cpu", name="here", progress=follower, listener=follower.listener
     )
-    assembled = make.Assembled(data=found, patients=people, labels=("odd", "even"))
+    assembled = make.Assembled(data=found, labels=("odd", "even"))
     make.run(of, budget(**changes), assembled, session, only)
     return follower
 

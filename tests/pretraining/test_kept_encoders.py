@@ -3,6 +3,7 @@ measured.
 """
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,18 +16,24 @@ from ecgbench.datasets import get
 from ecgbench.errors import BadSetting, BadWeights
 from ecgbench.models import laef
 from ecgbench.prepared.prepare import prepare
+from ecgbench.pretraining.apart import APART, set_apart
 from ecgbench.pretraining.kept_encoders import (
+    LAST,
     TRAINING,
     Development,
     Half,
     KeptEncoders,
+    Probed,
     encoder_file,
-    probe,
+    parts,
+    probed,
     read_checkpoints,
     select,
 )
 from ecgbench.pretraining.objective import MaskedNodes
 from ecgbench.pretraining.selection import Checkpoint, earliest
+from ecgbench.results.pretraining import margin
+from ecgbench.stats.auroc import macro_auroc
 from ecgbench.training import linear
 from ecgbench.weights.load import digest
 
@@ -34,13 +41,14 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def half(records: int, seed: int, classes: int = 2) -> Half:
-    """Waves whose frequency tells the label."""
+    """Waves whose frequency tells the label; of two recordings each patient."""
     draw = np.random.default_rng(seed)
     target = np.arange(records) % classes
     phase = draw.uniform(0, 6, (records, 12, 1))
     signal = np.sin(np.linspace(0, 1, 500) * (12 + 50 * target[:, None, None]) + phase)
     return Half(
         records=[f"r{seed}-{i}" for i in range(records)],
+        patients=[f"p{i // 2}" for i in range(records)],
         signal=signal.astype(np.float32),
         target=np.eye(classes, dtype=np.int8)[target],
     )
@@ -61,7 +69,7 @@ def masked() -> MaskedNodes:
 
 
 def checkpoint(step: int, score: float) -> Checkpoint:
-    return Checkpoint(step, score, (), "", "", 0.0)
+    return Checkpoint(step=step, score=score, layers=(), encoder="", mask="", seconds=0.0)
 
 
 @pytest.mark.parametrize(
@@ -73,11 +81,42 @@ def checkpoint(step: int, score: float) -> Checkpoint:
         ((0.7, 0.8, 0.802, 0.8015), 3),
     ],
 )
-def test_the_earliest_within_a_thousandth_of_the_best_is_selected(
+def test_without_standard_errors_the_earliest_within_a_thousandth_is_selected(
     scores: tuple[float, ...], step: int
 ) -> None:
+    """As kept encoders of earlier versions were."""
     found = [checkpoint(i + 1, s) for i, s in enumerate(scores)]
     assert earliest(found[::-1]).step == step
+
+
+def test_as_good_is_within_the_standard_error_that_drawn_patients_give() -> None:
+    """The margin beside 2,000 draws of patients, each with all its recordings."""
+    draw = np.random.default_rng(5)
+    patients = draw.integers(0, 120, 300)
+    target = (draw.random((300, 3)) < (0.5, 0.2, 0.1)).astype(np.int8)
+    shared = target + draw.normal(0, 1.5, (300, 3))
+    better, worse = (
+        Probed(score=macro_auroc(target, s), probability=s)
+        for s in (shared + draw.normal(0, 0.3, (300, 3)), shared + draw.normal(0, 1, (300, 3)))
+    )
+    own = Half(
+        records=[str(i) for i in range(300)],
+        patients=[f"p{p:03d}" for p in patients],
+        signal=np.zeros((300, 12, 1), np.float32),
+        target=target,
+    )
+    rows = [np.flatnonzero(patients == p) for p in np.unique(patients)]
+    differences = []
+    for _ in range(2000):
+        taken = np.concatenate([rows[i] for i in draw.integers(0, len(rows), len(rows))])
+        each = (macro_auroc(target[taken], one.probability[taken]) for one in (better, worse))
+        differences.append(next(each) - next(each))
+    near = margin(parts(worse, own), parts(better, own))
+    assert near == pytest.approx(np.std(differences), rel=0.1)
+    early = replace(checkpoint(1, 0.70), parts=parts(worse, own))
+    best = replace(checkpoint(2, 0.70 + 0.99 * near), parts=parts(better, own))
+    assert earliest([early, best]).step == 1
+    assert earliest([early, replace(best, score=0.70 + 1.01 * near)]).step == 2
 
 
 def test_one_that_is_gone_is_not_replaced_by_the_next_best(tmp_path: Path) -> None:
@@ -107,15 +146,25 @@ def test_the_probe_is_the_linear_protocol_on_pooled_features() -> None:
             records=part.records, features=pooled.numpy(), owner=owner, target=part.target
         )
 
-    trained = linear.fit(TRAINING, 0, split(task.learn), split(task.check))
-    assert probe(network, task) == pytest.approx(max(e.validation for e in trained.log), abs=1e-6)
-    assert 0.5 < probe(network, task) <= 1
+    heads = []
+    for epochs in range(TRAINING.epochs - LAST + 1, TRAINING.epochs + 1):
+        until = replace(TRAINING, epochs=epochs)
+        heads.append(linear.fit(until, 0, split(task.learn), split(task.check), last=1).state)
+    weight, bias = (np.mean([h[k].numpy() for h in heads], axis=0) for k in ("weight", "bias"))
+    features = split(task.check).features
+    logits = features @ weight.T + bias
+    found = probed(network, task)
+    np.testing.assert_allclose(found.probability, 1 / (1 + np.exp(-logits)), rtol=1e-5)
+    assert found.score == macro_auroc(task.check.target, found.probability)
+    assert 0.5 < found.score <= 1
 
 
 def test_a_validation_split_of_one_class_gives_no_score() -> None:
     alone = half(3, 2, classes=1)
     with pytest.raises(BadSetting, match="no label has both values"):
-        probe(masked().encoder, Development(task="waves", learn=half(6, 1, classes=1), check=alone))
+        probed(
+            masked().encoder, Development(task="waves", learn=half(6, 1, classes=1), check=alone)
+        )
 
 
 def test_a_kept_encoder_is_measured_once_and_comes_back_to_the_bit(tmp_path: Path) -> None:
@@ -177,10 +226,11 @@ def test_a_damaged_checkpoint_is_refused(tmp_path: Path, fault: str) -> None:
         _ = read_checkpoints(kept.folder, bool) and kept.load(found)
 
 
-def test_a_development_task_reads_training_and_validation_recordings_only(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("check", ["val", APART])
+def test_a_development_task_reads_training_recordings_and_those_to_compare_on_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, check: str
 ) -> None:
-    prepared = prepare("demo", None, tmp_path)
+    prepared = set_apart(prepare("demo", None, tmp_path), 4)
     read: set[str] = set()
     original = type(prepared).recording
 
@@ -190,15 +240,14 @@ def test_a_development_task_reads_training_and_validation_recordings_only(
 
     monkeypatch.setattr(type(prepared), "recording", noted)
     (task,) = get("demo").CARD.tasks
-    found = Development.of(prepared, task, laef.CARD.contracts[0], records=30, seed=3)
+    contract = laef.CARD.contracts[0]
+    found = Development.of(prepared, task, contract, records=30, seed=3, check=check)
     splits = prepared.index.set_index("record")["split"]
     assert {splits[r] for r in found.learn.records} == {"train"}
     assert len(found.learn.records) == 30
-    assert sorted(found.check.records) == sorted(splits.index[splits == "val"])
+    assert sorted(found.check.records) == sorted(splits.index[splits == check])
     assert read == {*found.learn.records, *found.check.records}
     assert found.learn.signal.shape == (30, 12, 500)
     assert np.abs(found.learn.signal).max() <= 1
-    again, other = (
-        Development.of(prepared, task, laef.CARD.contracts[0], records=30, seed=s) for s in (3, 4)
-    )
+    again, other = (Development.of(prepared, task, contract, records=30, seed=s) for s in (3, 4))
     assert again.learn.records == found.learn.records != other.learn.records

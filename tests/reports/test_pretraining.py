@@ -153,7 +153,8 @@ def test_the_checkpoint_marked_is_the_one_that_is_selected(drawn: Path) -> None:
     found = pretraining.read(drawn)
     for stage, scores in zip(found.stages, SCORES):
         checkpoints = [
-            Checkpoint(100 * i, score, (), "", "", 0.0) for i, score in enumerate(scores, 1)
+            Checkpoint(step=100 * i, score=score, layers=(), encoder="", mask="", seconds=0.0)
+            for i, score in enumerate(scores, 1)
         ]
         assert stage.selected["step"] == earliest(checkpoints).step == 200
     marked = {
