@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Any
 
 from ecgbench.ablation.studies import Cell, Study
@@ -30,6 +31,8 @@ class Budget:
     """Recordings to train on at most; None: all."""
     epochs: int
     """Of a probe."""
+    parts: tuple[Fraction, ...] = ()
+    """Of the steps, after which networks are probed besides."""
 
     def __post_init__(self) -> None:
         least = {"steps": self.steps, "seeds": self.seeds, "probe-epochs": self.epochs}
@@ -49,7 +52,8 @@ class Budget:
     @property
     def measured(self) -> tuple[int, ...]:
         """Steps after which a network is probed."""
-        return tuple(sorted({0, self.half, self.steps}))
+        besides = {round(part * self.steps) for part in self.parts}
+        return tuple(sorted({0, self.half, self.steps} | besides))
 
     def facts(self) -> dict[str, Any]:
         """Everything that decides a cell at a seed, as plain JSON."""
@@ -57,6 +61,8 @@ class Budget:
         del plain["seed"]
         stages = [{k: v for k, v in s.items() if k not in _OURS} for s in plain.pop("stages")]
         own = {"steps": self.steps, "rates": list(self.rates), "epochs": self.epochs}
+        if self.parts:
+            own["measured"] = list(self.measured)
         return {"recipe": plain, "stages": stages, **own, "records": self.records}
 
 

@@ -11,7 +11,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from ecgbench.ablation.studies import FROZEN, Probe
+from ecgbench.ablation.studies import FROZEN, READINGS, Probe
+from ecgbench.ecg.leads import LEADS
+from ecgbench.inference.predict import probabilities
 from ecgbench.layers.encodings import LeadEncoding
 from ecgbench.layers.node_encoder import NodeEncoder
 from ecgbench.pretraining.kept_encoders import (
@@ -21,12 +23,19 @@ from ecgbench.pretraining.kept_encoders import (
     Half,
     Probed,
     device_of,
+    head,
     probed,
     scored,
 )
+from ecgbench.pretraining.objective import node_features
 from ecgbench.stats.auroc import macro_auroc
 from ecgbench.training import heads
 from ecgbench.training.loop import steps, train
+
+ABSENT = -1.0
+"""Of a lead that is not there, to a network that is always given twelve: what min-max scaling makes
+of a flat one, as in LAEF's contract.
+"""
 
 
 def measured(
@@ -37,7 +46,39 @@ def measured(
     """
     if kind == FROZEN:
         return probed(encoder, development, seed, replace(TRAINING, epochs=epochs))
+    if kind == READINGS:
+        return _readings(encoder, development, epochs, seed)
     return _with_leads(encoder, development, epochs, seed)
+
+
+def _readings(encoder: NodeEncoder, development: Development, epochs: int, seed: int) -> Probed:
+    """The head of the frozen probe on twelve leads, and what it says of single ones, read alone and
+    among eleven that are absent: probability (1 + 12 + 12, record, label).
+    """
+    training = replace(TRAINING, epochs=epochs)
+    weight, bias, check = head(encoder, development, seed, training)
+    complete = scored(probabilities(check.features, check.owner, weight, bias), development)
+    said = [complete.probability]
+    for padded in (False, True):
+        for lead in range(len(LEADS)):
+            features = [
+                _of_one(encoder, x, lead, padded).cpu().numpy()
+                for x in development.check.batches(device_of(encoder))
+            ]
+            said.append(probabilities(np.concatenate(features), check.owner, weight, bias))
+    return Probed(score=complete.score, probability=np.stack(said))
+
+
+@torch.no_grad()
+def _of_one(encoder: NodeEncoder, signal: Tensor, lead: int, padded: bool) -> Tensor:
+    """(record, width) mean-pooled nodes of one lead of (record, 12, time)."""
+    seen = torch.zeros(signal.shape[:2], dtype=torch.bool, device=signal.device)
+    seen[:, lead] = True
+    if padded:
+        signal = torch.where(seen[..., None], signal, ABSENT)
+        return node_features(encoder, signal, (encoder.depth,))[0].mean((1, 2))
+    (nodes,) = encoder.outputs(encoder.embed_leads(signal[seen]), seen, (encoder.depth,))
+    return nodes.mean(1)
 
 
 class _LeadsAndHead(nn.Module):

@@ -6,14 +6,19 @@ named with the reason.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import Any, Literal
 
 from ecgbench.errors import UnknownName
+from ecgbench.results.lead_sampling import EQUAL
 from ecgbench.room import plain
 
-Probe = Literal["frozen", "lead"]
-"""What a probe trains: a linear head alone, or with it the network's vectors of the leads."""
+Probe = Literal["frozen", "lead", "readings"]
+"""What a probe trains: a linear head alone, or with it the vectors of the leads. readings:
+a head alone, which then reads single leads too.
+"""
 FROZEN: Probe = "frozen"
+READINGS: Probe = "readings"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,7 +39,7 @@ class Study:
     title: str
     summary: str
     published: str
-    """Name of the table among those that the paper prints."""
+    """Name of the table among those that the paper prints; "" where it prints none."""
     reference: str
     """The cell with which all others are compared: what the paper went on with."""
     cells: tuple[Cell, ...]
@@ -42,6 +47,8 @@ class Study:
     """After which stage its cells are probed; those of stage 2 share one stage 1."""
     not_reproduced: Mapping[str, str] = field(default_factory=dict)
     """Cells that the paper prints and that are not made here -> why."""
+    parts: tuple[Fraction, ...] = ()
+    """Of the steps, after which its networks are probed besides."""
 
     def cell(self, name: str) -> Cell:
         """A cell by its name; UnknownName."""
@@ -158,6 +165,18 @@ STUDIES = {
                 _encoded("lead_frozen_downstream+temporal", ("lead", "position")),
                 _encoded("lead+temporal", ("lead", "position"), "lead"),
             ),
+        ),
+        Study(
+            name="lead_sampling",
+            title="Lead sampling",
+            summary="the same network shown some leads of each recording, or always all twelve",
+            published="",
+            reference="some",
+            cells=(
+                Cell(name="some", changes={"shown": "some"}, probe=READINGS),
+                Cell(name="all", changes={"shown": "all"}, probe=READINGS),
+            ),
+            parts=(EQUAL,),
         ),
     )
 }

@@ -106,6 +106,8 @@ class Trainings:
                 device=self.session.device,
                 listener=self.session.listener(wanted.title),
                 probe=keep,
+                # a cell that collapses is a result
+                alarm=False,
             ),
         )
         network = new_network(recipe.model, recipe.shape)

@@ -96,6 +96,7 @@ def ablate(
         seeds=seeds,
         records=records,
         epochs=probe_epochs,
+        parts=study.parts,
     )
     # what no training could be made of is refused before anything is read
     for cell in cells or study.cells:

@@ -68,9 +68,13 @@ def pretrain(
     steps: str = option("Steps of both stages; more than before prolong stage 2.", metavar="N,M"),
     batch: int = option("Recordings per step; all, where there are fewer."),
     micro_batch: int = option("Recordings per pass where a batch does not fit the memory."),
+    show: str = option("Leads of a recording in a step: some (1 to 12, drawn anew) or all."),
     masked: float = option("Share of the nodes of each lead that is hidden."),
     edge_drop: float = option("Probability with which stage 2 leaves out an edge within a lead."),
-    lr: float = option("Learning rate, constant."),
+    lr: float = option("Learning rate, constant unless --warmup or --decay says otherwise."),
+    warmup: int = option("Steps in which the learning rate rises to --lr.", metavar="STEPS"),
+    decay: str = option("How it falls after that: none, or cosine, to 0 at the last step."),
+    clip: float = option("Largest L2 norm of a gradient; a longer one is scaled down."),
     weight_decay: float = option("Added to the gradient (Adam); with --adamw decoupled."),
     adamw: bool = option("AdamW instead of the paper's Adam.", "--adamw"),
     precision: str = option("bf16 or float32, of the forward pass of training."),
@@ -82,6 +86,7 @@ def pretrain(
         metavar="N",
     ),
     seed: int = option("Of weights, codebooks, masks and windows."),
+    no_alarm: bool = flag("Go on though the network collapses.", "--no-alarm"),
     minutes: float = option(
         "Stop cleanly after so long, with exit code 75; the same command goes on. A codebook is "
         "fitted in one go."
@@ -103,6 +108,9 @@ def pretrain(
     error, under their own or their Challenge names. In each stage encoders are kept every so many
     steps, and scored by a linear probe on the development task: on patients who are set apart for
     that (--apart). The earliest one within a standard error of the best is used.
+
+    A network whose nodes become equal learns nothing more. The command then ends with one line, and
+    the checkpoint of before stays; --warmup and --clip help at high rates.
 
     Any phase may be interrupted: the same command goes on and ends with the same codebooks and
     curves. Several GPUs: torchrun --nproc-per-node 4 -m ecgbench pretrain ...
@@ -132,9 +140,13 @@ def pretrain(
         "steps": integers("--steps", steps),
         "batch": batch,
         "micro": micro_batch,
+        "shown": show,
         "ratio": masked,
         "edge_drop": edge_drop,
         "lr": lr,
+        "warmup": warmup,
+        "decay": decay,
+        "clip": clip,
         "weight_decay": weight_decay,
         "adamw": adamw,
         "precision": precision,
@@ -157,7 +169,16 @@ def pretrain(
         return
     if minutes is not None and not minutes > 0:
         raise BadSetting(f"--minutes {minutes:g}: a time above 0, for example 9")
-    _make(chosen, folders, holding, device, project=wandb, minutes=minutes, carried=carried)
+    _make(
+        chosen,
+        folders,
+        holding,
+        device,
+        alarm=not no_alarm,
+        project=wandb,
+        minutes=minutes,
+        carried=carried,
+    )
 
 
 def _foretell(recipe: Any, folders: Folders, holding: Any, device: str) -> None:
@@ -166,7 +187,7 @@ def _foretell(recipe: Any, folders: Folders, holding: Any, device: str) -> None:
     from ecgbench.pretraining.assemble import development
 
     typer.echo("\n".join(recipe.lines()))
-    typer.echo(development(recipe, folders))
+    typer.echo("\n".join([development(recipe, folders), *recipe.risks()]))
     for text in pretraining.lines(recipe, folders, holding, choose(device)):
         typer.echo(text)
 
@@ -177,6 +198,7 @@ def _make(
     holding: Any,
     device: str,
     *,
+    alarm: bool,
     project: str | None,
     minutes: float | None,
     carried: Path | None,
@@ -197,6 +219,8 @@ def _make(
     ready(device)
     name = about(device)["device"] + (f", {ranks.world()} processes" if ranks.world() > 1 else "")
     progress: Display = display() if first else Reporter("", lambda event: None)
+    for risk in recipe.risks():
+        progress.note(risk)
     finished, stopped = None, ""
     with ExitStack() as stack:
         stack.callback(ranks.leave)
@@ -217,6 +241,7 @@ def _make(
             name=name,
             progress=progress,
             listener=listener,
+            alarm=alarm,
             over=(lambda: time.monotonic() - began > 60 * minutes) if minutes else None,
         )
         if carried and first and (place := carry.unpack(carried, folders.out, identity)):

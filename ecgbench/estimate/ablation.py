@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from ecgbench.ablation.budget import SWEPT, Budget, Training, training
-from ecgbench.ablation.studies import FROZEN, Cell, Study
+from ecgbench.ablation.studies import FROZEN, READINGS, Cell, Study
 from ecgbench.cells import Folders
 from ecgbench.ecg.leads import LEADS
 from ecgbench.estimate.pretraining import Rates, counts, rates
@@ -35,13 +35,13 @@ def lines(
     )
     sizes = {c.name: _size(c, recipe) for c in (*cells, study.cell(study.reference))}
     _, compared = sizes[study.reference]
-    known: dict[tuple[str, Any], Rates] = {}
+    known: dict[tuple[str, Any, str], Rates] = {}
     done: set[str] = set()
     wide = max(len(cell.name) for cell in cells)
     total, trained = 0.0, len(list(_seeds(budget)))
     for cell in cells:
         wanted = training(study, budget, cell, seed=0, rates=budget.rates[:1] * 2)
-        of = (wanted.recipe.model, wanted.recipe.shape)
+        of = (wanted.recipe.model, wanted.recipe.shape, wanted.recipe.stages[0].shown)
         if of not in known:
             known[of] = rates(wanted.recipe, device)
         new = {one.key: one for one in _trainings(study, budget, cell) if one.key not in done}
@@ -102,5 +102,8 @@ def _probing(cell: Cell, budget: Budget, of: Rates, learn: int, check: int) -> f
     once = of.probe * (learn + check)
     if cell.probe == FROZEN:
         return once
+    if cell.probe == READINGS:
+        # each of twelve leads alone, and among eleven that are absent
+        return once + of.probe * check * (1 + len(LEADS))
     shown = len(LEADS) / ((1 + len(LEADS)) / 2)
     return once + budget.epochs * (learn + check) * of.training[0] * shown

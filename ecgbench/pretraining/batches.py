@@ -46,6 +46,8 @@ class Batches:
     micro: int
     ratio: float
     edge_drop: float
+    every_lead: bool = False
+    """Whether each recording shows all its leads."""
     nodes: int = masking.NODES
     """Of a lead, as the network makes them."""
     rank: int = 0
@@ -88,7 +90,9 @@ class Batches:
     def _piece(self, step: int, number: int, rows: np.ndarray, starts: np.ndarray) -> Piece:
         places = range(number * self.micro, min((number + 1) * self.micro, self.batch))
         part = slice(places.start, places.stop)
-        drawn = masking.draw(self.seed, step, places, self.ratio, self.edge_drop, self.nodes)
+        drawn = masking.draw(
+            self.seed, step, places, self.ratio, self.edge_drop, self.nodes, self.every_lead
+        )
         signal = self.corpus.cut(rows[part], starts[part])
         arrays = (signal, drawn.measured, drawn.masked, drawn.dropped)
         tensors = [a if a is None else torch.from_numpy(a) for a in arrays]

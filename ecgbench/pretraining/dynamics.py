@@ -46,7 +46,7 @@ def measure(encoder: NodeEncoder, windows: Iterable[Tensor]) -> list[Layer]:
     blocks = range(encoder.depth + 1)
     spreads, seen = [Spread() for _ in blocks], 0
     cosines = torch.zeros(len(blocks), 2, dtype=torch.float64)
-    with _evaluating(encoder):
+    with evaluating(encoder):
         for signal in windows:
             for block, nodes in enumerate(node_features(encoder, signal, blocks)):
                 spreads[block].add(nodes)
@@ -114,7 +114,8 @@ def edge_cosine(nodes: Tensor) -> tuple[Tensor, Tensor]:
 
 
 @contextmanager
-def _evaluating(encoder: NodeEncoder) -> Iterator[None]:
+def evaluating(encoder: NodeEncoder) -> Iterator[None]:
+    """The encoder in evaluation mode, and then again in the mode in which it came."""
     training = encoder.training
     encoder.eval()
     try:

@@ -141,6 +141,14 @@ def probed(
     """Of a linear head on the encoder's mean-pooled features, twelve leads. BadSetting: no label
     has both values.
     """
+    weight, bias, check = head(encoder, development, seed, training)
+    return scored(probabilities(check.features, check.owner, weight, bias), development)
+
+
+def head(
+    encoder: NodeEncoder, development: Development, seed: int = 0, training: Training = TRAINING
+) -> tuple[np.ndarray, np.ndarray, linear.Split]:
+    """Its weight (label, width) and bias (label,), and the features that it is scored on."""
 
     def split(half: Half) -> linear.Split:
         pooled = [
@@ -157,7 +165,7 @@ def probed(
     check = split(development.check)
     trained = linear.fit(training, seed, split(development.learn), check, last=LAST)
     weight, bias = (trained.state[k].numpy() for k in ("weight", "bias"))
-    return scored(probabilities(check.features, check.owner, weight, bias), development)
+    return weight, bias, check
 
 
 def scored(probability: np.ndarray, development: Development) -> Probed:

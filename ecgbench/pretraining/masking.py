@@ -60,18 +60,20 @@ def masked_nodes(ratio: float, nodes: int = NODES) -> int:
     return count
 
 
-def draw(
+def draw(  # noqa: PLR0913  (each is a choice of a stage)
     seed: int,
     step: int,
     positions: Sequence[int],
     ratio: float = MASKED,
     edge_drop: float = 0.0,
     nodes: int = NODES,
+    every: bool = False,
 ) -> Draw:
     """What the records at `positions` of the batch of `step` show, in that order.
 
     positions: places in the batch of the whole step, e.g. range(64, 128) for the second of several
-    processes; a range costs what its records cost. edge_drop: probability of each directed edge
+    processes; a range costs what its records cost. every: all leads are shown; what is masked in
+    them stays as it is. edge_drop: probability of each directed edge
     between different nodes of a lead, 0 draws none. BadSetting: a ratio that masks no or every
     node, an edge_drop outside [0, 1).
 
@@ -86,7 +88,7 @@ def draw(
         )
     at = np.asarray(positions, np.int64)
     numbers = _uniform(("masked nodes", seed, step), at, 1 + leads + leads * nodes)
-    shown = 1 + (numbers[:, :1] * leads).astype(int)
+    shown = np.full_like(at, leads)[:, None] if every else 1 + (numbers[:, :1] * leads).astype(int)
     measured = _lowest(numbers[:, 1 : 1 + leads], shown)
     masked = (
         _lowest(numbers[:, 1 + leads :].reshape(-1, leads, nodes), np.array(count))

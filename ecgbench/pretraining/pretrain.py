@@ -15,6 +15,7 @@ anywhere, it goes on from there.
 Under torchrun every process calls `run` alike; OUT is a folder that all of them see.
 """
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
@@ -36,6 +37,7 @@ from ecgbench.errors import BadSetting, BadWeights
 from ecgbench.files import as_json, put
 from ecgbench.layers.node_encoder import NodeEncoder
 from ecgbench.pretraining import carry, codebook, descriptors, output, phase_times
+from ecgbench.pretraining.alarm import Collapse
 from ecgbench.pretraining.corpus import Recordings
 from ecgbench.pretraining.curve import Listener, Point, Report
 from ecgbench.pretraining.kept_encoders import (
@@ -74,6 +76,8 @@ class Session:
     """Name of a stage -> who hears of its steps."""
     over: Callable[[], bool] | None = None
     """Whether to stop now: asked between steps and after a codebook, which is fitted in one go."""
+    alarm: bool = True
+    """Whether a collapse ends a stage."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -205,13 +209,13 @@ class _Pretraining:
     def _stage(self, number: int, describe: Describe, model: MaskedNodes) -> "_Stage":
         recipe, session = self.recipe, self.session
         name, folder = f"stage {number}", session.out / f"stage{number}"
-        settings = recipe.stages[number - 1]
+        settings, sizes = recipe.stages[number - 1], model.codebooks
         if self.first:
             self._fit_codebooks(number, describe, folder)
         ranks.wait()
         fitted = output.read(folder / BOOKS)
-        books = [codebook.load(folder / f"codebook_{c}.npz") for c in model.codebooks]
-        kept_as = [fitted["codebooks"][str(c)]["digest"] for c in model.codebooks]
+        books = [codebook.load(folder / f"codebook_{c}.npz") for c in sizes]
+        kept_as = [fitted["codebooks"][str(c)]["digest"] for c in sizes]
         if [b.digest for b in books] != kept_as:
             raise BadWeights(
                 f"codebooks in {folder} are not those that were fitted; remove that folder and "
@@ -224,7 +228,13 @@ class _Pretraining:
         if self._over():
             raise Stopped(f"{name}, before its next step")
         execution = Execution(
-            folder=folder, device=session.device, listener=listener, probe=kept, over=session.over
+            folder=folder,
+            device=session.device,
+            listener=listener,
+            probe=kept,
+            over=session.over,
+            alarm=session.alarm,
+            chance=sum(math.log(fitted["codebooks"][str(c)]["perplexity"]) for c in sizes),
         )
         records = settings.records(len(self.data.corpus))
         note(f"{name}: {settings.steps} steps of {records} recordings")
@@ -233,6 +243,8 @@ class _Pretraining:
             points = train(settings, model, self.data.corpus, Codes(describe, books), execution)
         except Stopped as stop:
             raise Stopped(f"{name}, {stop}") from None
+        except Collapse as error:
+            raise Collapse(f"{name}: {error}") from None
         ranks.wait()
         self._made_something |= len(points) > begun
         # not those of a schedule that was given up

@@ -32,6 +32,10 @@ CORPORA = (
 """The paper's eleven (table of datasets, column "SSL PT"): 9.2 million ECGs."""
 DEVELOPMENT = "ribeiro_dev"
 """The paper's development task, of CODE, which is given on request only."""
+PAPER = "paper"
+"""Name of the paper's own recipe."""
+STEEP = 5e-4
+"""Learning rates from which on a warm-up is needed."""
 SMALL_RATE = 1e-4
 """Learning rate on small data. At the paper's 1e-3 without warm-up all nodes became equal within
 100 steps of 64 recordings and told no code from another; docs/pretraining.md has what was tried.
@@ -126,7 +130,7 @@ class Recipe:
             own["apart"] = self.apart
         if self.shape:
             own["shape"] = dict(self.shape)
-        own["stages"] = stages = [asdict(stage) for stage in self.stages]
+        own["stages"] = stages = [stage.said() for stage in self.stages]
         for stage in stages:
             del stage["checkpoint_every"]
         return json.loads(json.dumps(own))
@@ -141,9 +145,30 @@ class Recipe:
         choices = {k: v for k, v in self.facts().items() if k != "stages"}
         rows = {"recipe": f"{self.name}: {self.summary}", **choices}
         for number, stage in enumerate(self.stages, 1):
-            said = {k: v for k, v in asdict(stage).items() if v is not None}
+            said = {k: v for k, v in stage.said().items() if v is not None}
             rows[f"stage {number}"] = [f"{k}={_shown(v)}" for k, v in said.items()]
         return [f"{k:14} {_shown(v)}" for k, v in {**rows, "digest": self.digest}.items()]
+
+    def risks(self) -> list[str]:
+        """Lines to read before a pre-training starts: what its rate may do, and what is not known
+        of the paper's. Empty where neither is so.
+        """
+        steep = [s.lr for s in self.stages if s.lr >= STEEP and not s.warmup]
+        if not steep:
+            return []
+        said = (
+            f"risk: at a learning rate of {max(steep):g} without warm-up LAEF's nodes became alike "
+            f"on small data (docs/pretraining.md, Collapse); --warmup prevented it there, and an "
+            f"alarm ends a stage that collapses"
+        )
+        if self.name != PAPER:
+            return [said]
+        return [
+            said,
+            "unknown: the paper names no warm-up, clipping, initialisation or size of its batches, "
+            "so this recipe has torch's own initialisation, no warm-up, no clipping and the batch "
+            "of HuBERT-ECG",
+        ]
 
     def changed(self, words: Mapping[str, Any]) -> "Recipe":
         """With other choices: fields of the recipe or of both stages.
@@ -179,7 +204,7 @@ RECIPES = {
     r.name: r
     for r in (
         Recipe(
-            name="paper",
+            name=PAPER,
             summary="the paper's eleven corpora, 80,000 and 75,000 steps of 448 recordings",
             datasets=CORPORA,
             task=DEVELOPMENT,

@@ -2,8 +2,9 @@
 processes of torchrun.
 
 Adam with a constant rate and its coupled weight decay (paper, "Stage 1: pre-training
-optimization"); no warm-up, no clipping. The loss of a step is the mean over all masked nodes of its
-whole batch, in however many passes and processes it is computed.
+optimization"); warm-up, clipping and a falling rate where a recipe asks for them. The loss of a
+step is the mean over all masked nodes of its whole batch, in however many passes and processes it
+is computed.
 
     curve = run(STAGES[0], MaskedNodes(laef.build(), [50]), corpus, labeller,
     Execution(folder=Path("stage1"), device="cuda"))
@@ -15,7 +16,7 @@ from collections.abc import Callable
 from contextlib import closing, nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 import torch
 from torch import Tensor
@@ -25,7 +26,7 @@ from ecgbench.errors import BadSetting
 from ecgbench.files import sweep
 from ecgbench.gates import GateError
 from ecgbench.prefetch import threads_for
-from ecgbench.pretraining import checkpoint, curve, masking
+from ecgbench.pretraining import alarm, checkpoint, curve, masking
 from ecgbench.pretraining.batches import Batches, Piece
 from ecgbench.pretraining.corpus import Recordings
 from ecgbench.pretraining.curve import Listener, Point
@@ -38,6 +39,10 @@ from ecgbench.weights.load import fingerprint
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
+
+
+Decay = Literal["none", "cosine"]
+Shown = Literal["some", "all"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,6 +60,16 @@ class Stage:
     """bf16 autocasts the forward pass; weights, optimiser and loss stay in float32, and so does
     what makes the labels.
     """
+    warmup: int = 0
+    """Steps in which the rate rises to `lr`, by the same amount in each."""
+    clip: float | None = None
+    """Largest L2 norm of the gradient of a step's mean loss; a longer one is scaled down."""
+    decay: Decay = "none"
+    """How the rate falls after the warm-up: not at all, or as half a cosine to 0 at the last step,
+    which then cannot be prolonged.
+    """
+    shown: Shown = "some"
+    """Leads of a recording in a step: some, 1 to 12 drawn anew, or all."""
     ratio: float = masking.MASKED
     edge_drop: float = 0.0
     seed: int = 0
@@ -71,6 +86,15 @@ class Stage:
         counts = (self.steps, self.batch, micro, self.checkpoint_every, self.probe_every)
         if self.precision not in ("bf16", "float32"):
             raise BadSetting(f"a stage in precision {self.precision}: bf16 or float32")
+        if self.decay not in ("none", "cosine"):
+            raise BadSetting(f"a stage with decay {self.decay}: none or cosine")
+        if self.shown not in ("some", "all"):
+            raise BadSetting(f"a stage that shows {self.shown} leads: some or all")
+        if self.warmup < 0 or (self.clip is not None and not 0 < self.clip < math.inf):
+            raise BadSetting(
+                f"a stage with warmup={self.warmup}, clip={self.clip}: steps, 0 or more, and a "
+                f"norm above 0, for example --warmup 200 --clip 1"
+            )
         sound = (
             0 < self.lr < math.inf and 0 <= self.weight_decay < math.inf and 0 <= self.edge_drop < 1
         )
@@ -93,16 +117,39 @@ class Stage:
         return min(self.batch, corpus)
 
     def facts(self) -> dict[str, object]:
-        """What of this decides the curve up to any step; the rate is constant, so the number of
-        steps does not.
+        """What of this decides the curve up to any step: the number of steps only where the rate
+        falls with it.
+        """
+        unsaid = {"batch", "micro", "checkpoint_every", "probe_every"}
+        if self.decay == "none":
+            unsaid |= {"steps"}
+        return {k: v for k, v in self.said().items() if k not in unsaid}
+
+    def said(self) -> dict[str, object]:
+        """All choices but those of a schedule that are not made: stages had none before, and keep
+        their hashes.
         """
         return {
             k: v
             for k, v in asdict(self).items()
-            if k not in ("steps", "batch", "micro", "checkpoint_every", "probe_every")
+            if k not in _LATER or v != type(self).__dataclass_fields__[k].default
         }
 
+    def rate(self, step: int) -> float:
+        """The learning rate of a step, the first being 1.
 
+        >>> [Stage(lr=0.4, steps=8, warmup=4, decay="cosine").rate(s) for s in (1, 4, 6, 8)]
+        [0.1, 0.4, 0.2, 0.0]
+        """
+        if step <= self.warmup:
+            return self.lr * step / self.warmup
+        if self.decay == "none":
+            return self.lr
+        way = (step - self.warmup) / max(self.steps - self.warmup, 1)
+        return round(self.lr * (1 + math.cos(math.pi * way)) / 2, 15)
+
+
+_LATER = ("warmup", "clip", "decay", "shown")
 STAGES = (Stage(), Stage(steps=75_000, edge_drop=masking.EDGE_DROP))
 """The paper's two."""
 
@@ -145,6 +192,10 @@ class Execution:
     """
     over: Callable[[], bool] | None = None
     """Whether to stop now; asked after each step, in the first process."""
+    alarm: bool = True
+    """Whether a collapse ends the stage."""
+    chance: float | None = None
+    """Entropy of the codes, summed over codebooks, nats: a loss that needs no ECG."""
 
 
 def run(
@@ -158,7 +209,8 @@ def run(
     by more `steps`. Under torchrun every process calls this alike and returns the same. LeakError:
     a record that must not enter training. BadSetting: the folder holds another stage, or memory
     does not suffice. BadWeights: a damaged checkpoint. GateError: a loss that is not finite.
-    WriteError. Stopped: `execution.over` said so, after a checkpoint.
+    Collapse: nodes have become equal; the checkpoint is of before. WriteError. Stopped:
+    `execution.over` said so, after a checkpoint.
     """
     ranks.join()
     fabric = open_fabric(execution.device, stage.precision)
@@ -171,6 +223,7 @@ def run(
         micro=min(stage.micro or share, batch),
         ratio=stage.ratio,
         edge_drop=stage.edge_drop,
+        every_lead=stage.shown == "all",
         nodes=nodes_of(model.encoder, corpus.samples),
         rank=fabric.global_rank,
         world=fabric.world_size,
@@ -228,9 +281,36 @@ class _StageTraining:
                 result = self._step(step, pieces)
                 points.append(Point(step, *result, time.perf_counter() - began, waiting))
                 log(points[-1])
+                self._look(step, points, pieces, execution)
                 self._stop_by(step, points, execution)
         self.model.eval()
         return points
+
+    def _look(
+        self, step: int, points: list[Point], pieces: list[Piece], execution: Execution
+    ) -> None:
+        """Collapse before a checkpoint is written, so that the one that is there is of before."""
+        often = min(alarm.EVERY, self.stage.checkpoint_every)
+        if not execution.alarm or not (step % often == 0 or step == self.stage.steps):
+            return
+
+        def sign() -> str:
+            signal = pieces[0].signal.to(self.fabric.device)
+            return alarm.look(self.model, signal, points, execution.chance, self.stage.warmup)
+
+        if not (seen := ranks.of_first(sign)):
+            return
+        before = (step - 1) // self.stage.checkpoint_every * self.stage.checkpoint_every
+        there = (
+            f"the checkpoint of step {before} is in {execution.folder}, and encoders kept until "
+            f"then"
+            if before
+            else "there is no checkpoint before it"
+        )
+        raise alarm.Collapse(
+            f"the network collapses at step {step}: {seen}; {there}; start anew in another folder "
+            f"with a lower --lr, or --warmup and --clip, or go on in spite of it: --no-alarm"
+        )
 
     def _stop_by(self, step: int, points: list[Point], execution: Execution) -> None:
         """Probe before the checkpoint: a probe that is cut short is then made again."""
@@ -286,6 +366,10 @@ class _StageTraining:
             )
         for p in self.model.parameters():
             p.grad.div_(nodes)  # type: ignore[union-attr]
+        if self.stage.clip is not None:
+            torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.stage.clip)
+        for group in self.optimiser.param_groups:
+            group["lr"] = self.stage.rate(step)
         self.optimiser.step()
         return loss, tuple(n / nodes for n in totals[books:-1]), nodes
 

@@ -12,7 +12,7 @@ differences of a study are judged together (Bonferroni).
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from scipy.special import stdtrit
 
 from ecgbench.errors import BadWeights, MissingData
 from ecgbench.files import array_of, sha256_of
+from ecgbench.results.lead_sampling import Contrast, Key, Score, contrasts, scores
 from ecgbench.results.pretraining import SYNTHETIC, compared_on
 from ecgbench.sealed import facts_of, unsealed
 from ecgbench.stats.auroc import placements, wins
@@ -110,6 +111,19 @@ class Ablation:
     """Cell -> learning rate -> score at the seed that chooses it; empty where one was given."""
     target: np.ndarray
     patients: Sequence[str]
+    readings: Mapping[Key, Score] = field(default_factory=dict)
+    """Of a study that reads single leads too."""
+
+    @property
+    def contrasts(self) -> list[Contrast]:
+        """Of its readings, as far as both cells are there; empty of another study."""
+        cells = self.facts["about"]["cells"]
+        if not self.readings:
+            return []
+        other = next(name for name in cells if name != self.reference)
+        return contrasts(
+            self.readings, self.reference, other, self.steps, self.target, self.patients
+        )
 
     @property
     def compared_on(self) -> str:
@@ -222,7 +236,8 @@ def read(folder: Path) -> Ablation:
         raise BadWeights(f"{folder / RECORDS} cannot be read; {_AGAIN}") from error
     target = records.drop(columns=["record", "patient"]).to_numpy(np.int8)
     ordered = [name for name in facts["about"]["cells"] if name in listed]
-    cells = {name: _cell(folder, name, listed[name], facts, target) for name in ordered}
+    said: dict[tuple[str, int, int], np.ndarray] = {}
+    cells = {name: _cell(folder, name, listed[name], facts, target, said) for name in ordered}
     if not cells:
         raise MissingData(
             f"no cell of the study in {folder} is finished yet; run the same ecgbench ablate again"
@@ -234,6 +249,7 @@ def read(folder: Path) -> Ablation:
         rates=unsealed(folder / RATES) or {},
         target=target,
         patients=records["patient"].tolist(),
+        readings=scores(said, target),
     )
 
 
@@ -248,28 +264,47 @@ def _facts(path: Path) -> dict[str, Any]:
 
 
 def _cell(
-    folder: Path, name: str, rows: Mapping[str, Any], facts: Mapping[str, Any], target: np.ndarray
+    folder: Path,
+    name: str,
+    rows: Mapping[str, Any],
+    facts: Mapping[str, Any],
+    target: np.ndarray,
+    said: dict[tuple[str, int, int], np.ndarray],
 ) -> Cell:
-    scores, placed = {}, []
+    """One cell; where it read single leads, `said` gets the probabilities of every step."""
+    of_seeds, placed = {}, []
     told: dict[str, Any] | None = None
     for seed, row in sorted(rows.items(), key=lambda pair: int(pair[0])):
         at = folder / "trainings" / row["training"][:24]
         probe, told = unsealed(at / probe_file(row["probe"])), unsealed(at / TRAINING)
         last = facts["budget"]["steps"]
-        path = at / probability_file(row["probe"], last)
-        if probe is None or told is None or not path.is_file():
+        if probe is None or told is None:
             raise BadWeights(f"{at} lacks what cell {name} had at seed {seed}; {_AGAIN}")
-        if sha256_of(path) != probe["probabilities"][str(last)]:
-            raise BadWeights(f"{path} is not what was written there; {_AGAIN}")
-        scores[int(seed)] = {int(step): float(score) for step, score in probe["scores"].items()}
-        placed.append(placements(target, wins(target, array_of(path.read_bytes()))))
+        found = {
+            step: _probabilities(at / probability_file(row["probe"], step), probe, step)
+            for step in map(int, probe["scores"])
+            if step == last or row["probe"] == "readings"
+        }
+        of_seeds[int(seed)] = {int(step): float(score) for step, score in probe["scores"].items()}
+        if row["probe"] == "readings":
+            said |= {(name, int(seed), step): every for step, every in found.items()}
+        # with twelve leads, where single ones were read too
+        complete = found[last] if found[last].ndim == 2 else found[last][0]
+        placed.append(placements(target, wins(target, complete)))
     assert told is not None  # a cell is listed with its first seed
     return Cell(
         name=name,
         lr=row["lr"],
-        scores=scores,
+        scores=of_seeds,
         placed=np.mean(placed, 0),
         parameters=told["parameters"],
         encoder_parameters=told["encoder_parameters"],
         flop=told["flop"],
     )
+
+
+def _probabilities(path: Path, probe: Mapping[str, Any], step: int) -> np.ndarray:
+    """What a probe wrote; BadWeights where it is not that, or gone."""
+    if not path.is_file() or sha256_of(path) != probe["probabilities"][str(step)]:
+        raise BadWeights(f"{path} is not what was written there; {_AGAIN}")
+    return array_of(path.read_bytes())

@@ -1,6 +1,7 @@
 """Studies of narrow networks on a few waves: paired, interrupted, extended, swept."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,17 +11,19 @@ import torch
 from torch import Tensor
 
 from ecgbench import reports
-from ecgbench.ablation import make, probes
+from ecgbench.ablation import make, probes, studies
 from ecgbench.ablation.budget import Budget
 from ecgbench.ablation.studies import Cell, Study
 from ecgbench.errors import BadSetting, BadWeights
 from ecgbench.layers.encodings import LeadEncoding
+from ecgbench.models import laef
 from ecgbench.pretraining import recipe as recipes
-from ecgbench.pretraining.kept_encoders import TRAINING, probed
+from ecgbench.pretraining.kept_encoders import TRAINING, head, probed
 from ecgbench.pretraining.network import new_network
 from ecgbench.pretraining.objective import MaskedNodes
 from ecgbench.pretraining.pretrain import Session
 from ecgbench.results import ablation
+from ecgbench.results.lead_sampling import READINGS
 from tests.waves import Follower, Stop, data
 
 pytestmark = [pytest.mark.usefixtures("one_thread"), pytest.mark.long]
@@ -231,6 +234,61 @@ def test_a_probe_that_may_not_move_the_leads_is_the_frozen_probe(
 def test_the_shared_probe_is_that_of_pre_training() -> None:
     net, task = encoded(), data(8).development
     assert probes.measured("frozen", net, task, TRAINING.epochs).score == probed(net, task).score
+
+
+def test_single_leads_are_read_alone_and_among_absent_ones() -> None:
+    """Against the network's own forward pass, with the head of the frozen probe."""
+    with torch.random.fork_rng():
+        torch.manual_seed(3)
+        net = laef.Laef(laef.LaefConfig(**dict(NARROW))).eval()  # type: ignore[arg-type]
+    task = data(8).development
+    found = probes.measured("readings", net, task, 5)
+    frozen = probes.measured("frozen", net, task, 5)
+    assert (found.score, found.probability.shape) == (frozen.score, (25, 4, 2))
+    assert (found.probability[0] == frozen.probability).all()
+    weight, bias, _ = head(net, task, 0, replace(TRAINING, epochs=5))
+    signal = torch.from_numpy(task.check.signal)
+    for lead in range(12):
+        alone = torch.zeros(len(signal), 12, dtype=torch.bool)
+        alone[:, lead] = True
+        flat = torch.where(alone[..., None], signal, -1.0)
+        for place, given in ((1, (signal, alone)), (13, (flat, torch.ones_like(alone)))):
+            with torch.no_grad():
+                logits = net(*given).pooled.numpy() @ weight.T + bias
+            own = found.probability[place + lead]
+            np.testing.assert_allclose(own, 1 / (1 + np.exp(-logits)), rtol=1e-4)
+
+
+def test_the_study_of_lead_sampling_shows_all_leads_or_some(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its cells begin alike and see the same recordings, windows and hidden nodes."""
+    of = studies.get("lead-sampling")
+    cells = [replace(c, changes={**c.changes, "shape": NARROW}) for c in of.cells]
+    seen: list[tuple[Tensor, Tensor, Tensor]] = []
+    forward = MaskedNodes.forward
+
+    def listen(self: MaskedNodes, *given: Tensor) -> Any:
+        seen.append(given[:3])  # type: ignore[arg-type]
+        return forward(self, *given)
+
+    monkeypatch.setattr(MaskedNodes, "forward", listen)
+    made(tmp_path, of=replace(of, cells=tuple(cells)), seeds=1, parts=of.parts)
+    some, every = seen[:4], seen[4:]
+    for (x, shown, hidden), (y, all_shown, all_hidden) in zip(some, every, strict=True):
+        assert torch.equal(x, y)
+        assert all_shown.all()
+        assert not shown.all()
+        assert torch.equal(hidden, all_hidden & shown[..., None])
+    found = reports.read(tmp_path)
+    steps = {key.step for key in found.readings}
+    assert steps == {0, 2, 4}
+    before = [
+        found.readings[cell, 0, reading].by_seed for cell in ("some", "all") for reading in READINGS
+    ]
+    assert before[:3] == before[3:]
+    tables(tmp_path, tmp_path / "report")
+    assert len((tmp_path / "report" / "ablation_lead_sampling.csv").read_text().splitlines()) == 11
 
 
 def test_a_killed_study_ends_with_the_same_tables(

@@ -1,6 +1,7 @@
 import csv
 import json
 import os
+import re
 import sys
 import time
 from collections.abc import Callable
@@ -17,7 +18,8 @@ from torch import Tensor
 from ecgbench.errors import BadSetting, BadWeights, LeakError
 from ecgbench.gates import GateError
 from ecgbench.models import laef
-from ecgbench.pretraining import batches, masking
+from ecgbench.pretraining import alarm, batches, checkpoint, masking
+from ecgbench.pretraining.alarm import Collapse, nodes_alike, nothing_learnt
 from ecgbench.pretraining.corpus import Corpus
 from ecgbench.pretraining.curve import Point, Report, at_intervals
 from ecgbench.pretraining.guard import Guard, Name
@@ -142,6 +144,86 @@ def test_equals_a_plain_torch_loop(adamw: bool, tmp_path: Path) -> None:
         # Adam moves a weight by the sign of its gradient: where that is rounding alone, so is the
         # sign
         assert (a - b).abs().gt(1e-4).double().mean() < 1e-3, name
+
+
+def test_warm_up_falling_rate_and_clipping_are_those_of_torch(tmp_path: Path) -> None:
+    data, trained = corpus(), model(dropout=False)
+    stage = short(steps=6, lr=3e-3, warmup=2, decay="cosine", clip=0.05)
+    curve = run(stage, trained, data, Levels(), Execution(folder=tmp_path))
+    plain = model(dropout=False).train()
+    optimiser = torch.optim.Adam(plain.parameters(), lr=3e-3, weight_decay=1e-3)
+    rising = torch.optim.lr_scheduler.LinearLR(optimiser, 0.5, 1.0, 1)
+    falling = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, 4)
+    made = batches.Batches(corpus=data, seed=SEED, batch=3, micro=3, ratio=0.4, edge_drop=0.2)
+    clipped = 0
+    for step, point in enumerate(curve):
+        drawn = masking.draw(SEED, step, range(3), 0.4, 0.2)
+        signal = torch.from_numpy(data.cut(made.rows(step), made.starts(step)))
+        assert drawn.dropped is not None
+        tensors = [torch.from_numpy(a) for a in (drawn.measured, drawn.masked, drawn.dropped)]
+        found = plain(signal, *tensors[:2], Levels()(signal), tensors[2])
+        optimiser.zero_grad()
+        found.loss.backward()
+        clipped += float(torch.nn.utils.clip_grad_norm_(plain.parameters(), 0.05)) > 0.05
+        optimiser.step()
+        (rising if step < 1 else falling).step()
+        assert point.loss == pytest.approx(found.loss.item(), abs=1e-5)
+    assert clipped
+    assert stage.rate(6) == 0
+
+
+def test_a_falling_rate_has_one_last_step(tmp_path: Path) -> None:
+    """Such a stage cannot be prolonged; one of a constant rate can."""
+    place = Execution(folder=tmp_path)
+    run(short(steps=3, decay="cosine"), model(), corpus(), Levels(), place)
+    with pytest.raises(BadSetting, match="differs in steps"):
+        run(short(steps=5, decay="cosine"), model(), corpus(), Levels(), place)
+
+
+def test_a_collapse_ends_a_stage_and_the_checkpoint_is_of_before(tmp_path: Path) -> None:
+    """At a rate that makes all nodes equal within ten steps; the same again says the same, and the
+    alarm can be put off.
+    """
+    stage = short(lr=1e-2, steps=12, checkpoint_every=2, probe_every=100)
+    place = Execution(folder=tmp_path)
+    with pytest.raises(
+        Collapse, match=r"collapses at step \d+: the mean cosine of nodes"
+    ) as raised:
+        run(stage, model(), corpus(), Levels(), place)
+    step = int(re.search(r"at step (\d+)", str(raised.value))[1])  # type: ignore[index]
+    assert step <= 12
+    assert f"the checkpoint of step {step - 2} is in {tmp_path}" in str(raised.value)
+    header = checkpoint.header_of((tmp_path / checkpoint.FILE).read_bytes(), tmp_path)
+    assert header["step"] == step - 2
+    trained = model()
+    held = run(replace(stage, steps=step - 2), trained, corpus(), Levels(), place)
+    assert (len(held), nodes_alike(trained, signals())) == (step - 2, "")
+    with pytest.raises(Collapse, match=f"collapses at step {step}"):
+        run(stage, model(), corpus(), Levels(), place)
+    collapsed = model()
+    run(stage, collapsed, corpus(), Levels(), replace(place, alarm=False))
+    assert "nodes behind" in nodes_alike(collapsed, signals())
+
+
+def signals() -> Tensor:
+    data = corpus()
+    return torch.from_numpy(data.cut(np.arange(7), np.zeros(7, int)))
+
+
+def test_a_loss_at_the_entropy_of_the_codes_is_nothing_learnt() -> None:
+    """Late enough after the warm-up; the network of a stage is asked for both signs."""
+
+    def curve(*losses: tuple[int, float]) -> list[Point]:
+        values = [loss for count, loss in losses for _ in range(count)]
+        return [Point(i, loss, (0.1,), 8, 0.1, 0.0) for i, loss in enumerate(values, 1)]
+
+    assert "3.880, and 3.884 is the entropy" in nothing_learnt(curve((200, 3.88)), 3.884, 0)
+    assert nothing_learnt(curve((199, 3.88)), 3.884, 0) == ""
+    assert nothing_learnt(curve((200, 3.88)), 3.884, 1) == ""
+    assert nothing_learnt(curve((200, 3.88), (100, 3.7)), 3.884, 0) == ""
+    assert nothing_learnt(curve((200, 3.88)), None, 0) == ""
+    assert "entropy of the codes" in alarm.look(model(), signals(), curve((200, 1.0)), 1.0, 0)
+    assert alarm.look(model(), signals(), curve((200, 0.9)), 1.0, 0) == ""
 
 
 def test_an_interrupted_stage_resumes_to_the_same_curve_and_weights(tmp_path: Path) -> None:

@@ -1,0 +1,138 @@
+"""What lead sampling is worth: one network that was shown some leads of each recording beside the
+same one that was always shown all twelve, each read with twelve leads, with one, and with one among
+eleven that are absent.
+
+A score with one lead is the mean over the twelve single leads. The question is a difference of
+differences: how much less the one loses from twelve leads to one. As everywhere in an ablation,
+both sources of chance are in an interval, seeds and patients; here all its contrasts are judged
+together (Bonferroni).
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Literal, NamedTuple
+
+import numpy as np
+from scipy.special import stdtrit
+
+from ecgbench.ecg.leads import LEADS
+from ecgbench.stats.auroc import macro_auroc, placements, wins
+from ecgbench.stats.components import LEVEL, Components, Interval
+
+Reading = Literal["twelve", "one", "padded"]
+READINGS: dict[Reading, slice] = {
+    "twelve": slice(0, 1),
+    "one": slice(1, 1 + len(LEADS)),
+    "padded": slice(1 + len(LEADS), 1 + 2 * len(LEADS)),
+}
+"""Where they stand among the probabilities of a probe: twelve leads; each lead alone; each lead
+among eleven that are absent.
+"""
+EQUAL = Fraction(13, 24)
+"""Part of its steps after which a network that is shown twelve leads has seen as many leads as one
+that is shown 6.5 on average in all of them.
+"""
+
+
+class Key(NamedTuple):
+    """One row of the scores."""
+
+    cell: str
+    step: int
+    reading: Reading
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Score:
+    """Of one network, one reading."""
+
+    by_seed: Mapping[int, float]
+    """Macro AUROC, with one lead the mean over the leads."""
+    placed: np.ndarray
+    """(record, label) placements, averaged over leads and seeds."""
+
+    @property
+    def mean(self) -> float:
+        """Over the seeds."""
+        return float(np.mean(list(self.by_seed.values())))
+
+
+class Contrast(NamedTuple):
+    """A sum of scores with signs, and how sure it is."""
+
+    name: str
+    value: float
+    interval: Interval
+    """95 %, simultaneous."""
+    by_seed: dict[int, float]
+
+
+def scores(said: Mapping[tuple[str, int, int], np.ndarray], target: np.ndarray) -> dict[Key, Score]:
+    """From what the probes said: (cell, seed, step) -> (1 + 12 + 12, record, label)."""
+    found: dict[Key, tuple[dict[int, float], list[np.ndarray]]] = {}
+    for (cell, seed, step), every in sorted(said.items()):
+        for reading, of in READINGS.items():
+            by_seed, placed = found.setdefault(Key(cell, step, reading), ({}, []))
+            by_seed[seed] = float(np.mean([macro_auroc(target, p) for p in every[of]]))
+            placed.append(np.mean([placements(target, wins(target, p)) for p in every[of]], 0))
+    return {
+        key: Score(by_seed=by_seed, placed=np.mean(placed, 0))
+        for key, (by_seed, placed) in found.items()
+    }
+
+
+def contrasts(
+    every: Mapping[Key, Score],
+    some: str,
+    all_: str,
+    steps: int,
+    target: np.ndarray,
+    patients: Sequence[str],
+) -> list[Contrast]:
+    """Of the network `some` less `all_`, after equal steps and after as many leads."""
+    equal = round(EQUAL * steps)
+    asked: dict[str, dict[Key, int]] = {}
+    for words, step in (("equal steps", steps), ("as many leads seen", equal)):
+        ours, theirs = Key(some, steps, "one"), Key(all_, step, "one")
+        ours12, theirs12 = ours._replace(reading="twelve"), theirs._replace(reading="twelve")
+        padded = theirs._replace(reading="padded")
+        asked |= {
+            f"twelve leads, {words}": {ours12: 1, theirs12: -1},
+            f"one lead, {words}": {ours: 1, theirs: -1},
+            f"one lead, the other padded, {words}": {ours: 1, padded: -1},
+            f"loss from twelve leads to one, {words}": {
+                ours: 1,
+                ours12: -1,
+                theirs: -1,
+                theirs12: 1,
+            },
+            f"loss from twelve leads to one, the other padded, {words}": {
+                ours: 1,
+                ours12: -1,
+                padded: -1,
+                theirs12: 1,
+            },
+        }
+    rows = list(every)
+    components = Components(target, np.asarray(patients), np.stack([every[k].placed for k in rows]))
+    share = (1 - LEVEL) / (2 * len(asked))
+    made = []
+    for name, signs in asked.items():
+        if not signs.keys() <= every.keys():
+            continue
+        seeds = sorted(set.intersection(*({*every[k].by_seed} for k in signs)))
+        values = np.array([sum(s * every[k].by_seed[n] for k, s in signs.items()) for n in seeds])
+        weights = np.zeros(len(rows))
+        for k, s in signs.items():
+            weights[rows.index(k)] = s
+        middle = float(values.mean())
+        same = all({*every[k].by_seed} == {*seeds} for k in signs)
+        interval = Interval(float("nan"), float("nan"))
+        if same and len(seeds) > 1:
+            patient = components.contrast(weights)
+            se = float(np.sqrt(patient.variance + values.var(ddof=1) / len(values)))
+            reach = float(stdtrit(min(patient.df, len(values) - 1), 1 - share)) * se
+            interval = Interval(middle - reach, middle + reach)
+        made.append(Contrast(name, middle, interval, dict(zip(seeds, values.tolist()))))
+    return made

@@ -1,0 +1,82 @@
+"""What lead sampling is worth: against sums by hand, and how often its intervals hold the truth."""
+
+import numpy as np
+import pytest
+
+from ecgbench.results.lead_sampling import READINGS, Key, contrasts, scores
+from ecgbench.stats.auroc import macro_auroc
+
+STEPS, EQUAL = 24, 13
+PATIENTS = [f"p{i // 2}" for i in range(120)]
+
+
+def said(
+    draw: np.random.Generator, seeds: int, worth: float, spread: float
+) -> tuple[np.ndarray, dict[tuple[str, int, int], np.ndarray]]:
+    """Two networks whose probabilities part labels by a skill, with one lead by `worth` more in the
+    one that was shown some leads; seeds move both readings by `spread`.
+    """
+    target = (draw.random((120, 3)) < 0.35).astype(np.int8)
+    shared = draw.normal(size=(120, 3))
+    found = {}
+    for cell, more in (("some", worth), ("all", 0.0)):
+        for seed in range(seeds):
+            moved = spread * draw.normal()
+            for step in (EQUAL, STEPS):
+                skill = np.r_[[1.5], np.full(24, 0.7 + more)] + moved
+                noise = draw.normal(size=(25, 120, 3))
+                found[cell, seed, step] = skill[:, None, None] * target + shared + noise
+    return target, found
+
+
+def test_contrasts_are_sums_of_scores_by_seed() -> None:
+    target, found = said(np.random.default_rng(1), 3, 0.4, 0.1)
+    every = scores(found, target)
+
+    def score(cell: str, seed: int, step: int, at: slice) -> float:
+        return float(np.mean([macro_auroc(target, p) for p in found[cell, seed, step][at]]))
+
+    twelve, one, padded = READINGS.values()
+    assert (twelve, one, padded) == (slice(0, 1), slice(1, 13), slice(13, 25))
+    for seed in range(3):
+        own = every[Key("all", EQUAL, "padded")].by_seed[seed]
+        assert own == score("all", seed, EQUAL, padded)
+    made = {c.name: c for c in contrasts(every, "some", "all", STEPS, target, PATIENTS)}
+    assert len(made) == 10
+    for name, step, other in (
+        ("loss from twelve leads to one, equal steps", STEPS, one),
+        ("loss from twelve leads to one, as many leads seen", EQUAL, one),
+        ("loss from twelve leads to one, the other padded, as many leads seen", EQUAL, padded),
+    ):
+        by_hand = [
+            score("some", s, STEPS, one)
+            - score("some", s, STEPS, twelve)
+            - score("all", s, step, other)
+            + score("all", s, step, twelve)
+            for s in range(3)
+        ]
+        assert list(made[name].by_seed.values()) == pytest.approx(by_hand, abs=1e-12)
+        assert made[name].value == pytest.approx(np.mean(by_hand), abs=1e-12)
+
+
+def test_of_equal_networks_few_studies_show_anything() -> None:
+    """200 studies of five seeds whose networks lose equally much: at most 5 % may show any of the
+    ten contrasts, and a large difference is seen.
+    """
+    draw, shown = np.random.default_rng(7), 0
+    for _ in range(200):
+        target, found = said(draw, 5, 0.0, 0.1)
+        made = contrasts(scores(found, target), "some", "all", STEPS, target, PATIENTS)
+        shown += any(c.interval.low > 0 or c.interval.high < 0 for c in made)
+    assert shown <= 18, shown  # the 0.99 quantile of Binomial(200, 0.05)
+    target, found = said(draw, 5, 0.8, 0.02)
+    made = contrasts(scores(found, target), "some", "all", STEPS, target, PATIENTS)
+    assert all(c.interval.low > 0 for c in made if c.name.startswith(("one", "loss")))
+
+
+def test_one_seed_and_different_seeds_have_no_interval() -> None:
+    target, found = said(np.random.default_rng(3), 2, 0.1, 0.1)
+    del found["all", 1, STEPS], found["all", 1, EQUAL]
+    for few in (found, {k: v for k, v in found.items() if k[1] == 0}):
+        made = contrasts(scores(few, target), "some", "all", STEPS, target, PATIENTS)
+        assert all(np.isnan(c.interval).all() and len(c.by_seed) == 1 for c in made)
