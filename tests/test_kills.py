@@ -283,7 +283,7 @@ def test_claims_and_plans_of_many_processes(tmp_path: Path) -> None:
     """
     plan = planning.plan(
         planning.check(Request(models=("laef",), tasks=("demo",), leads=(12,), seeds=1)),
-        lambda model, weights: "native",
+        lambda loaded: dict.fromkeys(loaded, "native"),
     )
     context = multiprocessing.get_context("fork")
     for turn in range(RACES):

@@ -87,15 +87,30 @@ def ask(engine: Engine, job: Job) -> dict[str, Any]:
     """The answer of a look or a measurement; {"failed": reason} where its process died or gave no
     such answer. EcgbenchError for what stops the run.
     """
+    return ask_all(engine, [job])[job.id]
+
+
+def ask_all(engine: Engine, jobs: Iterable[Job]) -> dict[str, dict[str, Any]]:
+    """The answers to several, by the names of the jobs, as many at once as the engine takes."""
     from ecgbench.benchmark.answers import checked  # imports adapters, which an engine need not
 
-    engine.submit(job)
-    while True:
+    waiting, asked, answers = [*jobs][::-1], dict[str, Job](), dict[str, dict[str, Any]]()
+    while waiting or asked:
+        while waiting and len(asked) < engine.slots:
+            job = waiting.pop()
+            asked[job.id] = job
+            engine.submit(job)
         for event in engine.events(POLL):
+            if event.job not in asked:
+                continue
             match event:
-                case Over(job=job.id):
-                    return checked(job, event.answer)
-                case Died(job=job.id):
-                    return checked(job, {"failed": event.reason})
-                case Stopped(job=job.id):
+                case Over():
+                    answer = event.answer
+                case Died():
+                    answer = {"failed": event.reason}
+                case Stopped():
                     raise errors.named(event.error, event.reason)
+                case _:
+                    continue
+            answers[event.job] = checked(asked.pop(event.job), answer)
+    return answers

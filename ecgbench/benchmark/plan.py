@@ -241,9 +241,9 @@ def weights_of(text: str, names: Sequence[str]) -> dict[str, str]:
     return chosen
 
 
-Look = Callable[[str, str | None], str | None]
-"""(model, weights to load or None) -> the policy of the study's contract, None where the model
-cannot be imported.
+Look = Callable[[Mapping[str, str | None]], Mapping[str, str | None]]
+"""Model -> weights to load or None; gives model -> the policy of the study's contract, None where
+the model cannot be imported.
 """
 
 
@@ -255,10 +255,8 @@ def plan(request: Request, look: Look) -> Plan:
     scored = grouped(request.tasks, lambda task: tasks[task][2].parent or task)
     weights = weights_of(request.weights, request.models)
     # a model that cannot be imported fails later; until then the plan lists it with policy zero
-    usual = {
-        m: look(m, None if weights[m] in (RANDOM, EITHER) else weights[m]) or "zero"
-        for m in request.models
-    }
+    loaded = {m: None if weights[m] in (RANDOM, EITHER) else weights[m] for m in request.models}
+    usual = {m: policy or "zero" for m, policy in look(loaded).items()}
     cells: list[Cell] = []
     for fit_task in scored:
         for model in request.models:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal, Protocol
 
 from ecgbench.benchmark.batch import Batch, cut, fresh, of_run, seconds_of_a_cell
-from ecgbench.benchmark.engine import Engine, Setup
+from ecgbench.benchmark.engine import Setup
 from ecgbench.benchmark.events import (
     SHOWN,
     BadEvent,
@@ -22,7 +22,7 @@ from ecgbench.benchmark.events import (
     Skipped,
 )
 from ecgbench.benchmark.job import Compute, Job, Measure
-from ecgbench.benchmark.started import start
+from ecgbench.benchmark.looks import Looks
 from ecgbench.results.store import Store, made_by
 from ecgbench.text import counted
 
@@ -32,8 +32,6 @@ SETTLING = 90.0
 """Seconds that a file of one node may take to be seen on another: caches of shared disks."""
 TRIES = 3
 """Times that a task is handed over whose process ends before its jobs are over."""
-LOOKS_ENGINE = "isolated"
-"""Where models are looked at before the run, on this machine."""
 
 Standing = Literal["waiting", "running", "ended"]
 
@@ -102,7 +100,7 @@ class Workers:
     _new: list[Compute] = field(default_factory=list)
     _tasks: list[_Task] = field(default_factory=list)
     _looked: float = 0.0
-    _here: Engine | None = None
+    _here: Looks | None = None
 
     def submit(self, job: Job) -> None:
         """Keep it until all are known that are handed over together."""
@@ -110,7 +108,7 @@ class Workers:
             self._new.append(job)
             return
         if self._here is None:
-            self._here = start(LOOKS_ENGINE, self.setup)
+            self._here = Looks(self.setup)
         self._here.submit(job)
 
     @property

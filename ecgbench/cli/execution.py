@@ -182,7 +182,7 @@ def _planned(
     """
     from ecgbench.benchmark import dividing, lacking
     from ecgbench.benchmark import plan as planning
-    from ecgbench.benchmark.engine import ask
+    from ecgbench.benchmark.engine import ask, ask_all
     from ecgbench.benchmark.job import Locate, Look, Measure, plugins
     from ecgbench.estimate import study
     from ecgbench.provenance import command
@@ -194,16 +194,19 @@ def _planned(
         job = Locate(id=f"locate {model}", model=model, weights=weights, plugins=plugins())
         return ask(engine, job)
 
-    def policy(model: str, weights: str | None) -> str | None:
-        look = Look(
-            id=f"look {model}",
-            model=model,
-            weights=weights,
-            contract=request.contract,
-            plugins=plugins(),
-        )
-        answer: str | None = ask(engine, look).get("policy")
-        return answer
+    def policies(loaded: Mapping[str, str | None]) -> dict[str, str | None]:
+        looks = [
+            Look(
+                id=f"look {model}",
+                model=model,
+                weights=weights,
+                contract=request.contract,
+                plugins=plugins(),
+            )
+            for model, weights in loaded.items()
+        ]
+        answers = ask_all(engine, looks)
+        return {look.model: answers[look.id].get("policy") for look in looks}
 
     def measure(part: Plan, dataset: str) -> dict[str, Any]:
         model = part.cells[0].fit.model
@@ -220,7 +223,7 @@ def _planned(
         return ask(engine, job)
 
     lacking.demand(request, folders, locate, data=not execution.dry_run)
-    planned = planning.plan(request, policy)
+    planned = planning.plan(request, policies)
     dividing.demand(planned, folders, planning.all_tasks().owners)
     try:
         Store(folders.out).join(planned)

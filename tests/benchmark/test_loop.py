@@ -91,7 +91,7 @@ def plan_of(*names: str, leads: str = "I,II,12") -> Plan:
         limit=60,
         name="x",
     )
-    return planning.plan(planning.check(asked), lambda model, weights: "zero")
+    return planning.plan(planning.check(asked), lambda loaded: dict.fromkeys(loaded, "zero"))
 
 
 def cells_of(job: Compute) -> tuple[str, ...]:

@@ -23,7 +23,8 @@ def planned(**words: Any) -> Plan:
         words["leads"] = parse_leads(words["leads"])
     asked = planning.check(replace(ASKED, **words))
     return planning.plan(
-        asked, lambda model, weights: str(look(model, weights, asked.contract)["policy"])
+        asked,
+        lambda loaded: {m: str(look(m, w, asked.contract)["policy"]) for m, w in loaded.items()},
     )
 
 

@@ -41,7 +41,7 @@ def planned(leads: str, **training: object) -> Plan:
         limit=60,
     )
     asked = Request(**{**asked.__dict__, "training": Training(**(training or LINEAR))})  # type: ignore[arg-type]
-    return planning.plan(planning.check(asked), lambda model, weights: "zero")
+    return planning.plan(planning.check(asked), lambda loaded: dict.fromkeys(loaded, "zero"))
 
 
 @pytest.fixture
