@@ -9,23 +9,19 @@ Both are kept beside the scores of the run.
 What is computed is a `Question`: results/calibration.py, operating.py and net_benefit.py.
 """
 
-import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import compress
 from typing import Any, ClassVar
 
 import numpy as np
-import pandas as pd
 
 from ecgbench.cells import grouped
-from ecgbench.results.folders import DONE
 from ecgbench.results.held import Held
+from ecgbench.results.predicted import Predicted
 from ecgbench.results.result import Result
-from ecgbench.results.score import arrays
 from ecgbench.results.scorer import Scorer
 from ecgbench.seeds import rng
 from ecgbench.stats.clustered import Ends, Estimate, Patients, mean_of_labels, together
@@ -243,14 +239,14 @@ class ByLabel:
         return self.scorer is not None and self.scorer.has(self._key(what, repeats, facts))
 
     def _key(self, what: str, repeats: Repeats, facts: Mapping[str, Any]) -> dict[str, Any]:
-        cells = [[(r.content, _fit(r)) for r in folds] for folds in repeats]
+        cells = [[(r.content, r.fit_content) for r in folds] for folds in repeats]
         known = {"version": VERSION, "question": self.question.name, "what": what}
         return {**known, "cells": cells, "facts": facts}
 
     def _blocks(self, repeats: Repeats) -> list[Own]:
         if self.scorer is None:  # tables that somebody changed have the content of others
             return blocks(repeats)
-        known = tuple(tuple((r.content, _fit(r)) for r in folds) for folds in repeats)
+        known = tuple(tuple((r.content, r.fit_content) for r in folds) for folds in repeats)
         return _HELD(known, lambda: blocks(repeats))
 
     def _there(self, repeats: Repeats) -> There:
@@ -342,8 +338,8 @@ _HELD: Held[list[Own]] = Held(
 
 def blocks(repeats: Repeats) -> list[Own]:
     """The labels of a row, those that are known of the same records in all repeats together."""
-    tables = [[r.predictions() for r in folds] for folds in repeats]
-    patients = [[t["patient"].to_numpy(str) for t in of] for of in tables]
+    tables = [[r.predicted() for r in folds] for folds in repeats]
+    patients = [[t.patients for t in of] for of in tables]
     everyone = np.unique(np.concatenate([p for of in patients for p in of]))
     made = [
         _OfRepeat.of(of, np.searchsorted(everyone, np.concatenate(whose)), folds)
@@ -374,16 +370,14 @@ class _OfRepeat:
 
     @classmethod
     def of(
-        cls, tables: Sequence[pd.DataFrame], whose: np.ndarray, folds: Sequence[Result]
+        cls, tables: Sequence[Predicted], whose: np.ndarray, folds: Sequence[Result]
     ) -> "_OfRepeat":
-        made = [arrays(table) for table in tables]
-        target, probability = (np.concatenate([m[k] for m in made]).T for k in (1, 2))
         return cls(
-            names=made[0][0],
-            target=target,
-            probability=probability,
+            names=tables[0].labels,
+            target=np.concatenate([t.target for t in tables]).T,
+            probability=np.concatenate([t.probability for t in tables]).T,
             whose=whose,
-            fold=np.repeat(np.arange(len(tables)), list(map(len, tables))),
+            fold=np.repeat(np.arange(len(tables)), [len(t.records) for t in tables]),
             folds=folds,
         )
 
@@ -412,11 +406,3 @@ class _OfRepeat:
 def number(value: Any) -> float | None:
     """NaN as None."""
     return None if value is None or np.isnan(value) else float(value)
-
-
-def _fit(result: Result) -> str:
-    """sha256 of what tells the hashes of its fit's files; "" where the fit is gone."""
-    with suppress(OSError):
-        done = result.run / result.document["fit"] / DONE
-        return hashlib.sha256(done.read_bytes()).hexdigest()
-    return ""

@@ -16,11 +16,10 @@ from itertools import combinations
 from typing import Any, Protocol
 
 import numpy as np
-import pandas as pd
 
 from ecgbench.cells import Absent
 from ecgbench.results.held import Held
-from ecgbench.results.score import Scored, arrays, counted, label_weights, wins_of
+from ecgbench.results.score import Scored, counted, label_weights, wins_of
 from ecgbench.results.shelf import Shelf
 from ecgbench.stats.auroc import placements
 from ecgbench.stats.bootstrap import percentile_interval
@@ -133,16 +132,6 @@ class Fold:
         return np.stack([np.mean(each, axis=0) for each in made])
 
 
-def _of(predictions: pd.DataFrame, common: frozenset[str] | None) -> pd.DataFrame:
-    """Those of the records, all where None."""
-    if common is None:
-        return predictions
-    own = predictions[[name in common for name in predictions["record"].tolist()]]
-    if len(own) < len(predictions):  # what was stored compares with records that are gone
-        own = own[[c for c in map(str, own.columns.tolist()) if not c.startswith("wins:")]]
-    return own
-
-
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _Ordered:
     """What placements are made from, of records in alphabetical order."""
@@ -174,16 +163,16 @@ SHELF = Shelf()
 
 def _ordered(cell: Scored, common: frozenset[str] | None) -> _Ordered:
     def read() -> _Ordered:
-        own = _of(cell.predictions(), common)
-        labels, target, _ = arrays(own)
-        records, patients = (own[name].to_numpy(str) for name in ("record", "patient"))
+        own = cell.predictions()
+        own = own if common is None else own.only(common)
+        records = np.asarray(own.records, dtype=str)
         order = np.argsort(records, kind="stable")
         return _Ordered(
-            labels=labels,
-            target=target[order],
+            labels=own.labels,
+            target=own.target[order],
             wins=wins_of(cell.metric, own)[order],
             records=records[order].tolist(),
-            patients=patients[order],
+            patients=own.patients[order],
         )
 
     def taken() -> _Ordered:

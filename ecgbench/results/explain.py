@@ -52,12 +52,15 @@ def explained(store: Store, text: str) -> Explained:
     document = whole.cell_document(folder)
     fit = store.path / document["fit"]
     table = read_table(folder, whole.SCORES)
-    whole.demand_scores(folder, whole.SCORES, table, int(document["n_records"]))
+    scores = whole.scored(folder, whole.SCORES, table, int(document["n_records"]))
     return Explained(
         folder=folder.relative_to(store.path).as_posix(),
         document=document,
         fit=whole.fit_document(fit) if finished(fit) else {},
-        scores=dict(zip(table["metric"] + " " + table["label"], table["value"].astype(float))),
+        scores={
+            f"{metric} {label}": float(value)
+            for metric, label, value in zip(*(scores[c] for c in ("metric", "label", "value")))
+        },
     )
 
 

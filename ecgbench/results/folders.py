@@ -15,7 +15,7 @@ from ecgbench.files import Content, as_json, making, move, put_into, sha256_of
 from ecgbench.results.aside import set_aside
 
 if TYPE_CHECKING:
-    import pandas as pd
+    import pyarrow
 
 DONE = "DONE"
 
@@ -125,18 +125,16 @@ def read_json(folder: Path, name: str, hashes: Mapping[str, str] | None = None) 
     return says
 
 
-def read_table(folder: Path, name: str) -> "pd.DataFrame":
+def read_table(folder: Path, name: str) -> "pyarrow.Table":
     """A parquet file of a finished folder, checked against DONE."""
     import pyarrow  # a listing reads no table
     from pyarrow import parquet
 
     content = read_bytes(folder, name)
     try:
-        # pandas' own way looks for folders of many files, and takes half as long again; one thread,
-        # as processes are copied
+        # one thread, as processes are copied
         file = parquet.ParquetFile(pyarrow.BufferReader(content))
-        table: pd.DataFrame = file.read(use_threads=False).to_pandas(use_threads=False)
-        return table
+        return file.read(use_threads=False)
     except (
         OSError,
         ValueError,

@@ -30,7 +30,7 @@ def unknown(title: str, table: pd.DataFrame, records: int) -> Iterator[str]:
 
 def doubled(title: str, cell: Scored) -> Iterator[str]:
     """Labels that count the same records twice in the mean."""
-    labels = list(cell.table["label"].iloc[1:])
+    labels = cell.columns["label"][1:].tolist()
     alike = [f"{same} and {label}" for label, same in zip(labels, cell.same_as) if same]
     if alike:
         yield (

@@ -85,7 +85,7 @@ def _read(known: Mapping[str, Any]) -> Importance:
 
 
 def _labels(rows: Sequence[Sequence[Scored]]) -> list[str]:
-    return list(map(str, rows[0][0].table["label"].iloc[1:]))
+    return list(map(str, rows[0][0].columns["label"][1:]))
 
 
 def _computed(
@@ -322,10 +322,10 @@ def _by_seed(rows: Sequence[Sequence[Scored]], labels: Sequence[str]) -> dict[in
     for seed in sorted({c.cell.fit.seed for row in rows for c in row}):
         values = np.full((len(rows), len(labels)), np.nan)
         for lead, row in enumerate(rows):
-            tables = [c.table.iloc[1:] for c in row if c.cell.fit.seed == seed]
+            tables = [c.columns for c in row if c.cell.fit.seed == seed]
             known: dict[str, list[float]] = {}
             for table in tables:
-                for label, value in zip(map(str, table["label"]), table["value"]):
+                for label, value in zip(map(str, table["label"][1:]), table["value"][1:]):
                     if np.isfinite(value):
                         known.setdefault(label, []).append(float(value))
             for label, mine in known.items():

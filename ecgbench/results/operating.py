@@ -10,8 +10,8 @@ import numpy as np
 
 from ecgbench.errors import BadSetting
 from ecgbench.results.by_label import Answer, Block, Own, Question, Shared, There, in_all
+from ecgbench.results.predicted import Predicted
 from ecgbench.results.result import Result
-from ecgbench.results.score import arrays
 from ecgbench.stats.clustered import Bools, Ends, Estimate, Floats, mean
 from ecgbench.stats.known import parts
 from ecgbench.stats.operating import (
@@ -170,16 +170,16 @@ class _Frozen:
 
     def _read(self, result: Result) -> dict[Kept, dict[str, float | str]]:
         try:
-            names, target, probability = arrays(result.validation())
+            known = Predicted.of(result.validation())
         except BadSetting as error:
             return {kept: {"": f"no predictions of validation records: {error}"} for kept in KEPT}
         made: dict[Kept, dict[str, float | str]] = {}
         for kept in KEPT:
-            made[kept] = dict.fromkeys(names, _few(0, kept, "validation records"))
-            for part in parts(target):
-                own, score = (part.of(v).T for v in (target == 1, probability))
+            made[kept] = dict.fromkeys(known.labels, _few(0, kept, "validation records"))
+            for part in parts(known.target):
+                own, score = (part.of(v).T for v in (known.target == 1, known.probability))
                 made[kept] |= zip(
-                    np.asarray(names)[part.labels].tolist(), _frozen(own, score, kept)
+                    np.asarray(known.labels)[part.labels].tolist(), _frozen(own, score, kept)
                 )
         return made
 

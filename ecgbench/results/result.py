@@ -1,10 +1,12 @@
 """One finished cell of a run: what it is, and its files, read when they are asked for."""
 
 import hashlib
+import os
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -16,8 +18,12 @@ from ecgbench.results.facts import Code
 from ecgbench.results.folders import DONE, finished, read_table, recorded
 from ecgbench.results.held import Held
 from ecgbench.results.pooled import pooled_file, read_pooled
+from ecgbench.results.predicted import Predicted
 
-_HELD: Held[pd.DataFrame] = Held(size=lambda table: 8 * table.size, most=2**26)
+if TYPE_CHECKING:
+    import pyarrow
+
+_HELD: Held[Predicted] = Held(size=lambda one: one.size, most=2**26)
 """Predictions that several questions are asked of, one after the other."""
 
 
@@ -68,6 +74,13 @@ class Result:
         """Where its fit lies."""
         return self.run / str(self.document["fit"])
 
+    @cached_property
+    def fit_content(self) -> str:
+        """The same of its fit; "" where the fit is gone."""
+        with suppress(OSError):
+            return hashlib.sha256((self.fit_folder / DONE).read_bytes()).hexdigest()
+        return ""
+
     @property
     def marks(self) -> list[str]:
         """What must be said beside the numbers of its fit."""
@@ -91,25 +104,33 @@ class Result:
         `target:<label>` of each label.
         """
 
-        def read() -> pd.DataFrame:
-            table = read_table(self.folder, whole.PREDICTIONS)
-            whole.demand_predictions(self.folder, whole.PREDICTIONS, table, self._records)
-            return table
+        table, _ = self._predicted()
+        return table.to_pandas(use_threads=False)
 
-        file = self.folder / whole.PREDICTIONS
-        if not file.is_file():
-            return read()
-        at = file.stat()
+    def predicted(self) -> Predicted:
+        """The same as arrays, without `leads`."""
+        file = f"{self.folder}/{whole.PREDICTIONS}"
+        try:
+            at = os.stat(file)
+        except OSError:
+            return self._predicted()[1]
         state = (at.st_ino, at.st_size, at.st_mtime_ns, at.st_ctime_ns)
-        return _HELD((file, self.content, state), read).copy(deep=False)
+        return _HELD((file, self.content, state), lambda: self._predicted()[1])
+
+    def _predicted(self) -> tuple["pyarrow.Table", Predicted]:
+        table = read_table(self.folder, whole.PREDICTIONS)
+        return table, whole.predicted(self.folder, whole.PREDICTIONS, table, self._records)
 
     def scores(self) -> pd.DataFrame:
         """metric, label ("macro": their mean), value (a fraction), n (records; of a label those it
         is known of), positives; of the metrics that the run computed.
         """
+        return pd.DataFrame(self.scored())
+
+    def scored(self) -> dict[str, np.ndarray]:
+        """The same as columns."""
         table = read_table(self.folder, whole.SCORES)
-        whole.demand_scores(self.folder, whole.SCORES, table, self._records)
-        return table
+        return whole.scored(self.folder, whole.SCORES, table, self._records)
 
     @property
     def _records(self) -> int:
@@ -134,5 +155,5 @@ class Result:
         if not finished(folder):
             raise BadSetting(f"{folder} is gone; run the same command again to fit anew")
         table = read_table(folder, whole.VALIDATION)
-        whole.demand_predictions(folder, whole.VALIDATION, table, None)
-        return table
+        whole.predicted(folder, whole.VALIDATION, table, None)
+        return table.to_pandas(use_threads=False)

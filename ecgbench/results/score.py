@@ -15,6 +15,7 @@ from ecgbench.apart import Apart
 from ecgbench.cells import OFFICIAL, Absent, Bootstrap, Cell
 from ecgbench.errors import BadSetting, LeakError
 from ecgbench.results.doubled import distinct_mean, nested, same_as
+from ecgbench.results.predicted import Predicted
 from ecgbench.seeds import rng
 from ecgbench.stats.auroc import placements
 from ecgbench.stats.bootstrap import (
@@ -82,40 +83,20 @@ def prediction_table(
     )
 
 
-def arrays(predictions: pd.DataFrame) -> tuple[list[str], np.ndarray, np.ndarray]:
-    """Labels, target (record, label) int8, -1 where one is not known, and probability (record,
-    label) float64 of a table of predictions.
-    """
-    # a list first: pandas hands out one string after the other ten times slower
-    columns = map(str, predictions.columns.tolist())
-    labels = [c.split(":", 1)[1] for c in columns if c.startswith("target:")]
-    target = _columns(predictions, "target", labels)
-    return labels, target, _columns(predictions, "probability", labels)
-
-
-def _columns(predictions: pd.DataFrame, kind: str, labels: Sequence[str]) -> np.ndarray:
-    """(record, label); not copied where the columns lie side by side."""
-    names, there = [f"{kind}:{label}" for label in labels], predictions.columns.tolist()
-    if names and names[0] in there:
-        first = there.index(names[0])
-        beside: pd.DataFrame = predictions.iloc[:, first : first + len(names)]
-        if beside.columns.tolist() == names:
-            return np.asarray(beside.to_numpy())
-    return np.asarray(predictions[names].to_numpy())
-
-
 def with_wins(metric_names: Sequence[str], predictions: pd.DataFrame) -> pd.DataFrame:
     """Predictions, and `wins:<metric>:<label>`: how many comparisons each record wins, twice, under
     the metrics that rank records (stats.auroc.wins); what intervals are made from.
     """
-    labels, target, probability = arrays(predictions)
+    own = Predicted.of(predictions)
     # a record wins against all others at most
     small = np.uint16 if 2 * len(predictions) < 2**16 else np.uint32
     columns = {
         f"wins:{metric}:{label}": column
         for metric in metric_names
         if ranks_records(metric)
-        for label, column in zip(labels, _wins(metric, target, probability).astype(small).T)
+        for label, column in zip(
+            own.labels, _wins(metric, own.target, own.probability).astype(small).T
+        )
     }
     return predictions.assign(**columns)
 
@@ -125,21 +106,19 @@ def ranks_records(metric: str) -> bool:
     return hasattr(metrics.get(metric), "wins")
 
 
-def wins_of(metric: str, predictions: pd.DataFrame, values: np.ndarray | None = None) -> np.ndarray:
+def wins_of(metric: str, predictions: Predicted, values: np.ndarray | None = None) -> np.ndarray:
     """(record, label) as stored, or as computed anew: where there are none, and where those stored
     do not give the `values` (label,), because the metric was edited since.
     """
-    labels, target, probability = arrays(predictions)
-    columns = [f"wins:{metric}:{label}" for label in labels]
-    if set(columns) <= set(predictions.columns.tolist()):
-        stored = _columns(predictions, f"wins:{metric}", labels)
+    target = predictions.target
+    if (stored := predictions.wins.get(metric)) is not None:
         if values is None:
             return stored
         placed = np.where(target == 1, placements(target, stored), 0.0)
         given = placed.sum(axis=0) / np.maximum(positives_of(target), 1)
         if np.allclose(given, values, rtol=0, atol=ROUNDING, equal_nan=True):
             return stored
-    return _wins(metric, target, probability)
+    return _wins(metric, target, predictions.probability)
 
 
 def _wins(metric: str, target: np.ndarray, probability: np.ndarray) -> np.ndarray:
@@ -198,9 +177,9 @@ def _drawn(draws: Draws, kind: Bootstrap) -> np.ndarray:
 class Scores:
     """Scores of one cell under one metric, with intervals."""
 
-    table: pd.DataFrame
-    """label, value, low, high, n, positives: the macro row first (n: records, positives: defined
-    labels); n of a label: the records that it is known of.
+    columns: Mapping[str, np.ndarray]
+    """label, value, low, high, n, positives, each (1 + label,): the macro first (n: records,
+    positives: defined labels); n of a label: the records that it is known of.
     """
     replicates: np.ndarray
     """(draw,) float64 of the macro; NaN where a draw lost every label. Empty where intervals are
@@ -221,6 +200,11 @@ class Scores:
     nested: Sequence[Sequence[str]]
     """(inner, outer) labels: every record that has the one has the other."""
 
+    @property
+    def table(self) -> pd.DataFrame:
+        """The columns as a table, a row for the macro and one for each label."""
+        return pd.DataFrame({name: self.columns[name] for name in ("label", *COLUMNS)})
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Scored(Scores):
@@ -232,7 +216,7 @@ class Scored(Scores):
     """Which records it has: a digest of their names."""
     content: str = ""
     """Which cell: a digest of all its files."""
-    predictions: Callable[[], pd.DataFrame] = pd.DataFrame
+    predictions: Callable[[], Predicted]
     """Reads those of its records."""
     n_records: int = 0
     n_patients: int = 0
@@ -244,26 +228,26 @@ class Scored(Scores):
     @cached_property
     def value(self) -> float:
         """Mean over the labels, of all its records."""
-        return float(self.table["value"].iloc[0])
+        return float(self.columns["value"][0])
 
     @cached_property
     def empty(self) -> bool:
         """Whether no label has both values in its records, so that there is nothing to score."""
         if not np.isnan(self.value):
             return False
-        labels = self.table.iloc[1:]
-        both = (labels["positives"] > 0) & (labels["positives"] < labels["n"])
+        n, positives = (self.columns[name][1:] for name in ("n", "positives"))
+        both = (positives > 0) & (positives < n)
         return not bool(both.any())
 
     def names(self) -> frozenset[str]:
         """Names of its records."""
-        return frozenset(self.predictions()["record"].tolist())
+        return frozenset(self.predictions().records)
 
     def patients_shared(self, other: "Scored") -> int:
         """How many patients both have."""
         if self.records == other.records:
             return self.n_patients
-        mine, theirs = (set(one.predictions()["patient"].tolist()) for one in (self, other))
+        mine, theirs = (set(one.predictions().patients.tolist()) for one in (self, other))
         return len(mine & theirs)
 
 
@@ -298,24 +282,27 @@ def score_table(names: Sequence[str], predictions: pd.DataFrame) -> pd.DataFrame
     An undefined label is NaN and outside the mean. n counts records, of a label those that it is
     known of; positives of the macro row: defined labels.
     """
-    labels, target, probability = arrays(predictions)
-    return pd.concat(
-        [_table(n, labels, target, _values(n, target, probability)) for n in names],
-        ignore_index=True,
-    )
+    own, tables = Predicted.of(predictions), []
+    for name in names:
+        values = _values(name, own.target, own.probability)
+        tables.append(pd.DataFrame({"metric": name, **_columns(own.labels, own.target, values)}))
+    return pd.concat(tables, ignore_index=True)
 
 
 def score(
-    metric: str, predictions: pd.DataFrame, draws: Draws, absent: Absent = "undefined"
+    metric: str,
+    predictions: pd.DataFrame | Predicted,
+    draws: Draws,
+    absent: Absent = "undefined",
 ) -> Scores:
-    """Scores of a table of predictions under a metric, with 95 % intervals over patients."""
-    labels, target, probability = arrays(predictions)
+    """Scores of predictions under a metric, with 95 % intervals over patients."""
+    own = Predicted.of(predictions)
+    labels, target, probability = own.labels, own.target, own.probability
     values = _values(metric, target, probability)
-    table = _table(metric, labels, target, values, absent)
     if draws.bootstrap == "none" and ranks_records(metric):
-        placed = placements(target, wins_of(metric, predictions, values))
+        placed = placements(target, wins_of(metric, own, values))
         weights, offset = label_weights(np.isfinite(values), absent)
-        made = Components(target, predictions["patient"].to_numpy(str), placed[None], weights)
+        made = Components(target, own.patients, placed[None], weights)
         bounds = np.full((1 + len(labels), 2), np.nan)
         bounds[0] = made.interval(0, offset)
         for at, k in enumerate(np.flatnonzero(made.defined)):
@@ -323,7 +310,7 @@ def score(
         macro, lost = np.empty(0), 0
         kind: Bootstrap = "none"
     else:
-        units = list(predictions["record" if draws.kind == "records" else "patient"])
+        units = own.records if draws.kind == "records" else own.patients.tolist()
         of_labels, kind = _replicates(metric, (target, probability, values), draws, units)
         macro, gone = macro_replicates(of_labels, np.isfinite(values))
         if absent == "half":
@@ -336,10 +323,10 @@ def score(
         if len(set(units)) == 1:
             macro[:] = np.nan
         bounds = np.array([percentile_interval(column) for column in (macro, *of_labels.T)])
-    table = table.assign(low=bounds[:, 0], high=bounds[:, 1])
     distinct, n_distinct = distinct_mean(values, target, absent)
+    columns = _columns(labels, target, values, absent)
     return Scores(
-        table=table[["label", *COLUMNS]],
+        columns={**columns, "low": bounds[:, 0], "high": bounds[:, 1]},
         replicates=macro,
         lost=lost,
         bootstrap=kind,
@@ -350,26 +337,23 @@ def score(
     )
 
 
-def _table(
-    metric: str,
+def _columns(
     labels: Sequence[str],
     target: np.ndarray,
     values: np.ndarray,
     absent: Absent = "undefined",
-) -> pd.DataFrame:
+) -> dict[str, np.ndarray]:
+    """label, value, n, positives, of the mean first; see `score_table`."""
     defined = np.isfinite(values)
     macro = np.nanmean(values) if defined.any() else np.nan
     if absent == "half":
         macro = np.where(defined, values, 0.5).mean()
-    return pd.DataFrame(
-        {
-            "metric": metric,
-            "label": [MACRO, *labels],
-            "value": [macro, *values],
-            "n": [len(target), *known_of(target)],
-            "positives": [int(defined.sum()), *positives_of(target)],
-        }
-    )
+    return {
+        "label": np.array([MACRO, *labels], object),
+        "value": np.array([macro, *values]),
+        "n": np.array([len(target), *known_of(target)]),
+        "positives": np.array([int(defined.sum()), *positives_of(target)]),
+    }
 
 
 def _replicates(

@@ -6,19 +6,19 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from ecgbench import metrics
 from ecgbench.cells import Scoring, key
 from ecgbench.errors import WriteError
 from ecgbench.files import put
 from ecgbench.results.evidence import Computed, Sure, evidence
+from ecgbench.results.predicted import Predicted
 from ecgbench.results.result import Result
 from ecgbench.results.score import COLUMNS, ROUNDING, Draws, Scored, score
 from ecgbench.stats.paired import Difference
@@ -49,13 +49,14 @@ class Scorer:
             return self._whole[known]
         facts = self._of_cell(result, metric, names)
         summary = self.kept(facts, lambda: self._computed(result, metric, names))
-        table = pd.DataFrame({name: summary.pop(name) for name in ("label", *COLUMNS)})
+        columns = {name: np.array(summary.pop(name)) for name in COLUMNS}
+        columns["label"] = np.array(summary.pop("label"), object)
         replicates = np.asarray(summary.pop("replicates"))
         edited = bool(summary.pop("edited"))
         scored = Scored(
             cell=result.cell,
             metric=metric,
-            table=table,
+            columns=columns,
             replicates=replicates,
             content=result.content,
             predictions=partial(_predictions, result, names, wins=not edited),
@@ -134,21 +135,21 @@ class Scorer:
     ) -> dict[str, Any]:
         patients = self._drawn(result, names)
         predictions = _predictions(result, names)
-        own = sorted(predictions["patient"].unique().tolist())
+        own = np.unique(predictions.patients).tolist()
         drawn = patients or tuple(own)
         draws = Draws(
             dataset=result.dataset,
             fold=result.cell.fit.fold,
-            patients=tuple(sorted(predictions["record"].tolist())) if self._records else drawn,
+            patients=tuple(sorted(predictions.records)) if self._records else drawn,
             draws=self.scoring.draws,
             bootstrap=self.scoring.bootstrap,
         )
         scores = score(metric, predictions, draws, self.scoring.absent)
         return {
-            **{name: scores.table[name].tolist() for name in ("label", *COLUMNS)},
+            **{name: scores.columns[name].tolist() for name in ("label", *COLUMNS)},
             "replicates": scores.replicates.tolist(),
-            "records": _digest(predictions["record"].tolist()),
-            "n_records": len(predictions),
+            "records": _digest(predictions.records),
+            "n_records": len(predictions.records),
             "n_patients": len(own),
             "lost": scores.lost,
             "bootstrap": scores.bootstrap,
@@ -156,7 +157,7 @@ class Scorer:
             "n_distinct": scores.n_distinct,
             "same_as": list(scores.same_as),
             "nested": [list(pair) for pair in scores.nested],
-            "edited": names is None and _edited(result, metric, scores.table["value"].to_numpy()),
+            "edited": names is None and _edited(result, metric, scores.columns["value"]),
         }
 
     @property
@@ -167,8 +168,8 @@ class Scorer:
 
 def _edited(result: Result, metric: str, value: np.ndarray) -> bool:
     """Whether a cell stores other values of the metric, (1 + label,): its file was another then."""
-    stored = result.scores()
-    own = stored.loc[stored["metric"] == metric, "value"].to_numpy()
+    stored = result.scored()
+    own = stored["value"][stored["metric"] == metric]
     # the macro is stored without the labels that are absent
     same = len(own) == len(value) and np.allclose(
         own[1:], value[1:], rtol=0, atol=ROUNDING, equal_nan=True
@@ -176,17 +177,12 @@ def _edited(result: Result, metric: str, value: np.ndarray) -> bool:
     return len(own) > 0 and not same
 
 
-def _predictions(result: Result, names: frozenset[str] | None, wins: bool = True) -> pd.DataFrame:
+def _predictions(result: Result, names: frozenset[str] | None, wins: bool = True) -> Predicted:
     """Of all its records, or of some; then without what was stored of comparisons with others."""
-    predictions = result.predictions()
+    predictions = result.predicted()
     if names is not None:
-        predictions = predictions[predictions["record"].isin(names)].reset_index(drop=True)
-    kept = [
-        c
-        for c in map(str, predictions.columns.tolist())
-        if (wins and names is None) or not c.startswith("wins:")
-    ]
-    return predictions[kept]
+        predictions = predictions.only(names)
+    return predictions if wins and names is None else replace(predictions, wins={})
 
 
 def _cached(file: Path) -> dict[str, Any] | None:

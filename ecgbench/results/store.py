@@ -59,6 +59,8 @@ class Store:
         """shared: the run folder whose features it uses, as `shared_features` says."""
         self.path, self.shared = path, shared or path
         self.index = Index(path)
+        self.plan_hash = ""
+        """Of the plan that was read last."""
         self._keys: dict[str, str] = {}
         self._seen = 0, 0
         """What of the index is in `_keys`."""
@@ -78,6 +80,7 @@ class Store:
             stored = json.loads(self.plan_file.read_bytes())
             version = stored.get("format", 1)
             if version == FORMAT and key(stored["plan"]) == stored["hash"]:
+                self.plan_hash = str(stored["hash"])
                 return Plan.from_json(stored["plan"])
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError, BadSetting):
             version = FORMAT

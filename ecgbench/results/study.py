@@ -11,7 +11,6 @@ from typing import Any
 import pandas as pd
 
 from ecgbench.cards import MetricCard
-from ecgbench.cells import key
 from ecgbench.ecg.draw import Count
 from ecgbench.errors import BadSetting, MissingData
 from ecgbench.results import ahead, frozen, invocation, notes, tables
@@ -235,7 +234,7 @@ def _provenance(reader: Reader) -> Provenance:
         **vars(plan.training),
         **vars(plan.scoring) | {"metrics": reader.metrics},
         contract=plan.cells[0].fit.contract,
-        plan_hash=key(reader.whole.to_json()),
+        plan_hash=reader.run.plan_hash,
         seeds=tuple(sorted({s.seed for s in settings if isinstance(s, Count)})),
         fit_seeds=tuple(sorted({c.fit.seed for c in plan.cells})),
     )

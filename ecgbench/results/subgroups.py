@@ -17,8 +17,9 @@ import pandas as pd
 
 from ecgbench.results.evidence import between
 from ecgbench.results.people import people
+from ecgbench.results.predicted import PROBABILITY, TARGET, WINS, Predicted
 from ecgbench.results.result import Result
-from ecgbench.results.score import arrays, wins_of
+from ecgbench.results.score import wins_of
 from ecgbench.results.study import Study
 from ecgbench.stats.auroc import placements
 from ecgbench.stats.components import Components, Estimate, Floats
@@ -255,10 +256,8 @@ class _Cells:
         parts = []
         for fold, settings in self.tables.items():
             table = next(iter(settings.values()))[0][1]
-            own = table[table["record"].isin(records)]
-            parts.append(
-                (fold, list(own["record"]), own["patient"].to_numpy(str), *arrays(own)[:2])
-            )
+            read = Predicted.of(table[table["record"].isin(records)])
+            parts.append((fold, read.records, read.patients, read.labels, read.target))
         return _Side(
             records={fold: names for fold, names, *_ in parts},
             patients=np.concatenate([p for _, _, p, *_ in parts]),
@@ -278,10 +277,9 @@ class _Cells:
             for at, own in enumerate(self.tables[fold].values()):
                 made = []
                 for _, table in (c for c in own if seed in (None, c[0])):
-                    mine = table.loc[names, _columns(labels)]
-                    hot = arrays(mine)[1]
-                    made.append(placements(hot, wins_of(self.metric, mine)))
-                    target[rows, block] = hot
+                    mine = Predicted.of(table.loc[names, _columns(labels)])
+                    made.append(placements(mine.target, wins_of(self.metric, mine)))
+                    target[rows, block] = mine.target
                 placed[at, rows, block] = np.mean(made, axis=0)
         folds = np.array(
             [[_two(target[:, f * k + j]) for j in range(k)] for f in range(len(side.records))]
@@ -307,7 +305,7 @@ class _Side:
 
 def _named(predictions: pd.DataFrame) -> pd.DataFrame:
     """By record, without what was stored of comparisons with all others."""
-    own = [c for c in map(str, predictions.columns) if not c.startswith("wins:")]
+    own = [c for c in map(str, predictions.columns) if not c.startswith(WINS)]
     return predictions[own].set_index("record", drop=False)
 
 
@@ -316,7 +314,8 @@ def _two(target: np.ndarray) -> bool:
 
 
 def _columns(labels: Sequence[str]) -> list[str]:
-    return [f"{kind}:{label}" for kind in ("probability", "target") for label in labels]
+    own = [f"{kind}{label}" for kind in (PROBABILITY, TARGET) for label in labels]
+    return ["record", "patient", *own]
 
 
 def _digest(names: frozenset[str]) -> str:

@@ -10,7 +10,7 @@ import pandas as pd
 from ecgbench.cells import Cell
 from ecgbench.results.compare import Group, Row
 from ecgbench.results.result import Result
-from ecgbench.results.score import Scored, firsts
+from ecgbench.results.score import COLUMNS, Scored, firsts
 
 MAIN_COLUMNS = (
     "task",
@@ -92,6 +92,7 @@ LABEL_COLUMNS = (
     "positives",
     "same_as",
 )
+_OF_LABEL = ("label", *COLUMNS)
 COMPARISON_COLUMNS = (
     "task",
     "leads",
@@ -140,7 +141,7 @@ def _main(row: Row) -> dict[str, Any]:
     known = vars(row) | vars(row.sure) | {"value": row.score, "std": row.std}
     known |= {"not_significantly_worse": _not_worse(row), "note": _note(row)}
     if row.status == "ok":
-        values = np.array([c.table["value"].iloc[1:] for c in row.folds])
+        values = np.array([c.columns["value"][1:] for c in row.folds])
         known |= {"n_records": sum(c.n_records for c in row.folds)}
         known |= {"n_patients": sum(c.n_patients for c in row.folds)}
         known |= {"n_labels": values.shape[1]}
@@ -152,9 +153,9 @@ def _main(row: Row) -> dict[str, Any]:
 
 def _fewest_positives(row: Row) -> float:
     """Of a label that has a value; NaN where none has."""
-    tables = [c.table for c in firsts(row.cells)]
-    valued = np.any([np.isfinite(t["value"].to_numpy(float)[1:]) for t in tables], axis=0)
-    positives = np.sum([t["positives"].to_numpy()[1:] for t in tables], axis=0)[valued]
+    tables = [c.columns for c in firsts(row.cells)]
+    valued = np.any([np.isfinite(t["value"][1:]) for t in tables], axis=0)
+    positives = np.sum([t["positives"][1:] for t in tables], axis=0)[valued]
     return float(positives.min()) if len(positives) else float("nan")
 
 
@@ -187,22 +188,24 @@ def _cell(outcome: Outcome, metric: str) -> dict[str, Any]:
     known |= {"leads": cell.setting.typed, "weights": _weights(outcome)}
     known |= {"status": outcome.status, "reason": outcome.reason}
     if scored := outcome.scored.get(metric):
-        known |= {**scored.table.iloc[0][["value", "low", "high"]], "lost": scored.lost}
+        known |= {name: scored.columns[name][0] for name in ("value", "low", "high")}
+        known |= {"lost": scored.lost}
         known |= {"value_distinct": scored.distinct}
     return known
 
 
 def labels(outcomes: Sequence[Outcome], metrics: Sequence[str]) -> pd.DataFrame:
     """LABEL_COLUMNS, one row per finished cell, metric and label."""
-    rows = [
-        _names(o.cell, metric) | {"weights": _weights(o)} | label | {"same_as": same}
-        for metric in metrics
-        for o in outcomes
-        if metric in o.scored
-        for label, same in zip(
-            o.scored[metric].table.iloc[1:].to_dict("records"), o.scored[metric].same_as
-        )
-    ]
+    rows: list[dict[str, Any]] = []
+    for metric in metrics:
+        for o in outcomes:
+            if scored := o.scored.get(metric):
+                own = _names(o.cell, metric) | {"weights": _weights(o)}
+                of_labels = zip(*(scored.columns[n][1:].tolist() for n in _OF_LABEL))
+                rows += [
+                    own | dict(zip(_OF_LABEL, label)) | {"same_as": same}
+                    for label, same in zip(of_labels, scored.same_as)
+                ]
     return pd.DataFrame(rows, columns=list(LABEL_COLUMNS))
 
 

@@ -5,17 +5,20 @@ somebody hashed anew.
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 
 from ecgbench import metrics
 from ecgbench.cells import key
 from ecgbench.results.folders import damaged, read_json
-from ecgbench.results.score import MACRO, ROUNDING, arrays, ranks_records
+from ecgbench.results.predicted import Predicted
+from ecgbench.results.score import MACRO, ROUNDING, ranks_records
 from ecgbench.room import folder_name
 from ecgbench.stats.known import UNKNOWN
+
+if TYPE_CHECKING:
+    import pyarrow
 
 CELL, FIT = "cell.json", "fit.json"
 PREDICTIONS, SCORES, VALIDATION = "predictions.parquet", "scores.parquet", "validation.parquet"
@@ -77,25 +80,33 @@ def _its_own(folder: Path, says: dict[str, Any], facts: dict[str, Any]) -> bool:
     return own == says.get("key") and folder_name(own) == folder.name
 
 
-def demand_predictions(folder: Path, name: str, table: pd.DataFrame, records: int | None) -> None:
-    """Damaged where a table of predictions holds a record twice, more or fewer than `records`, a
-    probability outside 0 to 1, or a target that is none.
+def predicted(folder: Path, name: str, table: "pyarrow.Table", records: int | None) -> Predicted:
+    """What a table of predictions holds; Damaged where that is a record twice, more or fewer than
+    `records`, a probability outside 0 to 1, or a target that is none.
     """
-    if fault := _fault_of_predictions(table, records):
-        raise damaged(folder / name, folder, fault)
-
-
-def _fault_of_predictions(table: pd.DataFrame, records: int | None) -> str:
+    fault = ""
     try:
-        known = table[["record", "patient"]]
-        _, target, probability = arrays(table)
+        if not all(_texts(table[column]) for column in ("record", "patient")):
+            fault = "holds a record or a patient that is no text"
+        else:
+            own = Predicted.from_columns(table, table.column_names)
+            fault = _fault_of_predictions(own, records)
     except KeyError:
-        return "lacks a column"
-    if not all(pd.api.types.is_string_dtype(known[name]) for name in known):
-        return "holds a record or a patient that is no text"
-    if records is not None and len(table) != records:
-        return f"holds {len(table)} records of {records}"
-    if known["record"].duplicated().any():
+        fault = "lacks a column"
+    if fault:
+        raise damaged(folder / name, folder, fault)
+    return own
+
+
+def _texts(column: "pyarrow.ChunkedArray") -> bool:
+    return str(column.type) in ("string", "large_string") and not column.null_count
+
+
+def _fault_of_predictions(own: Predicted, records: int | None) -> str:
+    target, probability, found = own.target, own.probability, len(own.records)
+    if records is not None and found != records:
+        return f"holds {found} records of {records}"
+    if len(set(own.records)) < found:
         return "holds a record twice"
     if probability.dtype.kind not in "fiu" or target.dtype.kind not in "fiu":
         return "holds a probability or a target that is no number"
@@ -110,13 +121,17 @@ def _fault_of_predictions(table: pd.DataFrame, records: int | None) -> str:
     return ""
 
 
-def demand_scores(folder: Path, name: str, table: pd.DataFrame, records: int | None) -> None:
-    """Damaged where stored scores cannot be: of other records, outside the range of their metric,
-    without a value where there must be one, or a mean that is not that of its labels.
+def scored(
+    folder: Path, name: str, table: "pyarrow.Table", records: int | None
+) -> dict[str, np.ndarray]:
+    """The columns of stored scores; Damaged where they cannot be: of other records, outside the
+    range of their metric, without a value where there must be one, or a mean that is not that of
+    its labels.
     """
-    if not set(_SCORED) <= set(table.columns):
+    if not set(_SCORED) <= set(table.column_names):
         raise damaged(folder / name, folder, "lacks a column")
-    metric, label, value, n, positives = (table[c].to_numpy() for c in _SCORED)
+    columns = {column: table[column].to_numpy() for column in table.column_names}
+    metric, label, value, n, positives = (columns[c] for c in _SCORED)
     for one in dict.fromkeys(metric):
         own = metric == one
         found = _faults_of_scores(str(one), value[own], n[own], positives[own])
@@ -124,6 +139,7 @@ def demand_scores(folder: Path, name: str, table: pd.DataFrame, records: int | N
             found = iter([f"scores of {n[own][0]} records, not {records}"])
         for fault in found:
             raise damaged(folder / name, folder, f"holds {fault}")
+    return columns
 
 
 def _faults_of_scores(

@@ -9,6 +9,7 @@ from pathlib import Path
 import pandas as pd
 from scipy.special import expit, logit
 
+from ecgbench.results.predicted import Predicted
 from ecgbench.results.result import Result
 from ecgbench.results.study import Study, read
 from tests.results.made_run import Data, Made, write
@@ -37,6 +38,10 @@ class Seen(Result):
     def predictions(self) -> pd.DataFrame:
         """Of the test records."""
         return self.tested(self, super().predictions())
+
+    def predicted(self) -> Predicted:
+        """The same as arrays."""
+        return Predicted.of(self.predictions())
 
     def validation(self) -> pd.DataFrame:
         """Of the validation records."""

@@ -148,6 +148,10 @@ CELL: dict[str, Spoil] = {
     ),
     "a number of records that is none": document(n_records="40"),
     "a record twice": table("predictions.parquet", lambda of: pd.concat([of[:39], of[:1]])),
+    "a patient without a name": table("predictions.parquet", first("patient", None)),
+    "records that are numbers": table(
+        "predictions.parquet", lambda of: of.assign(record=range(len(of)))
+    ),
     "a file that is no table": lambda cell: (
         (cell / "scores.parquet").write_bytes(b"PAR1"),
         hashed(cell),
@@ -155,6 +159,7 @@ CELL: dict[str, Spoil] = {
 }
 PREDICTED = {name for name in CELL if "predictions" in name or "probability" in name}
 PREDICTED |= {"a target of 3", "half of the records", "a record twice", "no model"}
+PREDICTED |= {"a patient without a name", "records that are numbers"}
 """What `why` does not read."""
 VALUES = {name for name in PREDICTED if "predictions" not in name} | {"a file that is no table"}
 VALUES |= {"predictions without a column"}
@@ -266,9 +271,11 @@ def test_predictions_that_change_after_they_were_read_are_found(run: Path) -> No
     result = read(run).results[0]
     before = result.predictions()
     assert result.predictions().equals(before)
+    assert result.predicted() is result.predicted()  # held, and yet
     flip(result.folder / "predictions.parquet")
-    with pytest.raises(Damaged, match=r"predictions\.parquet"):
-        result.predictions()
+    for again in (result.predictions, result.predicted):
+        with pytest.raises(Damaged, match=r"predictions\.parquet"):
+            again()
 
 
 def test_a_run_without_ledger_and_commands_says_so(run: Path) -> None:

@@ -39,7 +39,7 @@ def test_what_is_finished_is_read_as_it_was_written(tmp_path: Path) -> None:
     assert folders.publish(folder, content())
     assert folders.finished(folder)
     assert folders.intact(folder)
-    assert folders.read_table(folder, "scores.parquet")["value"].isna().tolist() == [False, True]
+    assert folders.read_table(folder, "scores.parquet")["value"].is_null().to_pylist() == [0, 1]
     assert folders.read_json(folder, "cell.json") == {"windows": 2}
     hashes = json.loads((folder / "DONE").read_text())
     assert hashes == {

@@ -12,6 +12,7 @@ from ecgbench.cells import Bootstrap, Cell, Fit
 from ecgbench.ecg.draw import Count
 from ecgbench.results.compare import Row, compare
 from ecgbench.results.evidence import evidence
+from ecgbench.results.predicted import Predicted
 from ecgbench.results.score import Draws, Scored, over_folds, prediction_table, score
 
 
@@ -39,7 +40,7 @@ def cells(
                 cell=Cell(fit=fit, task="t", setting=Count(12, 0), policy="zero"),
                 metric="auroc",
                 records=" ".join(names),
-                predictions=lambda table=table: table,
+                predictions=lambda table=table: Predicted.of(table),
                 n_records=len(names),
                 n_patients=len(names),
             )

@@ -16,10 +16,12 @@ from ecgbench.ecg.draw import Count
 from ecgbench.errors import BadSetting, LeakError
 from ecgbench.results.compare import LEAST_PATIENTS, Row, compare, correct
 from ecgbench.results.evidence import Computed, evidence
+from ecgbench.results.predicted import Predicted
 from ecgbench.results.score import (
     Draws,
     Predictions,
     Scored,
+    prediction_table,
     score,
     score_table,
     wins_of,
@@ -94,7 +96,7 @@ def scored(p: Predictions, model: str, seed: int = 0, keep: np.ndarray | None = 
         cell=cell,
         metric="auroc",
         records=" ".join(table["record"]),
-        predictions=lambda: table,
+        predictions=lambda: Predicted.of(table),
         n_records=len(table),
         n_patients=table["patient"].nunique(),
     )
@@ -102,14 +104,14 @@ def scored(p: Predictions, model: str, seed: int = 0, keep: np.ndarray | None = 
 
 def rescored(one: Scored, names: frozenset[str]) -> Scored:
     """A cell on some of its records, with draws over the patients of those alone."""
-    table = one.predictions()[one.predictions()["record"].isin(names)]
-    scores = score("auroc", table, draws(list(table["patient"]), SCORING.draws, "none"))
+    own = one.predictions().only(names)
+    scores = score("auroc", own, draws(own.patients.tolist(), SCORING.draws, "none"))
     return replace(
         one,
-        table=scores.table,
+        columns=scores.columns,
         replicates=scores.replicates,
         records=" ".join(sorted(names)),
-        predictions=lambda: table,
+        predictions=lambda: own,
     )
 
 
@@ -278,8 +280,13 @@ def test_table_holds_what_was_predicted() -> None:
 
 def tables(*rows: Row, keep: list[str] | None = None) -> list[list[pd.DataFrame]]:
     """Predictions of the cells of rows, for the independent computation."""
-    found = [[c.predictions() for c in r.cells] for r in rows]
+    found = [[_table(c.predictions()) for c in r.cells] for r in rows]
     return [[t[t["record"].isin(keep or t["record"])] for t in r] for r in found]
+
+
+def _table(own: Predicted) -> pd.DataFrame:
+    columns = {"record": own.records, "patient": own.patients}
+    return prediction_table(columns, own.labels, own.probability, own.target)
 
 
 def by_hand(recompute: ModuleType, shown: list[list[pd.DataFrame]], fits: list[int]) -> Any:
@@ -294,12 +301,7 @@ def by_hand(recompute: ModuleType, shown: list[list[pd.DataFrame]], fits: list[i
 def test_seeds_are_averaged_and_the_interval_is_of_their_mean(recompute: ModuleType) -> None:
     cells = [scored(predicted(seed=s), "a", s) for s in range(3)]
     one = row("a", *cells)
-    macros = [
-        roc_auc_score(
-            c.predictions().filter(like="target:"), c.predictions().filter(like="probability:")
-        )
-        for c in cells
-    ]
+    macros = [roc_auc_score(c.predictions().target, c.predictions().probability) for c in cells]
     compared([one])
     assert one.score == pytest.approx(np.mean(macros))
     assert one.std == pytest.approx(np.std(macros, ddof=1))
@@ -449,11 +451,10 @@ def test_wins_are_stored_in_the_smallest_type_and_believed_only_where_they_fit()
     columns = [f"wins:auroc:{n}" for n in LABELS]
     assert {str(t) for t in table[columns].dtypes} == {"uint16"}
     values = score("auroc", table, draws(p.patients, kind="none")).table["value"][1:]
-    np.testing.assert_array_equal(wins_of("auroc", table), wins_of("auroc", p.table()))
+    stored, anew = (wins_of("auroc", Predicted.of(one)) for one in (table, p.table()))
+    np.testing.assert_array_equal(stored, anew)
     spoilt = table.assign(**{columns[0]: table[columns[0]] // 2})
-    np.testing.assert_array_equal(
-        wins_of("auroc", spoilt, values.to_numpy()), wins_of("auroc", p.table())
-    )
+    np.testing.assert_array_equal(wins_of("auroc", Predicted.of(spoilt), values.to_numpy()), anew)
     pd.testing.assert_frame_equal(
         score("auroc", spoilt, draws(p.patients, kind="none")).table,
         score("auroc", p.table(), draws(p.patients, kind="none")).table,

@@ -615,7 +615,7 @@ def test_numbers_are_those_of_the_metric_as_it_is_now(tmp_path: Path) -> None:
     content: dict[str, Any] = {
         n: (folder / n).read_bytes() for n in ("predictions.parquet", "cell.json")
     }
-    predicted, read_values = read_table(folder, "predictions.parquet"), []
+    predicted, read_values = read_table(folder, "predictions.parquet").to_pandas(), []
     try:
         for body in ("score.mean(0)", "5 + score.mean(0)"):
             metrics.ROOM.forget()
