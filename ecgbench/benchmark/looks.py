@@ -1,5 +1,5 @@
 """Questions before a run, to several models at once: each in a process of its own, as many at a
-time as there are cores. Models of this package share one process.
+time as there are cores, eight at most. Models of this package share one process.
 """
 
 import time
@@ -14,8 +14,10 @@ from ecgbench.forks import cores
 
 ENGINE = "isolated"
 """Where models are looked at."""
-IDLE = 3
-"""Models whose process may wait for another question; each has imported torch."""
+MOST, IDLE = 8, 3
+"""Processes at work at a time, and those that may wait for another question of their model; each
+has imported torch.
+"""
 _SHORT = 0.02
 """Seconds that one process is listened to at a time."""
 
@@ -63,7 +65,7 @@ class Looks:
         """Hand jobs to the processes of their models, where a core and the process are free."""
         for job in list(self._waiting):
             of = (job.model if job.foreign else "ecgbench", job.foreign)
-            if len(self._busy) >= cores():
+            if len(self._busy) >= min(cores(), MOST):
                 return
             if of in self._busy:
                 continue

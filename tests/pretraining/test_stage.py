@@ -1,10 +1,11 @@
 import csv
+import itertools
 import json
 import os
 import re
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -23,7 +24,7 @@ from ecgbench.pretraining.alarm import Collapse, nodes_alike, nothing_learnt
 from ecgbench.pretraining.corpus import Corpus
 from ecgbench.pretraining.curve import Point, Report, at_intervals
 from ecgbench.pretraining.guard import Guard, Name
-from ecgbench.pretraining.objective import MaskedNodes
+from ecgbench.pretraining.objective import MaskedLoss, MaskedNodes
 from ecgbench.pretraining.stage import STAGES, Execution, Stage, run
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -117,6 +118,20 @@ def stopping(at: int) -> Callable[[Report], None]:
     return listen
 
 
+def by_hand(net: MaskedNodes, data: Corpus) -> Iterator[tuple[masking.Draw, MaskedLoss]]:
+    """What each step shows and its loss, whose gradient is in the network's parameters."""
+    made = batches.Batches(corpus=data, seed=SEED, batch=3, micro=3, ratio=0.4, edge_drop=0.2)
+    for step in itertools.count():
+        drawn = masking.draw(SEED, step, range(3), 0.4, 0.2)
+        signal = torch.from_numpy(data.cut(made.rows(step), made.starts(step)))
+        assert drawn.dropped is not None
+        tensors = [torch.from_numpy(a) for a in (drawn.measured, drawn.masked, drawn.dropped)]
+        found = net(signal, *tensors[:2], Levels()(signal), tensors[2])
+        net.zero_grad()
+        found.loss.backward()
+        yield drawn, found
+
+
 @pytest.mark.parametrize("adamw", [False, True])
 def test_equals_a_plain_torch_loop(adamw: bool, tmp_path: Path) -> None:
     """In passes of two records and one; the weight decay is coupled unless it is AdamW's."""
@@ -126,17 +141,8 @@ def test_equals_a_plain_torch_loop(adamw: bool, tmp_path: Path) -> None:
     plain = model(dropout=False).train()
     kind = torch.optim.AdamW if adamw else torch.optim.Adam
     optimiser = kind(plain.parameters(), lr=1e-3, weight_decay=0.1)
-    made = batches.Batches(corpus=data, seed=SEED, batch=3, micro=3, ratio=0.4, edge_drop=0.2)
-    for step, point in enumerate(curve):
-        drawn = masking.draw(SEED, step, range(3), 0.4, 0.2)
-        signal = torch.from_numpy(data.cut(made.rows(step), made.starts(step)))
-        assert drawn.dropped is not None
-        tensors = [torch.from_numpy(a) for a in (drawn.measured, drawn.masked, drawn.dropped)]
-        found = plain(signal, *tensors[:2], Levels()(signal), tensors[2])
-        optimiser.zero_grad()
-        found.loss.backward()
+    for point, (drawn, found) in zip(curve, by_hand(plain, data), strict=False):
         optimiser.step()
-        assert point.step == step + 1
         assert point.loss == pytest.approx(found.loss.item(), abs=1e-5)
         assert point.accuracy == pytest.approx(found.accuracy.tolist())
         assert point.nodes == 8 * drawn.measured.sum()
@@ -154,16 +160,8 @@ def test_warm_up_falling_rate_and_clipping_are_those_of_torch(tmp_path: Path) ->
     optimiser = torch.optim.Adam(plain.parameters(), lr=3e-3, weight_decay=1e-3)
     rising = torch.optim.lr_scheduler.LinearLR(optimiser, 0.5, 1.0, 1)
     falling = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, 4)
-    made = batches.Batches(corpus=data, seed=SEED, batch=3, micro=3, ratio=0.4, edge_drop=0.2)
     clipped = 0
-    for step, point in enumerate(curve):
-        drawn = masking.draw(SEED, step, range(3), 0.4, 0.2)
-        signal = torch.from_numpy(data.cut(made.rows(step), made.starts(step)))
-        assert drawn.dropped is not None
-        tensors = [torch.from_numpy(a) for a in (drawn.measured, drawn.masked, drawn.dropped)]
-        found = plain(signal, *tensors[:2], Levels()(signal), tensors[2])
-        optimiser.zero_grad()
-        found.loss.backward()
+    for step, (point, (_, found)) in enumerate(zip(curve, by_hand(plain, data), strict=False)):
         clipped += float(torch.nn.utils.clip_grad_norm_(plain.parameters(), 0.05)) > 0.05
         optimiser.step()
         (rising if step < 1 else falling).step()
