@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from ecgbench.cells import Folders, key
-from ecgbench.cli.options import DATA, DEVICE, PREPARED, add_commands, flag, integers, option
+from ecgbench.cli.options import DATA, DEVICE, PREPARED, add_commands, flag, integers, option, words
 from ecgbench.errors import BadSetting
 from ecgbench.room import folder_name
 
@@ -33,6 +33,9 @@ def pretrain(
     ),
     model: str = option(
         "Whose network: a name, or a path as ./mine.py.  (default: the recipe's, laef)"
+    ),
+    datasets: str = option(
+        "Corpora to train on, instead of the recipe's: ptbxl,brugada.", metavar="NAME,..."
     ),
     data: Path = DATA,
     prepared: Path = PREPARED,
@@ -128,11 +131,14 @@ def pretrain(
       --data DIR
     """
     from ecgbench import models
+    from ecgbench.datasets import resolve
     from ecgbench.pretraining import recipe as recipes
     from ecgbench.pretraining.streaming import Holding
 
+    corpora = words(datasets)
     changes: dict[str, Any] = {
         "model": None if model is None else models.resolve(model),
+        "datasets": corpora and tuple(map(resolve, corpora)),
         "descriptor": descriptor,
         "codes": integers("--codes", codes),
         "refined": integers("--refined", refined),

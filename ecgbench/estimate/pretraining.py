@@ -86,6 +86,8 @@ def rates(recipe: Recipe, device: str) -> Rates:
             name=device,
             progress=Reporter("", lambda event: None),
             listener=lambda stage: lambda report: None,
+            # noise teaches nothing
+            alarm=False,
         )
         data = Data(
             corpus=corpus,

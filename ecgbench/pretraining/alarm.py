@@ -17,7 +17,9 @@ from ecgbench.pretraining.dynamics import edge_cosine, evaluating
 from ecgbench.pretraining.objective import MaskedNodes, node_features
 
 EVERY = 25
-"""Steps between two looks; each takes a pass of WINDOWS windows."""
+"""Steps between two looks, and until the first: nodes may be alike for a few steps before they
+learn to differ. Each takes a pass of WINDOWS windows.
+"""
 WINDOWS = 8
 ALIKE = 0.99
 """Mean cosine of nodes, within leads and between them, above which they are called equal. LAEF has

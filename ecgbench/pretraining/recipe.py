@@ -11,6 +11,7 @@ from ecgbench import models
 from ecgbench.cells import key
 from ecgbench.errors import BadSetting, UnknownName
 from ecgbench.pretraining import descriptors
+from ecgbench.pretraining.alarm import EVERY
 from ecgbench.pretraining.dynamics import WINDOWS
 from ecgbench.pretraining.stage import STAGES, Stage
 
@@ -97,6 +98,8 @@ class Recipe:
     """Type of the recordings in memory."""
 
     def __post_init__(self) -> None:
+        if not self.datasets:
+            raise BadSetting(f"recipe {self.name}: no dataset to train on, for example ptbxl")
         if self.stages[0].seed == self.stages[1].seed:
             raise BadSetting(
                 f"recipe {self.name}: both stages have the seed {self.stages[0].seed} and would "
@@ -153,7 +156,8 @@ class Recipe:
         """Lines to read before a pre-training starts: what its rate may do, and what is not known
         of the paper's. Empty where neither is so.
         """
-        steep = [s.lr for s in self.stages if s.lr >= STEEP and not s.warmup]
+        long = (s for s in self.stages if s.steps >= EVERY)
+        steep = [s.lr for s in long if s.lr >= STEEP and not s.warmup]
         if not steep:
             return []
         said = (

@@ -290,8 +290,8 @@ class _StageTraining:
         self, step: int, points: list[Point], pieces: list[Piece], execution: Execution
     ) -> None:
         """Collapse before a checkpoint is written, so that the one that is there is of before."""
-        often = min(alarm.EVERY, self.stage.checkpoint_every)
-        if not execution.alarm or not (step % often == 0 or step == self.stage.steps):
+        due = step % alarm.EVERY == 0 or step % self.stage.checkpoint_every == 0
+        if not execution.alarm or step < alarm.EVERY or not (due or step == self.stage.steps):
             return
 
         def sign() -> str:
@@ -304,8 +304,8 @@ class _StageTraining:
         there = (
             f"the checkpoint of step {before} is in {execution.folder}, and encoders kept until "
             f"then"
-            if before
-            else "there is no checkpoint before it"
+            if before >= alarm.EVERY
+            else "no checkpoint is surely of before"
         )
         raise alarm.Collapse(
             f"the network collapses at step {step}: {seen}; {there}; start anew in another folder "

@@ -178,11 +178,15 @@ def test_a_falling_rate_has_one_last_step(tmp_path: Path) -> None:
         run(short(steps=5, decay="cosine"), model(), corpus(), Levels(), place)
 
 
-def test_a_collapse_ends_a_stage_and_the_checkpoint_is_of_before(tmp_path: Path) -> None:
+def test_a_collapse_ends_a_stage_and_the_checkpoint_is_of_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """At a rate that makes all nodes equal within ten steps; the same again says the same, and the
-    alarm can be put off.
+    alarm can be put off. It waits some steps until it looks.
     """
     stage = short(lr=1e-2, steps=12, checkpoint_every=2, probe_every=100)
+    run(stage, model(), corpus(), Levels(), Execution(folder=tmp_path / "short"))
+    monkeypatch.setattr(alarm, "EVERY", 2)
     place = Execution(folder=tmp_path)
     with pytest.raises(
         Collapse, match=r"collapses at step \d+: the mean cosine of nodes"
