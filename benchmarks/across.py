@@ -27,6 +27,7 @@ from laef import machine
 from ecgbench.cells import Cell, Fit, Scoring
 from ecgbench.ecg.draw import Count
 from ecgbench.results.joint import Entry, Joint, joined
+from ecgbench.results.predicted import Predicted
 from ecgbench.results.score import Scored, prediction_table
 from ecgbench.seeds import rng
 from ecgbench.stats.best import upper_bounds
@@ -66,7 +67,7 @@ def scored(task: str, real: Records, score: np.ndarray) -> Scored:
     table = prediction_table(columns, labels, score, real.target)
     fit = Fit(task=task, model="m", contract="paper", weights="random", seed=0)
     return Scored(
-        table=pd.DataFrame({"label": ["macro"], "value": [0.5], "n": [1], "positives": [1]}),
+        columns={"value": np.array([0.5]), "n": np.array([1]), "positives": np.array([1])},
         replicates=np.empty(0),
         lost=0,
         bootstrap="none",
@@ -77,7 +78,7 @@ def scored(task: str, real: Records, score: np.ndarray) -> Scored:
         cell=Cell(fit=fit, task=task, setting=Count(12, 0), policy="zero"),
         metric="auroc",
         records=task,
-        predictions=lambda: table,
+        predictions=lambda: Predicted.of(table),
         n_patients=int(real.patients.max()) + 1,
     )
 

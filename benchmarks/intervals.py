@@ -33,6 +33,7 @@ from ecgbench.cells import Cell, Fit
 from ecgbench.ecg.draw import Count
 from ecgbench.indexing.folds import stratified
 from ecgbench.results.evidence import evidence
+from ecgbench.results.predicted import Predicted
 from ecgbench.results.score import Scored, prediction_table, score_table
 from ecgbench.seeds import rng
 from ecgbench.stats.auroc import auroc, placements, wins
@@ -399,7 +400,10 @@ def cross_validated(
             Scored(
                 cell=Cell(fit=fit, task="t", setting=Count(12, 0), policy="zero"),
                 metric="auroc",
-                table=score_table(["auroc"], table),
+                columns={
+                    name: column.to_numpy()
+                    for name, column in score_table(["auroc"], table).items()
+                },
                 replicates=np.empty(0),
                 lost=0,
                 bootstrap="none",
@@ -408,7 +412,7 @@ def cross_validated(
                 n_distinct=0,
                 same_as=(),
                 nested=(),
-                predictions=lambda table=table: table,
+                predictions=lambda table=table: Predicted.of(table),
             )
         )
     return cells

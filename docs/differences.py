@@ -120,7 +120,6 @@ def reranked() -> tuple[int, int]:
 def measure(run: Path, window: Path | None) -> list[dict[str, Any]]:
     """Rows of docs/differences.csv."""
     from ecgbench import read
-    from ecgbench.results.score import arrays
     from ecgbench.results.scorer import Scorer
     from ecgbench.results.store import Store
 
@@ -132,12 +131,12 @@ def measure(run: Path, window: Path | None) -> list[dict[str, Any]]:
     kinds = {PLACED: "none", PATIENTS: "multinomial", RECORDS: "records"}
     made: list[dict[str, Any]] = []
     for result in study.results:
-        table = result.predictions()
-        _, target, probability = arrays(table)
+        own = result.predicted()
+        target, probability = own.target, own.probability
         typed = result.cell.setting.typed
         same: dict[str, Any] = {"task": result.cell.task, "leads": typed}
-        same |= {"labels": target.shape[1], "records": len(table)}
-        same |= {"patients": table["patient"].nunique()}
+        same |= {"labels": target.shape[1], "records": len(own.records)}
+        same |= {"patients": len({*own.patients.tolist()})}
         for way, kind in kinds.items():
             scorer = Scorer(
                 run=run,

@@ -128,10 +128,12 @@ def test_pretraining_says_which_task_stands_in(
     nowhere = tmp_path / "nowhere"
     lacking = f"whose data, CODE, are not in {nowhere}"
     assert told("paper", nowhere).startswith(f"development task: ribeiro_dev, {lacking}")
-    stands_in = "development task: ptbxl_super, which stands in for the paper's ribeiro_dev"
+    apart = "on one in {} training patients, who are not trained on"
+    task = f"development task: ptbxl_super {apart.format(8)}"
+    stands_in = f"{task}, which stands in for the paper's ribeiro_dev"
     assert told("small", nowhere) == f"{stands_in}, {lacking}"
     assert told("small", minas) == stands_in
-    assert told("smoke", None) == "development task: demo"
+    assert told("smoke", None) == f"development task: demo {apart.format(4)}"
     quick = pretraining.Rates(codebooks=1, training=(1, 1), probe=1, network=1)
     monkeypatch.setattr(pretraining, "rates", lambda *_: quick)
     done = here(
