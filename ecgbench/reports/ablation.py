@@ -157,7 +157,7 @@ def _notes(source: Ablation, printed: Mapping[str, float]) -> Iterator[str]:
     scores = _SCORE.format(compared_on=source.compared_on)
     yield f"{scores} {_PAPER}" if about["published"] else scores
     yield (
-        "SD: over seeds of weights, codebooks, masks, windows and order. 95 %: over their "
+        "SD: over seeds of weights, codebooks, masks, windows and order. 95 %: over the "
         "patients, the seeds as they are."
     )
     if about["stage"] == 2:
