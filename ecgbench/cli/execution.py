@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -182,8 +183,8 @@ def _planned(
     """
     from ecgbench.benchmark import dividing, lacking
     from ecgbench.benchmark import plan as planning
-    from ecgbench.benchmark.engine import ask, ask_all
-    from ecgbench.benchmark.job import Locate, Look, Measure, plugins
+    from ecgbench.benchmark.engine import ask
+    from ecgbench.benchmark.job import Locate, Measure, plugins
     from ecgbench.estimate import study
     from ecgbench.provenance import command
     from ecgbench.results.store import Store, free
@@ -193,20 +194,6 @@ def _planned(
     def locate(model: str, weights: str) -> dict[str, Any]:
         job = Locate(id=f"locate {model}", model=model, weights=weights, plugins=plugins())
         return ask(engine, job)
-
-    def policies(loaded: Mapping[str, str | None]) -> dict[str, str | None]:
-        looks = [
-            Look(
-                id=f"look {model}",
-                model=model,
-                weights=weights,
-                contract=request.contract,
-                plugins=plugins(),
-            )
-            for model, weights in loaded.items()
-        ]
-        answers = ask_all(engine, looks)
-        return {look.model: answers[look.id].get("policy") for look in looks}
 
     def measure(part: Plan, dataset: str) -> dict[str, Any]:
         model = part.cells[0].fit.model
@@ -223,7 +210,7 @@ def _planned(
         return ask(engine, job)
 
     lacking.demand(request, folders, locate, data=not execution.dry_run)
-    planned = planning.plan(request, policies)
+    planned = planning.plan(request, partial(_policies, engine, request.contract))
     dividing.demand(planned, folders, planning.all_tasks().owners)
     try:
         Store(folders.out).join(planned)
@@ -239,6 +226,21 @@ def _planned(
         else:
             typer.echo(study.agreed(whole, execution.yes), err=True)
     return planned
+
+
+def _policies(
+    engine: "Engine", contract: str, loaded: Mapping[str, str | None]
+) -> dict[str, str | None]:
+    """Of each model, whose weights are loaded where they are named."""
+    from ecgbench.benchmark.engine import ask_all
+    from ecgbench.benchmark.job import Look, plugins
+
+    looks = [
+        Look(id=f"look {model}", model=model, weights=named, contract=contract, plugins=plugins())
+        for model, named in loaded.items()
+    ]
+    answers = ask_all(engine, looks)
+    return {look.model: answers[look.id].get("policy") for look in looks}
 
 
 def _told(

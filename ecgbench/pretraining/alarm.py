@@ -23,7 +23,7 @@ learn to differ. Each takes a pass of WINDOWS windows.
 WINDOWS = 8
 ALIKE = 0.99
 """Mean cosine of nodes, within leads and between them, above which they are called equal. LAEF has
-0.7 to 0.9 with new weights, and less when it has learnt.
+0.66 to 0.88 with new weights, and less when it has learnt.
 """
 PATIENCE = 200
 """Steps, after a warm-up, until the loss must be below the entropy of the codes; it is compared as

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ecgbench.results.pretraining import as_good
+from ecgbench.results.pretraining import margin
 
 if TYPE_CHECKING:  # it needs torch, and reports of finished pre-trainings choose without
     from ecgbench.pretraining.dynamics import Layer
@@ -39,5 +39,5 @@ class Checkpoint:
 def earliest(checkpoints: Sequence[Checkpoint]) -> Checkpoint:
     """t*: the earliest checkpoint that is as good as the best."""
     best = max(checkpoints, key=lambda c: c.score)
-    serving = (c for c in checkpoints if as_good((c.score, c.parts), (best.score, best.parts)))
-    return min(serving, key=lambda c: c.step)
+    near = (c for c in checkpoints if best.score - c.score <= margin(c.parts, best.parts))
+    return min(near, key=lambda c: c.step)

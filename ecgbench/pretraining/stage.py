@@ -247,6 +247,8 @@ class _StageTraining:
     ) -> None:
         self.stage, self.batches, self.labeller, self.fabric = stage, batches, labeller, fabric
         self.model = model.to(fabric.device)
+        self._kept = 0
+        """Step of the last checkpoint."""
         if fabric.device.type == "cuda":
             # a plug-in may not inherit from NodeEncoder
             getattr(model.encoder, "compile_training", bool)()
@@ -266,6 +268,7 @@ class _StageTraining:
 
     def __call__(self, execution: Execution) -> list[Point]:
         points, steps = self._resume(execution.folder), self.stage.steps
+        self._kept = len(points)
         followed = curve.logging(
             execution.folder, points, steps, self.batches.batch, execution.listener
         )
@@ -281,18 +284,38 @@ class _StageTraining:
                 result = self._step(step, pieces)
                 points.append(Point(step, *result, time.perf_counter() - began, waiting))
                 log(points[-1])
-                self._look(step, points, pieces, execution)
-                self._stop_by(step, points, execution)
+                self._stop_by(step, points, pieces, execution)
         self.model.eval()
         return points
+
+    def _stop_by(
+        self, step: int, points: list[Point], pieces: list[Piece], execution: Execution
+    ) -> None:
+        """A look before anything is kept, then the probe, then the checkpoint: a probe that is cut
+        short is made again.
+        """
+        last = step == self.stage.steps
+        over = not last and execution.over is not None and ranks.agreed(execution.over)
+        due = last or over or step % self.stage.checkpoint_every == 0
+        if execution.alarm and step >= alarm.EVERY and (due or step % alarm.EVERY == 0):
+            self._look(step, points, pieces, execution)
+        if self.stage.probed(step):
+            self.model.eval()
+            execution.probe(step, self.model)
+            self.model.train()
+        if due:
+            self._kept = step
+        if due and self.fabric.is_global_zero:
+            checkpoint.write(
+                execution.folder / checkpoint.FILE, self.facts, points, self.model, self.optimiser
+            )
+        if over:
+            raise Stopped(f"step {step} of {self.stage.steps}")
 
     def _look(
         self, step: int, points: list[Point], pieces: list[Piece], execution: Execution
     ) -> None:
-        """Collapse before a checkpoint is written, so that the one that is there is of before."""
-        due = step % alarm.EVERY == 0 or step % self.stage.checkpoint_every == 0
-        if not execution.alarm or step < alarm.EVERY or not (due or step == self.stage.steps):
-            return
+        """Collapse where the network shows a sign of it."""
 
         def sign() -> str:
             signal = pieces[0].signal.to(self.fabric.device)
@@ -300,33 +323,16 @@ class _StageTraining:
 
         if not (seen := ranks.of_first(sign)):
             return
-        before = (step - 1) // self.stage.checkpoint_every * self.stage.checkpoint_every
-        there = (
-            f"the checkpoint of step {before} is in {execution.folder}, and encoders kept until "
-            f"then"
-            if before >= alarm.EVERY
-            else "no checkpoint is surely of before"
-        )
+        there = "no checkpoint is surely of before"
+        if self._kept >= alarm.EVERY:
+            there = (
+                f"the checkpoint of step {self._kept} is in {execution.folder}, and encoders kept "
+                f"until then"
+            )
         raise alarm.Collapse(
             f"the network collapses at step {step}: {seen}; {there}; start anew in another folder "
             f"with a lower --lr, or --warmup and --clip, or go on in spite of it: --no-alarm"
         )
-
-    def _stop_by(self, step: int, points: list[Point], execution: Execution) -> None:
-        """Probe before the checkpoint: a probe that is cut short is then made again."""
-        last = step == self.stage.steps
-        if self.stage.probed(step):
-            self.model.eval()
-            execution.probe(step, self.model)
-            self.model.train()
-        over = not last and execution.over is not None and ranks.agreed(execution.over)
-        due = last or over or step % self.stage.checkpoint_every == 0
-        if due and self.fabric.is_global_zero:
-            checkpoint.write(
-                execution.folder / checkpoint.FILE, self.facts, points, self.model, self.optimiser
-            )
-        if over:
-            raise Stopped(f"step {step} of {self.stage.steps}")
 
     def _resume(self, folder: Path) -> list[Point]:
         path, content = folder / checkpoint.FILE, None

@@ -57,13 +57,6 @@ def margin(one: Sequence[float], best: Sequence[float]) -> float:
     return math.sqrt(variance)
 
 
-def as_good(one: tuple[float, Sequence[float]], best: tuple[float, Sequence[float]]) -> bool:
-    """Whether a score is within the `margin` of the best one. Both: score, and parts of its
-    error.
-    """
-    return best[0] - one[0] <= margin(one[1], best[1])
-
-
 @dataclass(frozen=True, kw_only=True)
 class Stage:
     """A stage that began."""
