@@ -16,7 +16,7 @@ from ecgbench.cli.options import (
     option,
     words,
 )
-from ecgbench.cli.pretrain import shown
+from ecgbench.cli.steps import shown
 from ecgbench.errors import BadSetting
 from ecgbench.room import folder_name
 

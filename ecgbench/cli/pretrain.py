@@ -1,9 +1,9 @@
 """`ecgbench pretrain`: make weights of LAEF, or of another network of nodes, by a recipe."""
 
-import sys
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +11,7 @@ import typer
 
 from ecgbench.cells import Folders, key
 from ecgbench.cli.options import DATA, DEVICE, PREPARED, add_commands, flag, integers, option, words
+from ecgbench.cli.steps import shown
 from ecgbench.errors import BadSetting
 from ecgbench.room import folder_name
 
@@ -232,15 +233,11 @@ def _make(
         stack.callback(ranks.leave)
         data = assemble(recipe, folders, progress, holding)
         identity = pretrain.facts(recipe, data)
-        of_all = key({**identity, "out": str(folders.out)})
-        board = None
+        listener: Callable[[str], Listener] = partial(shown, note=progress.note)
         if project and first:
+            of_all = key({**identity, "out": str(folders.out)})
             board = stack.enter_context(curve.wandb(project, recipe.name, of_all))
-
-        def listener(stage: str) -> "Listener":
-            told = shown(stage, progress.note)
-            return curve.both(told, board(stage)) if board else told
-
+            listener = _on_both(listener, board)
         session = pretrain.Session(
             out=folders.out,
             device=device,
@@ -260,6 +257,15 @@ def _make(
     # torchrun ends the other processes when one fails, so only the first tells that time is over
     if first:
         _tell(recipe, folders.out, carried, finished, stopped)
+
+
+def _on_both(
+    one: "Callable[[str], Listener]", other: "Callable[[str], Listener]"
+) -> "Callable[[str], Listener]":
+    """Listeners that tell two places of a stage."""
+    from ecgbench.pretraining import curve
+
+    return lambda stage: curve.both(one(stage), other(stage))
 
 
 def _tell(
@@ -283,22 +289,3 @@ def _tell(
         f"next: ecgbench run --models {models.ROOM.argument(recipe.model)} --weights "
         f"{recipe.model}={out / pretrain.ENCODER} ..."
     )
-
-
-def shown(stage: str, note: Callable[[str], None]) -> "Listener":
-    """One line that is overwritten on a terminal, else a line every 15 s."""
-    from ecgbench.pretraining.curve import Report, at_intervals
-
-    if not sys.stderr.isatty():
-        return at_intervals(lambda line: note(f"{stage}, {line}"))
-    last = 0.0
-
-    def listen(report: Report) -> None:
-        nonlocal last
-        ends = report.step == report.steps
-        if ends or time.monotonic() - last > 0.3:
-            last = time.monotonic()
-            sys.stderr.write(f"\r\x1b[2K{stage}, {report}" + ("\n" if ends else ""))
-            sys.stderr.flush()
-
-    return listen
