@@ -40,6 +40,7 @@ FLOORS = (
         "files",
         "guard",
         "claims",
+        "heap",
         "owners",
         "slurm_queue",
         "plugin_files",

@@ -32,7 +32,7 @@ def add(app: typer.Typer) -> None:
 
 def ablate(
     name: str = argument(
-        "encoders, layers, masking, codebooks, stage2 or encodings.", metavar="NAME"
+        "encoders, layers, masking, codebooks, stage2, encodings or lead-sampling.", metavar="NAME"
     ),
     recipe: str = option(
         "Corpora, development task and descriptor of a recipe of ecgbench pretrain.",
@@ -78,6 +78,8 @@ def ablate(
       ecgbench ablate encoders --data DIR --only gat/spatiotemporal,mlp/none --seeds 1
 
       ecgbench ablate stage2 --data DIR --lr 3e-5,1e-4,3e-4 --out runs/stage2
+
+      ecgbench ablate lead-sampling --data DIR --seeds 5
 
       ecgbench report runs/stage2
     """

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Literal, Protocol
 import torch
 from torch import Tensor
 
+from ecgbench import heap
 from ecgbench.cells import Precision
 from ecgbench.errors import BadSetting
 from ecgbench.files import sweep
@@ -309,6 +310,8 @@ class _StageTraining:
             checkpoint.write(
                 execution.folder / checkpoint.FILE, self.facts, points, self.model, self.optimiser
             )
+        if due:
+            heap.trim()
         if over:
             raise Stopped(f"step {step} of {self.stage.steps}")
 
