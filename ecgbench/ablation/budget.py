@@ -1,5 +1,6 @@
 """What every cell of a study is given alike, and the trainings that follow from it."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -108,7 +109,7 @@ def training(
         "seed": seed,
         "steps": (budget.steps, budget.steps),
         "checkpoint_every": CHECKPOINT,
-        "probe_every": budget.half or budget.steps,
+        "probe_every": math.gcd(*budget.measured[1:-1]) or budget.steps,
     }
     recipe = budget.recipe.changed(changes)
     stages = [replace(stage, lr=lr) for stage, lr in zip(recipe.stages, rates)]
