@@ -1,11 +1,11 @@
 """What the shipped weights of LAEF score on genuine PTB-XL: `python docs/laef_scores.py RUN [RUN
 ...] --to out`.
 
-Each RUN is a folder of `ecgbench run` that holds LAEF (`laef`) and the same network untrained
-(`untrained_laef`, examples/); the commands stand in models/laef/README.md. Writes scores.csv and
-differences.csv and prints the tables of the model card: per task and number of leads both scores,
-the difference with its 95 % interval (docs/intervals.md), and p after Holm's correction over the
-numbers of leads.
+Each RUN is a folder of `ecgbench run` that holds LAEF (`laef`) and what it is compared with; the
+commands stand in models/laef/README.md. Writes scores.csv and differences.csv and prints the tables
+of the model card: per task and number of leads the score of LAEF as it reads natively, that of
+every other row, the difference with its 95 % interval (docs/intervals.md), and p after Holm's
+correction over the numbers of leads.
 """
 
 import argparse
@@ -21,7 +21,8 @@ from ecgbench.results.store import Store
 from ecgbench.results.study import Study
 from ecgbench.stats.paired import Difference, holm
 
-OURS, UNTRAINED = "laef", "untrained_laef"
+OURS = ("laef", "native")
+"""Model and policy."""
 NUMBERS = ("value", "low", "high", "std", "n_patients")
 COLUMNS = (
     "run",
@@ -56,10 +57,10 @@ def main() -> None:
 
 
 def read(path: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Scores of a run, and its paired differences, LAEF minus untrained, each under its native
-    policy.
+    """Scores of a run, and its paired differences: LAEF under its native policy minus every other
+    row.
 
-    MissingData where a number of leads has no score of one of the two.
+    MissingData where LAEF has no score at a number of leads.
     """
     study, plan = ecgbench.read(path), Store(path).plan()
     assert plan is not None  # `read` has refused a folder without one
@@ -72,44 +73,49 @@ def read(path: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
     }
     rows = study.main[study.main["metric"] == study.metric]
     differences = []
-    for (task, leads), part in rows.groupby(["task", "leads"], sort=False):
-        native = part[(part["policy"] == "native") & (part["status"] == "ok")].set_index("model")[
-            "value"
-        ]
-        if not {OURS, UNTRAINED} <= set(native.index):
+    for (task, leads), part in rows[rows["status"] == "ok"].groupby(["task", "leads"], sort=False):
+        values = part.set_index(["model", "policy"])["value"]
+        if OURS not in values:
             raise MissingData(
-                f"{path} has no score of {OURS} and {UNTRAINED} at {leads} leads on {task}; "
-                f"finish the run with its command"
+                f"{path} has no score of {OURS[0]} at {leads} leads on {task}; finish the run with "
+                f"its command"
             )
-        d = difference(study, score, task, leads)
-        differences.append(
-            {
-                "task": task,
-                "leads": leads,
-                "laef": native[OURS],
-                "untrained": native[UNTRAINED],
-                "difference": d.difference,
-                "low": d.low,
-                "high": d.high,
-                "p": d.p,
-            }
-        )
+        for other in values.index:
+            if other == OURS:
+                continue
+            d = difference(study, score, task, leads, other)
+            differences.append(
+                {
+                    "task": task,
+                    "leads": leads,
+                    "other": other[0],
+                    "policy": other[1],
+                    "laef": values[OURS],
+                    "score": values[other],
+                    "difference": d.difference,
+                    "low": d.low,
+                    "high": d.high,
+                    "p": d.p,
+                }
+            )
     frame = pd.DataFrame(differences).assign(**facts)
-    for _, of_task in frame.groupby("task"):
-        frame.loc[of_task.index, "p_holm"] = holm(of_task["p"])
+    for _, of_pair in frame.groupby(["task", "other", "policy"]):
+        frame.loc[of_pair.index, "p_holm"] = holm(of_pair["p"])
     return rows.assign(**facts)[list(COLUMNS)], frame
 
 
-def difference(study: Study, score: Scorer, task: str, leads: str) -> Difference:
-    """LAEF less untrained, over the same patients, draws of leads and fits."""
+def difference(
+    study: Study, score: Scorer, task: str, leads: str, other: tuple[str, str]
+) -> Difference:
+    """LAEF less another row, over the same patients, draws of leads and fits."""
     rows = [
         [
             score(r, study.metric)
             for r in study.results
-            if (r.cell.task, r.cell.fit.model, r.cell.policy, r.cell.setting.typed)
-            == (task, model, "native", str(leads))
+            if (r.cell.task, (r.cell.fit.model, r.cell.policy), r.cell.setting.typed)
+            == (task, row, str(leads))
         ]
-        for model in (OURS, UNTRAINED)
+        for row in (OURS, other)
     ]
     return score.evidence(rows).pairs[0]
 
@@ -117,14 +123,14 @@ def difference(study: Study, score: Scorer, task: str, leads: str) -> Difference
 def table(part: pd.DataFrame) -> list[str]:
     """As Markdown, macro AUROC x 100."""
     lines = [
-        "| leads | LAEF | untrained | difference [95 %] | p | p (Holm) |",
-        "|--:|--:|--:|--:|--:|--:|",
+        "| leads | other | LAEF | other's | difference [95 %] | p | p (Holm) |",
+        "|--:|---|--:|--:|--:|--:|--:|",
     ]
     for row in part.itertuples(index=False):
         span = f"{100 * row.difference:+.1f} [{100 * row.low:+.1f}, {100 * row.high:+.1f}]"
         lines.append(
-            f"| {row.leads} | {100 * row.laef:.1f} | {100 * row.untrained:.1f} | {span} | "
-            f"{row.p:.2g} | {row.p_holm:.2g} |"
+            f"| {row.leads} | {row.other}, {row.policy} | {100 * row.laef:.1f} | "
+            f"{100 * row.score:.1f} | {span} | {row.p:.2g} | {row.p_holm:.2g} |"
         )
     return lines
 
