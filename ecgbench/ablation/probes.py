@@ -27,7 +27,6 @@ from ecgbench.pretraining.kept_encoders import (
     probed,
     scored,
 )
-from ecgbench.pretraining.objective import node_features
 from ecgbench.stats.auroc import macro_auroc
 from ecgbench.training import heads
 from ecgbench.training.loop import steps, train
@@ -58,27 +57,32 @@ def _readings(encoder: NodeEncoder, development: Development, epochs: int, seed:
     training = replace(TRAINING, epochs=epochs)
     weight, bias, check = head(encoder, development, seed, training)
     complete = scored(probabilities(check.features, check.owner, weight, bias), development)
-    said = [complete.probability]
-    for padded in (False, True):
-        for lead in range(len(LEADS)):
-            features = [
-                _of_one(encoder, x, lead, padded).cpu().numpy()
-                for x in development.check.batches(device_of(encoder))
-            ]
-            said.append(probabilities(np.concatenate(features), check.owner, weight, bias))
-    return Probed(score=complete.score, probability=np.stack(said))
+    alone = np.concatenate(
+        [_alone(encoder, x).cpu().numpy() for x in development.check.batches(device_of(encoder))], 1
+    )
+    single = [probabilities(features, check.owner, weight, bias) for features in alone]
+    return Probed(score=complete.score, probability=np.stack([complete.probability, *single]))
 
 
 @torch.no_grad()
-def _of_one(encoder: NodeEncoder, signal: Tensor, lead: int, padded: bool) -> Tensor:
-    """(record, width) mean-pooled nodes of one lead of (record, 12, time)."""
-    seen = torch.zeros(signal.shape[:2], dtype=torch.bool, device=signal.device)
-    seen[:, lead] = True
-    if padded:
-        signal = torch.where(seen[..., None], signal, ABSENT)
-        return node_features(encoder, signal, (encoder.depth,))[0].mean((1, 2))
-    (nodes,) = encoder.outputs(encoder.embed_leads(signal[seen]), seen, (encoder.depth,))
-    return nodes.mean(1)
+def _alone(encoder: NodeEncoder, signal: Tensor) -> Tensor:
+    """(12 + 12, record, width) mean-pooled nodes of (record, 12, time): each lead read alone, then
+    each among eleven that are absent. Leads are embedded once, which is most of the work.
+    """
+    of_lead = encoder.embed_leads(signal.flatten(0, 1)).unflatten(0, signal.shape[:2])
+    constant = torch.full_like(signal[:1, 0], ABSENT)
+    absent = encoder.embed_leads(constant).expand(*signal.shape[:2], -1, -1)
+    every = torch.ones(signal.shape[:2], dtype=torch.bool, device=signal.device)
+    alone, padded = [], []
+    for lead in range(len(LEADS)):
+        seen = torch.zeros_like(every)
+        seen[:, lead] = True
+        (nodes,) = encoder.outputs(of_lead[:, lead], seen, (encoder.depth,))
+        alone.append(nodes.mean(1))
+        tokens = torch.where(seen[..., None, None], of_lead, absent).flatten(0, 1)
+        (nodes,) = encoder.outputs(tokens, every, (encoder.depth,))
+        padded.append(nodes.unflatten(0, signal.shape[:2]).mean((1, 2)))
+    return torch.stack(alone + padded)
 
 
 class _LeadsAndHead(nn.Module):

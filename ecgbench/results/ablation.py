@@ -4,10 +4,10 @@ not.
 Cells are paired: at a seed all have the same data, codes, masks and order. A difference is the mean
 over the seeds of the differences at each seed. Its variance has two parts that are taken as
 independent: that of the seeds (their spread over their number) and that of the patients
-(`stats.components`, placements averaged over the seeds). Their sum is given the fewer degrees of
-freedom of the two, which errs on the safe side (Mickey and Brown, Ann. Math. Statist. 37:639,
-1966); with Satterthwaite's, three seeds told equal cells apart twice as often as allowed. All
-differences of a study are judged together (Bonferroni).
+(`stats.components`, placements averaged over the seeds). Each has its own degrees of freedom in
+`components.reach`, which errs on the safe side; with Satterthwaite's for their sum, three seeds
+told equal cells apart twice as often as allowed. All differences of a study are judged together
+(Bonferroni).
 """
 
 import json
@@ -19,7 +19,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy.special import stdtrit
 
 from ecgbench.errors import BadWeights, MissingData
 from ecgbench.files import array_of, sha256_of
@@ -27,7 +26,7 @@ from ecgbench.results.lead_sampling import Contrast, Key, Score, contrasts, scor
 from ecgbench.results.pretraining import SYNTHETIC, compared_on
 from ecgbench.sealed import facts_of, unsealed
 from ecgbench.stats.auroc import placements, wins
-from ecgbench.stats.components import LEVEL, Components, Interval
+from ecgbench.stats.components import LEVEL, Components, Interval, reach
 from ecgbench.text import counted
 
 STUDY, CELLS, RATES, TRAINING = "ablation.json", "cells.json", "rates.json", "training.json"
@@ -218,12 +217,12 @@ class Ablation:
             # placements are averaged over other seeds than the differences
             return Interval(float("nan"), float("nan"))
         found = self._components.difference(names.index(name), names.index(reference))
-        se = float(np.sqrt(found.variance + values.var(ddof=1) / len(values)))
         # of the whole study, so that it does not widen while cells are added
-        share = (1 - LEVEL) / (2 * (len(self.facts["about"]["cells"]) - 1))
-        reach = float(stdtrit(min(found.df, len(values) - 1), 1 - share)) * se
+        tail = (1 - LEVEL) / (2 * (len(self.facts["about"]["cells"]) - 1))
+        of_seeds = values.var(ddof=1) / len(values)
+        half = reach([(found.variance, found.df), (of_seeds, len(values) - 1)], tail)
         middle = float(values.mean())
-        return Interval(max(middle - reach, -1.0), min(middle + reach, 1.0))
+        return Interval(max(middle - half, -1.0), min(middle + half, 1.0))
 
 
 def read(folder: Path) -> Ablation:

@@ -14,11 +14,10 @@ from fractions import Fraction
 from typing import Literal, NamedTuple
 
 import numpy as np
-from scipy.special import stdtrit
 
 from ecgbench.ecg.leads import LEADS
 from ecgbench.stats.auroc import macro_auroc, placements, wins
-from ecgbench.stats.components import LEVEL, Components, Interval
+from ecgbench.stats.components import LEVEL, Components, Interval, reach
 
 Reading = Literal["twelve", "one", "padded"]
 READINGS: dict[Reading, slice] = {
@@ -116,7 +115,7 @@ def contrasts(
         }
     rows = list(every)
     components = Components(target, np.asarray(patients), np.stack([every[k].placed for k in rows]))
-    share = (1 - LEVEL) / (2 * len(asked))
+    tail = (1 - LEVEL) / (2 * len(asked))
     made = []
     for name, signs in asked.items():
         if not signs.keys() <= every.keys():
@@ -131,8 +130,8 @@ def contrasts(
         interval = Interval(float("nan"), float("nan"))
         if same and len(seeds) > 1:
             patient = components.contrast(weights)
-            se = float(np.sqrt(patient.variance + values.var(ddof=1) / len(values)))
-            reach = float(stdtrit(min(patient.df, len(values) - 1), 1 - share)) * se
-            interval = Interval(middle - reach, middle + reach)
+            of_seeds = values.var(ddof=1) / len(values)
+            half = reach([(patient.variance, patient.df), (of_seeds, len(values) - 1)], tail)
+            interval = Interval(middle - half, middle + half)
         made.append(Contrast(name, middle, interval, dict(zip(seeds, values.tolist()))))
     return made

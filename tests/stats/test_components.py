@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ecgbench.stats.auroc import influence, per_label, placements, wins
-from ecgbench.stats.components import Components, Estimate, binormal_variance
+from ecgbench.stats.components import Components, Estimate, binormal_variance, reach
 
 
 def study(n=120, k=6, rows=3, seed=0, records=3):
@@ -272,3 +272,23 @@ def test_a_perfect_mean_has_no_interval_whatever_its_sum_is_off(labels: int) -> 
     made = Components(target, np.arange(100), np.ones((1, *target.shape)))
     assert made.values[0] == pytest.approx(1)
     assert all(np.isnan(end) for end in made.row(0).as_share())
+
+
+@pytest.mark.parametrize("seeds", [2, 3, 5])
+@pytest.mark.parametrize("ratio", [0.0, 0.1, 1.0, 10.0, 1000.0])
+def test_the_interval_of_two_parts_holds_the_truth_whatever_their_variances(
+    seeds: int, ratio: float
+) -> None:
+    """200,000 sums of a part whose variance has few degrees of freedom and one of 60: at most 5 %
+    of the intervals miss, and no interval is longer than with the few degrees for both.
+    """
+    random, n, df = np.random.default_rng(seeds), 200_000, seeds - 1
+    sums = random.normal(scale=(1 + ratio) ** 0.5, size=n)
+    few, many = ratio * random.chisquare(df, n) / df, random.chisquare(60, n) / 60
+    half = np.hypot(
+        few**0.5 * scipy.stats.t.ppf(0.975, df), many**0.5 * scipy.stats.t.ppf(0.975, 60)
+    )
+    own = [reach([(a, df), (b, 60)], 0.025) for a, b in zip(few[:50], many[:50])]
+    np.testing.assert_allclose(own, half[:50])
+    assert np.mean(np.abs(sums) > half) < 0.0515  # 3 standard errors of chance
+    assert (half <= (few + many) ** 0.5 * scipy.stats.t.ppf(0.975, df) * (1 + 1e-12)).all()
