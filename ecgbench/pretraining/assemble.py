@@ -153,6 +153,19 @@ class _Assembling:
             return set_apart(copy, self.recipe.apart)
         return copy
 
+    def _beside(self) -> list[Prepared]:
+        """Prepared datasets that are no corpora: what evaluation sees of them must not come under
+        another name, nor do patients of the development task who only compare encoders.
+        """
+        copies = []
+        for name in sorted({*datasets.names(), self.owner} - {*self.recipe.datasets}):
+            if name in self.made:
+                copies.append(self.made[name])
+                continue
+            with suppress(MissingData, BadRecord, BadSetting):
+                copies.append(held(name, self.folders.data, self.folders.prepared))
+        return copies
+
     def _guard(self, beside: Sequence[Prepared]) -> Guard:
         # PTB-XL may be prepared here, perhaps in part, without being a corpus
         copies = [*self._corpora, *beside]
@@ -160,7 +173,7 @@ class _Assembling:
 
     def _in_memory(self) -> tuple[Corpus, dict[str, int]]:
         self._prepare()
-        beside = _beside(self.recipe.datasets, self.folders)
+        beside = self._beside()
         exclusion = Exclusion([*self._corpora, *beside])
         chosen: dict[Name, bool] = {}
 
@@ -186,14 +199,14 @@ class _Assembling:
         shards = guard = None
         if ranks.local() == 0:
             self._prepare()
-            beside = _beside(self.recipe.datasets, self.folders)
+            beside = self._beside()
             guard = self._guard(beside)
             shards = self._packed(home, guard, beside)
         ranks.wait()
         identity = ranks.of_first(lambda: None if shards is None else shards.index["identity"])
         if shards is None or guard is None:
             self.hold()
-            guard = self._guard(_beside(self.recipe.datasets, self.folders))
+            guard = self._guard(self._beside())
             shards = found(home, identity)
         corpus = Streamed(shards, guard, buffer)
         self.progress.note(f"corpus: {told(corpus)}")
@@ -220,7 +233,7 @@ class _Assembling:
 
     def lacking(self) -> int:
         """Bytes of shards that are not packed yet, of what `hold` found."""
-        beside = _beside(self.recipe.datasets, self.folders)
+        beside = self._beside()
         source, identity = self._source(beside)
         folder = folder_of(self.holding.home(self.folders), identity)
         if opened(folder, identity) is not None:
@@ -269,14 +282,3 @@ def _demand_data(names: Sequence[str], folders: Folders) -> None:
         raise MissingData(missing[0])
     if missing:
         raise Lacking(f"{len(missing)} corpora of this recipe are not here:", *missing)
-
-
-def _beside(names: Sequence[str], folders: Folders) -> list[Prepared]:
-    """Prepared datasets that are no corpora: what evaluation sees of them must not come under
-    another name.
-    """
-    copies = []
-    for name in sorted({*datasets.names()} - {*names}):
-        with suppress(MissingData, BadRecord, BadSetting):
-            copies.append(held(name, folders.data, folders.prepared))
-    return copies

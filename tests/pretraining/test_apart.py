@@ -2,18 +2,21 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ecgbench.benchmark.reporter import Reporter
 from ecgbench.cells import Folders
 from ecgbench.errors import BadSetting
-from ecgbench.prepared.prepare import prepare
+from ecgbench.prepared.prepare import Prepared, prepare
+from ecgbench.pretraining import assemble as assembling
 from ecgbench.pretraining.apart import APART, set_apart
 from ecgbench.pretraining.assemble import assemble
 from ecgbench.pretraining.exclusion import Exclusion
 from ecgbench.pretraining.guard import Name
 from ecgbench.pretraining.recipe import get
+from ecgbench.pretraining.streaming import Holding
 
 
 def test_one_in_so_many_training_patients_whole_and_the_same_in_a_part(tmp_path: Path) -> None:
@@ -72,6 +75,32 @@ def test_their_recordings_stay_out_under_challenge_names(tmp_path: Path) -> None
     trained = held.index.loc[held.index["split"] == "train", "record"]
     assert let == {f"HR{r}" for r in trained}
     assert set(exclusion.reasons) == {"id"}
+
+
+@pytest.mark.parametrize("how", ["memory", "stream"])
+def test_they_stay_out_where_only_another_corpus_is_trained_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: Any
+) -> None:
+    """The development task is of the demo, the corpus a collection that has the same signals."""
+
+    def collection(name: str, *words: Any) -> Prepared:
+        copy = prepare("demo", *words)
+        if name == "demo":
+            return copy
+        table = copy.index.assign(
+            patient=[f"other {i}" for i in range(len(copy.index))], split="train"
+        )
+        return replace(copy, name=name).divided(table, table, "a collection")
+
+    monkeypatch.setattr(assembling, "prepare", collection)
+    monkeypatch.setattr(assembling, "_demand_data", lambda *_: None)
+    folders = Folders(data=None, prepared=tmp_path, out=tmp_path / "out")
+    recipe = replace(get("smoke"), datasets=("brugada",))
+    data = assemble(recipe, folders, Reporter("", lambda event: None), Holding(how=how))
+    divided = set_apart(prepare("demo", None, tmp_path), 4).index.set_index("record")["split"]
+    assert {*divided[data.development.check.records]} == {APART}
+    assert len(data.corpus) == (divided == "train").sum()
+    assert data.left_out == {"signal": (divided != "train").sum()}
 
 
 def test_nobody_apart_is_one_line(tmp_path: Path) -> None:
