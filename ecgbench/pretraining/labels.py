@@ -110,12 +110,20 @@ def codebooks(
     """
 
     def described() -> Iterator[Tensor]:
-        records, size = len(corpus), min(RECORDS, len(corpus))
-        for first in range(0, records - size + 1, size):
-            rows = corpus.shuffled(first, first + size, "codebook records", seed)
-            starts = corpus.starts(rows, "codebook windows", seed, int(rows[0]))
-            yield describe(torch.from_numpy(corpus.cut(rows, starts)).to(device))
+        for batch in windows(corpus, seed=seed, device=device):
+            yield describe(batch)
             if advance is not None:
-                advance(len(rows))
+                advance(len(batch))
 
     return fit(described(), sizes, seed=seed, facts=dict(describe.facts))
+
+
+def windows(corpus: Recordings, *, seed: int, device: str) -> Iterator[Tensor]:
+    """(record, 12, 500) batches that codebooks are fitted on: one window of every record of the
+    corpus, shuffled, without an incomplete last batch.
+    """
+    records, size = len(corpus), min(RECORDS, len(corpus))
+    for first in range(0, records - size + 1, size):
+        rows = corpus.shuffled(first, first + size, "codebook records", seed)
+        starts = corpus.starts(rows, "codebook windows", seed, int(rows[0]))
+        yield torch.from_numpy(corpus.cut(rows, starts)).to(device)

@@ -15,16 +15,17 @@ anywhere, it goes on from there.
 Under torchrun every process calls `run` alike; OUT is a folder that all of them see.
 """
 
-import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from hashlib import sha256
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from safetensors.torch import save
 from torch import Tensor
@@ -38,6 +39,7 @@ from ecgbench.files import as_json, put
 from ecgbench.layers.node_encoder import NodeEncoder
 from ecgbench.pretraining import carry, codebook, descriptors, output, phase_times
 from ecgbench.pretraining.alarm import Collapse
+from ecgbench.pretraining.codebook import Codebook
 from ecgbench.pretraining.corpus import Recordings
 from ecgbench.pretraining.curve import Listener, Point, Report
 from ecgbench.pretraining.kept_encoders import (
@@ -46,7 +48,7 @@ from ecgbench.pretraining.kept_encoders import (
     read_checkpoints,
     select,
 )
-from ecgbench.pretraining.labels import RECORDS, Codes, Describe, Nodes, codebooks
+from ecgbench.pretraining.labels import RECORDS, Codes, Describe, Nodes, codebooks, windows
 from ecgbench.pretraining.network import new_network
 from ecgbench.pretraining.objective import MaskedNodes
 from ecgbench.pretraining.phase_times import Phase
@@ -54,6 +56,7 @@ from ecgbench.pretraining.recipe import Recipe
 from ecgbench.pretraining.selection import Checkpoint, earliest
 from ecgbench.pretraining.stage import Execution, Stopped
 from ecgbench.pretraining.stage import run as train
+from ecgbench.results.pretraining import entropy_of
 from ecgbench.sealed import proved
 from ecgbench.seeds import seed_of
 from ecgbench.training import ranks
@@ -234,7 +237,7 @@ class _Pretraining:
             probe=kept,
             over=session.over,
             alarm=session.alarm,
-            chance=sum(math.log(fitted["codebooks"][str(c)]["perplexity"]) for c in sizes),
+            chance=sum(entropy_of(fitted["codebooks"][str(c)]) for c in sizes),
         )
         records = settings.records(len(self.data.corpus))
         note(f"{name}: {settings.steps} steps of {records} recordings")
@@ -306,7 +309,10 @@ class _Pretraining:
         )
         put(elbow_file, table := elbow.to_csv(index=False))
         rows = elbow.set_index("codes")[["used", "perplexity"]].to_dict("index")
-        summaries = {str(c): {"digest": books[c].digest, **rows[c]} for c in sizes}
+        entropies = self._entropies(describe, {c: books[c] for c in sizes})
+        summaries = {
+            str(c): {"digest": books[c].digest, **rows[c], "entropy": entropies[c]} for c in sizes
+        }
         vectors = books[sizes[0]].facts["fit"]["vectors"]
         extraction, records = timed_describe.seconds, vectors // self._nodes
         spent = {"extraction": extraction, "clustering": seconds - extraction, "records": records}
@@ -325,6 +331,14 @@ class _Pretraining:
                 f"stage {number}: {summary['used']} of {c} codes used, perplexity "
                 f"{summary['perplexity']:.1f} where encoders are compared"
             )
+
+    def _entropies(self, describe: Describe, books: Mapping[int, Codebook]) -> dict[int, float]:
+        """Size -> entropy of the codes of training recordings, nats: where encoders are compared it
+        may be lower, and a network that learns would seem to have learnt nothing.
+        """
+        some = islice(windows(self.data.corpus, seed=self.recipe.seed, device=str(self._device)), 5)
+        rows = codebook.elbow(books.values(), map(describe, some))
+        return dict(zip(rows["codes"].tolist(), np.log(rows["perplexity"]).tolist()))
 
     def _report(self, stages: "tuple[_Stage, _Stage]") -> dict[str, Any]:
         """pretraining.json."""

@@ -2,7 +2,6 @@
 codebooks.
 """
 
-import math
 from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -11,7 +10,7 @@ import numpy as np
 
 from ecgbench.reports import Figure, Numbers, handle, look
 from ecgbench.reports._figure import COLOURS
-from ecgbench.results.pretraining import Pretraining, Stage
+from ecgbench.results.pretraining import Pretraining, Stage, entropy_of
 from ecgbench.text import enumerated
 
 if TYPE_CHECKING:
@@ -190,9 +189,7 @@ def _curve(stages: Sequence[Stage], sheet: "Sheet") -> list[Any]:
         # The accuracy has no line of chance: naming the commonest code is right more often than
         # 1/C, how often is not kept.
         if books:
-            loss.axhline(
-                sum(math.log(books[str(size)]["perplexity"]) for size in stage.sizes), **_KNOWN
-            )
+            loss.axhline(sum(entropy_of(books[str(size)]) for size in stage.sizes), **_KNOWN)
         _axis(loss, stage, ("loss", "loss (nats)"), len(steps))
         _axis(accuracy, stage, ("masked accuracy", "masked accuracy, %"), len(steps))
         accuracy.set_ylim(0, None)

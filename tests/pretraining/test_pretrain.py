@@ -14,11 +14,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+import torch
 from safetensors.torch import load_file
 
 from ecgbench import models, provenance
 from ecgbench.errors import BadSetting, BadWeights
-from ecgbench.pretraining import kept_encoders, output
+from ecgbench.pretraining import kept_encoders, output, pretrain
 from ecgbench.pretraining.guard import Guard, Name
 from ecgbench.pretraining.objective import MaskedNodes
 from ecgbench.pretraining.pretrain import Data, Session, run
@@ -170,6 +171,32 @@ def test_a_table_of_sizes_that_is_not_as_written_is_refused_and_made_again(
     (out / "stage1" / "codebook.json").unlink()
     made(out)
     assert results(out) == results(whole[0])
+
+
+def test_a_loss_is_compared_with_the_codes_of_what_is_trained_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Encoders are compared on one wave alone here, whose codes are fewer than the corpus has."""
+    found = data(40)
+    check = found.development.check
+    alike = replace(check, signal=np.repeat(check.signal[:1, :1], 4, 0).repeat(12, 1))
+    found = replace(found, development=replace(found.development, check=alike))
+    given: list[tuple[float, Any]] = []
+    train = pretrain.train
+
+    def listen(*words: Any) -> Any:
+        given.append((words[4].chance, words[3]))
+        return train(*words)
+
+    monkeypatch.setattr(pretrain, "train", listen)
+    told = made(tmp_path, recipe=RECIPE.changed({"codes": (8,)}), found=found)
+    corpus = found.corpus
+    every = np.arange(len(corpus))
+    signal = torch.from_numpy(corpus.cut(every, np.zeros(len(every), np.int64)))
+    met = np.bincount(given[0][1](signal).flatten().numpy(), minlength=8) / (40 * 240)
+    (book,) = told["stages"]["stage 1"]["codebooks"].values()
+    assert given[0][0] == pytest.approx(-(met * np.log(met)).sum(), abs=0.03)
+    assert np.log(book["perplexity"]) < given[0][0] - 0.1
 
 
 @pytest.fixture
