@@ -1,7 +1,8 @@
 """A study at a budget: every training once, every probe once, whatever was interrupted.
 
     OUT/ablation.json          study, budget, digests of the data, cells: what the table rests on
-        records.parquet        recordings that cells are compared on, patients, labels
+        records.parquet        recordings that cells are compared on, patients, labels; made again
+                               where it is gone
         codebooks/KEY/         codebook_50.npz ...: one set for all cells of a seed
         trainings/KEY/         training.json once it is finished, and of the stage before that
                                checkpoint.safetensors, curve.csv; encoder_000150.safetensors
@@ -41,8 +42,10 @@ from ecgbench.results.ablation import (
     RATES,
     RECORDS,
     STUDY,
+    is_of,
     probability_file,
     probe_file,
+    records_digest,
 )
 from ecgbench.sealed import proved, seal, unsealed
 
@@ -125,6 +128,7 @@ class _Making:
             "probe_records": len(self.data.development.learn.records),
         }
         files.sweep(self.out)
+        before: dict[str, Any] = {}
         if path.is_file():
             kept = read(path)
             if other := sorted(k for k in identity if kept.get(k) != identity[k]):
@@ -132,13 +136,31 @@ class _Making:
                     f"{path} is of another study: it differs in {', '.join(other)}; choose "
                     f"another --out"
                 )
-            return
-        check = self.data.development.check
+            before = kept["about"]
+        compared = self._compared_on()
+        asked = {
+            "compared": compared,
+            "seeds": max(self.budget.seeds, before.get("seeds", 0)),
+        }
+        if before | asked != before:
+            put(path, as_json(proved({**identity, "about": {**(before or about), **asked}})))
+
+    def _compared_on(self) -> str:
+        """Write down the recordings that cells are compared on, where they are not there; their
+        digest.
+        """
+        check, path = self.data.development.check, self.out / RECORDS
         table = pd.DataFrame({"record": check.records, "patient": check.patients})
         for at, label in enumerate(self.found.labels):
             table[label] = check.target[:, at]
-        put(self.out / RECORDS, as_parquet(table))
-        put(path, as_json(proved({**identity, "about": about})))
+        wanted = records_digest(table)
+        try:
+            there = path.is_file() and records_digest(pd.read_parquet(path)) == wanted
+        except (OSError, ValueError, KeyError):
+            there = False
+        if not there:
+            put(path, as_parquet(table))
+        return wanted
 
     def _rates(self, cell: Cell) -> tuple[float, float]:
         """Learning rates of both stages: of several, that with the best probe at a seed of its own,
@@ -186,7 +208,7 @@ class _Making:
         """Of the last step; trains and probes what is missing."""
         folder = self.trainings.folder(wanted)
         found = unsealed(folder / probe_file(kind))
-        if found is None or not self._whole(folder, kind, found):
+        if found is None or not is_of(found, wanted.key) or not self._whole(folder, kind, found):
             found = self._probed(wanted, kind)
         self.trainings.tidy(wanted)
         return float(found["scores"][str(self.budget.steps)])
@@ -210,7 +232,7 @@ class _Making:
             content = as_npy(result.probability)
             put(folder / probability_file(kind, step), content)
             scores[str(step)], shas[str(step)] = result.score, hashlib.sha256(content).hexdigest()
-        found = {"probe": kind, "scores": scores, "probabilities": shas}
+        found = {"training": wanted.key, "probe": kind, "scores": scores, "probabilities": shas}
         seal(folder / probe_file(kind), found)
         shown = f"{scores['0']:.4f} before, {scores[str(self.budget.steps)]:.4f} after"
         self.session.progress.note(f"{wanted.title}, {kind} probe: {shown}")

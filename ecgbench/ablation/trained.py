@@ -26,7 +26,7 @@ from ecgbench.pretraining.pretrain import Data, Session
 from ecgbench.pretraining.stage import Execution
 from ecgbench.pretraining.stage import run as train
 from ecgbench.profiling.flop import FlopCounter
-from ecgbench.results.ablation import TRAINING
+from ecgbench.results.ablation import TRAINING, is_of
 from ecgbench.sealed import seal, unsealed
 from ecgbench.seeds import seed_of
 
@@ -84,7 +84,7 @@ class Trainings:
         """What training.json says; trains what is missing."""
         folder = self.folder(wanted)
         told = unsealed(folder / TRAINING)
-        if told is not None:
+        if told is not None and is_of(told, wanted.key):
             return told
         recipe, settings = wanted.recipe, wanted.recipe.stages[wanted.stage - 1]
         model, labels = self._start(wanted)
@@ -115,6 +115,7 @@ class Trainings:
             mask = read_encoder(self._encoder(folder, step), network)
             kept[str(step)] = list(digests(network, mask))
         told = {
+            "training": wanted.key,
             "title": wanted.title,
             "encoders": kept,
             **_size(network, self.data.corpus.samples),

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from ecgbench.cells import key
 from ecgbench.errors import BadWeights, MissingData
 from ecgbench.files import array_of, sha256_of
 from ecgbench.results.lead_sampling import Contrast, Key, Score, contrasts, scores
@@ -46,6 +47,18 @@ def probe_file(kind: str) -> str:
 def probability_file(kind: str, step: int) -> str:
     """Name of the file with its probabilities after a step."""
     return f"{kind}_{step:06d}.npy"
+
+
+def is_of(told: Mapping[str, Any], training: str) -> bool:
+    """Whether a file of a training is of that one, and was not put there from another; an earlier
+    version did not say.
+    """
+    return bool(told.get("training", training) == training)
+
+
+def records_digest(table: pd.DataFrame) -> str:
+    """sha256 (hex) of the recordings that cells are compared on: names, patients, labels."""
+    return key({name: table[name].tolist() for name in table})
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -140,10 +153,13 @@ class Ablation:
         wanted = self.facts["about"]["cells"]
         missing = [name for name in wanted if name not in self.cells]
         seeds = {len(cell.scores) for cell in self.cells.values()}
-        if not missing and len(seeds) == 1:
+        asked = self.facts["about"].get("seeds", max(seeds))
+        if not missing and seeds == {asked}:
             return ""
         lacking = f"{counted(len(missing), 'cell')} of {len(wanted)} not trained yet. "
         fewer = "" if len(seeds) == 1 else "Cells have different numbers of seeds. "
+        if seeds == {min(seeds)} and min(seeds) < asked:
+            fewer = f"{counted(min(seeds), 'seed')} of {asked} so far. "
         return f"{lacking if missing else ''}{fewer}The same ecgbench ablate goes on."
 
     def order_as(self, printed: Mapping[str, float]) -> float | None:
@@ -233,6 +249,8 @@ def read(folder: Path) -> Ablation:
         records = pd.read_parquet(folder / RECORDS)
     except (OSError, ValueError) as error:
         raise BadWeights(f"{folder / RECORDS} cannot be read; {_AGAIN}") from error
+    if facts["about"].get("compared") not in (None, records_digest(records)):
+        raise BadWeights(f"{folder / RECORDS} is not what was written there; {_AGAIN}")
     target = records.drop(columns=["record", "patient"]).to_numpy(np.int8)
     ordered = [name for name in facts["about"]["cells"] if name in listed]
     said: dict[tuple[str, int, int], np.ndarray] = {}
@@ -279,6 +297,8 @@ def _cell(
         last = facts["budget"]["steps"]
         if probe is None or told is None:
             raise BadWeights(f"{at} lacks what cell {name} had at seed {seed}; {_AGAIN}")
+        if not is_of(probe, row["training"]) or not is_of(told, row["training"]):
+            raise BadWeights(f"{at} has files of another training; {_AGAIN}")
         found = {
             step: _probabilities(at / probability_file(row["probe"], step), probe, step)
             for step in map(int, probe["scores"])

@@ -1,11 +1,13 @@
 """Studies of narrow networks on a few waves: paired, interrupted, extended, swept."""
 
+import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from torch import Tensor
@@ -194,6 +196,46 @@ def test_what_was_altered_is_found_out_and_made_again(tmp_path: Path, whole: Pat
     made(out)
     assert ablation.read(out).cells["gat"].scores == row
     assert tables(out, tmp_path / "a") == tables(whole, tmp_path / "b")
+
+
+def test_labels_that_were_altered_or_are_gone_are_found_out_and_written_again(
+    tmp_path: Path, whole: Path
+) -> None:
+    out = tmp_path / "study"
+    shutil.copytree(whole, out)
+    path = out / ablation.RECORDS
+    table = pd.read_parquet(path)
+    table.assign(odd=table["even"], even=table["odd"]).to_parquet(path)
+    with pytest.raises(BadWeights, match=r"records\.parquet is not what was written"):
+        ablation.read(out)
+    for damage in (lambda: None, lambda: path.write_bytes(b"PAR1"), path.unlink):
+        damage()
+        made(out)
+        assert tables(out, tmp_path / "a") == tables(whole, tmp_path / "b")
+
+
+def test_files_of_another_training_are_found_out_and_made_again(
+    tmp_path: Path, whole: Path
+) -> None:
+    """Two folders of trainings that were exchanged, as a copy by hand may do."""
+    out = tmp_path / "study"
+    shutil.copytree(whole, out)
+    one, other = sorted((out / "trainings").iterdir())[:2]
+    one.rename(aside := out / "aside")
+    other.rename(one)
+    aside.rename(other)
+    with pytest.raises(BadWeights, match="has files of another training"):
+        ablation.read(out)
+    made(out)
+    assert tables(out, tmp_path / "a") == tables(whole, tmp_path / "b")
+
+
+def test_a_report_says_how_many_seeds_were_asked_for(tmp_path: Path) -> None:
+    with pytest.raises(Stop):
+        made(tmp_path, at="gat seed 1")
+    assert reports.read(tmp_path).open.startswith("1 seed of 2 so far. ")
+    made(tmp_path)
+    assert not reports.read(tmp_path).open
 
 
 def encoded() -> Any:
