@@ -102,7 +102,8 @@ def ablate(
     )
     # what no training could be made of is refused before anything is read
     for cell in cells or study.cells:
-        budgets.training(study, budget, cell, seed=0, rates=budget.rates[:1] * 2)
+        for rate in budget.rates:
+            budgets.training(study, budget, cell, seed=0, rates=(rate, rate))
     out = out or Path("runs") / folder_name(f"ablate-{study.name}")
     folders = Folders(data=data, prepared=prepared, out=out)
     if dry_run:

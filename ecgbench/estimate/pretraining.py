@@ -96,7 +96,8 @@ def rates(recipe: Recipe, device: str) -> Rates:
             left_out={},
         )
         first, second = (
-            replace(s, steps=STEPS, probe_every=STEPS, batch=records) for s in recipe.stages
+            replace(s, steps=STEPS, warmup=0, probe_every=STEPS, batch=records)
+            for s in recipe.stages
         )
         told = run(replace(recipe, stages=(first, second), elbow=((), ())), data, session)
         steps = [pd.read_csv(out / f"stage{n}" / curve.FILE)["seconds"].min() for n in (1, 2)]

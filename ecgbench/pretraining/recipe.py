@@ -110,6 +110,11 @@ class Recipe:
                 f"recipe {self.name}: one in {self.apart} training patients compares encoders; "
                 f"2 or more, for example --apart 8"
             )
+        if self.probe_records is not None and self.probe_records < 1:
+            raise BadSetting(
+                f"recipe {self.name}: a probe that learns from {self.probe_records} recordings; 1 "
+                f"or more, for example --probe-records 800"
+            )
         if self.init not in ("previous", "scratch"):
             raise BadSetting(f"init {self.init}: previous (the checkpoint of stage 1) or scratch")
         if not self.codes or not self.refined or min(*self.codes, *self.refined) < 2:

@@ -62,7 +62,7 @@ class Stage:
     what makes the labels.
     """
     warmup: int = 0
-    """Steps in which the rate rises to `lr`, by the same amount in each."""
+    """Steps in which the rate rises to `lr`, by the same amount in each: no more than there are."""
     clip: float | None = None
     """Largest L2 norm of the gradient of a step's mean loss; a longer one is scaled down."""
     decay: Decay = "none"
@@ -95,6 +95,12 @@ class Stage:
             raise BadSetting(
                 f"a stage with warmup={self.warmup}, clip={self.clip}: steps, 0 or more, and a "
                 f"norm above 0, for example --warmup 200 --clip 1"
+            )
+        if self.warmup + (self.decay != "none") > max(self.steps, 1):
+            falls = " and a fall after it" if self.decay != "none" else ""
+            raise BadSetting(
+                f"a stage of {self.steps} steps with a warm-up of {self.warmup}{falls}: the rate "
+                f"would not get there; take a shorter --warmup, or more --steps"
             )
         sound = (
             0 < self.lr < math.inf and 0 <= self.weight_decay < math.inf and 0 <= self.edge_drop < 1

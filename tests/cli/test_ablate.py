@@ -66,6 +66,8 @@ def test_a_study_in_small_ends_with_a_report_that_goes_on(
         (("encoders", "--recipe", "smal"), "unknown recipe 'smal'; did you mean small"),
         (("layers", "--lr", "1e-4,x"), "--lr 1e-4,x: numbers, comma-separated"),
         (("layers", "--lr", "0"), "lr=0.0"),
+        (("layers", "--lr", "1e-4,-1e-4"), "lr=-0.0001"),
+        (("layers", "--probe-records", "-5"), "learns from -5 recordings"),
         (("layers", "--steps", "0"), "--steps 0: 1 or more"),
         (("layers", "--device", "gpu"), "--device gpu: auto, cpu, cuda"),
         (("layers", "--data", "/nowhere"), "/nowhere"),

@@ -106,6 +106,8 @@ def test_smoke_ends_with_weights_a_table_and_a_report(
         (("--recipe", "smoke", "--device", "cuda:99"), "--device cuda:99: torch finds"),
         (("--recipe", "smoke", "--precision", "fp16"), "precision fp16: bf16 or float32"),
         (("--recipe", "smoke", "--lr", "inf"), "lr=inf"),
+        (("--recipe", "smoke", "--warmup", "5"), "4 steps with a warm-up of 5: the rate would not"),
+        (("--recipe", "smoke", "--warmup", "4", "--decay", "cosine"), "and a fall after it"),
         (("--recipe", "smoke", "--refined", "30000"), "a codebook of 30000 codes"),
         (("--recipe", "smoke", "--corpus", "disk"), "--corpus disk: auto, memory, or stream"),
         (("--recipe", "smoke", "--buffer", "200"), "--buffer 200: a multiple of 128"),
