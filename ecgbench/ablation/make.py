@@ -6,7 +6,7 @@
         codebooks/KEY/         codebook_50.npz ...: one set for all cells of a seed
         trainings/KEY/         training.json once it is finished, and of the stage before that
                                checkpoint.safetensors, curve.csv; encoder_000150.safetensors
-                               as long as something still needs it
+                               as long as something still needs it, encoders.json with digests
                   frozen.json  scores of a probe after 0, half and all steps
                   frozen_000150.npy   (record, label) probabilities
         cells.json             which training each cell has at each seed

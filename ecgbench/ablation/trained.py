@@ -30,6 +30,9 @@ from ecgbench.results.ablation import TRAINING, is_of
 from ecgbench.sealed import seal, unsealed
 from ecgbench.seeds import seed_of
 
+NETWORKS = "encoders.json"
+"""Of a training: step -> digests of the network that was kept, as it was in memory."""
+
 
 class Trainings:
     """Those of one study on one corpus."""
@@ -48,8 +51,7 @@ class Trainings:
         """
         told, folder = self.made(wanted), self.folder(wanted)
         if not all(self._encoder(folder, step).is_file() for step in self.budget.measured):
-            for name in (TRAINING, checkpoint.FILE):
-                (folder / name).unlink(missing_ok=True)
+            (folder / TRAINING).unlink()
             told = self.made(wanted)
         return told
 
@@ -88,11 +90,13 @@ class Trainings:
             return told
         recipe, settings = wanted.recipe, wanted.recipe.stages[wanted.stage - 1]
         model, labels = self._start(wanted)
-        kept: dict[str, list[str]] = {}
+        self._forget_half(folder)
 
         def keep(step: int, model: MaskedNodes) -> None:
             if step in self.budget.measured:
                 write_encoder(self._encoder(folder, step), model)
+                made = [*digests(model.encoder, model.mask)]
+                seal(folder / NETWORKS, {**(unsealed(folder / NETWORKS) or {}), str(step): made})
 
         began = time.perf_counter()
         keep(0, model)
@@ -110,10 +114,11 @@ class Trainings:
                 alarm=False,
             ),
         )
-        network = new_network(recipe.model, recipe.shape)
+        network, kept = new_network(recipe.model, recipe.shape), unsealed(folder / NETWORKS) or {}
         for step in self.budget.measured:
             mask = read_encoder(self._encoder(folder, step), network)
-            kept[str(step)] = list(digests(network, mask))
+            # an earlier version, which may have been interrupted, wrote none
+            kept.setdefault(str(step), [*digests(network, mask)])
         told = {
             "training": wanted.key,
             "title": wanted.title,
@@ -128,6 +133,16 @@ class Trainings:
         }
         seal(folder / TRAINING, told)
         return told
+
+    def _forget_half(self, folder: Path) -> None:
+        """Remove a checkpoint where networks of before it are gone: they are trained again."""
+        path = folder / checkpoint.FILE
+        if not path.is_file():
+            return
+        done = checkpoint.header_of(path.read_bytes(), path)["step"]
+        kept = (self._encoder(folder, step) for step in self.budget.measured if 0 < step <= done)
+        if not all(encoder.is_file() for encoder in kept):
+            path.unlink()
 
     def _start(self, wanted: Training) -> tuple[MaskedNodes, Codes]:
         """A network with its first weights, and what it is to predict."""

@@ -92,7 +92,10 @@ def contrasts(
     """Of the network `some` less `all_`, after equal steps and after as many leads."""
     equal = round(EQUAL * steps)
     asked: dict[str, dict[Key, int]] = {}
-    for words, step in (("equal steps", steps), ("as many leads seen", equal)):
+    kinds = {"equal steps": steps, "as many leads seen": equal}
+    if equal == steps:  # of so few no part has seen as many
+        del kinds["as many leads seen"]
+    for words, step in kinds.items():
         ours, theirs = Key(some, steps, "one"), Key(all_, step, "one")
         ours12, theirs12 = ours._replace(reading="twelve"), theirs._replace(reading="twelve")
         padded = theirs._replace(reading="padded")

@@ -230,6 +230,24 @@ def test_files_of_another_training_are_found_out_and_made_again(
     assert tables(out, tmp_path / "a") == tables(whole, tmp_path / "b")
 
 
+def test_a_network_that_was_changed_before_its_training_ended_is_found_out(tmp_path: Path) -> None:
+    """A file of tensors has no hash of its own: the network of half the steps, in place of it that
+    of before the first one; and none at all.
+    """
+    whole, out = tmp_path / "whole", tmp_path / "cut"
+    made(whole, seeds=1)
+    with pytest.raises(Stop):
+        made(out, at="gat seed 0 lr 0.001, step 3", seeds=1)
+    (half,) = out.glob("trainings/*/encoder_000002.safetensors")
+    half.write_bytes((half.parent / "encoder_000000.safetensors").read_bytes())
+    with pytest.raises(BadWeights, match="is not the network that was trained; remove"):
+        made(out, seeds=1)
+    half.unlink()
+    (half.parent / "training.json").unlink()
+    made(out, seeds=1)
+    assert tables(out, tmp_path / "a") == tables(whole, tmp_path / "b")
+
+
 def test_a_report_says_how_many_seeds_were_asked_for(tmp_path: Path) -> None:
     with pytest.raises(Stop):
         made(tmp_path, at="gat seed 1")

@@ -80,3 +80,11 @@ def test_one_seed_and_different_seeds_have_no_interval() -> None:
     for few in (found, {k: v for k, v in found.items() if k[1] == 0}):
         made = contrasts(scores(few, target), "some", "all", STEPS, target, PATIENTS)
         assert all(np.isnan(c.interval).all() and len(c.by_seed) == 1 for c in made)
+
+
+def test_one_step_has_no_part_that_has_seen_as_many_leads() -> None:
+    target, found = said(np.random.default_rng(1), 2, 0.4, 0.1)
+    one = {(cell, seed, 1): p for (cell, seed, step), p in found.items() if step == STEPS}
+    made = contrasts(scores(one, target), "some", "all", 1, target, PATIENTS)
+    assert len(made) == 5
+    assert all(contrast.name.endswith("equal steps") for contrast in made)
