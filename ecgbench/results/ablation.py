@@ -58,7 +58,7 @@ def is_of(told: Mapping[str, Any], training: str) -> bool:
 
 def records_digest(table: pd.DataFrame) -> str:
     """sha256 (hex) of the recordings that cells are compared on: names, patients, labels."""
-    return key({name: table[name].tolist() for name in table})
+    return key({str(name): column.tolist() for name, column in table.items()})
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
