@@ -193,7 +193,14 @@ class Trainings:
                 )
             for size, path in paths.items():
                 books[size].save(path)
-        return {size: codebook.load(path) for size, path in paths.items()}
+        found = {size: codebook.load(path) for size, path in paths.items()}
+        for size, book in found.items():
+            if (book.size, book.facts["fit"]["seed"]) != (size, seed):
+                raise BadWeights(
+                    f"{paths[size]} is of another seed or size; remove {folder} and run the same "
+                    f"command again"
+                )
+        return found
 
 
 @torch.no_grad()

@@ -248,6 +248,19 @@ def test_a_network_that_was_changed_before_its_training_ended_is_found_out(tmp_p
     assert tables(out, tmp_path / "a") == tables(whole, tmp_path / "b")
 
 
+def test_a_codebook_of_another_seed_is_found_out(tmp_path: Path, whole: Path) -> None:
+    out = tmp_path / "study"
+    shutil.copytree(whole, out)
+    one, other = sorted(out.glob("codebooks/*/codebook_3.npz"))
+    shutil.copyfile(one, other)
+    shutil.rmtree(out / "trainings")
+    with pytest.raises(BadWeights, match="is of another seed or size; remove"):
+        made(out)
+    shutil.rmtree(other.parent)
+    made(out)
+    assert tables(out, tmp_path / "a") == tables(whole, tmp_path / "b")
+
+
 def test_a_report_says_how_many_seeds_were_asked_for(tmp_path: Path) -> None:
     with pytest.raises(Stop):
         made(tmp_path, at="gat seed 1")
