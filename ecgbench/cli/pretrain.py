@@ -111,7 +111,8 @@ def pretrain(
     Recordings of validation and test splits never enter training: PTB-XL's folds 9 and 10 raise an
     error, under their own or their Challenge names. In each stage encoders are kept every so many
     steps, and scored by a linear probe on the development task: on patients who are set apart for
-    that (--apart). The earliest one within a standard error of the best is used.
+    that (--apart). The earliest one within a standard error of the best is
+    used, with --decay cosine the latest.
 
     A network whose nodes become equal learns nothing more. The command then ends with one line, and
     the checkpoint of before stays; --warmup and --clip help at high rates.

@@ -84,7 +84,7 @@ def pack(recipe: Recipe, out: Path, to: Path) -> list[Path]:
         settings = recipe.stages[number - 1]
         measured = read_checkpoints(stage / ENCODERS, settings.probed)
         if measured:
-            selected = select(stage / ENCODERS, measured, bool(carried(stage)))
+            selected = select(stage / ENCODERS, measured, settings.falling, bool(carried(stage)))
             path = encoder_file(stage / ENCODERS, selected.step)
             name = path.relative_to(out).as_posix()
             groups[f"stage{number}"] = _zipped({name: _folded(path.read_bytes())})

@@ -31,7 +31,7 @@ from ecgbench.prepared.views import View
 from ecgbench.pretraining import dynamics
 from ecgbench.pretraining.dynamics import Layer
 from ecgbench.pretraining.objective import MaskedNodes, node_features
-from ecgbench.pretraining.selection import Checkpoint, earliest
+from ecgbench.pretraining.selection import Checkpoint, chosen
 from ecgbench.sealed import facts_of, proved
 from ecgbench.seeds import rng
 from ecgbench.stats import auroc
@@ -286,12 +286,15 @@ def read_encoder(path: Path, network: NodeEncoder) -> Tensor:
     return mask
 
 
-def select(folder: Path, measured: Sequence[Checkpoint], carried: bool) -> Checkpoint:
-    """The `earliest` of those that were measured in a folder. carried: whether this stage was
-    carried before it ended, when all but one of its encoders stayed behind; then the earliest of
-    those that are here. BadWeights where it is gone.
+def select(
+    folder: Path, measured: Sequence[Checkpoint], falling: bool, carried: bool
+) -> Checkpoint:
+    """The one that is `chosen` of those that were measured in a folder. falling: whether the
+    learning rate falls to 0. carried: whether this stage was carried before it ended, when all but
+    one of its encoders stayed behind; then the one that is chosen of those that are here.
+    BadWeights where it is gone.
     """
-    wanted = earliest(measured)
+    wanted = chosen(measured, falling)
     here = [c for c in measured if encoder_file(folder, c.step).is_file()]
     if wanted in here:
         return wanted
@@ -300,7 +303,7 @@ def select(folder: Path, measured: Sequence[Checkpoint], carried: bool) -> Check
             f"{encoder_file(folder, wanted.step)} is gone, and it is the encoder that was "
             f"selected; {_AGAIN}"
         )
-    return earliest(here)
+    return chosen(here, falling)
 
 
 def read_checkpoints(folder: Path, probed: Callable[[int], bool]) -> list[Checkpoint]:

@@ -53,7 +53,7 @@ from ecgbench.pretraining.network import new_network
 from ecgbench.pretraining.objective import MaskedNodes
 from ecgbench.pretraining.phase_times import Phase
 from ecgbench.pretraining.recipe import Recipe
-from ecgbench.pretraining.selection import Checkpoint, earliest
+from ecgbench.pretraining.selection import Checkpoint, chosen
 from ecgbench.pretraining.stage import Execution, Stopped
 from ecgbench.pretraining.stage import run as train
 from ecgbench.results.pretraining import entropy_of
@@ -253,8 +253,8 @@ class _Pretraining:
         # not those of a schedule that was given up
         measured = read_checkpoints(kept.folder, settings.probed)
         journeys = carry.carried(folder)
-        selected = select(kept.folder, measured, bool(journeys))
-        if selected != (best := earliest(measured)):
+        selected = select(kept.folder, measured, settings.falling, bool(journeys))
+        if selected != (best := chosen(measured, settings.falling)):
             note(f"{name}: checkpoint of step {best.step} stayed behind when it was carried")
         devices = " + ".join(output.read(folder / DEVICES))
         note(f"{name}: checkpoint of step {selected.step} selected ({selected.score:.4f})")

@@ -36,7 +36,7 @@ DEVELOPMENT = "ribeiro_dev"
 PAPER = "paper"
 """Name of the paper's own recipe."""
 STEEP = 5e-4
-"""Learning rates from which on a warm-up is needed."""
+"""Learning rates from which on a warm-up of at least EVERY steps is needed."""
 SMALL_RATE = 1e-4
 """Learning rate on small data. At the paper's 1e-3 without warm-up all nodes became equal within
 100 steps of 64 recordings and told no code from another; docs/pretraining.md has what was tried.
@@ -162,7 +162,7 @@ class Recipe:
         of the paper's. Empty where neither is so.
         """
         long = (s for s in self.stages if s.steps >= EVERY)
-        steep = [s.lr for s in long if s.lr >= STEEP and not s.warmup]
+        steep = [s.lr for s in long if s.lr >= STEEP and s.warmup < EVERY]
         if not steep:
             return []
         said = (

@@ -1,5 +1,5 @@
 """Transfer-guided selection: of the encoders that a stage keeps, the earliest that serves as well
-as any, as far as the probe can tell.
+as any, as far as the probe can tell; the latest where the learning rate falls to 0.
 
 Every k steps the encoder is kept, and measured on a development task by a linear probe on its
 mean-pooled features of twelve leads, beside two signs of collapse (paper, "Transfer-guided
@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ecgbench.results.pretraining import margin
+from ecgbench.results import pretraining
 
 if TYPE_CHECKING:  # it needs torch, and reports of finished pre-trainings choose without
     from ecgbench.pretraining.dynamics import Layer
@@ -36,8 +36,10 @@ class Checkpoint:
     """Wall time of these measurements."""
 
 
-def earliest(checkpoints: Sequence[Checkpoint]) -> Checkpoint:
-    """t*: the earliest checkpoint that is as good as the best."""
-    best = max(checkpoints, key=lambda c: c.score)
-    near = (c for c in checkpoints if best.score - c.score <= margin(c.parts, best.parts))
-    return min(near, key=lambda c: c.step)
+def chosen(checkpoints: Sequence[Checkpoint], falling: bool) -> Checkpoint:
+    """t*: of the checkpoints that are as good as the best the earliest, or the latest where the
+    learning rate falls to 0.
+    """
+    ordered = sorted(checkpoints, key=lambda c: c.step)
+    scores, parts = [c.score for c in ordered], [c.parts for c in ordered]
+    return ordered[pretraining.chosen(scores, parts, falling)]

@@ -96,8 +96,8 @@ class Stage:
                 f"a stage with warmup={self.warmup}, clip={self.clip}: steps, 0 or more, and a "
                 f"norm above 0, for example --warmup 200 --clip 1"
             )
-        if self.warmup + (self.decay != "none") > max(self.steps, 1):
-            falls = " and a fall after it" if self.decay != "none" else ""
+        if self.warmup + self.falling > max(self.steps, 1):
+            falls = " and a fall after it" if self.falling else ""
             raise BadSetting(
                 f"a stage of {self.steps} steps with a warm-up of {self.warmup}{falls}: the rate "
                 f"would not get there; take a shorter --warmup, or more --steps"
@@ -115,6 +115,11 @@ class Stage:
                 "probability below 1"
             )
 
+    @property
+    def falling(self) -> bool:
+        """Whether the rate falls to 0."""
+        return self.decay != "none"
+
     def probed(self, step: int) -> bool:
         """Whether the probe is called after so many steps."""
         return 0 < step <= self.steps and (step == self.steps or step % self.probe_every == 0)
@@ -128,7 +133,7 @@ class Stage:
         falls with it.
         """
         unsaid = {"batch", "micro", "checkpoint_every", "probe_every"}
-        if self.decay == "none":
+        if not self.falling:
             unsaid |= {"steps"}
         return {k: v for k, v in self.said().items() if k not in unsaid}
 
@@ -150,7 +155,7 @@ class Stage:
         """
         if step <= self.warmup:
             return self.lr * step / self.warmup
-        if self.decay == "none":
+        if not self.falling:
             return self.lr
         way = (step - self.warmup) / max(self.steps - self.warmup, 1)
         return round(self.lr * (1 + math.cos(math.pi * way)) / 2, 15)

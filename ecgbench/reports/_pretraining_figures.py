@@ -33,8 +33,8 @@ def dynamics(source: Pretraining, numbers: Numbers) -> Figure | None:
     caption = (
         "Spectral entropy of the nodes of kept encoders: 0 one direction, 1 all directions alike. "
         "Cosine: mean over different nodes that share an edge. Linear probe: frozen, mean-pooled "
-        f"features of twelve leads, {source.compared_on}. Band: within {source.near} of the best; "
-        "t*: the earliest encoder in it."
+        f"features of twelve leads, {source.compared_on}. Band: within {source.near} of the best. "
+        f"{source.star}."
     )
     size = (10.4, 2.7 * len(stages) + 1.1)
     return (

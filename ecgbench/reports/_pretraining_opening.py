@@ -22,8 +22,8 @@ def opening(source: Pretraining) -> tuple[Opening, Numbers]:
         sentence=_sentence(source, probed),
         about=(
             "A probe: macro AUROC × 100 of a linear head on frozen features, "
-            f"{source.compared_on}. t*: the earliest kept encoder within {source.near} of the "
-            "best. A probe chooses the encoder: it has no interval and is no test score."
+            f"{source.compared_on}. {source.star}. A probe chooses the "
+            "encoder: it has no interval and is no test score."
         ),
         tiles=list(_tiles(source, probed)),
         panel=_panel(source, probed) if probed else None,

@@ -188,10 +188,7 @@ def _selection(source: Pretraining) -> Section:
     columns = [
         Column(name, head, "text" if name == "stage" else "number") for name, head in heads.items()
     ]
-    note = (
-        f"t*: the earliest kept encoder within {source.near} of the best. Probe: {_PROBE}, "
-        f"{source.compared_on}."
-    )
+    note = f"{source.star}. Probe: {_PROBE}, {source.compared_on}."
     rows = [dict.fromkeys(heads) | _chosen(stage) for stage in source.stages]
     table = Table(name="selection", columns=columns, rows=rows, notes=[note], formats=("html",))
     return Section(name="selection", title="Selection", parts=[table])

@@ -57,6 +57,19 @@ def margin(one: Sequence[float], best: Sequence[float]) -> float:
     return math.sqrt(variance)
 
 
+def chosen(scores: Sequence[float], parts: Sequence[Sequence[float]], falling: bool) -> int:
+    """Which of the kept encoders of a stage is selected, in the order of their steps: of those as
+    good as the best (`margin`) the first, or the last where the learning rate falls to 0, as such a
+    schedule is worth what its end is.
+
+    >>> [chosen((0.7, 0.8, 0.8005, 0.8002, 0.79), [()] * 5, falling) for falling in (False, True)]
+    [1, 3]
+    """
+    best = int(np.argmax(scores))
+    near = [i for i, s in enumerate(scores) if scores[best] - s <= margin(parts[i], parts[best])]
+    return near[-1] if falling else near[0]
+
+
 def entropy_of(book: Mapping[str, Any]) -> float:
     """Nats: of the codes of a codebook in training, a loss that needs no ECG. Of an earlier
     version, which did not measure it, of the codes where encoders are compared.
@@ -81,6 +94,8 @@ class Stage:
     """Encoders that were kept: step, score, layers (block, entropy, intra, inter), encoder
     (digest), seconds.
     """
+    falling: bool = False
+    """Whether its learning rate falls to 0."""
 
     @property
     def best(self) -> float:
@@ -95,9 +110,12 @@ class Stage:
 
     @property
     def selected(self) -> dict[str, Any] | None:
-        """The earliest encoder that is as good as the best."""
-        both = zip(self.checkpoints, self.margins)
-        return next((c for c, near in both if self.best - float(c["score"]) <= near), None)
+        """The encoder that is `chosen`; None before one is kept."""
+        if not self.checkpoints:
+            return None
+        scores = [float(kept["score"]) for kept in self.checkpoints]
+        parts = [kept.get("parts", ()) for kept in self.checkpoints]
+        return self.checkpoints[chosen(scores, parts, self.falling)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,6 +143,12 @@ class Pretraining:
         """In words: how far below the best an encoder may be that is as good."""
         known = all(kept.get("parts") for stage in self.stages for kept in stage.checkpoints)
         return "a standard error of the difference" if known else f"{100 * MARGIN:g}"
+
+    @property
+    def star(self) -> str:
+        """In words: which encoder is selected."""
+        which = "latest" if any(stage.falling for stage in self.stages) else "earliest"
+        return f"t*: the {which} kept encoder within {self.near} of the best"
 
     @property
     def phases(self) -> list[dict[str, Any]]:
@@ -192,7 +216,8 @@ def _open(stages: list[Stage], finished: dict[str, Any]) -> str:
 
 
 def _stage(folder: Path, recipe: dict[str, Any], number: int) -> Stage:
-    last, every = (recipe["stages"][number - 1][k] for k in ("steps", "probe_every"))
+    settings = recipe["stages"][number - 1]
+    last, every = settings["steps"], settings["probe_every"]
     encoders = sorted(
         (_read(path, json.loads) for path in folder.glob("encoders/*.json")),
         key=lambda kept: kept["step"],
@@ -208,6 +233,7 @@ def _stage(folder: Path, recipe: dict[str, Any], number: int) -> Stage:
             for kept in encoders
             if kept["step"] == last or (kept["step"] < last and kept["step"] % every == 0)
         ],
+        falling=settings.get("decay", "none") != "none",
     )
 
 

@@ -31,7 +31,7 @@ from ecgbench.pretraining.kept_encoders import (
     select,
 )
 from ecgbench.pretraining.objective import MaskedNodes
-from ecgbench.pretraining.selection import Checkpoint, earliest
+from ecgbench.pretraining.selection import Checkpoint, chosen
 from ecgbench.results.pretraining import margin
 from ecgbench.stats.auroc import macro_auroc
 from ecgbench.training import linear
@@ -86,7 +86,12 @@ def test_without_standard_errors_the_earliest_within_a_thousandth_is_selected(
 ) -> None:
     """As kept encoders of earlier versions were."""
     found = [checkpoint(i + 1, s) for i, s in enumerate(scores)]
-    assert earliest(found[::-1]).step == step
+    assert chosen(found[::-1], falling=False).step == step
+
+
+def test_of_a_rate_that_falls_the_latest_of_those_as_good_is_selected() -> None:
+    found = [checkpoint(i + 1, s) for i, s in enumerate((0.7, 0.8, 0.8005, 0.8001, 0.79))]
+    assert [chosen(found[::-1], falling).step for falling in (False, True)] == [2, 4]
 
 
 def test_as_good_is_within_the_standard_error_that_drawn_patients_give() -> None:
@@ -115,8 +120,9 @@ def test_as_good_is_within_the_standard_error_that_drawn_patients_give() -> None
     assert near == pytest.approx(np.std(differences), rel=0.1)
     early = replace(checkpoint(1, 0.70), parts=parts(worse, own))
     best = replace(checkpoint(2, 0.70 + 0.99 * near), parts=parts(better, own))
-    assert earliest([early, best]).step == 1
-    assert earliest([early, replace(best, score=0.70 + 1.01 * near)]).step == 2
+    assert chosen([early, best], falling=False).step == 1
+    worse_by_more = replace(best, score=0.70 + 1.01 * near)
+    assert chosen([early, worse_by_more], falling=False).step == 2
 
 
 def test_one_that_is_gone_is_not_replaced_by_the_next_best(tmp_path: Path) -> None:
@@ -124,12 +130,12 @@ def test_one_that_is_gone_is_not_replaced_by_the_next_best(tmp_path: Path) -> No
     for one in found[1:]:
         encoder_file(tmp_path, one.step).touch()
     with pytest.raises(BadWeights, match=r"000001\.safetensors is gone"):
-        select(tmp_path, found, carried=False)
-    assert select(tmp_path, found, carried=True).step == 2
+        select(tmp_path, found, falling=False, carried=False)
+    assert select(tmp_path, found, falling=False, carried=True).step == 2
     encoder_file(tmp_path, 1).touch()
-    assert select(tmp_path, found, carried=False).step == 1
+    assert select(tmp_path, found, falling=False, carried=False).step == 1
     with pytest.raises(BadWeights, match="is gone"):
-        select(tmp_path / "empty", found, carried=True)
+        select(tmp_path / "empty", found, falling=False, carried=True)
 
 
 def test_the_probe_is_the_linear_protocol_on_pooled_features() -> None:
@@ -179,7 +185,7 @@ def test_a_kept_encoder_is_measured_once_and_comes_back_to_the_bit(tmp_path: Pat
     assert "step 5" in said[0]
     (found,) = read_checkpoints(kept.folder, bool)
     assert (found.step, len(found.layers)) == (5, 3)
-    assert found == earliest(read_checkpoints(kept.folder, bool))
+    assert found == chosen(read_checkpoints(kept.folder, bool), falling=False)
     network, mask = kept.load(found)
     assert digest(network) == digest(model.encoder) == found.encoder
     assert torch.equal(mask, model.mask)

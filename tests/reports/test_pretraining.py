@@ -148,7 +148,7 @@ class Page(HTMLParser):
 
 
 def test_the_checkpoint_marked_is_the_one_that_is_selected(drawn: Path) -> None:
-    from ecgbench.pretraining.selection import Checkpoint, earliest
+    from ecgbench.pretraining.selection import Checkpoint, chosen
 
     found = pretraining.read(drawn)
     for stage, scores in zip(found.stages, SCORES):
@@ -156,7 +156,7 @@ def test_the_checkpoint_marked_is_the_one_that_is_selected(drawn: Path) -> None:
             Checkpoint(step=100 * i, score=score, layers=(), encoder="", mask="", seconds=0.0)
             for i, score in enumerate(scores, 1)
         ]
-        assert stage.selected["step"] == earliest(checkpoints).step == 200
+        assert stage.selected["step"] == chosen(checkpoints, falling=False).step == 200
     marked = {
         (row["stage"], row["step"])
         for row in rows(drawn / "report/dynamics.csv")
