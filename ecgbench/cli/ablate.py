@@ -40,6 +40,8 @@ def ablate(
     ),
     steps: int = option("Of each stage.  (the paper's: 60000)", default=150),
     batch: int = option("Recordings per step.  (the paper's: 448)", default=64),
+    micro_batch: int = option("Recordings per pass where a batch does not fit the memory."),
+    precision: str = option("bf16 or float32, of the forward pass of training."),
     lr: str = option(
         "Learning rate; of several each cell takes the one with the best probe at a seed of its "
         "own.  (the paper's: 1e-3)",
@@ -89,7 +91,12 @@ def ablate(
 
     study = studies.get(name)
     cells = [study.cell(word) for word in words(only) or ()]
-    changes: dict[str, Any] = {"batch": batch, "probe_records": probe_records}
+    changes: dict[str, Any] = {
+        "batch": batch,
+        "micro": micro_batch,
+        "precision": precision,
+        "probe_records": probe_records,
+    }
     given = {k: v for k, v in changes.items() if v is not None}
     budget = budgets.Budget(
         recipe=recipes.get(recipe).changed(given),

@@ -1,5 +1,6 @@
 """`ecgbench ablate` as a person types it."""
 
+import json
 import os
 import re
 import signal
@@ -40,8 +41,12 @@ def test_a_study_in_small_ends_with_a_report_that_goes_on(
 ) -> None:
     out = tmp_path / "study"
     words = ("encoders", *SMALL, "--seeds", "1", "--prepared", copies, "--out", out)
+    words += ("--micro-batch", "1", "--precision", "bf16")
     code, told, said = ablate(*words, "--only", "MLP/none")
     assert code == 0, said
+    budget = json.loads((out / "ablation.json").read_text())["budget"]
+    for stage in budget["stages"]:
+        assert (stage["batch"], stage["micro"], stage["precision"]) == (2, 1, "bf16")
     assert "10 recordings of demo to train on" in said
     assert str(out / "report" / "index.html") in told
     page = (out / "report" / "index.html").read_text()
