@@ -21,6 +21,7 @@ from ecgbench.reports import (
     signed,
     signed_bracket,
 )
+from ecgbench.reports._ablation_figure import READING, scores
 from ecgbench.results.ablation import ENOUGH_SEEDS, NO_EVIDENCE, Ablation, Compared
 from ecgbench.results.lead_sampling import Contrast
 from ecgbench.text import counted, enumerated
@@ -47,13 +48,15 @@ def sections(source: Ablation) -> list[Section]:
         for name in source.cells
         if (found := source.compared(name, source.reference)) is not None
     }
+    printed = _printed(source)
     made = [
         Section(name="outcome", parts=[Notes(list(_outcome(source, compared)), "findings")]),
+        Section(name="scores", title="At a glance", parts=[scores(source, compared, printed)]),
         Section(name="cells", title="Cells", parts=[_cells(source)]),
         Section(name="differences", title="Differences", parts=[_differences(source, compared)]),
     ]
     if source.readings:
-        made.insert(2, Section(name="leads", title="With fewer leads", parts=list(_leads(source))))
+        made.insert(3, Section(name="leads", title="With fewer leads", parts=list(_leads(source))))
     if source.rates:
         made.append(Section(name="rates", title="Learning rates", parts=[_rates(source)]))
     made.append(Section(name="budget", title="Budget", parts=[Facts(_budget(source))]))
@@ -154,8 +157,8 @@ def _state(about: Mapping[str, Any], name: str) -> str:
 
 def _notes(source: Ablation, printed: Mapping[str, float]) -> Iterator[str]:
     about = source.facts["about"]
-    scores = _SCORE.format(compared_on=source.compared_on)
-    yield f"{scores} {_PAPER}" if about["published"] else scores
+    said = _SCORE.format(compared_on=source.compared_on)
+    yield f"{said} {_PAPER}" if about["published"] else said
     yield (
         "SD: over seeds of weights, codebooks, masks, windows and order. 95 %: over the "
         "patients, the seeds as they are."
@@ -227,9 +230,6 @@ def _differences(source: Ablation, compared: Mapping[str, Compared]) -> Table:
     )
 
 
-_READING = {"twelve": "twelve leads", "one": "one lead", "padded": "one lead, padded"}
-
-
 def _leads(source: Ablation) -> Iterator[Table]:
     """Scores with twelve leads and with one, and what lead sampling is worth."""
     rows = [
@@ -251,7 +251,7 @@ def _leads(source: Ablation) -> Iterator[Table]:
         columns=(
             Column("cell", "Leads shown in training"),
             Column("step", "Steps", "number", "{:,}".format),
-            Column("reading", "Read with", "text", lambda word: _READING[word]),
+            Column("reading", "Read with", "text", lambda word: READING[word]),
             Column("score", "Here", "number", points),
             Column("sd", "SD", "number", points, note="seeds"),
             Column("seeds", "Seeds", "number"),

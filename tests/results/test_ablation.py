@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from scipy.stats import t as student
 
+from ecgbench import reports
 from ecgbench.reports import ablation as report
 from ecgbench.results.ablation import NO_EVIDENCE, Ablation, Cell
 from ecgbench.stats.auroc import macro_auroc, placements, wins
@@ -137,6 +138,26 @@ def test_cells_alike_are_rarely_told_apart(spread: float) -> None:
     assert wrong <= 24  # 15 expected at most; of 25 or more the chance is 1 %
 
 
+def test_the_picture_shows_scores_by_seed_and_differences_with_their_intervals() -> None:
+    source = study(APART, spread=0.1)
+    (figure,) = next(s for s in report.sections(source) if s.name == "scores").parts
+    assert isinstance(figure, reports.Figure)
+    with reports.drawing(figure) as sheet:
+        left, right = sheet.axes
+        dots = [line.get_xdata() for line in left.lines if len(line.get_ydata()) == 3]
+        for own, name in zip(dots, NAMES, strict=True):
+            assert list(own) == [100 * by_step[4] for by_step in source.cells[name].scores.values()]
+        assert [text.get_text() for text in right.get_yticklabels()] == NAMES[1:]
+        shown = [tuple(line.get_xdata()) for line in right.lines]
+        for name in NAMES[1:]:
+            found = source.compared(name, NAMES[0])
+            assert found is not None
+            assert tuple(100 * end for end in found.interval) in shown
+            assert (100 * found.difference,) in shown
+    assert figure.numbers is not None
+    assert len(figure.numbers.rows) == len(NAMES) * 3 * 3
+
+
 def test_no_rank_correlation_below_five_seeds() -> None:
     printed = report._printed(study(ALIKE))
     assert study(APART, seeds=4).order_as(printed) is None
@@ -147,7 +168,7 @@ def test_no_rank_correlation_below_five_seeds() -> None:
 
 def test_cells_that_are_not_made_stand_in_the_table_with_the_reason() -> None:
     source = study(APART)
-    (table,) = report.sections(source)[1].parts
+    (table,) = next(s for s in report.sections(source) if s.name == "cells").parts
     rows = {row["cell"]: row for row in table.rows}  # type: ignore[union-attr]
     assert rows["sheaf_attention_v2/spatiotemporal"]["state"] == "not reproduced"
     assert rows["sheaf_attention_v2/spatiotemporal"]["paper"] == 0.822
