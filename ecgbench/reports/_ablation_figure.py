@@ -48,7 +48,7 @@ def scores(
     """Scores on the left, differences on the right: of cells from the reference, or the contrasts
     of a study of lead sampling.
     """
-    rows = _rows(source, compared, printed)
+    every, rows = _shown(source), _rows(source, compared, printed)
     what = (
         f"Right: {source.reference} less the other cell, simultaneous 95 % intervals over seeds "
         "and patients."
@@ -67,7 +67,7 @@ def scores(
         f"order is evidence at this budget. Data: {source.data}."
         f"{' Not finished.' if source.open else ''}"
     )
-    lines = max(len(_shown(source)), len(rows))
+    lines = max(len(every), len(rows))
     columns = ("cell", "seed", "step", "score")
     numbers = Numbers(
         columns=columns,
@@ -81,7 +81,7 @@ def scores(
     )
     return Figure(
         name="ablation_scores",
-        draw=partial(_draw, source, rows),
+        draw=partial(_draw, every, rows),
         caption=caption,
         size=(10.4, 1.9 + 0.34 * lines),
         numbers=numbers,
@@ -109,9 +109,9 @@ def _rows(
     ]
 
 
-def _draw(source: Ablation, rows: Sequence[Row], sheet: "Sheet") -> list[Any]:
+def _draw(every: Sequence[Shown], rows: Sequence[Row], sheet: "Sheet") -> list[Any]:
     left, *others = sheet.subplots(1, 2 if rows else 1, squeeze=False)[0]
-    _scores(left, _shown(source))
+    _scores(left, every)
     handles = [
         handle("mean over seeds", **_SURE),
         handle("one seed", **_DOTS),
