@@ -39,6 +39,9 @@ REPAID = 10_000
 s from inductor's cache on disk, for some 2 ms a window (two cores, docs/performance.md).
 """
 
+_LICENCE = (
+    "MIT; trained by this project on recordings of PTB-XL (CC BY 4.0); not the paper's checkpoint"
+)
 _FED = InputContract(
     name="paper",
     fs=100,
@@ -74,11 +77,15 @@ CARD = ModelCard(
             name="released",
             file="laef.safetensors",
             url="models/laef/laef.safetensors",
+            sha256="d87817cf816e1676a51d766cd03ae79f1c2511b5a05803be11b3baf1e8776c1d",
+            licence=_LICENCE,
+        ),
+        Weights(
+            name="released-1",
+            file="laef.safetensors",
+            url="models/laef/released-1/laef.safetensors",
             sha256="9609c3599319b4ea4b03bf7db839c02b0b9d0409f1494d9604d058cec9db76d6",
-            licence=(
-                "MIT; trained by this project on recordings of PTB-XL (CC BY 4.0); not the "
-                "paper's checkpoint"
-            ),
+            licence=_LICENCE,
         ),
     ),
     objective="codes of masked nodes, first of signal descriptors and then of its own features",
