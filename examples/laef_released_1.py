@@ -1,5 +1,5 @@
-"""LAEF with the weights that were shipped first, under a name of its own, so that one run can hold it
-beside the weights that are shipped now and compare the two in pairs.
+"""LAEF with the weights that were shipped first, under a name of its own, so that one run can hold
+it beside the weights that are shipped now and compare the two in pairs.
 
 ecgbench run --models laef,./examples/laef_released_1.py --weights laef_released_1=released-1 ...
 """

@@ -30,7 +30,8 @@ def add(app: typer.Typer) -> None:
 
 def pretrain(
     recipe: str = option(
-        "paper, small (one GPU), small-cpu, smoke (the synthetic demo).", default=...
+        "paper, small (one GPU), small-cpu, shipped (two cores), smoke (the synthetic demo).",
+        default=...,
     ),
     model: str = option(
         "Whose network: a name, or a path as ./mine.py.  (default: the recipe's, laef)"

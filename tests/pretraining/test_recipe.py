@@ -8,6 +8,8 @@ import pytest
 from ecgbench.errors import BadSetting, UnknownName
 from ecgbench.pretraining.recipe import RECIPES, get
 
+ROOT = Path(__file__).parents[2]
+
 
 def test_the_papers_recipe_is_the_papers() -> None:
     paper = get("paper")
@@ -83,14 +85,17 @@ def test_a_recipe_for_a_cpu_stays_small() -> None:
     assert {s.batch for s in small.stages} == {64}
 
 
-def test_the_recipe_of_the_shipped_weights_keeps_its_hash_and_another_model_changes_it() -> None:
-    """The hash stands in the weights; naming LAEF, which recipes did not do when they were made,
-    leaves it as it was. Their encoders were compared on the validation split.
+@pytest.mark.parametrize(
+    ("recipe", "apart", "folder"), [("shipped", 8, "laef"), ("small-cpu", None, "laef/released-1")]
+)
+def test_recipes_of_shipped_weights_keep_their_hash_and_another_model_changes_it(
+    recipe: str, apart: int | None, folder: str
+) -> None:
+    """The hash stands in the weights; naming LAEF, which recipes did not do when the first were
+    made, leaves it as it was. Encoders of the first were compared on the validation split.
     """
-    shipped = json.loads(
-        (Path(__file__).parents[2] / "models" / "laef" / "pretraining.json").read_text()
-    )["recipe"]
-    recipe = get(shipped["name"]).changed({"apart": None})
-    assert recipe.digest == recipe.changed({"model": "laef"}).digest == shipped["digest"]
-    assert recipe.changed({"model": "stmem"}).digest != recipe.digest
-    assert get(shipped["name"]).digest != recipe.digest
+    told = json.loads((ROOT / "models" / folder / "pretraining.json").read_text())["recipe"]
+    made = get(recipe).changed({"apart": apart})
+    assert made.digest == made.changed({"model": "laef"}).digest == told["digest"]
+    assert made.changed({"model": "stmem"}).digest != made.digest
+    assert made.changed({"apart": 9}).digest != made.digest
