@@ -24,6 +24,7 @@ from laef import machine
 
 from ecgbench.benchmark.reporter import Reporter
 from ecgbench.cells import Folders
+from ecgbench.errors import BadSetting
 from ecgbench.pretraining import descriptors, dynamics
 from ecgbench.pretraining.alarm import ALIKE, look
 from ecgbench.pretraining.assemble import assemble
@@ -98,8 +99,18 @@ def main() -> None:
     parser.add_argument("--only", type=lambda text: text.split(";"), default=list(ROWS))
     parser.add_argument("--out", type=Path, default=Path("collapse.csv"))
     asked = parser.parse_args()
-    print(machine("cpu"), flush=True)
     recipe = get("small-cpu")
+    settings = {"steps": asked.steps, "batch": asked.batch, "micro": asked.micro}
+    settings |= {"lr": RATE, "probe_every": EVERY}
+    try:
+        stages = {
+            name: replace(recipe.stages[0], **(settings | ROWS[name][0])) for name in asked.only
+        }
+    except KeyError as unknown:
+        parser.error(f"--only {unknown}: no such row; there are {'; '.join(ROWS)}")
+    except BadSetting as bad:
+        parser.error(str(bad))
+    print(machine("cpu"), flush=True)
     folders = Folders(data=asked.data, prepared=asked.prepared, out=Path())
     data = assemble(recipe, folders, Reporter("", lambda event: None))
     describe = descriptors.preset(recipe.descriptor)
@@ -108,16 +119,12 @@ def main() -> None:
     chance = math.log(table["perplexity"].iloc[0])
     for seed in range(asked.seeds):
         for name in asked.only:
-            changes, initialise = ROWS[name]
+            initialise = ROWS[name][1]
             row = {"changed": name, "batch": asked.batch, "steps": asked.steps, "seed": seed}
             if _known(asked.out, row):
                 continue
-            settings = {"steps": asked.steps, "batch": asked.batch, "micro": asked.micro}
-            stage = replace(
-                recipe.stages[0],
-                **{**settings, "lr": RATE, "probe_every": EVERY, "seed": 2 * seed, **changes},
-            )
             torch.manual_seed(seed)
+            stage = replace(stages[name], seed=2 * seed)
             model = MaskedNodes(new_network(recipe.model, recipe.shape), recipe.codes)
             initialise(model)
             _write(asked.out, row | tried(stage, model, data, Codes(describe, [book]), chance))
