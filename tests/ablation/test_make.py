@@ -120,6 +120,19 @@ def test_some_cells_then_all_and_more_seeds_are_all_at_once(tmp_path: Path, whol
     assert tables(out, tmp_path / "a") == tables(whole, tmp_path / "b")
 
 
+def test_cells_made_elsewhere_are_taken_over_with_their_trainings(
+    tmp_path: Path, whole: Path
+) -> None:
+    """Two processes, each with a folder and some of the cells."""
+    here, there = tmp_path / "here", tmp_path / "there"
+    made(here, only=TWO.cells[:1])
+    made(there, only=TWO.cells[1:])
+    shutil.copytree(there / "trainings", here / "trainings", dirs_exist_ok=True)
+    assert "1 cell of 2 not trained yet" in reports.read(here).open
+    assert not [line for line in made(here).said if ", step" in line]
+    assert tables(here, tmp_path / "a") == tables(whole, tmp_path / "b")
+
+
 def test_networks_that_are_gone_are_trained_again_to_the_same_scores(tmp_path: Path) -> None:
     """Two probes of one training: the second comes after somebody made room."""
     leads = cell("lead", probe="lead", shape=ENCODED)
