@@ -34,6 +34,8 @@ class Budget:
     """Of a probe."""
     parts: tuple[Fraction, ...] = ()
     """Of the steps, after which networks are probed besides."""
+    only: tuple[int, ...] = ()
+    """Seeds that are trained now; none: all."""
 
     def __post_init__(self) -> None:
         least = {"steps": self.steps, "seeds": self.seeds, "probe-epochs": self.epochs}
@@ -42,8 +44,18 @@ class Budget:
                 raise BadSetting(f"--{name} {value}: 1 or more")
         if self.seeds > SWEPT:
             raise BadSetting(f"--seeds {self.seeds}: at most {SWEPT}")
+        if beyond := [seed for seed in self.only if not 0 <= seed < self.seeds]:
+            last = self.seeds - 1
+            raise BadSetting(
+                f"--only-seeds {beyond[0]}: --seeds {self.seeds} are 0 to {last}; raise --seeds"
+            )
         if len({*self.rates}) < len(self.rates):
             raise BadSetting(f"--lr {', '.join(map(str, self.rates))}: a rate is there twice")
+
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        """The seeds that are trained now."""
+        return tuple(sorted({*self.only})) or tuple(range(self.seeds))
 
     @property
     def half(self) -> int:

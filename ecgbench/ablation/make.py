@@ -84,9 +84,9 @@ class _Making:
         self._refuse_impossible()
         self._claim()
         rates = {cell.name: self._rates(cell) for cell in cells}
-        total = self.budget.seeds * len(cells)
+        total = len(self.budget.numbers) * len(cells)
         with self.session.progress.stage(self.study.name, total, "cells") as advance:
-            for seed in range(self.budget.seeds):
+            for seed in self.budget.numbers:
                 for cell in cells:
                     self._cell(cell, seed, rates[cell.name])
                     advance(1)

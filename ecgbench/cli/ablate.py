@@ -13,6 +13,7 @@ from ecgbench.cli.options import (
     add_commands,
     argument,
     flag,
+    integers,
     option,
     words,
 )
@@ -53,6 +54,7 @@ def ablate(
     probe_records: int = option("Training recordings of a probe at most.  (default: the recipe's)"),
     probe_epochs: int = option("Epochs of a probe.", default=100),
     only: str = option("Some cells alone, as --dry-run names them.", metavar="CELL,..."),
+    only_seeds: str = option("Some seeds alone.", metavar="SEED,..."),
     data: Path = DATA,
     prepared: Path = PREPARED,
     out: Path = option(
@@ -83,6 +85,8 @@ def ablate(
 
       ecgbench ablate lead-sampling --data DIR --seeds 5
 
+      ecgbench ablate lead-sampling --data DIR --seeds 5 --only-seeds 3,4 --out runs/part2
+
       ecgbench report runs/stage2
     """
     from ecgbench.ablation import budget as budgets
@@ -106,6 +110,7 @@ def ablate(
         records=records,
         epochs=probe_epochs,
         parts=study.parts,
+        only=integers("--only-seeds", only_seeds) or (),
     )
     # what no training could be made of is refused before anything is read
     for cell in cells or study.cells:
@@ -131,8 +136,12 @@ def _foretell(
 ) -> None:
     from ecgbench.benchmark.device import choose
     from ecgbench.estimate import ablation
+    from ecgbench.profiling import rough
 
-    for text in ablation.lines(study, budget, cells or study.cells, folders, choose(device)):
+    device = choose(device)
+    if slow := rough.warning(device, [budget.recipe.stages[0].precision]):
+        typer.echo(slow)
+    for text in ablation.lines(study, budget, cells or study.cells, folders, device):
         typer.echo(text)
 
 
@@ -146,12 +155,15 @@ def _make(
     from ecgbench.benchmark.lacking import writable
     from ecgbench.benchmark.progress import Display, display
     from ecgbench.pretraining.pretrain import Session
+    from ecgbench.profiling import rough
     from ecgbench.profiling.clock import about, ready
 
     device = choose(device)
     writable(folders.out)
     ready(device)
     progress: Display = display()
+    if slow := rough.warning(device, [budget.recipe.stages[0].precision]):
+        progress.note(slow)
     session = Session(
         out=folders.out,
         device=device,

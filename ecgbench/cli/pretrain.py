@@ -194,10 +194,14 @@ def _foretell(recipe: Any, folders: Folders, holding: Any, device: str) -> None:
     from ecgbench.benchmark.device import choose
     from ecgbench.estimate import pretraining
     from ecgbench.pretraining.assemble import development
+    from ecgbench.profiling import rough
 
     typer.echo("\n".join(recipe.lines()))
     typer.echo("\n".join([development(recipe, folders), *recipe.risks()]))
-    for text in pretraining.lines(recipe, folders, holding, choose(device)):
+    device = choose(device)
+    if slow := rough.warning(device, [stage.precision for stage in recipe.stages]):
+        typer.echo(slow)
+    for text in pretraining.lines(recipe, folders, holding, device):
         typer.echo(text)
 
 
@@ -220,6 +224,7 @@ def _make(
     from ecgbench.pretraining import carry, curve, pretrain
     from ecgbench.pretraining.assemble import assemble
     from ecgbench.pretraining.stage import Stopped
+    from ecgbench.profiling import rough
     from ecgbench.profiling.clock import about, ready
     from ecgbench.training import ranks
 
@@ -228,7 +233,8 @@ def _make(
     ready(device)
     name = about(device)["device"] + (f", {ranks.world()} processes" if ranks.world() > 1 else "")
     progress: Display = display() if first else Reporter("", lambda event: None)
-    for risk in recipe.risks():
+    slow = rough.warning(device, [stage.precision for stage in recipe.stages])
+    for risk in [*recipe.risks(), *filter(None, [slow])]:
         progress.note(risk)
     finished, stopped = None, ""
     with ExitStack() as stack:

@@ -30,8 +30,9 @@ def lines(
     records = min(records, budget.records or records)
     yield f"{study.name}: {study.summary}"
     yield (
-        f"{counted(len(cells), 'cell')}, {counted(budget.seeds, 'seed')}, {budget.steps:,} steps "
-        f"of {min(recipe.stages[0].batch, records):,} of {records:,} recordings"
+        f"{counted(len(cells), 'cell')}, {counted(len(budget.numbers), 'seed')}, "
+        f"{budget.steps:,} steps of {min(recipe.stages[0].batch, records):,} of {records:,} "
+        f"recordings"
     )
     sizes = {c.name: _size(c, recipe) for c in (*cells, study.cell(study.reference))}
     _, compared = sizes[study.reference]
@@ -79,7 +80,7 @@ def _seeds(budget: Budget) -> Iterator[tuple[int, float]]:
     """Seed and learning rate of every training of a cell; which rate wins is not known yet."""
     if len(budget.rates) > 1:
         yield from ((SWEPT, rate) for rate in budget.rates)
-    yield from ((seed, budget.rates[0]) for seed in range(budget.seeds))
+    yield from ((seed, budget.rates[0]) for seed in budget.numbers)
 
 
 def _trainings(study: Study, budget: Budget, cell: Cell) -> Iterator[Training]:

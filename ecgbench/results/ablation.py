@@ -152,26 +152,31 @@ class Ablation:
         """A sentence where cells are missing, or seeds of some, else empty."""
         wanted = self.facts["about"]["cells"]
         missing = [name for name in wanted if name not in self.cells]
-        seeds = {len(cell.scores) for cell in self.cells.values()}
-        asked = self.facts["about"].get("seeds", max(seeds))
-        if not missing and seeds == {asked}:
+        seeds = {frozenset(cell.scores) for cell in self.cells.values()}
+        most = max(map(len, seeds))
+        asked = self.facts["about"].get("seeds", most)
+        if not missing and {len(of) for of in seeds} == {asked}:
             return ""
         lacking = f"{counted(len(missing), 'cell')} of {len(wanted)} not trained yet. "
-        fewer = "" if len(seeds) == 1 else "Cells have different numbers of seeds. "
-        if seeds == {min(seeds)} and min(seeds) < asked:
-            fewer = f"{counted(min(seeds), 'seed')} of {asked} so far. "
+        fewer = "" if len(seeds) == 1 else "Cells have different seeds. "
+        if len(seeds) == 1 and most < asked:
+            fewer = f"{counted(most, 'seed')} of {asked} so far. "
         return f"{lacking if missing else ''}{fewer}The same ecgbench ablate goes on."
 
     def order_as(self, printed: Mapping[str, float]) -> float | None:
         """Kendall's tau-b between the mean scores and printed ones, over the cells that have both;
-        None with fewer than ENOUGH_SEEDS seeds or three cells, where it would say nothing.
+        None with fewer than ENOUGH_SEEDS seeds that all have, or three cells, where it would say
+        nothing.
         """
         both = [name for name in self.cells if name in printed]
-        if len(both) < 3 or min(len(self.cells[n].scores) for n in both) < ENOUGH_SEEDS:
+        if len(both) < 3:
+            return None
+        seeds = sorted(set.intersection(*({*self.cells[n].scores} for n in both)))
+        if len(seeds) < ENOUGH_SEEDS:
             return None
         from scipy.stats import kendalltau  # a third of a second to import
 
-        ours = [self.cells[name].mean(self.steps) for name in both]
+        ours = [self.cells[name].mean(self.steps, seeds) for name in both]
         return float(kendalltau(ours, [printed[name] for name in both]).statistic)
 
     @property

@@ -56,7 +56,12 @@ def budget(**changes: Any) -> Budget:
 
 
 def made(
-    out: Path, of: Study = TWO, at: str = "", only: tuple[Cell, ...] = (), **changes: Any
+    out: Path,
+    of: Study = TWO,
+    at: str = "",
+    only: tuple[Cell, ...] = (),
+    only_seeds: tuple[int, ...] = (),
+    **changes: Any,
 ) -> Follower:
     found = data()
     follower = Follower(at)
@@ -64,7 +69,7 @@ def made(
         out=out, device="cpu", name="here", progress=follower, listener=follower.listener
     )
     assembled = make.Assembled(data=found, labels=("odd", "even"))
-    make.run(of, budget(**changes), assembled, session, only)
+    make.run(of, budget(only=only_seeds, **changes), assembled, session, only)
     return follower
 
 
@@ -131,6 +136,25 @@ def test_cells_made_elsewhere_are_taken_over_with_their_trainings(
     assert "1 cell of 2 not trained yet" in reports.read(here).open
     assert not [line for line in made(here).said if ", step" in line]
     assert tables(here, tmp_path / "a") == tables(whole, tmp_path / "b")
+
+
+def test_seeds_made_elsewhere_are_taken_over_with_their_trainings(
+    tmp_path: Path, whole: Path
+) -> None:
+    """Two processes, each with a folder and some of the seeds."""
+    here, there = tmp_path / "here", tmp_path / "there"
+    first = made(here, only_seeds=(0,))
+    assert not [line for line in first.said if "seed 1" in line]
+    assert "1 seed of 2 so far" in reports.read(here).open
+    made(here, only=TWO.cells[1:], only_seeds=(1,))
+    assert "Cells have different seeds." in reports.read(here).open
+    second = made(there, only_seeds=(1,))
+    assert not [line for line in second.said if "seed 0" in line]
+    shutil.copytree(there / "trainings", here / "trainings", dirs_exist_ok=True)
+    assert not [line for line in made(here).said if ", step" in line]
+    assert tables(here, tmp_path / "a") == tables(whole, tmp_path / "b")
+    with pytest.raises(BadSetting, match="--only-seeds 2: --seeds 2 are 0 to 1; raise --seeds"):
+        budget(only=(0, 2))
 
 
 def test_networks_that_are_gone_are_trained_again_to_the_same_scores(tmp_path: Path) -> None:
