@@ -95,13 +95,14 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=100)
     parser.add_argument("--batch", type=int, default=24)
     parser.add_argument("--micro", type=int)
+    parser.add_argument("--precision", choices=("bf16", "float32"), default="bf16")
     parser.add_argument("--seeds", type=int, default=1, help="Of first weights, windows and masks.")
     parser.add_argument("--only", type=lambda text: text.split(";"), default=list(ROWS))
     parser.add_argument("--out", type=Path, default=Path("collapse.csv"))
     asked = parser.parse_args()
     recipe = get("small-cpu")
     settings = {"steps": asked.steps, "batch": asked.batch, "micro": asked.micro}
-    settings |= {"lr": RATE, "probe_every": EVERY}
+    settings |= {"lr": RATE, "probe_every": EVERY, "precision": asked.precision}
     try:
         stages = {
             name: replace(recipe.stages[0], **(settings | ROWS[name][0])) for name in asked.only

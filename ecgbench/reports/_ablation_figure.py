@@ -92,10 +92,7 @@ def _rows(
     source: Ablation, compared: Mapping[str, Compared], printed: Mapping[str, float]
 ) -> list[Row]:
     if source.readings:
-        return [
-            Row(c.name, c.value, c.interval, c.interval.low > 0 or c.interval.high < 0, None)
-            for c in source.contrasts
-        ]
+        return [Row(c.name, c.value, c.interval, c.evidence, None) for c in source.contrasts]
     of = printed.get(source.reference)
     return [
         Row(

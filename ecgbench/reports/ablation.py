@@ -23,7 +23,7 @@ from ecgbench.reports import (
 )
 from ecgbench.reports._ablation_figure import READING, scores
 from ecgbench.results.ablation import ENOUGH_SEEDS, NO_EVIDENCE, Ablation, Compared
-from ecgbench.results.lead_sampling import Contrast
+from ecgbench.results.lead_sampling import LOSS, Contrast
 from ecgbench.text import counted, enumerated
 
 CARD = ReportCard(
@@ -73,6 +73,31 @@ def _printed(source: Ablation) -> dict[str, float]:
 
 
 def _outcome(source: Ablation, compared: Mapping[str, Compared]) -> Iterator[str]:
+    if contrasts := source.contrasts:
+        yield from _said(contrasts)
+    else:
+        yield from _ordered(source, compared)
+    if source.warning:
+        yield source.warning
+
+
+def _said(contrasts: Sequence[Contrast]) -> Iterator[str]:
+    """What lead sampling is worth, in words."""
+    if not any(found.evidence for found in contrasts):
+        yield NO_EVIDENCE
+    for found in contrasts:
+        if found.name.startswith(LOSS):
+            about = found.name.removeprefix(f"{LOSS}, ")
+            low, high = (None if end != end else end for end in found.interval)
+            interval = f" {between}" if (between := signed_bracket(low, high)) else ""
+            yield (
+                f"The network that was shown some leads loses {points(abs(found.value))} points "
+                f"{'less' if found.value > 0 else 'more'} from twelve leads to one{interval}, "
+                f"{about}: {'evidence' if found.evidence else 'no evidence'}."
+            )
+
+
+def _ordered(source: Ablation, compared: Mapping[str, Compared]) -> Iterator[str]:
     shown = [name for name, found in compared.items() if found.evidence]
     if shown:
         above = [n for n in shown if compared[n].difference > 0]
@@ -84,8 +109,6 @@ def _outcome(source: Ablation, compared: Mapping[str, Compared]) -> Iterator[str
         rest = [name for name in compared if name not in shown]
         told = f" Not told apart from {source.reference}: {enumerated(rest)}." if shown else ""
         yield f"{NO_EVIDENCE}{told}"
-    if source.warning:
-        yield source.warning
 
 
 def _cells(source: Ablation) -> Table:
@@ -281,11 +304,12 @@ def _worth(source: Ablation, compared: Sequence[Contrast]) -> Table:
                 "interval": signed_bracket(low, high),
                 "low": low,
                 "high": high,
+                "half": found.half,
                 "seeds": len(found.by_seed),
-                "evidence": low is not None and high is not None and (low > 0 or high < 0),
+                "evidence": found.evidence,
             }
         )
-    keys = ("contrast", "difference", "low", "high", "seeds", "evidence")
+    keys = ("contrast", "difference", "low", "high", "half", "seeds", "evidence")
     return Table(
         name="ablation_lead_sampling",
         caption=f"What lead sampling is worth: {source.reference} less the other, × 100.",
@@ -293,6 +317,7 @@ def _worth(source: Ablation, compared: Sequence[Contrast]) -> Table:
             Column("contrast", "Contrast"),
             Column("difference", "Here", "number", signed),
             Column("interval", "95 %, simultaneous", "number", note="seeds and patients"),
+            Column("half", "Half", "number", signed, note="of the steps"),
             Column("seeds", "Seeds", "number"),
             Column("evidence", "Sign", "text", lambda yes: "evidence" if yes else "no evidence"),
         ),
@@ -303,6 +328,8 @@ def _worth(source: Ablation, compared: Sequence[Contrast]) -> Table:
             "As many leads seen: the other network after 13/24 of its steps, for it is shown 12 "
             "leads and this one 6.5 on average.",
             "Simultaneous: over all rows of this table (Bonferroni).",
+            "Evidence: the interval excludes 0, and after half of the steps, where that was "
+            "probed, the sign is the same.",
         ],
         numbers=Numbers(
             columns=keys,

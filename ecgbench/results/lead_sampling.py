@@ -34,6 +34,12 @@ that is shown 6.5 on average in all of them.
 """
 
 
+LOSS = "loss from twelve leads to one"
+"""Contrasts whose name begins so are above 0 where the network that was shown some leads loses
+less.
+"""
+
+
 class Key(NamedTuple):
     """One row of the scores."""
 
@@ -65,6 +71,18 @@ class Contrast(NamedTuple):
     interval: Interval
     """95 %, simultaneous."""
     by_seed: dict[int, float]
+    half: float | None = None
+    """The same sum after half of the steps; None where that was not probed, as of networks that
+    are compared after as many leads seen.
+    """
+
+    @property
+    def evidence(self) -> bool:
+        """Whether its sign is: the interval excludes 0, and half of the steps, where they were
+        probed, give the same sign.
+        """
+        apart = self.interval.low > 0 or self.interval.high < 0
+        return apart and (self.half is None or self.half * self.value > 0)
 
 
 def scores(said: Mapping[tuple[str, int, int], np.ndarray], target: np.ndarray) -> dict[Key, Score]:
@@ -90,32 +108,11 @@ def contrasts(
     patients: Sequence[str],
 ) -> list[Contrast]:
     """Of the network `some` less `all_`, after equal steps and after as many leads."""
+    asked = _asked(some, all_, steps, steps, "equal steps")
+    halves = _asked(some, all_, steps // 2, steps // 2, "equal steps") if steps > 1 else {}
     equal = round(EQUAL * steps)
-    asked: dict[str, dict[Key, int]] = {}
-    kinds = {"equal steps": steps, "as many leads seen": equal}
-    if equal == steps:  # of so few no part has seen as many
-        del kinds["as many leads seen"]
-    for words, step in kinds.items():
-        ours, theirs = Key(some, steps, "one"), Key(all_, step, "one")
-        ours12, theirs12 = ours._replace(reading="twelve"), theirs._replace(reading="twelve")
-        padded = theirs._replace(reading="padded")
-        asked |= {
-            f"twelve leads, {words}": {ours12: 1, theirs12: -1},
-            f"one lead, {words}": {ours: 1, theirs: -1},
-            f"one lead, the other padded, {words}": {ours: 1, padded: -1},
-            f"loss from twelve leads to one, {words}": {
-                ours: 1,
-                ours12: -1,
-                theirs: -1,
-                theirs12: 1,
-            },
-            f"loss from twelve leads to one, the other padded, {words}": {
-                ours: 1,
-                ours12: -1,
-                padded: -1,
-                theirs12: 1,
-            },
-        }
+    if equal < steps:  # else no part of so few has seen as many
+        asked |= _asked(some, all_, steps, equal, "as many leads seen")
     rows = list(every)
     components = Components(target, np.asarray(patients), np.stack([every[k].placed for k in rows]))
     tail = (1 - LEVEL) / (2 * len(asked))
@@ -123,18 +120,43 @@ def contrasts(
     for name, signs in asked.items():
         if not signs.keys() <= every.keys():
             continue
-        seeds = sorted(set.intersection(*({*every[k].by_seed} for k in signs)))
-        values = np.array([sum(s * every[k].by_seed[n] for k, s in signs.items()) for n in seeds])
+        by_seed = _sums(every, signs)
+        values = np.array([*by_seed.values()])
         weights = np.zeros(len(rows))
         for k, s in signs.items():
             weights[rows.index(k)] = s
         middle = float(values.mean())
-        same = all({*every[k].by_seed} == {*seeds} for k in signs)
+        same = all({*every[k].by_seed} == {*by_seed} for k in signs)
         interval = Interval(float("nan"), float("nan"))
-        if same and len(seeds) > 1:
+        if same and len(values) > 1:
             patient = components.contrast(weights)
             of_seeds = values.var(ddof=1) / len(values)
             half = reach([(patient.variance, patient.df), (of_seeds, len(values) - 1)], tail)
             interval = Interval(middle - half, middle + half)
-        made.append(Contrast(name, middle, interval, dict(zip(seeds, values.tolist()))))
+        before = halves.get(name, {})
+        known = before and before.keys() <= every.keys()
+        earlier = float(np.mean([*_sums(every, before).values()])) if known else None
+        made.append(Contrast(name, middle, interval, by_seed, earlier))
     return made
+
+
+def _asked(some: str, all_: str, step: int, other: int, words: str) -> dict[str, dict[Key, int]]:
+    """Contrast -> its scores with their signs: of `some` after `step` steps, of the other network
+    after `other`.
+    """
+    ours, theirs = Key(some, step, "one"), Key(all_, other, "one")
+    ours12, theirs12 = ours._replace(reading="twelve"), theirs._replace(reading="twelve")
+    padded = theirs._replace(reading="padded")
+    return {
+        f"twelve leads, {words}": {ours12: 1, theirs12: -1},
+        f"one lead, {words}": {ours: 1, theirs: -1},
+        f"one lead, the other padded, {words}": {ours: 1, padded: -1},
+        f"{LOSS}, {words}": {ours: 1, ours12: -1, theirs: -1, theirs12: 1},
+        f"{LOSS}, the other padded, {words}": {ours: 1, ours12: -1, padded: -1, theirs12: 1},
+    }
+
+
+def _sums(every: Mapping[Key, Score], signs: Mapping[Key, int]) -> dict[int, float]:
+    """A contrast by seed, of the seeds that all its scores have."""
+    seeds = sorted(set.intersection(*({*every[k].by_seed} for k in signs)))
+    return {n: sum(s * every[k].by_seed[n] for k, s in signs.items()) for n in seeds}

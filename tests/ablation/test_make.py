@@ -400,6 +400,12 @@ def test_the_study_of_lead_sampling_shows_all_leads_or_some(
     assert before[:3] == before[3:]
     tables(tmp_path, tmp_path / "report")
     assert len((tmp_path / "report" / "ablation_lead_sampling.csv").read_text().splitlines()) == 11
+    page = (tmp_path / "report" / "index.html").read_text()
+    for contrast in found.contrasts:
+        if contrast.name.startswith("loss"):
+            less = "less" if contrast.value > 0 else "more"
+            said = f"loses {100 * abs(contrast.value):.1f} points {less} from twelve leads to one"
+            assert said in page
 
 
 def test_a_killed_study_ends_with_the_same_tables(

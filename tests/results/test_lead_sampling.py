@@ -6,7 +6,7 @@ import pytest
 from ecgbench.results.lead_sampling import READINGS, Key, contrasts, scores
 from ecgbench.stats.auroc import macro_auroc
 
-STEPS, EQUAL = 24, 13
+STEPS, EQUAL, HALF = 24, 13, 12
 PATIENTS = [f"p{i // 2}" for i in range(120)]
 
 
@@ -22,7 +22,7 @@ def said(
     for cell, more in (("some", worth), ("all", 0.0)):
         for seed in range(seeds):
             moved = spread * draw.normal()
-            for step in (EQUAL, STEPS):
+            for step in (HALF, EQUAL, STEPS):
                 skill = np.r_[[1.5], np.full(24, 0.7 + more)] + moved
                 noise = draw.normal(size=(25, 120, 3))
                 found[cell, seed, step] = skill[:, None, None] * target + shared + noise
@@ -59,6 +59,24 @@ def test_contrasts_are_sums_of_scores_by_seed() -> None:
         assert made[name].value == pytest.approx(np.mean(by_hand), abs=1e-12)
 
 
+def test_evidence_takes_the_same_sign_after_half_of_the_steps() -> None:
+    target, found = said(np.random.default_rng(5), 5, 0.8, 0.02)
+    other = {k: v for k, v in found.items() if k[2] != HALF}
+    # after half of the steps the networks have changed places with one lead
+    for (cell, seed, step), probability in found.items():
+        if step == HALF:
+            other["all" if cell == "some" else "some", seed, step] = probability
+    name = "loss from twelve leads to one, equal steps"
+    for given, evident in ((found, True), (other, False)):
+        made = contrasts(scores(given, target), "some", "all", STEPS, target, PATIENTS)
+        (loss,) = (c for c in made if c.name == name)
+        assert loss.interval.low > 0
+        assert loss.half is not None
+        assert (loss.half > 0) == loss.evidence == evident
+    seen = {c.name: c.half for c in made}
+    assert seen["loss from twelve leads to one, as many leads seen"] is None
+
+
 def test_of_equal_networks_few_studies_show_anything() -> None:
     """200 studies of five seeds whose networks lose equally much: at most 5 % may show any of the
     ten contrasts, and a large difference is seen.
@@ -76,7 +94,8 @@ def test_of_equal_networks_few_studies_show_anything() -> None:
 
 def test_one_seed_and_different_seeds_have_no_interval() -> None:
     target, found = said(np.random.default_rng(3), 2, 0.1, 0.1)
-    del found["all", 1, STEPS], found["all", 1, EQUAL]
+    for step in (HALF, EQUAL, STEPS):
+        del found["all", 1, step]
     for few in (found, {k: v for k, v in found.items() if k[1] == 0}):
         made = contrasts(scores(few, target), "some", "all", STEPS, target, PATIENTS)
         assert all(np.isnan(c.interval).all() and len(c.by_seed) == 1 for c in made)
