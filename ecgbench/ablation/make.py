@@ -12,8 +12,9 @@
         cells.json             which training each cell has at each seed
         rates.json             scores of the learning rates that were tried, if several
 
-A key is the hash of everything that decides the numbers, so a folder is either the same work or
-another name. Times stand in training.json and in no table.
+A key is the hash of what a training chooses. Study, budget and data are the same in a folder: what
+its files say of them is compared, so that those of another study are not taken for its own. Times
+stand in training.json and in no table.
 """
 
 import hashlib
@@ -46,6 +47,7 @@ from ecgbench.results.ablation import (
     probability_file,
     probe_file,
     records_digest,
+    work_of,
 )
 from ecgbench.sealed import proved, seal, unsealed
 
@@ -78,11 +80,11 @@ class _Making:
     def __init__(self, study: Study, budget: Budget, found: Assembled, session: Session) -> None:
         self.study, self.budget, self.found, self.session = study, budget, found, session
         self.data, self.out = found.data, session.out
-        self.trainings = Trainings(study, budget, found.data, session)
 
     def __call__(self, cells: Sequence[Cell]) -> None:
         self._refuse_impossible()
-        self._claim()
+        self.work = self._claim()
+        self.trainings = Trainings(self.study, self.budget, self.data, self.session, self.work)
         rates = {cell.name: self._rates(cell) for cell in cells}
         total = len(self.budget.numbers) * len(cells)
         with self.session.progress.stage(self.study.name, total, "cells") as advance:
@@ -104,8 +106,10 @@ class _Making:
                 f"clustering has {segments} segments; take more recordings (--records)"
             )
 
-    def _claim(self) -> None:
-        """Write down whose folder it is; BadSetting where it is of something else."""
+    def _claim(self) -> str:
+        """Write down whose folder it is, and `work_of` that; BadSetting where it is of something
+        else.
+        """
         path = self.out / STUDY
         identity = {
             "study": self.study.name,
@@ -142,8 +146,10 @@ class _Making:
             "compared": compared,
             "seeds": max(self.budget.seeds, before.get("seeds", 0)),
         }
+        facts = {**identity, "about": {**(before or about), **asked}}
         if before | asked != before:
-            put(path, as_json(proved({**identity, "about": {**(before or about), **asked}})))
+            put(path, as_json(proved(facts)))
+        return work_of(facts)
 
     def _compared_on(self) -> str:
         """Write down the recordings that cells are compared on, where they are not there; their
@@ -208,7 +214,8 @@ class _Making:
         """Of the last step; trains and probes what is missing."""
         folder = self.trainings.folder(wanted)
         found = unsealed(folder / probe_file(kind))
-        if found is None or not is_of(found, wanted.key) or not self._whole(folder, kind, found):
+        known = found is not None and is_of(found, wanted.key, self.work)
+        if found is None or not known or not self._whole(folder, kind, found):
             found = self._probed(wanted, kind)
         self.trainings.tidy(wanted)
         return float(found["scores"][str(self.budget.steps)])
@@ -232,7 +239,13 @@ class _Making:
             content = as_npy(result.probability)
             put(folder / probability_file(kind, step), content)
             scores[str(step)], shas[str(step)] = result.score, hashlib.sha256(content).hexdigest()
-        found = {"training": wanted.key, "probe": kind, "scores": scores, "probabilities": shas}
+        found = {
+            "training": wanted.key,
+            "work": self.work,
+            "probe": kind,
+            "scores": scores,
+            "probabilities": shas,
+        }
         seal(folder / probe_file(kind), found)
         shown = f"{scores['0']:.4f} before, {scores[str(self.budget.steps)]:.4f} after"
         self.session.progress.note(f"{wanted.title}, {kind} probe: {shown}")

@@ -35,11 +35,13 @@ NETWORKS = "encoders.json"
 
 
 class Trainings:
-    """Those of one study on one corpus."""
+    """Those of one study on one corpus; work: `work_of` them, which stands in what they leave."""
 
-    def __init__(self, study: Study, budget: Budget, data: Data, session: Session) -> None:
+    def __init__(
+        self, study: Study, budget: Budget, data: Data, session: Session, work: str
+    ) -> None:
         self.study, self.budget, self.data, self.session = study, budget, data, session
-        self.out = session.out
+        self.out, self.work = session.out, work
 
     def folder(self, wanted: Training) -> Path:
         """Where a training is kept."""
@@ -86,17 +88,20 @@ class Trainings:
         """What training.json says; trains what is missing."""
         folder = self.folder(wanted)
         told = unsealed(folder / TRAINING)
-        if told is not None and is_of(told, wanted.key):
+        if told is not None and is_of(told, wanted.key, self.work):
             return told
+        if told is not None:
+            self.session.progress.note(f"{folder} is of another training or study: made again")
         recipe, settings = wanted.recipe, wanted.recipe.stages[wanted.stage - 1]
         model, labels = self._start(wanted)
-        self._forget_half(folder)
+        self._forget_half(wanted)
 
         def keep(step: int, model: MaskedNodes) -> None:
             if step in self.budget.measured:
                 write_encoder(self._encoder(folder, step), model)
                 made = [*digests(model.encoder, model.mask)]
-                seal(folder / NETWORKS, {**(unsealed(folder / NETWORKS) or {}), str(step): made})
+                kept = {**self._kept(wanted), str(step): made}
+                seal(folder / NETWORKS, {**self._named(wanted), "networks": kept})
 
         began = time.perf_counter()
         keep(0, model)
@@ -114,13 +119,9 @@ class Trainings:
                 alarm=False,
             ),
         )
-        network, kept = new_network(recipe.model, recipe.shape), unsealed(folder / NETWORKS) or {}
-        for step in self.budget.measured:
-            mask = read_encoder(self._encoder(folder, step), network)
-            # an earlier version, which may have been interrupted, wrote none
-            kept.setdefault(str(step), [*digests(network, mask)])
+        network, kept = new_network(recipe.model, recipe.shape), self._kept(wanted)
         told = {
-            "training": wanted.key,
+            **self._named(wanted),
             "title": wanted.title,
             "encoders": kept,
             **_size(network, self.data.corpus.samples),
@@ -134,14 +135,29 @@ class Trainings:
         seal(folder / TRAINING, told)
         return told
 
-    def _forget_half(self, folder: Path) -> None:
-        """Remove a checkpoint where networks of before it are gone: they are trained again."""
+    def _named(self, wanted: Training) -> dict[str, Any]:
+        """What every file of a training says first."""
+        return {"training": wanted.key, "work": self.work}
+
+    def _kept(self, wanted: Training) -> dict[str, Any]:
+        """Step -> digests of the networks that were kept; none where they are of another one."""
+        told = unsealed(self.folder(wanted) / NETWORKS) or {}
+        kept: dict[str, Any] = told["networks"] if is_of(told, wanted.key, self.work) else {}
+        return kept
+
+    def _forget_half(self, wanted: Training) -> None:
+        """Remove a checkpoint of another training or study, and one where networks of before it are
+        gone: they are trained again.
+        """
+        folder, known = self.folder(wanted), self._kept(wanted)
         path = folder / checkpoint.FILE
         if not path.is_file():
             return
         done = checkpoint.header_of(path.read_bytes(), path)["step"]
-        kept = (self._encoder(folder, step) for step in self.budget.measured if 0 < step <= done)
-        if not all(encoder.is_file() for encoder in kept):
+        wanted_steps = [step for step in self.budget.measured if step <= done]
+        if not all(
+            str(step) in known and self._encoder(folder, step).is_file() for step in wanted_steps
+        ):
             path.unlink()
 
     def _start(self, wanted: Training) -> tuple[MaskedNodes, Codes]:
@@ -177,7 +193,14 @@ class Trainings:
     ) -> dict[int, Codebook]:
         """One per size, the same for every cell of a seed; fitted once."""
         sizes, corpus = list(sizes), self.data.corpus
-        of = key({"description": dict(describe.facts), "sizes": sizes, "seed": seed})
+        of = key(
+            {
+                "description": dict(describe.facts),
+                "sizes": sizes,
+                "seed": seed,
+                "work": self.work,
+            }
+        )
         folder = self.out / "codebooks" / of[:24]
         paths = {size: folder / f"codebook_{size}.npz" for size in sizes}
         if not all(path.is_file() for path in paths.values()):

@@ -53,10 +53,12 @@ def sections(source: Ablation) -> list[Section]:
         Section(name="outcome", parts=[Notes(list(_outcome(source, compared)), "findings")]),
         Section(name="scores", title="At a glance", parts=[scores(source, compared, printed)]),
         Section(name="cells", title="Cells", parts=[_cells(source)]),
-        Section(name="differences", title="Differences", parts=[_differences(source, compared)]),
     ]
-    if source.readings:
-        made.insert(3, Section(name="leads", title="With fewer leads", parts=list(_leads(source))))
+    if source.readings:  # whose contrasts hold the difference with twelve leads too
+        made.append(Section(name="leads", title="With fewer leads", parts=list(_leads(source))))
+    else:
+        differences = [_differences(source, compared)]
+        made.append(Section(name="differences", title="Differences", parts=differences))
     if source.rates:
         made.append(Section(name="rates", title="Learning rates", parts=[_rates(source)]))
     made.append(Section(name="budget", title="Budget", parts=[Facts(_budget(source))]))

@@ -49,11 +49,19 @@ def probability_file(kind: str, step: int) -> str:
     return f"{kind}_{step:06d}.npy"
 
 
-def is_of(told: Mapping[str, Any], training: str) -> bool:
-    """Whether a file of a training is of that one, and was not put there from another; an earlier
-    version did not say.
+def is_of(told: Mapping[str, Any], training: str, work: str) -> bool:
+    """Whether a file of a training is of that one and of this work (`work_of`), and was not put
+    there from another.
     """
-    return bool(told.get("training", training) == training)
+    return told.get("training") == training and told.get("work") == work
+
+
+def work_of(facts: Mapping[str, Any]) -> str:
+    """sha256 (hex) of what every training and probe of a study rests on beside its own choices:
+    study, budget, recordings to train on, to probe and to compare on; not which cells and seeds.
+    """
+    identity = {name: fact for name, fact in facts.items() if name != "about"}
+    return key({**identity, "compared": facts["about"]["compared"]})
 
 
 def records_digest(table: pd.DataFrame) -> str:
@@ -254,7 +262,7 @@ def read(folder: Path) -> Ablation:
         records = pd.read_parquet(folder / RECORDS)
     except (OSError, ValueError) as error:
         raise BadWeights(f"{folder / RECORDS} cannot be read; {_AGAIN}") from error
-    if facts["about"].get("compared") not in (None, records_digest(records)):
+    if facts["about"]["compared"] != records_digest(records):
         raise BadWeights(f"{folder / RECORDS} is not what was written there; {_AGAIN}")
     target = records.drop(columns=["record", "patient"]).to_numpy(np.int8)
     ordered = [name for name in facts["about"]["cells"] if name in listed]
@@ -280,8 +288,11 @@ _AGAIN = "run the same ecgbench ablate again, or choose another folder"
 
 def _facts(path: Path) -> dict[str, Any]:
     try:
-        return facts_of(json.loads(path.read_text(encoding="utf-8")))
-    except (OSError, ValueError) as error:
+        facts = facts_of(dict(json.loads(path.read_text(encoding="utf-8"))))
+        if "compared" not in facts["about"] or "steps" not in facts["budget"]:
+            raise ValueError("it is none")
+        return facts
+    except (OSError, ValueError, KeyError, TypeError) as error:
         raise BadWeights(f"{path} cannot be read; remove its folder, and {_AGAIN}") from error
 
 
@@ -296,14 +307,15 @@ def _cell(
     """One cell; where it read single leads, `said` gets the probabilities of every step."""
     of_seeds, placed = {}, []
     told: dict[str, Any] | None = None
+    work = work_of(facts)
     for seed, row in sorted(rows.items(), key=lambda pair: int(pair[0])):
         at = folder / "trainings" / row["training"][:24]
         probe, told = unsealed(at / probe_file(row["probe"])), unsealed(at / TRAINING)
         last = facts["budget"]["steps"]
         if probe is None or told is None:
             raise BadWeights(f"{at} lacks what cell {name} had at seed {seed}; {_AGAIN}")
-        if not is_of(probe, row["training"]) or not is_of(told, row["training"]):
-            raise BadWeights(f"{at} has files of another training; {_AGAIN}")
+        if not all(is_of(file, row["training"], work) for file in (probe, told)):
+            raise BadWeights(f"{at} has files of another training or study; {_AGAIN}")
         found = {
             step: _probabilities(at / probability_file(row["probe"], step), probe, step)
             for step in map(int, probe["scores"])

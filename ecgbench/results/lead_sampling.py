@@ -69,20 +69,16 @@ class Contrast(NamedTuple):
     name: str
     value: float
     interval: Interval
-    """95 %, simultaneous."""
+    """95 %, simultaneous; within -1 and 1, of a loss within -2 and 2."""
     by_seed: dict[int, float]
-    half: float | None = None
-    """The same sum after half of the steps; None where that was not probed, as of networks that
-    are compared after as many leads seen.
+    half: float | None
+    """The same sum after half of the steps; None where there is no half, and of networks that are
+    compared after as many leads seen, which were not probed then.
     """
-
-    @property
-    def evidence(self) -> bool:
-        """Whether its sign is: the interval excludes 0, and half of the steps, where they were
-        probed, give the same sign.
-        """
-        apart = self.interval.low > 0 or self.interval.high < 0
-        return apart and (self.half is None or self.half * self.value > 0)
+    evidence: bool
+    """Whether its sign is: the interval excludes 0, and after equal steps half of them give the
+    same sign.
+    """
 
 
 def scores(said: Mapping[tuple[str, int, int], np.ndarray], target: np.ndarray) -> dict[Key, Score]:
@@ -107,8 +103,11 @@ def contrasts(
     target: np.ndarray,
     patients: Sequence[str],
 ) -> list[Contrast]:
-    """Of the network `some` less `all_`, after equal steps and after as many leads."""
+    """Of the network `some` less `all_`, after equal steps and after as many leads, as far as both
+    have a seed in common.
+    """
     asked = _asked(some, all_, steps, steps, "equal steps")
+    halves_due = {*asked}
     halves = _asked(some, all_, steps // 2, steps // 2, "equal steps") if steps > 1 else {}
     equal = round(EQUAL * steps)
     if equal < steps:  # else no part of so few has seen as many
@@ -121,6 +120,8 @@ def contrasts(
         if not signs.keys() <= every.keys():
             continue
         by_seed = _sums(every, signs)
+        if not by_seed:
+            continue
         values = np.array([*by_seed.values()])
         weights = np.zeros(len(rows))
         for k, s in signs.items():
@@ -132,11 +133,15 @@ def contrasts(
             patient = components.contrast(weights)
             of_seeds = values.var(ddof=1) / len(values)
             half = reach([(patient.variance, patient.df), (of_seeds, len(values) - 1)], tail)
-            interval = Interval(middle - half, middle + half)
-        before = halves.get(name, {})
-        known = before and before.keys() <= every.keys()
-        earlier = float(np.mean([*_sums(every, before).values()])) if known else None
-        made.append(Contrast(name, middle, interval, by_seed, earlier))
+            most = sum(map(abs, signs.values())) / 2  # as far as such a sum can reach
+            interval = Interval(max(middle - half, -most), min(middle + half, most))
+        earlier = None
+        if name in halves and halves[name].keys() <= every.keys():
+            at_half = _sums(every, halves[name])
+            earlier = float(np.mean([at_half[seed] for seed in by_seed]))
+        apart = interval.low > 0 or interval.high < 0
+        alike = name not in halves_due or (earlier is not None and earlier * middle > 0)
+        made.append(Contrast(name, middle, interval, by_seed, earlier, apart and alike))
     return made
 
 

@@ -77,7 +77,8 @@ def tables(out: Path, to: Path) -> dict[str, bytes]:
     """Every table of the report."""
     reports.write(reports.read(out), to)
     found = {p.name: p.read_bytes() for p in sorted(to.iterdir()) if p.suffix in (".csv", ".md")}
-    assert {"ablation.csv", "ablation_differences.csv", "cells.md"} <= {*found}
+    assert {"ablation.csv", "cells.md"} <= {*found}
+    assert ("ablation_differences.csv" in found) != ("ablation_lead_sampling.csv" in found)
     return found
 
 
@@ -155,6 +156,33 @@ def test_seeds_made_elsewhere_are_taken_over_with_their_trainings(
     assert tables(here, tmp_path / "a") == tables(whole, tmp_path / "b")
     with pytest.raises(BadSetting, match="--only-seeds 2: --seeds 2 are 0 to 1; raise --seeds"):
         budget(only=(0, 2))
+
+
+@pytest.mark.parametrize("part", ["finished", "half", "probe"])
+def test_trainings_of_another_study_are_not_taken_over(
+    tmp_path: Path, whole: Path, part: str
+) -> None:
+    """Copied from a folder whose networks were trained or probed on something else: the same names,
+    other numbers.
+    """
+    here, there = tmp_path / "here", tmp_path / "there"
+    if part == "half":
+        with pytest.raises(Stop):
+            made(there, at="gat seed 0 lr 0.001, step 3", records=3)
+    else:
+        made(there, epochs=2)
+    shutil.copytree(there / "codebooks", here / "codebooks")
+    if part == "probe":
+        shutil.copytree(whole, here, dirs_exist_ok=True)
+        found = next((there / "trainings").glob("*/frozen.json"))
+        for path in found.parent.glob("frozen*"):
+            shutil.copyfile(path, here / "trainings" / path.parent.name / path.name)
+        with pytest.raises(BadWeights, match="of another training or study"):
+            reports.read(here)
+    else:
+        shutil.copytree(there / "trainings", here / "trainings")
+    made(here)
+    assert tables(here, tmp_path / "a") == tables(whole, tmp_path / "b")
 
 
 def test_networks_that_are_gone_are_trained_again_to_the_same_scores(tmp_path: Path) -> None:
@@ -261,7 +289,7 @@ def test_files_of_another_training_are_found_out_and_made_again(
     one.rename(aside := out / "aside")
     other.rename(one)
     aside.rename(other)
-    with pytest.raises(BadWeights, match="has files of another training"):
+    with pytest.raises(BadWeights, match="has files of another training or study"):
         ablation.read(out)
     made(out)
     assert tables(out, tmp_path / "a") == tables(whole, tmp_path / "b")

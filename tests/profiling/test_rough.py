@@ -8,7 +8,7 @@ from ecgbench.profiling import rough
 
 def test_it_warns_where_bf16_is_slower_and_nowhere_else(monkeypatch: pytest.MonkeyPatch) -> None:
     times = {torch.bfloat16: 9.0, torch.float32: 5.0}
-    monkeypatch.setattr(rough, "_milliseconds", times.__getitem__)
+    monkeypatch.setattr(rough, "_seconds", times.__getitem__)
     assert "take 1.8 times as long" in rough.warning("cpu", ["float32", "bf16"])
     assert rough.warning("cuda", ["bf16"]) == rough.warning("cpu", ["float32"]) == ""
     times[torch.bfloat16] = 5.5
@@ -17,7 +17,7 @@ def test_it_warns_where_bf16_is_slower_and_nowhere_else(monkeypatch: pytest.Monk
 
 @pytest.mark.usefixtures("one_thread")
 def test_more_work_takes_longer(monkeypatch: pytest.MonkeyPatch) -> None:
-    before = [rough._milliseconds(kind) for kind in (torch.bfloat16, torch.float32)]
+    before = [rough._seconds(kind) for kind in (torch.bfloat16, torch.float32)]
     monkeypatch.setattr(rough, "ROWS", 20 * rough.ROWS)
-    after = [rough._milliseconds(kind) for kind in (torch.bfloat16, torch.float32)]
+    after = [rough._seconds(kind) for kind in (torch.bfloat16, torch.float32)]
     assert all(4 * small < large for small, large in zip(before, after))

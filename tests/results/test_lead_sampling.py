@@ -92,6 +92,15 @@ def test_of_equal_networks_few_studies_show_anything() -> None:
     assert all(c.interval.low > 0 for c in made if c.name.startswith(("one", "loss")))
 
 
+def test_an_interval_of_two_seeds_ends_where_a_difference_can_reach() -> None:
+    target, found = said(np.random.default_rng(3), 2, 0.1, 0.5)
+    made = contrasts(scores(found, target), "some", "all", STEPS, target, PATIENTS)
+    assert (-1, 1) in {tuple(c.interval) for c in made}
+    for c in made:
+        most = 2 if c.name.startswith("loss") else 1
+        assert -most <= c.interval.low < c.interval.high <= most
+
+
 def test_one_seed_and_different_seeds_have_no_interval() -> None:
     target, found = said(np.random.default_rng(3), 2, 0.1, 0.1)
     for step in (HALF, EQUAL, STEPS):
@@ -107,3 +116,11 @@ def test_one_step_has_no_part_that_has_seen_as_many_leads() -> None:
     made = contrasts(scores(one, target), "some", "all", 1, target, PATIENTS)
     assert len(made) == 5
     assert all(contrast.name.endswith("equal steps") for contrast in made)
+    # one step has no half, which evidence takes
+    assert not any(contrast.evidence for contrast in made)
+
+
+def test_networks_without_a_seed_in_common_have_no_contrast() -> None:
+    target, found = said(np.random.default_rng(1), 2, 0.4, 0.1)
+    apart = {(c, s, step): p for (c, s, step), p in found.items() if (c == "some") == (s == 0)}
+    assert contrasts(scores(apart, target), "some", "all", STEPS, target, PATIENTS) == []
