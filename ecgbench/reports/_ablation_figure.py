@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from functools import partial
+from textwrap import fill
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ecgbench.reports import Figure, Numbers, handle
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
 
 READING = {"twelve": "twelve leads", "one": "one lead", "padded": "one lead, padded"}
 """Of a study of lead sampling, in words."""
+WIDE = 44
+"""Letters of a line of a label."""
 _MEAN, _SEED, _BEFORE, _PAPER = COLOURS[0], COLOURS[5], COLOURS[7], COLOURS[1]
 _SURE: dict[str, Any] = {"color": _MEAN, "marker": "o", "markersize": 6}
 _NOT: dict[str, Any] = {**_SURE, "markerfacecolor": "white"}
@@ -50,14 +53,14 @@ def scores(
     """
     every, rows = _shown(source), _rows(source, compared, printed)
     what = (
-        f"Right: {source.reference} less the other cell, simultaneous 95 % intervals over seeds "
-        "and patients."
+        f"Right: the network that was shown {source.reference} leads less the one that was shown "
+        "all, simultaneous 95 % intervals over seeds and patients."
         if source.readings
         else f"Right: less {source.reference}, simultaneous 95 % intervals over seeds and "
         "patients; none of one seed."
     )
     left = (
-        "one lead: the mean over the twelve single leads"
+        "a row: leads shown in training, and leads read; one lead: the mean over the twelve"
         if source.readings
         else "95 % intervals over patients"
     )
@@ -136,7 +139,7 @@ def _shown(source: Ablation) -> list[Shown]:
     none = Interval(float("nan"), float("nan"))
     return [
         Shown(
-            f"{key.cell}, {READING[key.reading]}",
+            f"{key.cell} shown: {READING[key.reading]}",
             list(score.by_seed.values()),
             source.readings[key._replace(step=0)].mean,
             none,
@@ -172,6 +175,6 @@ def _bar(ax: Any, at: int, value: float, interval: Interval, style: Mapping[str,
 
 
 def _lines(ax: Any, names: Sequence[str]) -> None:
-    ax.set_yticks(range(len(names)), names)
+    ax.set_yticks(range(len(names)), [fill(name, WIDE) for name in names])
     ax.set_ylim(len(names) - 0.5, -0.5)
     ax.grid(axis="y", visible=False)
