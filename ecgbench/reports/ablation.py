@@ -88,14 +88,21 @@ def _said(contrasts: Sequence[Contrast]) -> Iterator[str]:
     if not any(found.evidence for found in contrasts):
         yield NO_EVIDENCE
     for found in contrasts:
+        low, high = (None if end != end else end for end in found.interval)
+        interval = f" {between}" if (between := signed_bracket(low, high)) else ""
+        size, more = points(abs(found.value)), found.value > 0
         if found.name.startswith(LOSS):
             about = found.name.removeprefix(f"{LOSS}, ")
-            low, high = (None if end != end else end for end in found.interval)
-            interval = f" {between}" if (between := signed_bracket(low, high)) else ""
             yield (
-                f"The network that was shown some leads loses {points(abs(found.value))} points "
-                f"{'less' if found.value > 0 else 'more'} from twelve leads to one{interval}, "
-                f"{about}: {'evidence' if found.evidence else 'no evidence'}."
+                f"The network that was shown some leads loses {size} points "
+                f"{'less' if more else 'more'} from twelve leads to one{interval}, {about}: "
+                f"{'evidence' if found.evidence else 'no evidence'}."
+            )
+        elif found.evidence:
+            yield (
+                f"The network that was shown some leads is {size} points "
+                f"{'above' if more else 'below'} the other{interval}, read with {found.name}: "
+                f"evidence."
             )
 
 
