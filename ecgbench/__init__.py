@@ -5,6 +5,8 @@
 
     import ecgbench
     study = ecgbench.read("runs/demo")          # a finished run: study.main, study.labels, ...
+    ecgbench.predict("runs/demo", "ecgs", leads="I")   # its fits on recordings in files
+    ecgbench.embed("laef", "ecgs", leads="I")
 
 On the command line: `ecgbench --help`.
 """
@@ -19,4 +21,8 @@ def __getattr__(name: str) -> Any:
         from ecgbench.results.study import read
 
         return read
+    if name in ("predict", "embed"):
+        from ecgbench.benchmark import predict
+
+        return getattr(predict, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

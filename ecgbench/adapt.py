@@ -16,6 +16,7 @@ from ecgbench.ecg.preprocess import decimate, normalise
 from ecgbench.errors import BadSetting, PolicyError
 from ecgbench.plugin_files import unnoted
 from ecgbench.room import plain
+from ecgbench.seeds import rng
 
 State = Mapping[str, np.ndarray]
 """What a policy learned on the training split."""
@@ -119,6 +120,21 @@ def adapt(
     if contract.scope == "record":
         signal[blank] = 0
     return signal, np.ones(len(rows), bool)
+
+
+def sees(contract: InputContract, measured: np.ndarray, policy: Policy) -> bool:
+    """Whether a measured sample reaches the network, directly or through the policy; measured
+    (12,) bool.
+    """
+    own = rows_of(contract.leads)
+    if policy.fill is None or measured[own].any():
+        return bool(measured[own].any())
+    filled = []
+    for i in range(2):
+        noise = rng("blind", i).normal(size=(len(measured), 8)).astype(np.float32)
+        noise[~measured] = np.nan
+        filled.append(policy.fill(noise, measured, policy.state)[own])
+    return not np.array_equal(filled[0], filled[1])
 
 
 def cut(

@@ -12,13 +12,13 @@ import numpy as np
 import pandas as pd
 
 from ecgbench import adapters, models
-from ecgbench.adapt import NATIVE, Policy, TrainingSplit
+from ecgbench.adapt import NATIVE, Policy, TrainingSplit, sees
 from ecgbench.benchmark.progress import Display
 from ecgbench.cards import InputContract, Task, facts
 from ecgbench.cells import FEATURES, OFFICIAL, Cell, Fit, Scoring, key
 from ecgbench.ecg import preprocess
 from ecgbench.ecg.draw import Draw, Fixed, LeadSetting, given
-from ecgbench.ecg.leads import ALL, LeadSubset, bits_to_mask, rows_of
+from ecgbench.ecg.leads import ALL, LeadSubset, bits_to_mask
 from ecgbench.ecg.surrogates import CHANGES
 from ecgbench.errors import BadSetting
 from ecgbench.files import as_parquet
@@ -30,7 +30,6 @@ from ecgbench.prepared.subset import SPLITS, Selection
 from ecgbench.prepared.views import BATCH, View
 from ecgbench.results.score import prediction_table
 from ecgbench.results.store import Store
-from ecgbench.seeds import rng
 
 SHARED_CHECKED = 3
 """Records, and sets of leads of each, of which features are computed in two ways."""
@@ -204,19 +203,8 @@ class Evaluation:
         """
         _, _, masks = rows.decode(self.rows(cell, scoring))
         kinds, counts = np.unique(masks, return_counts=True)
-        seen = [self._sees(bits_to_mask(m), self.policy(cell.policy)) for m in kinds]
+        seen = [sees(self.contract, bits_to_mask(m), self.policy(cell.policy)) for m in kinds]
         return float(counts[~np.array(seen)].sum() / counts.sum())
-
-    def _sees(self, measured: np.ndarray, policy: Policy) -> bool:
-        own = rows_of(self.contract.leads)
-        if policy.fill is None or measured[own].any():
-            return bool(measured[own].any())
-        filled = []
-        for i in range(2):
-            noise = rng("blind", i).normal(size=(len(measured), 8)).astype(np.float32)
-            noise[~measured] = np.nan
-            filled.append(policy.fill(noise, measured, policy.state)[own])
-        return not np.array_equal(filled[0], filled[1])
 
     def rows(self, cell: Cell, scoring: Scoring) -> np.ndarray:
         """Rows of work of a cell: the windows of its test records under its leads."""

@@ -30,6 +30,8 @@ class Recording:
     """Identity of the patient within the dataset; the record's where the source has none."""
     repaired: tuple[tuple[str, str], ...] = ()
     """(kind, sentence) of each `Repair` of the dataset's card that the samples needed."""
+    notes: tuple[tuple[str, str], ...] = ()
+    """(kind, what) of what was read in a file and must be known: ("inverted", "-aVR")."""
 
     def __post_init__(self) -> None:
         signal = np.ascontiguousarray(self.signal, dtype=np.float32)

@@ -1,0 +1,114 @@
+"""`ecgbench predict`, `ecgbench embed`: what the fits of a run, or a model, make of recordings."""
+
+import tempfile
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from ecgbench.cli.options import DEVICE, add_commands, argument, flag, option, words
+from ecgbench.cli.own import FS, SIGNALS, UNIT
+from ecgbench.errors import BadSetting
+from ecgbench.text import visible
+
+SUFFIXES = (".csv", ".tsv", ".parquet")
+RECORDS = option("A recording, or a folder of them: WFDB, CSV, EDF, .npy, .npz.", default=...)
+LEADS = option("Leads that are used: I, I+II, 12.  (default: all that a recording has)")
+TO = option("File for the table: .csv, .tsv or .parquet.", default=...)
+OVERWRITE = flag("Replace the file that --to names.", "--overwrite")
+
+
+def add(app: typer.Typer) -> None:
+    """Add the commands to the program."""
+    add_commands(app, predict, embed)
+
+
+def predict(
+    run: Path = argument("Folder of the run that has the fits."),
+    records: Path = RECORDS,
+    to: Path = TO,
+    task: str = option("Task whose labels are predicted.  (default: the one of the run)"),
+    model: str = option("Model; a path for your own.  (default: the one of the run)"),
+    leads: str = LEADS,
+    policy: str = option("How other leads are filled.  (default: the one of the run)"),
+    fold: str = option("The fit of one fold, such as 2/5.  (default: the mean of all)"),
+    fs: float = FS,
+    unit: str = UNIT,
+    signals: str = SIGNALS,
+    overwrite: bool = OVERWRITE,
+    device: str = DEVICE,
+) -> None:
+    """Predict the labels of a task for recordings, by the fits of a run. Research use only.
+
+    The table has a row per recording: the probability of each label (of several fits the mean, the
+    lowest and the highest), leads, policy, fit, what that was trained on, its AUROC in the run at
+    these leads, and a reason where there is no probability. Fits that were trained at twelve leads
+    are not calibrated at fewer.
+
+    Examples:
+
+      ecgbench predict runs/ptbxl --task ptbxl_super --model laef --records FOLDER --leads I
+      --to predictions.csv
+
+      ecgbench predict runs/mine --records new/ecg_1.csv --fs 512 --unit uV --to one.csv
+    """
+    from ecgbench.benchmark import predict as made
+
+    chosen = {"task": task, "model": model, "policy": policy, "fold": fold}
+    how = {"leads": leads, "fs": fs, "unit": unit, "signals": words(signals) or ()}
+    _write(partial(made.predict, run, records, device=device, **chosen, **how), to, overwrite)
+
+
+def embed(
+    model: str = option("Model; a path for your own.", "--model", "-m", default=...),
+    records: Path = RECORDS,
+    to: Path = TO,
+    leads: str = LEADS,
+    weights: str = option("released, random, a name on its card, or a path.", default="released"),
+    policy: str = option("How other leads are filled; paper: the model's way.", default="paper"),
+    fs: float = FS,
+    unit: str = UNIT,
+    signals: str = SIGNALS,
+    overwrite: bool = OVERWRITE,
+    device: str = DEVICE,
+) -> None:
+    """Write the features that a model gives of recordings, a row each. Research use only.
+
+    Columns f0000, f0001, ... are the mean over the windows of a recording; beside them stand leads,
+    policy, weights, and a reason where there are no features.
+
+    Examples:
+
+      ecgbench embed --model laef --records FOLDER --leads I --to features.parquet
+    """
+    from ecgbench.benchmark import predict as made
+
+    how: dict[str, Any] = {"leads": leads, "fs": fs, "unit": unit, "signals": words(signals) or ()}
+    _write(
+        partial(made.embed, model, records, weights=weights, policy=policy, device=device, **how),
+        to,
+        overwrite,
+    )
+
+
+def _write(make: "partial[Any]", to: Path, overwrite: bool) -> None:
+    """Make a table and write it; BadSetting or WriteError for a file that cannot be, beforehand."""
+    from ecgbench.benchmark.progress import display
+    from ecgbench.files import as_parquet, put, writing
+
+    kind = to.suffix.lower()
+    if kind not in SUFFIXES:
+        raise BadSetting(f"--to {to}: a name that ends in {', '.join(SUFFIXES)}")
+    if to.is_dir() or (to.exists() and not overwrite):
+        raise BadSetting(f"--to {to} is there; name another file, or replace it: --overwrite")
+    with writing(to):
+        to.parent.mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=to.parent).close()
+    table = make(progress=display(), without=[to])
+    separator = "\t" if kind == ".tsv" else ","
+    text = table.to_csv(index=False, sep=separator, lineterminator="\n")
+    put(to, as_parquet(table) if kind == ".parquet" else text)
+    for said in table.attrs["notes"]:
+        typer.echo(visible(said), err=True)
+    typer.echo(f"{to}: {(table['reason'] == '').sum():,} of {len(table):,} recordings")
