@@ -30,7 +30,7 @@ from ecgbench.imported import found
 from ecgbench.inference import rows
 from ecgbench.prepared.checked import checked
 from ecgbench.prepared.encoded import encode
-from ecgbench.text import counted, line
+from ecgbench.text import counted, line, visible
 
 if TYPE_CHECKING:  # with torch, which names are checked without
     from ecgbench.inference.encode import Encoder
@@ -40,6 +40,8 @@ Values = tuple[dict[str, Any], list[str], np.ndarray]
 RESEARCH = "research use only"
 SILENT = ("rate", "unit", "names", "ignored signal", "head line")
 """Kinds of a reader's notes that change no number of a single recording."""
+FIRST = ("record", "file", "patient", "leads")
+"""Columns before the values."""
 SHOWN = 3
 """Reasons that a message tells."""
 
@@ -54,7 +56,9 @@ def features(recording: Recording, leads: LeadSubset, encoder: "Encoder", model:
     seen[~leads.mask] = np.nan
     windows = np.arange(contract.windows(seen.shape[1]))
     if not len(windows):
-        raise BadRecord(f"{recording.seconds:.3g} s, and a window has {contract.seconds:g} s")
+        raise BadRecord(
+            f"{recording.seconds:.3g} s: shorter than a window of {contract.seconds:g} s"
+        )
     rows.encode(0, windows, windows)  # no more than a run reads
     with models.ROOM.calling(model):
         return encoder(seen, {leads.bits: windows})[leads.bits]
@@ -93,7 +97,8 @@ def table(  # noqa: PLR0913  (each is a setting)
     shown = progress.stage("recordings", len(files), "records") if progress else None
     with shown or nullcontext(lambda done: None) as advance:
         for record, file in zip(found.identities(files, ()), files):
-            row = {"record": record, "file": file, "patient": "", "leads": "", "reason": ""}
+            row = {"record": visible(record), "file": visible(file), "patient": "", "leads": ""}
+            reason = ""
             own_values = np.full(len(columns), np.nan)
             try:
                 recording, said_of_it = _read(folder / file, record, stated, fix)
@@ -105,11 +110,13 @@ def table(  # noqa: PLR0913  (each is a setting)
                 row |= {"leads": str(used), **more}
                 said_of_it += also
             except (EcgbenchError, OSError) as error:
-                row["reason"] = line(str(error).removeprefix(f"{record}: "))
-                said_of_it = [f"left out: {row['reason'].replace(Path(file).name, 'the file')}"]
-            told.append({**row, "use": RESEARCH, "note": "; ".join(said_of_it)})
+                why = str(getattr(error, "strerror", None) or error).removeprefix(f"{record}: ")
+                reason, said_of_it = line(why), []
+                notes[f"left out: {line(why.replace(Path(file).name, 'the file'))}"] += 1
+            note = visible("; ".join(said_of_it))
+            told.append({**row, "use": RESEARCH, "note": note, "reason": reason})
             values.append(own_values)
-            notes.update(set(said_of_it))
+            notes.update(dict.fromkeys(said_of_it, 1))
             advance(1)
     lines = [f"{counted(count, 'recording')}: {text}" for text, count in notes.items()]
     if all(row["reason"] for row in told):
@@ -118,8 +125,8 @@ def table(  # noqa: PLR0913  (each is a setting)
             f"{records}: no recording can be used: {'; '.join(lines[:SHOWN]) or known}"
         )
     made = pd.DataFrame(told).join(pd.DataFrame(np.stack(values), columns=pd.Index(columns)))
-    last = [c for c in made if c in ("note", "reason")]
-    made = made[[*(c for c in made if c not in last), *last]]
+    last = ["use", "note", "reason"]
+    made = made[[*(c for c in dict.fromkeys([*FIRST, *columns, *made]) if c not in last), *last]]
     made.attrs["notes"] = [RESEARCH, *lines]
     return made
 

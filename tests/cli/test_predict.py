@@ -146,7 +146,7 @@ def test_recordings_of_all_kinds(here: Here, run: Path, tmp_path: Path) -> None:
     assert value[["b/twin", "long"]].between(0, 1).all()
     assert (got["windows"]["long"], got["windows"]["base"]) == (480, 4)
     for record, why in {
-        "short": "2 s, and a window has 2.5 s",
+        "short": "2 s: shorter than a window of 2.5 s",
         "other": "lead I is missing; it has V1",
         "page": "page.csv holds no line of numbers",
         "broken": "",
