@@ -11,6 +11,7 @@
 On the command line: `ecgbench --help`.
 """
 
+from importlib import import_module
 from typing import Any
 
 __version__ = "0.1.0"
@@ -22,7 +23,5 @@ def __getattr__(name: str) -> Any:
 
         return read
     if name in ("predict", "embed"):
-        from ecgbench.benchmark import predict
-
-        return getattr(predict, name)
+        return getattr(import_module("ecgbench.benchmark.predict"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
