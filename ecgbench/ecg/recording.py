@@ -31,7 +31,9 @@ class Recording:
     repaired: tuple[tuple[str, str], ...] = ()
     """(kind, sentence) of each `Repair` of the dataset's card that the samples needed."""
     notes: tuple[tuple[str, str], ...] = ()
-    """(kind, what) of what was read in a file and must be known: ("inverted", "-aVR")."""
+    """(kind, what) of how a file was understood: where "rate", "unit" and "names" came from, each
+    "ignored signal", "head line" (not understood), "inverted" lead and lead "not measured".
+    """
 
     def __post_init__(self) -> None:
         signal = np.ascontiguousarray(self.signal, dtype=np.float32)

@@ -4,11 +4,16 @@ Its library tests the header; that the file has the very size that the header im
 here. Discontinuous recordings (EDF+D) are refused.
 """
 
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
+from shutil import copyfileobj
+from tempfile import TemporaryDirectory
 
 import numpy as np
 
-from ecgbench.ecg.readers.layout import Layout, recording, refused, standard, there
+from ecgbench.ecg.readers import cleaned
+from ecgbench.ecg.readers.layout import refused, there
 from ecgbench.ecg.readers.said import Said, per_mv
 from ecgbench.ecg.recording import Recording
 from ecgbench.errors import BadRecord
@@ -23,26 +28,69 @@ def read(path: Path, record: str, patient: str, said: Said) -> Recording:
     BadRecord for a file that is missing, damaged, truncated or discontinuous, and for leads of
     different rates; BadSetting where the file does not say the unit of a lead and nobody else does.
     """
+    _demand_size(there(path, record), record)
+    labels, units, rates, signals = _opened(path, record)
+    names = said.names(labels, len(labels), path, record)
+    notes: cleaned.Notes = [("names", "--signals" if said.signals else "the file")]
+    rows = cleaned.leads_of(names, np.zeros((len(names), 0)), record, notes)
+    if len(found := {rates[i] for i in rows}) > 1:
+        each = ", ".join(f"{rate:g}" for rate in sorted(found))
+        raise BadRecord(f"{record}: its leads have different rates: {each} Hz")
+    scales = [said.scale(_scale(units[i], record), path, record) for i in rows]
+    notes += [("unit", "the file" if all(units[i] for i in rows) else "--unit")]
+    notes += [("rate", "the file")]
+    array = np.stack([signals[i] / scale for i, scale in zip(rows, scales)])
+    return cleaned.recording(array, [names[i] for i in rows], found.pop(), (record, patient), notes)
+
+
+def _opened(path: Path, record: str) -> tuple[list[str], list[str], list[float], list[np.ndarray]]:
+    """Labels, units, rates and samples of all signals, NaN where a sample is marked as missing."""
+    with path.open("rb") as file:
+        first = file.read(HEAD)
+        signals = int(first[252:256]) if first[252:256].strip().isdigit() else 0
+        rest = file.read(signals * SIGNAL)
+    if (first[1:] + rest).isascii():
+        with suppress(OSError, ValueError):
+            return _signals(path)
+    # a date that is none, and a text that breaks the rules, cost no samples
+    texts = b"X X X X".ljust(80) + b"Startdate X X X X".ljust(80) + b"01.01.8500.00.00"
+    with TemporaryDirectory() as folder, path.open("rb") as source:
+        copy = Path(folder) / "legible"
+        with copy.open("wb") as out:
+            out.write(first[:8] + texts + first[184:] + b"".join(_ascii(rest, signals)))
+            source.seek(HEAD + len(rest))
+            copyfileobj(source, out)
+        try:
+            return _signals(copy)
+        except (OSError, ValueError) as error:
+            said = type(error)(str(error).replace(str(copy), path.name))
+            raise refused(path, record, "EDF or BDF", said) from error
+
+
+def _signals(path: Path) -> tuple[list[str], list[str], list[float], list[np.ndarray]]:
     import pyedflib
 
-    _demand_size(there(path, record), record)
-    try:
-        with pyedflib.EdfReader(str(path), pyedflib.DO_NOT_READ_ANNOTATIONS) as file:
-            labels = file.getSignalLabels()
-            names = said.names(labels, len(labels), path)
-            rows = standard(names, record)
-            rates = {float(file.getSampleFrequency(i)) for i in rows}
-            units = [file.getPhysicalDimension(i) for i in rows]
-            signals = [file.readSignal(i) for i in rows] if len(rates) == 1 else []
-    except (OSError, ValueError) as error:
-        raise refused(path, record, "EDF or BDF", error) from error
-    if len(rates) > 1:
-        each = ", ".join(f"{rate:g}" for rate in sorted(rates))
-        raise BadRecord(f"{record}: its leads have different rates: {each} Hz")
-    scales = [said.scale(_scale(unit, record), path) for unit in units]
-    layout = Layout(leads=tuple(names[i] for i in rows), fs=rates.pop(), per_mv=1.0)
-    array = np.stack([one / scale for one, scale in zip(signals, scales)])
-    return recording(array, layout, record, patient)
+    with pyedflib.EdfReader(str(path), pyedflib.DO_NOT_READ_ANNOTATIONS) as opened:
+        every = range(opened.signals_in_file)
+        rates = [float(opened.getSampleFrequency(i)) for i in every]
+        signals = []
+        for i in every:
+            steps = cleaned.marked(opened.readSignal(i, digital=True)[None])[0]
+            signals.append(np.where(np.isnan(steps), np.nan, opened.readSignal(i)))
+        units = [opened.getPhysicalDimension(i).strip() for i in every]
+        return opened.getSignalLabels(), units, rates, signals
+
+
+def _ascii(rest: bytes, signals: int) -> Iterator[bytes]:
+    """The fields of all signals, one after the other, without other than ASCII characters."""
+    at = 0
+    for width in (16, 80, 8, 8, 8, 8, 8, 80, 8, 32):
+        for _ in range(signals):
+            field = rest[at : at + width]
+            for micro in (b"\xc2\xb5", b"\xce\xbc", b"\xb5"):
+                field = field.replace(micro, b"u")
+            yield bytes(byte if 32 <= byte < 127 else 63 for byte in field).ljust(width)
+            at += width
 
 
 def _scale(unit: str, record: str) -> float | None:

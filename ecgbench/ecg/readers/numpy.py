@@ -3,12 +3,14 @@ name (.npz), of which `fs`, `unit` and `leads` may say what the signal is.
 """
 
 import zlib
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from tokenize import TokenError
 from zipfile import BadZipFile
 
 import numpy as np
 
+from ecgbench.ecg.readers import cleaned, times
 from ecgbench.ecg.readers.layout import Layout, at, lacking, recording, refused, there
 from ecgbench.ecg.readers.said import Said, hertz, per_mv
 from ecgbench.ecg.recording import Recording
@@ -19,7 +21,18 @@ DAMAGED = (
     *(BadZipFile, zlib.error),
 )
 """What numpy raises for bytes that are no array of its own."""
-WORDS = ("leads", "names", "fs", "unit")
+_NAMES = ("leads", "names", "lead_names", "channels", "channel_names", "ch_names", "sig_name")
+_RATES = (
+    "fs",
+    "sampling_rate",
+    "sample_rate",
+    "samplerate",
+    "samplingrate",
+    "sampling_frequency",
+    "sfreq",
+)
+_UNITS, _TIMES = ("unit", "units"), ("t", "time", "times", "timestamps")
+WORDS = (*_NAMES, *_RATES, *_UNITS, *_TIMES)
 """Arrays of a .npz that say what its signal is."""
 
 
@@ -60,7 +73,7 @@ def alone(path: Path, record: str, patient: str, said: Said) -> Recording:
                 stored = {name: stored[name] for name in stored}
     except DAMAGED as error:
         raise refused(path, record, "an array of numpy", error) from error
-    words = {name: stored.pop(name) for name in list(stored) if name in WORDS}
+    words = {name: stored.pop(name) for name in list(stored) if name.lower() in WORDS}
     if len(stored) != 1:
         named = ", ".join(stored) or "none"
         raise BadRecord(
@@ -68,16 +81,77 @@ def alone(path: Path, record: str, patient: str, said: Said) -> Recording:
         )
     array = np.squeeze(next(iter(stored.values())))
     array = array[None] if array.ndim == 1 else array
-    own = [str(name) for key in WORDS[:2] for name in np.ravel(words.get(key, []))] or None
-    fs, unit = ("".join(map(str, np.ravel(words.get(key, []))[:1])) for key in WORDS[2:])
-    count = len(own or said.signals) or min(array.shape, default=0)
-    names = said.names(own, count, path)
-    if array.ndim == 2 and array.shape[0] == array.shape[1]:
+    if array.ndim != 2 or array.dtype.kind not in "iuf":
+        raise BadRecord(
+            f"{record}: an array of shape {array.shape} and type {array.dtype}, not (lead, time) "
+            f"of real numbers"
+        )
+    own = _texts(words, _NAMES) or None
+    count = len(own or said.placed) or min(array.shape)
+    if array.shape[0] == array.shape[1]:
         raise BadRecord(f"{record}: an array of shape {array.shape} does not tell its leads")
-    layout = Layout(
-        leads=names,
-        fs=said.rate(hertz(fs), path),
-        per_mv=said.scale(per_mv(unit), path),
-        leads_first=array.shape[0] == count,
-    )
-    return recording(array, layout, record, patient)
+    if count not in array.shape:
+        raise BadRecord(f"{record}: an array of shape {array.shape} for {count} signals")
+    array = array if array.shape[0] == count else array.T
+    names = said.names(own, count, path, record)
+    notes: cleaned.Notes = [("names", "the file" if own and not said.signals else "--signals")]
+    rates = _rates(words, array.shape[1], record)
+    units = _understood(words, _UNITS, per_mv, record)
+    units = units * count if len(units) == 1 else units or [None] * count
+    if len(units) != count:
+        raise BadRecord(f"{record}: {len(units)} units for {count} signals")
+    rows = cleaned.leads_of(names, array, record, notes)
+    scales = np.array([said.scale(units[i], path, record) for i in rows])
+    notes.append(("unit", "the file" if all(units) else "--unit"))
+    fs = said.rate(rates, path, record)
+    notes.append(("rate", rates[0][0] if rates else "--fs"))
+    signal = cleaned.marked(array[rows]) / scales[:, None]
+    return cleaned.recording(signal, [names[i] for i in rows], fs, (record, patient), notes)
+
+
+def _texts(words: Mapping[str, np.ndarray], keys: tuple[str, ...]) -> list[str]:
+    """What the arrays of some names hold, as texts; of one letter as R or MATLAB write them too."""
+    found = [one for key, array in words.items() if key.lower() in keys for one in np.ravel(array)]
+    return [
+        (one.decode("utf-8", "replace") if isinstance(one, bytes) else str(one)).strip()
+        for one in found
+    ]
+
+
+def _understood(
+    words: Mapping[str, np.ndarray],
+    keys: tuple[str, ...],
+    read: Callable[[str], float | None],
+    record: str,
+) -> list[float | None]:
+    """What the arrays of some names say; BadRecord where that is not understood."""
+    texts = _texts(words, keys)
+    found = [read(text) for text in texts]
+    if None in found:
+        odd = texts[found.index(None)]
+        raise BadRecord(f"{record}: its array {keys[0]!r} says {odd!r}, which is not understood")
+    return found
+
+
+def _rates(words: Mapping[str, np.ndarray], count: int, record: str) -> list[tuple[str, float]]:
+    """(source, Hz) of what the arrays of rates and of time say."""
+    found = [
+        ("the file", fs) for fs in dict.fromkeys(_understood(words, _RATES, hertz, record)) if fs
+    ]
+    for name, array in words.items():
+        if name.lower() not in _TIMES:
+            continue
+        column = np.ravel(array)
+        if len(column) != count or column.dtype.kind not in "iufmM":
+            raise BadRecord(
+                f"{record}: its array {name!r} has {len(column)} values of {column.dtype} for "
+                f"{count} samples"
+            )
+        clock = column.dtype.kind in "mM"
+        if clock:
+            column = (column - column[0]) / np.timedelta64(1, "s")
+        fs = times.rate(
+            np.asarray(column, np.float64), "time (s)" if clock else name, clock, record
+        )
+        found += [("the column of time", fs)] if fs else []
+    return found

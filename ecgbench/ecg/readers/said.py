@@ -3,19 +3,26 @@ that do not say it themselves.
 """
 
 import re
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from ecgbench.ecg.leads import CHEST, LEADS
-from ecgbench.errors import BadSetting
+from ecgbench.errors import BadRecord, BadSetting
 
 _MILLIVOLTS = {"v": 1e3, "mv": 1.0, "uv": 1e-3, "nv": 1e-6}
 _UNIT = re.compile(r"(?P<steps>\d+(\.\d*)?([eE][-+]?\d+)?)?\s*(?P<unit>[a-z]+)")
-_RATE = re.compile(
-    r"(?P<number>\d+([.,]\d+)?)\s*((?P<kilo>k)?(hz|hertz|sps|samples/s|1/s))?",
-    re.IGNORECASE,
-)
+_HERTZ = dict.fromkeys(("hz", "hertz", "sps", "samples/s", "samples/sec", "1/s", "/s"), 1.0)
+_HERTZ |= {"samples/second": 1.0, "samplespersecond": 1.0, "persecond": 1.0, "s-1": 1.0}
+_HERTZ |= {"khz": 1e3, "kilohertz": 1e3, "ksps": 1e3, "k": 1e3}
+_SECONDS = dict.fromkeys(("s", "sec", "secs", "second", "seconds"), 1.0)
+_SECONDS |= dict.fromkeys(("ms", "msec", "millisecond", "milliseconds"), 0.001)
+_SECONDS |= dict.fromkeys(("us", "usec", "microsecond", "microseconds"), 1e-06)
+LOWEST, HIGHEST = 50.0, 100_000.0
+"""Hz between which the rate of an ECG lies; a lower one is used only where a person says it too."""
+AGREE = 0.01
+"""By how much two statements of one rate or scale may differ, as a share."""
 
 _BEFORE = ("ECG", "EKG", "LEAD", "ECG LEAD", "EKG LEAD", "ABLEITUNG")
 _OWN = {name.upper(): name for name in LEADS} | {
@@ -60,37 +67,75 @@ class Said:
                 f"(I,II,V1), or all as NAME=LEAD (ch1=I,ch2=II)"
             )
 
-    def rate(self, stated: float | None, file: Path) -> float:
-        """Hz: what the file states, else what was said; BadSetting that asks for it."""
-        rate = stated if stated is not None else self.fs
-        if rate is None:
+    def rate(self, stated: Sequence[tuple[str, float]], file: Path, record: str) -> float:
+        """Hz, from (where it stands, Hz) of all that states it, the most exact first; else what was
+        said. BadRecord where two differ; BadSetting that asks for it.
+        """
+        every = [*stated, *([("--fs", self.fs)] if self.fs is not None else [])]
+        if not every:
             raise BadSetting(
                 f"{file.name} does not say its rate; say it for all files that do not: --fs 500 "
                 f"(samples per second)"
             )
+        first, rate = every[0]
+        for other, value in every[1:]:
+            if abs(value - rate) > AGREE * rate:
+                raise BadRecord(
+                    f"{record}: the rate is {rate:g} Hz by {first} and {value:g} Hz by {other}; "
+                    f"correct the one that is wrong"
+                )
+        if rate < LOWEST and self.fs is None:
+            raise BadSetting(
+                f"{file.name}: its rate is {rate:g} Hz by {first}, which is low for an ECG; where "
+                f"that is right, say it too: --fs {rate:g}"
+            )
         return rate
 
-    def scale(self, stated: float | None, file: Path) -> float:
-        """How many of a file's units make 1 mV: what the file states, else what was said;
-        BadSetting that asks for it.
+    def scale(self, stated: float | None, file: Path, record: str) -> float:
+        """How many of a file's units make 1 mV: what the file states, else what was said. BadRecord
+        where the two differ; BadSetting that asks for it.
         """
-        scale = stated if stated is not None else per_mv(self.unit or "")
-        if scale is None:
+        given = per_mv(self.unit or "")
+        if stated is None and given is None:
             raise BadSetting(
                 f"{file.name} does not say its unit; say it for all files that do not: --unit mV "
                 f"(or V, uV, nV; 4.88uV where a step of the file is that much)"
             )
-        return scale
+        if stated and given and abs(stated - given) > AGREE * given:
+            raise BadRecord(
+                f"{record}: 1 mV is {stated:g} by the file and {given:g} by --unit {self.unit}; "
+                f"correct the one that is wrong"
+            )
+        return stated or given or 1.0
 
-    def names(self, stated: Sequence[str] | None, count: int, file: Path) -> tuple[str, ...]:
+    @property
+    def placed(self) -> tuple[str, ...]:
+        """Names in the order of the file; empty where names are given as NAME=LEAD, or not."""
+        return () if "=" in "".join(self.signals) else self.signals
+
+    def names(
+        self, stated: Sequence[str] | None, count: int, file: Path, record: str
+    ) -> tuple[str, ...]:
         """Of `count` signals, in the order of the file: standard spelling where a name means a
-        lead, else as it is; BadSetting that asks for them where nobody names them.
+        lead ("-aVR" where it is inverted), else as it is. BadRecord where `--signals` names other
+        leads; BadSetting that asks for names where nobody gives them.
         """
         given = dict(text.split("=", 1) for text in self.signals if "=" in text)
         own = [given.get(name.strip(), name) for name in stated or ()]
-        placed = () if given else self.signals
-        if not any(map(lead, own)) and len(placed) == count:
-            own = list(placed)
+        if generated(own) or not any(map(signed, own)):
+            own = [] if generated(own) else own
+            if self.placed and len(self.placed) != count:
+                raise BadSetting(
+                    f"{file.name} has {count} signals, and --signals {','.join(self.signals)} "
+                    f"names {len(self.placed)}; name each of them"
+                )
+            own = list(self.placed) or own
+        elif len(self.placed) == count and [*map(signed, self.placed)] != [*map(signed, own)]:
+            raise BadRecord(
+                f"{record}: its signals are {', '.join(own)} by the file and "
+                f"{', '.join(self.placed)} by --signals; where the file is wrong, say "
+                f"--signals {own[0]}={self.placed[0]},..."
+            )
         if not own:
             what = "the name of its signal" if count == 1 else f"the names of its {count} signals"
             example = "--signals I" if count == 1 else "--signals I,II,V1"
@@ -98,7 +143,36 @@ class Said:
                 f"{file.name} does not say {what}; say it for all files that do not, in the order "
                 f"of the file: {example}"
             )
-        return tuple(lead(name) or name for name in own)
+        return tuple(signed(name) or name for name in own)
+
+
+def generated(names: Sequence[str]) -> bool:
+    """Whether names are those that a program gives nameless columns: V1 to V7 or more (R), 0, 1, 2.
+
+    >>> generated([f"V{i}" for i in range(1, 13)]), generated(["V1", "V2"]), generated(["0", "1"])
+    (True, False, True)
+    """
+    for prefix, least in (("V", 7), ("", 1), ("X", 1), ("Column", 1), ("Var", 1)):
+        for start in (0, 1):
+            if [*names] == [f"{prefix}{start + i}" for i in range(len(names))]:
+                return len(names) >= least
+    return False
+
+
+def signed(name: str) -> str | None:
+    """The standard lead that a name means, "-aVR" where it is inverted, None where it means none.
+
+    >>> signed("-aVR"), signed("Lead I"), signed("aVR inverted"), signed("Resp")
+    ('-aVR', 'I', '-aVR', None)
+    """
+    plain = unicodedata.normalize("NFKC", name).replace("\N{MINUS SIGN}", "-").strip()
+    plain = plain.replace("\N{EN DASH}", "-")
+    found = re.fullmatch(
+        r"(?:-\s*|inv(?:erted)?[\s_.]+)(?P<a>.+)|(?P<b>.+?)[\s_(]+inv(?:erted)?[).]*", plain, re.I
+    )
+    if found and (inner := lead(found["a"] or found["b"])):
+        return f"-{inner}"
+    return lead(plain)
 
 
 def lead(name: str) -> str | None:
@@ -123,16 +197,47 @@ def per_mv(unit: str) -> float | None:
     return 1 / (steps * size) if size and steps else None
 
 
-def hertz(text: str) -> float | None:
-    """A rate as files write it, None for what is none.
+def hertz(text: str, unit: str = "", interval: bool = False) -> float | None:
+    """A rate as files write it, or the one of the interval between two samples; `unit` where the
+    text has none. None for what is neither, and for a number that can be read in two ways.
 
-    >>> hertz("512"), hertz("512,5 hertz"), hertz("0.5 kHz"), hertz("40 mm/s")
-    (512.0, 512.5, 500.0, None)
+    >>> hertz("512"), hertz("512,5 hertz"), hertz("0.5 kHz"), hertz("4 ms", interval=True)
+    (512.0, 512.5, 500.0, 250.0)
+    >>> hertz("4 ms"), hertz("40 mm/s"), hertz("4 Hz", interval=True), hertz("4", interval=True)
+    (None, None, None, None)
+    >>> hertz("1,000 Hz"), hertz("1.000"), hertz("1 000 Hz"), hertz("125", "Hz"), hertz("50,000")
+    (1000.0, 1000.0, 1000.0, 125.0, None)
     """
-    found = _RATE.fullmatch(text.strip())
-    if not found:
-        return None
-    return float(found["number"].replace(",", ".")) * (1000 if found["kilo"] else 1) or None
+    found = re.fullmatch(r"([\d.,'’_\s]*\d(?:[eE][-+]?\d+)?)\s*([^\d\s].*)?", text.strip())
+    words = "".join(((found[2] or unit) if found else "").lower().replace("µ", "u").split())
+    words = words.replace("μ", "u").strip("()[].").replace("per", "/").replace("samples/s", "hz")
+    words = re.sub(r"^hzec(ond)?s?$", "hz", words)
+    rates = []
+    for number in numbers(found[1]) if found else ():
+        if number and not interval and (not words or words in _HERTZ):
+            rates.append(number * _HERTZ.get(words, 1.0))
+        elif number and interval and words in _SECONDS:
+            rates.append(1 / (number * _SECONDS[words]))
+    if len(rates) > 1:
+        rates = [rate for rate in rates if LOWEST <= rate <= HIGHEST]
+    return rates[0] if len(rates) == 1 else None
+
+
+def numbers(text: str) -> list[float]:
+    """The numbers that a text can mean, with separators of thousands and decimals of any country.
+
+    >>> numbers("1,000"), numbers("1'000.5"), numbers("1.000,5"), numbers("0,5"), numbers("x")
+    ([1000.0, 1.0], [1000.5], [1000.5], [0.5], [])
+    """
+    plain = re.sub(r"(?<=\d)['’_\s](?=\d{3}(?!\d))", "", text.strip())
+    if re.fullmatch(r"\d+([.,]\d*)?([eE][-+]?\d+)?", plain):
+        whole = re.fullmatch(r"[1-9]\d{0,2}[.,]\d{3}", plain)
+        decimal = float(plain.replace(",", "."))
+        return [float(re.sub(r"[.,]", "", plain)), decimal] if whole else [decimal]
+    for thousands, decimal_sign in (",.", ".,"):
+        if re.fullmatch(rf"\d{{1,3}}(\{thousands}\d{{3}})+(\{decimal_sign}\d+)?", plain):
+            return [float(plain.replace(thousands, "").replace(decimal_sign, "."))]
+    return []
 
 
 def _short(found: "re.Match[str]") -> str:

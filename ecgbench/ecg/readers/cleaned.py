@@ -1,0 +1,97 @@
+"""From the signals of a file to a recording: which of them are leads, which leads were not
+measured, and where samples are missing.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ecgbench.ecg.readers.said import signed
+from ecgbench.ecg.readers.times import counts
+from ecgbench.ecg.recording import Recording
+from ecgbench.errors import BadRecord
+
+Notes = list[tuple[str, str]]
+MARKS = (-(2.0**15), -(2.0**23), -(2.0**31))
+"""The lowest numbers of 16, 24 and 32 bits: never a voltage."""
+LIKELY = tuple(
+    sign * value
+    for value in (999.0, 9999.0, 99999.0, 999999.0, 2.0**15 - 1, 2.0**15, 2.0**23 - 1, 2.0**31 - 1)
+    for sign in (1, -1)
+)
+"""Numbers that stand for "no sample" where no other sample comes near them."""
+
+
+def leads_of(names: Sequence[str], values: np.ndarray, record: str, notes: Notes) -> list[int]:
+    """Which signals are leads; the others are noted. A column that only counts is none, whatever
+    its name. BadRecord where no signal is a lead.
+
+    values: (signal, time).
+    """
+    rows = []
+    for i, name in enumerate(names):
+        if signed(name) is None:
+            notes.append(("ignored signal", name or "a column without a name"))
+        elif counts(values[i]):
+            notes.append(("ignored signal", f"{name}, which rises by a constant step"))
+        else:
+            rows.append(i)
+    if not rows:
+        raise BadRecord(
+            f"{record}: none of its signals is a standard lead: "
+            f"{', '.join(map(repr, names)) or 'there are none'}"
+        )
+    return rows
+
+
+def marked(values: np.ndarray) -> np.ndarray:
+    """(signal, time) with NaN where a number stands for "no sample", in the unit of the file."""
+    values = np.array(values, np.float64)
+    values[np.isin(values, MARKS)] = np.nan
+    for row in values:
+        odd = np.isin(row, LIKELY)
+        if odd.any():
+            rest = np.abs(row[~odd & np.isfinite(row)])
+            odd &= np.abs(row) > 2 * (rest.max() if len(rest) else 0.0)
+            row[odd] = np.nan
+    return values
+
+
+def recording(
+    values: np.ndarray, names: Sequence[str], fs: float, whose: tuple[str, str], notes: Notes
+) -> Recording:
+    """The recording of leads in mV, those that were not measured left out.
+
+    values: (lead, time) mV, NaN where a sample is missing. names: "-aVR" where a lead is inverted.
+    whose: record and patient. BadRecord where a lead lacks some of its samples, or all lack all.
+    """
+    record, patient = whose
+    kept = []
+    for i, name in enumerate(names):
+        if np.isnan(values[i]).all():
+            notes.append(("not measured", f"{name} has no samples"))
+        elif len(names) > 1 and not values[i].any() and bool((np.abs(values) > 0).any()):
+            notes.append(("not measured", f"{name} is 0 throughout"))
+        else:
+            kept.append(i)
+        if name.startswith("-"):
+            notes.append(("inverted", name))
+    if not kept:
+        raise BadRecord(f"{record}: no lead has samples")
+    missing = np.isnan(values[kept])
+    if missing.any():
+        row, place = divmod(int(missing.argmax()), values.shape[1])
+        raise BadRecord(
+            f"{record}: {int(missing.sum())} samples are missing (NaN, empty, or marked as missing "
+            f"in the file); the first is sample {place + 1} of lead {names[kept[row]]}"
+        )
+    signs = np.array([-1.0 if names[i].startswith("-") else 1.0 for i in kept])[:, None]
+    return Recording(
+        signal=(signs * values[kept] + 0.0).astype(np.float32),  # never -0.0
+        unit="mV",
+        leads=tuple(names[i].removeprefix("-") for i in kept),
+        fs=fs,
+        record=record,
+        patient=patient,
+        notes=tuple(notes),
+    )

@@ -1,0 +1,288 @@
+"""What a file says of itself goes first; what contradicts it stops that record with both values;
+what cannot be known is asked for. By value, for every kind of statement.
+"""
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pyedflib
+import pytest
+
+from ecgbench.ecg.leads import LEADS
+from ecgbench.ecg.readers import own
+from ecgbench.ecg.readers.said import Said
+from ecgbench.ecg.recording import Recording
+from ecgbench.errors import BadRecord, BadSetting, EcgbenchError
+
+STEPS = np.random.default_rng(5).integers(-900, 900, 600)
+ALL = Said(fs=500, unit="uV", signals=("I",))
+
+
+def read(folder: Path, text: str, said: Said = ALL, name: str = "r.csv") -> Recording:
+    (folder / name).write_bytes(text.encode())
+    return own.read(folder / name, "r", "p", said)
+
+
+def lines(*columns: object, sep: str = ",") -> str:
+    return "\n".join(sep.join(map(str, row)) for row in zip(*columns)) + "\n"
+
+
+BODY = lines(STEPS)
+TIMES = {
+    "seconds": ("time", [f"{i * 0.002:.3f}" for i in range(600)], 500),
+    "milliseconds": ("time (ms)", [i * 2 for i in range(600)], 500),
+    "milliseconds, unit by its step": ("t", [i * 4 for i in range(600)], 250),
+    "a step of one millisecond": ("time_ms", [*range(600)], 1000),
+    "rounded to 3 places": ("Time [s]", [f"{i / 512:.3f}" for i in range(600)], 512),
+    "full precision": ("seconds", [repr(i / 360) for i in range(600)], 360),
+    "clock": ("x", [f"08:00:{i / 250:09.6f}" for i in range(600)], 250),
+    "date": ("when", [f"2024-05-01 23:59:59.{i:03d}" for i in range(600)], 1000),
+    "midnight": ("t", [f"23:59:{59 + i / 500:06.3f}" if i < 500 else f"00:00:00.{(i - 500) * 2:03d}"
+                       for i in range(600)], 500),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", TIMES)
+@pytest.mark.parametrize("sep", [",", ";", "\t"])
+def test_a_column_of_time_is_the_rate(name: str, sep: str, tmp_path: Path) -> None:
+    head, column, fs = TIMES[name]
+    text = f"{head}{sep}I\n" + lines(column, STEPS, sep=sep)
+    found = read(tmp_path, text, Said(unit="uV"), "r.tsv")
+    assert found.fs == pytest.approx(fs, rel=1e-6)
+    np.testing.assert_allclose(found.signal[0], STEPS / 1000, atol=1e-6)
+    assert read(tmp_path, text, Said(unit="uV", fs=fs)).fs == pytest.approx(fs)
+    with pytest.raises(BadRecord, match=rf"{fs} Hz by the column of time .* by --fs"):
+        read(tmp_path, text, Said(unit="uV", fs=2 * fs))
+    gap = f"{head}{sep}I\n" + lines([*column[:100], *column[103:]], STEPS[3:], sep=sep)
+    with pytest.raises(BadRecord, match="is not even: from sample 100 to 101"):
+        read(tmp_path, gap, Said(unit="uV"))
+
+
+RATES: dict[str, tuple[str, int | None, float | str]] = {
+    "unit in the name": ("Sampling Rate (Hz),125", None, 125),
+    "unit in the name, contradicted": ("Sampling Rate (Hz),125", 250, "125 Hz .* 250 Hz by --fs"),
+    "unit behind the name": ("sampling_rate_hz: 250", None, 250),
+    "kHz in the name": ("Sample frequency [kHz];0.5", None, 500),
+    "interval": ("Sampling interval: 4 ms", None, 250),
+    "interval, unit in the name": ("Sample Interval (ms),2", None, 500),
+    "interval in seconds": ("Sampling period (s) = 0.002", None, 500),
+    "interval without a unit": ("Sampling interval: 4", 250, "the line 'Sampling interval: 4'"),
+    "words": ("# Sampled at 500 Hz", None, 500),
+    "two on a line": ("# fs=500, unit=uV", None, 500),
+    "thousands": ("Sample Rate: 1,000 Hz", None, 1000),
+    "thousands with a point": ("Abtastrate: 1.000 Hz", None, 1000),
+    "thousands with a blank": ("Sample Rate: 1 000 Hz", None, 1000),
+    "thousands with an apostrophe": ("Sample Rate: 1'000 Hz", None, 1000),
+    "decimals": ("Sample Rate: 512,41 Hz", None, 512.41),
+    "two readings": ("Sample Rate: 50,000 Hz", None, "does not say its rate, unit or gain"),
+    "low": ("Sample Rate: 25", None, "is 25 Hz .* say it too: --fs 25"),
+    "low and confirmed": ("Sample Rate: 25", 25, 25),
+    "not understood": ("Sample Rate: fast", 500, "the line 'Sample Rate: fast'"),
+    "no number": ("Sample Rate:", 500, "the line 'Sample Rate:'"),
+    "mains": ("Frequency,50 Hz", 250, "the line 'Frequency,50 Hz' may be the rate"),
+    "mains, asked": ("Frequency,50 Hz", None, "may be that of the samples, or of something else"),
+    "pulse": ("Rate,72", 250, "the line 'Rate,72' may be the rate"),
+    "a rate of two names": ("Frequency,250 Hz", 250, 250),
+    "named filter": ("Mains frequency,50 Hz\nLow-pass filter: 150 Hz", 250, 250),
+    "heart": ("Heart rate: 72", 250, 250),
+    "bits": ("Bit rate,128", 250, 250),
+    "number of samples": ("Samples,5000", 250, 250),
+    "two rates": ("Sample Rate: 500\nSampling frequency: 250", None, "500 Hz .* 250 Hz"),
+}
+
+
+@pytest.mark.parametrize("name", RATES)
+def test_a_rate_in_the_head(name: str, tmp_path: Path) -> None:
+    head, fs, wanted = RATES[name]
+    said = Said(fs=fs, unit="uV", signals=("I",))
+    if isinstance(wanted, str):
+        with pytest.raises(EcgbenchError, match=wanted):
+            read(tmp_path, f"{head}\n{BODY}", said)
+    else:
+        found = read(tmp_path, f"{head}\n{BODY}", said)
+        assert (found.fs, found.signal.shape) == (wanted, (1, 600))
+
+
+UNITS: dict[str, tuple[str, str | None, float | str]] = {
+    "gain, contradicted": ("Gain,200 LSB/mV", "mV", "1 mV is 200 by the file and 1 by --unit mV"),
+    "gain": ("Gain,200 LSB/mV", None, 200),
+    "counts": ("Counts per mV: 400", None, 400),
+    "unit of the gain in its name": ("ADC gain (1/mV),1000", None, 1000),
+    "resolution, contradicted": ("Resolution: 4.88 uV", "mV", "204.918 by the file"),
+    "resolution": ("Resolution: 5 uV", None, 200),
+    "resolution in the name": ("Resolution (uV/LSB),5", None, 200),
+    "step": ("LSB = 2.5 µV", "2.5uV", 400),
+    "bits": ("Resolution,16 bit", "uV", 1000),
+    "bare gain": ("Gain,1000", "uV", "the line 'Gain,1000'"),
+    "unit": ("Unit: µV", None, 1000),
+    "unit of a name": ("Amplitude unit;mV", None, 1),
+    "unit contradicted": ("Units: uV", "mV", "1 mV is 1000 by the file and 1 by --unit mV"),
+    "unit not understood": ("Unit: raw", "mV", "the line 'Unit: raw'"),
+    "unit and gain": ("Unit,mV\nGain,200 LSB/mV", None, "1 by the unit .* 200 by the gain"),
+    "paper": ("Gain: 10 mm/mV\nSpeed: 25 mm/s", "uV", 1000),
+}
+
+
+@pytest.mark.parametrize("name", UNITS)
+def test_a_unit_in_the_head(name: str, tmp_path: Path) -> None:
+    head, unit, wanted = UNITS[name]
+    said = Said(fs=500, unit=unit, signals=("I",))
+    if isinstance(wanted, str):
+        with pytest.raises(EcgbenchError, match=wanted):
+            read(tmp_path, f"{head}\n{BODY}", said)
+    else:
+        found = read(tmp_path, f"{head}\n{BODY}", said).signal[0]
+        np.testing.assert_allclose(found, STEPS / wanted, rtol=1e-6)
+
+
+TWELVE = np.random.default_rng(6).integers(-900, 900, (600, 12)) / 1000
+TABLE = lines(*TWELVE.T)
+INDEXED = lines(range(600), *TWELVE.T)
+HEADS = {
+    "numbers": ",".join(map(str, range(12))) + "\n" + TABLE,
+    "numbers from 1": ",".join(map(str, range(1, 13))) + "\n" + TABLE,
+    "numbers and an index": "," + ",".join(map(str, range(12))) + "\n" + INDEXED,
+    "R": ",".join(f"V{i}" for i in range(1, 13)) + "\n" + TABLE,
+    "R with row numbers": '"",' + ",".join(f'"V{i}"' for i in range(1, 13)) + "\n" + INDEXED,
+    "a head shorter by one": ",".join(f"X{i}" for i in range(1, 13)) + "\n" + INDEXED,
+    "a counter": "i," + ",".join(f"ch{i}" for i in range(1, 13)) + "\n" + INDEXED,
+    "no head": TABLE,
+}
+
+
+@pytest.mark.parametrize("name", HEADS)
+def test_generated_names_are_no_leads_and_no_sample(name: str, tmp_path: Path) -> None:
+    found = read(tmp_path, HEADS[name], Said(fs=500, unit="mV", signals=LEADS))
+    assert found.leads == LEADS
+    np.testing.assert_allclose(found.signal.T, TWELVE, atol=1e-6)
+    with pytest.raises(EcgbenchError, match=r"does not say the names|none of its signals"):
+        read(tmp_path, HEADS[name], Said(fs=500, unit="mV"))
+    with pytest.raises(BadSetting, match="has 12 signals, and --signals I,II names 2"):
+        read(tmp_path, HEADS[name], Said(fs=500, unit="mV", signals=("I", "II")))
+
+
+OTHER = lines(np.arange(600) % 7 - 3)
+SAMPLES = {
+    "an empty line": (BODY.replace("\n", "\n\n", 1), "1 samples are missing .* sample 2 of lead I"),
+    "a word": ("1\nNA\n" + BODY, "1 samples are missing"),
+    "-32768": (BODY + "-32768\n" + BODY, "1 samples are missing .* sample 601"),
+    "-9999": (BODY + "-9999\n" + BODY, "1 samples are missing"),
+    "32767": (BODY + "32767\n" + BODY, "1 samples are missing"),
+    "two leads, other": ("V2,V5\n" + lines(STEPS, STEPS), "are V2, V5 by the file"),
+    "no lead": ("resp\n" + BODY, None),
+}
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_a_missing_sample_is_missing(name: str, tmp_path: Path) -> None:
+    text, message = SAMPLES[name]
+    said = ALL if name != "two leads, other" else Said(fs=500, unit="uV", signals=("I", "II"))
+    if message is None:
+        assert read(tmp_path, text, said).leads == ("I",)
+        return
+    with pytest.raises(BadRecord, match=message):
+        read(tmp_path, text, said)
+
+
+def test_leads_that_were_not_measured_are_left_out_and_named(tmp_path: Path) -> None:
+    nothing, zero = ["nan"] * 600, [0] * 600
+    text = "I,II,V1,-aVR,V6\n" + lines(STEPS, nothing, zero, -STEPS, nothing)
+    found = read(tmp_path, text, Said(fs=500, unit="uV"))
+    assert found.leads == ("I", "aVR")
+    np.testing.assert_allclose(found.signal[1], STEPS / 1000, atol=1e-6)
+    assert {what for kind, what in found.notes if kind in ("not measured", "inverted")} == {
+        "II has no samples",
+        "V1 is 0 throughout",
+        "V6 has no samples",
+        "-aVR",
+    }
+    trailing = "I,II\n" + lines(STEPS, STEPS, [""] * 600)
+    assert read(tmp_path, trailing, Said(fs=500, unit="uV")).leads == ("I", "II")
+    with pytest.raises(BadRecord, match="no lead has samples"):
+        read(tmp_path, "I,II\n" + lines(nothing, nothing), Said(fs=500, unit="uV"))
+
+
+def test_a_counter_is_no_lead_and_its_gap_is_found(tmp_path: Path) -> None:
+    found = read(tmp_path, "i,II\n" + lines(range(600), STEPS), Said(fs=500, unit="uV"))
+    assert found.leads == ("II",)
+    count = [i + 7 * (i > 299) for i in range(600)]
+    for name in ("i", "sample", ""):
+        with pytest.raises(BadRecord, match="from sample 300 to 301"):
+            read(tmp_path, f"{name},II\n" + lines(count, STEPS), Said(fs=500, unit="uV"))
+
+
+def test_a_decimal_comma_is_known_by_the_number_of_signals(tmp_path: Path) -> None:
+    values = [f"{v / 100:.2f}".replace(".", ",") for v in STEPS]
+    text = lines(values)
+    one = read(tmp_path, text, Said(fs=500, unit="mV", signals=("I",)))
+    np.testing.assert_allclose(one.signal[0], STEPS / 100, rtol=1e-6)
+    two = read(tmp_path, text, Said(fs=500, unit="uV", signals=("I", "II")))
+    assert two.leads == ("I", "II")
+    with pytest.raises(BadSetting, match=r"--signals I \(one signal\)"):
+        read(tmp_path, text, Said(fs=500, unit="mV"))
+
+
+NPZ: dict[str, tuple[dict[str, object], Said, float | str]] = {
+    "fs": ({"fs": 250, "unit": "uV", "leads": ["I"]}, Said(), 250),
+    "bytes": ({"fs": np.array([b"250 Hz"]), "unit": b"uV", "leads": [b"I"]}, Said(), 250),
+    "words": ({"fs": "fast", "unit": "uV", "leads": ["I"]}, Said(fs=500), "'fs' says 'fast'"),
+    "NaN": ({"fs": np.nan, "unit": "uV", "leads": ["I"]}, Said(fs=500), "'fs' says 'nan'"),
+    "unit": ({"fs": 250, "unit": "raw", "leads": ["I"]}, Said(unit="uV"), "'unit' says 'raw'"),
+    "contradicted": ({"fs": 250, "unit": "uV", "leads": ["I"]}, Said(fs=500), "250 Hz .* 500 Hz"),
+    "time": ({"t": np.arange(600) / 360, "unit": "uV", "leads": ["I"]}, Said(), 360),
+    "time differs": ({"t": np.arange(600) / 360, "unit": "uV", "leads": ["I"]}, Said(fs=9), "360"),
+    "gap": ({"t": np.r_[:300, 305:605] / 360, "unit": "uV", "leads": ["I"]}, Said(), "300 to 301"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NPZ)
+def test_what_an_npz_states(name: str, tmp_path: Path) -> None:
+    words, said, wanted = NPZ[name]
+    np.savez(tmp_path / "r.npz", x=STEPS[None], **words)  # type: ignore[arg-type]
+    if isinstance(wanted, str):
+        with pytest.raises(BadRecord, match=wanted):
+            own.read(tmp_path / "r.npz", "r", "p", said)
+    else:
+        found = own.read(tmp_path / "r.npz", "r", "p", said)
+        assert found.fs == pytest.approx(wanted)
+        np.testing.assert_allclose(found.signal[0], STEPS / 1000, atol=1e-6)
+
+
+def _edf(file: Path, steps: np.ndarray) -> bytes:
+    with pyedflib.EdfWriter(str(file), 1, file_type=pyedflib.FILETYPE_EDFPLUS) as out:
+        more = {"digital_max": 32767, "digital_min": -32768, "transducer": "", "prefilter": ""}
+        words = {"label": "I", "dimension": "uV", "sample_frequency": 250}
+        limits = {"physical_max": 32767, "physical_min": -32768}
+        out.setSignalHeader(0, {**words, **limits, **more})
+        out.writeSamples([steps.astype(np.int32)], digital=True)
+    return file.read_bytes()
+
+
+def test_a_head_of_edf_costs_no_recording(tmp_path: Path) -> None:
+    file, steps = tmp_path / "r.edf", np.resize(STEPS, 750)
+    whole = _edf(file, steps)
+    date, unit = whole[168:176], b"uV      "
+    assert unit in whole
+    for old, new in (
+        (unit, "µV".encode("latin-1").ljust(8)),
+        (unit, "µV".encode().ljust(8)),
+        (date, b"00.00.00"),
+        (date, b"xx.xx.xx"),
+        (whole[88:168], b"Startdate 99-XXX-0000 X X X".ljust(80)),
+        (whole[8:88], "Müller".encode("latin-1").ljust(80)),
+    ):
+        file.write_bytes(whole.replace(old, new, 1))
+        found = own.read(file, "r", "p", Said())
+        assert (found.leads, found.fs) == (("I",), 250)
+        np.testing.assert_allclose(found.signal[0], steps / 1000, atol=1e-6)
+    _edf(file, np.where(np.arange(750) == 9, -32768, steps))
+    with pytest.raises(BadRecord, match=r"1 samples are missing .* sample 10"):
+        own.read(file, "r", "p", Said())
+
+
+def test_messages_are_one_line_and_name_the_file(tmp_path: Path) -> None:
+    for text, said in ((f"Gain,1000\n{BODY}", ALL), (BODY, Said()), ("<html>", ALL)):
+        with pytest.raises(EcgbenchError) as caught:
+            read(tmp_path, text, said)
+        assert re.fullmatch(r"[^\n]*r\.csv[^\n]*", str(caught.value))
