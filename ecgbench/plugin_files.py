@@ -57,13 +57,26 @@ class PluginFiles:
 
     @contextmanager
     def reading(self) -> Iterator[None]:
-        """What is opened inside is a file of the plug-in, if it lies where its modules do."""
+        """What is opened inside is a file of the plug-in, if it lies where its modules do. Modules
+        leave no bytecode: Python takes it for that of a later file of the same size and second.
+        """
         _watch()
         _noting.append(self)
+        before, sys.dont_write_bytecode = sys.dont_write_bytecode, True
         try:
             yield
         finally:
+            sys.dont_write_bytecode = before
             _noting.remove(self)
+
+    def forget(self) -> None:
+        """Let its modules be imported anew, as in a new process."""
+        files = {str(file) for file in self._imported()[0]}
+        for name, module in [*sys.modules.items()]:
+            if os.path.realpath(getattr(module, "__file__", None) or "") in files:
+                del sys.modules[name]
+        for file in files:
+            _at_import.pop(file, None)
 
     @property
     def sha256(self) -> str:

@@ -179,6 +179,21 @@ def test_a_module_counts_wherever_it_lies(elsewhere: Path, changed: str, moves: 
     assert (_hashed(elsewhere / "own/mine.py") != before) == moves
 
 
+def test_what_is_forgotten_is_imported_as_it_is_now(elsewhere: Path) -> None:
+    room = Room("ecgbench.metrics", "metric", ("CARD",))
+    own, lib = elsewhere / "own/own.py", elsewhere / "lib/two.py"
+    own.write_text(
+        f"import sys\nsys.path.insert(0, {str(lib.parent)!r})\nfrom two import x\nCARD = x\n"
+    )
+    for x in (1, 2):
+        at = lib.stat() if lib.exists() else None
+        lib.write_text(f"x = {x}\n")
+        if at:
+            os.utime(lib, ns=(at.st_atime_ns, at.st_mtime_ns))
+        assert room.card(str(own)) == x
+        room.forget()
+
+
 def test_two_plug_ins_that_share_a_module_have_it_both_in_any_order(elsewhere: Path) -> None:
     mine, other = elsewhere / "own/mine.py", elsewhere / "own/other.py"
     code = (

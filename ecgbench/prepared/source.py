@@ -24,7 +24,7 @@ from ecgbench.indexing.tables import alike, below, either
 from ecgbench.prepared.located import demand_readable
 from ecgbench.prepared.manifest import Manifest, State
 from ecgbench.stats.known import UNKNOWN
-from ecgbench.text import hidden, shortened
+from ecgbench.text import hidden, quoted, shortened
 
 LAYOUT = 7
 """Raised by hand when reading, checking or storing changes: every prepared copy is then made
@@ -38,7 +38,7 @@ def where(prepared: Path | None, data: Path | None) -> Path:
     """
     named = prepared or os.environ.get("ECGBENCH_PREPARED")
     if named:
-        return Path(named)
+        return Path(named).expanduser()
     downloads = data_folder(data)
     if downloads is not None:
         beside = downloads / "prepared"
@@ -50,7 +50,7 @@ def where(prepared: Path | None, data: Path | None) -> Path:
 def data_folder(data: Path | None) -> Path | None:
     """The folder of downloads: `data`, else ECGBENCH_DATA, else None."""
     named = data or os.environ.get("ECGBENCH_DATA")
-    return Path(named) if named else None
+    return Path(named).expanduser() if named else None
 
 
 def root_of(name: str, card: DatasetCard, data: Path | None) -> Path | None:
@@ -116,12 +116,12 @@ def _nearby(downloads: Path, card: DatasetCard) -> str:
         what = "is the folder above" if home in below else "lies beside it"
         if own in (here, *here.parents):
             what = "is that folder itself" if own == here else "lies inside it"
-        return f"its folder is {own}, and --data {downloads} {what}; give --data {home}"
+        return f"its folder is {own}, and --data {downloads} {what}; give --data {quoted(home)}"
     for own in filter(whole, (here, *below)):
         right = own.with_name(card.folder)
         return (
             f"its folder must be called {card.folder}, and is {own}; rename it: "
-            f"{shlex.join(['mv', str(own), str(right)])}, and give --data {own.parent}"
+            f"{shlex.join(['mv', str(own), str(right)])}, and give --data {quoted(own.parent)}"
         )
     return ""
 
@@ -129,8 +129,8 @@ def _nearby(downloads: Path, card: DatasetCard) -> str:
 def command(name: str, data: Path | None, fix: bool = False) -> str:
     """The command that prepares a dataset, as errors propose it."""
     elsewhere = get(name).CARD.folder and not hasattr(get(name), "RECORDINGS")
-    place = f" --data {data or 'DIR'}" if elsewhere else ""
-    return f"ecgbench data prepare {ROOM.argument(name)}{place}{' --fix' if fix else ''}"
+    place = f" --data {quoted(data or 'DIR')}" if elsewhere else ""
+    return f"ecgbench data prepare {quoted(ROOM.argument(name))}{place}{' --fix' if fix else ''}"
 
 
 @dataclass(frozen=True, eq=False)
