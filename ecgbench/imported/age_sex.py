@@ -10,7 +10,10 @@ from ecgbench.stats.known import UNKNOWN
 from ecgbench.text import counted, shortened
 
 _AGE = re.compile(r"(?:patients?|subjects?|pat)?(?:age|alter)(?:in|at.*)?(.*)")
-_HEAD = re.compile(r"(?:patients?|subjects?|pat|is)?_?(sex|gender|geschlecht|male|female)\b(.*)")
+_HEAD = re.compile(
+    r"(?:(?:patient|subject|pat) )?(?:(?:sex|gender|geschlecht)\b.*|"
+    r"(?:is )?(?:fe)?male(?: sex| gender)?)"
+)
 _IN_YEAR = {"y": 1, "m": 12, "w": 52.1775, "d": 365.25}
 _UNITS = {"": "y", "a": "y", "yr": "y", "yrs": "y", "jahre": "y", "mo": "m", "mos": "m"}
 _UNITS |= {
@@ -30,8 +33,7 @@ def kind(name: str) -> str:
     """
     if (age := _AGE.fullmatch(squeezed(name))) and age[1] in _UNITS:
         return "age"
-    head = _HEAD.fullmatch(plain(name))
-    return "sex" if head and (head[1] not in _SEX or not head[2]) else ""
+    return "sex" if _HEAD.fullmatch(plain(name.replace("_", " "))) else ""
 
 
 def read(table: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
@@ -39,7 +41,7 @@ def read(table: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
     understood, and notes on what is not.
     """
     notes = list[str]()
-    for wanted, translated in (("age", _ages), ("sex", _sexes)):
+    for wanted, translated in (("age", _ages), ("sex", sexes)):
         names = sorted(
             (name for name in table if kind(str(name)) == wanted),
             key=lambda n: plain(str(n)) != wanted,
@@ -88,18 +90,19 @@ def _ages(name: str, cells: list[str]) -> list[str | None]:
     return found
 
 
-def _sexes(name: str, cells: list[str]) -> list[str | None]:
+def sexes(name: str, cells: list[str]) -> list[str | None]:
     """ "male", "female", or None where a cell says none; of 0 and 1 where the column's name does.
 
-    >>> _sexes("Sex", ["M", "w", "Female", "1"]), _sexes("sex (1=male)", ["1", "0", "2"])
+    >>> sexes("Sex", ["M", "w", "Female", "1"]), sexes("sex (1=male)", ["1", "0", "2"])
     (['male', 'female', 'female', None], ['male', 'female', None])
-    >>> _sexes("female", ["yes", "no"]), _sexes("Gender [1: M; 2: F]", ["1", "2", "0"])
+    >>> sexes("female", ["yes", "no"]), sexes("Gender [1: M; 2: F]", ["1", "2", "0"])
     (['female', 'male'], ['male', 'female', None])
     """
-    head = plain(name)
-    if one := re.fullmatch(r"(?:is_?)?(male|female)", head):
-        sexes = {1: one[1], 0: _OTHER[one[1]]}
-        return [sexes.get(UNKNOWN if value is None else value) for value in hot(cells)]
+    head = plain(name.replace("_", " "))
+    words = set(head.split()) - {"is", "sex", "gender"}
+    one = _SEX.get(words.pop(), "") if len(words) == 1 else ""
+    if one and None not in (values := hot(cells)):
+        return [None if value == UNKNOWN else one if value else _OTHER[one] for value in values]
     pairs = re.findall(r"(\d)\s*[=:]\s*([a-z]+)", head)
     pairs += [(number, word) for word, number in re.findall(r"([a-z]+)\s*[=:]\s*(\d)", head)]
     says = {number: _SEX[word] for number, word in pairs if word in _SEX}

@@ -62,26 +62,28 @@ def matched(
             folded[_folded(spelling)].add(file)
             unzeroed[_unzeroed(spelling)].add(file)
     whole = {file: [file] for file in files}
-    chosen = []
+    chosen, lost = [], list[tuple[str, str, str]]()
     for name, place in zip(names, places):
         plain = name.replace("\\", "/").removeprefix("./")
-        zeros = unzeroed.get(_unzeroed(plain), ()) if match_zeros else ()
         near = folded.get(_folded(plain), ())
-        of = whole.get(plain) or meant.get(plain) or sorted(near) or sorted(zeros)
+        zeros = sorted(unzeroed.get(_unzeroed(plain), ()))
+        of = whole.get(plain) or meant.get(plain) or sorted(near)
+        if not of and len(zeros) == 1 and not match_zeros:
+            lost.append((name, place, zeros[0]))
+            zeros = []
+        of = of or zeros
         if len(of) > 1:
             raise BadSetting(
                 f"{place}: the record {name!r} may be {enumerated(of[:SHOWN])}; write its path "
                 f"with the suffix"
             )
         chosen.append(of[0] if of else "")
-    if not match_zeros and (
-        lost := [n for n, file in zip(names, chosen) if not file and _unzeroed(n) in unzeroed]
-    ):
-        row = list(names).index(lost[0])
+    if lost:
+        name, place, file = lost[0]
         raise BadSetting(
-            f"{places[row]}: the record {lost[0]!r} may be {min(unzeroed[_unzeroed(lost[0])])!r}: "
-            f"zeros were lost, as in a spreadsheet ({len(lost):,} of {len(names):,} records); "
-            f"correct the table, or match them where one name means one file: --match-zeros"
+            f"{place}: the record {name!r} may be {file!r}: zeros were lost or added, as in a "
+            f"spreadsheet ({len(lost):,} of {len(names):,} records); correct the table, or match "
+            f"them where one name means one file: --match-zeros"
         )
     _demand_files(names, places, chosen, [*meant], partial)
     first: dict[str, str] = {}

@@ -128,7 +128,7 @@ def _labels(
     for name in left:
         has = positive is not None and words.key(positive) in map(words.key, sheet.rows[name])
         if not (plain(name) in chosen if chosen else has or _is_label(sheet, name)):
-            notes += _passed_over(sheet, name)
+            notes += [] if chosen else _passed_over(sheet, name)
             continue
         if has or _of_words(sheet, name):
             column = words.read(sheet, name)
@@ -217,7 +217,8 @@ def _asks(sheet: Sheet, name: str) -> bool:
 
 def _of_words(sheet: Sheet, name: str) -> bool:
     """Whether a column of labels holds their names."""
-    if None not in hot(sheet.rows[name]) or _asks(sheet, name):
+    said = {*map(plain, sheet.rows[name])} - UNKNOWN_WORDS
+    if None not in hot(sheet.rows[name]) or _asks(sheet, name) or said == {"0", "1", words.NONE}:
         return False
     return name.lower() in words.COLUMNS or not _is_hot(sheet, name)
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from decimal import Decimal
 
 from ecgbench.errors import BadSetting
+from ecgbench.imported import age_sex
 from ecgbench.imported.cells import UNKNOWN_WORDS, Sheet, both_of, plain, shown, squeezed
 from ecgbench.indexing.tables import alike
 from ecgbench.text import counted
@@ -21,9 +22,9 @@ _OTHER = re.compile(
     r".*(device|site|hospital|ward|room|operator|machine|cart|zip|icd|version|year|date|time).*"
 )
 _NUMBERS = re.compile(r"[^\W\d_]+[\W_]?\d+|0\d+|\d{4,}")
-_OF_PERSONS = ("sex", "gender", "dob", "birthdate", "dateofbirth")
+_BIRTH = ("dob", "birthdate", "dateofbirth")
 _NOBODY = {*UNKNOWN_WORDS, "none", "anonymous", "anonymized", "anonymised"}
-_EXPONENT = re.compile(r"\d(?:[.,]\d+)?e\+\d{2,3}")
+_EXPONENT = re.compile(r"\d(?:[.,]\d+)?e\+\d{2,3}|\d[.,]\d+e\d{1,3}")
 """A number as spreadsheets shorten it, as `alike` spells it."""
 
 
@@ -31,11 +32,11 @@ def person(patient: str) -> str:
     """What spellings of one patient have in common: besides `alike`, zeros before a number,
     separators of its thousands, exponents.
 
-    >>> [person(text) for text in ("00012", "P-007", "p7", "1,234", "1.000", "1.2E+05", "1.05")]
+    >>> [person(text) for text in ("00012", "P-007", "p7", "1,234.0", "1.000", "1.2E+05", "1.05")]
     ['12', 'p7', 'p7', '1234', '1000', '120000', '1.05']
     """
-    text = re.sub(r"^(\d+),0$", r"\1", alike(patient))
-    raw = shown(patient).strip("'\"")
+    text = re.sub(r"^(\d+),0$", r"\1", alike(shown(patient)))
+    raw = re.sub(r"\.0$", "", shown(patient).strip("'\""))
     if _EXPONENT.fullmatch(text):
         text = f"{Decimal(text.replace(',', '.')):f}"
     elif re.fullmatch(r"\d{1,3}([., '’])\d{3}(\1\d{3})*", raw):
@@ -92,8 +93,8 @@ def spelled(sheet: Sheet, name: str) -> tuple[list[str], list[str]]:
         ways[person(value)].append(value)
     if doubtful := _doubtful(sheet, values, ways):
         raise BadSetting(
-            f"{sheet.place(values.index(doubtful[0]))}: the patients {both_of(doubtful)} may be "
-            f"one or several; write the same name where they are one, and names that differ in "
+            f"{sheet.place(values.index(doubtful[0]))}: the patients {both_of(doubtful[:3])} may "
+            f"be one or several; write the same name where they are one, and names that differ in "
             f"more where they are not"
         )
     names = [shown(ways[person(value)][0]) for value in values]
@@ -129,9 +130,17 @@ def _doubtful(sheet: Sheet, values: Sequence[str], ways: dict[str, list[str]]) -
 def _differ(sheet: Sheet, values: Sequence[str], spellings: Sequence[str]) -> bool:
     """Whether sex or birth date of spellings are those of two persons."""
     rows = [row for row, value in enumerate(values) if value in spellings]
-    of_persons = [name for name in sheet.rows if squeezed(str(name)) in _OF_PERSONS]
-    facts = [{plain(sheet.rows[name].iloc[row]) for row in rows} for name in of_persons]
-    return any(len(own - UNKNOWN_WORDS) > 1 for own in facts)
+    of_persons = [
+        name
+        for name in sheet.rows
+        if age_sex.kind(str(name)) == "sex" or squeezed(str(name)) in _BIRTH
+    ]
+    for name in of_persons:
+        cells = [str(sheet.rows[name].iloc[row]) for row in rows]
+        facts = zip(cells, age_sex.sexes(str(name), cells))
+        if len({sex or plain(cell) for cell, sex in facts} - UNKNOWN_WORDS) > 1:
+            return True
+    return False
 
 
 def _demand_digits(sheet: Sheet, values: Sequence[str]) -> None:

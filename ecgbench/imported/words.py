@@ -178,7 +178,9 @@ def _known(column: Column, row: int, words: Sequence[str], listed: bool) -> set[
     if alone and len(words) > 1:
         raise column.odd(row, f"{alone[0]!r} stands beside another label; leave out one")
     if odd := [word for word in words if not word.isprintable() or word.endswith("?")]:
-        raise column.odd(row, f"{odd[0]!r} is no name of a label")
+        raise column.odd(
+            row, f"{odd[0]!r} is no name of a label; leave the cell blank where it is unknown"
+        )
     return keys
 
 
@@ -196,7 +198,7 @@ def _divided(
         pieces = [piece for piece in _LOOSE.split(word) if piece]
         if len(pieces) < 2 or not {key(piece) for piece in pieces} <= {*alone} - {key(word)}:
             return [word]
-    elif keys <= {*alone} and not keys & {NONE, *UNKNOWN_WORDS}:
+    elif keys <= {*alone, NONE, *UNKNOWN_WORDS}:
         return pieces
     raise column.odd(
         row,
@@ -214,7 +216,7 @@ def _listed(column: Column, cells: Sequence[str]) -> list[list[str] | None]:
             names = re.split(
                 r"[\s,]+" if match["codes"] else r"[,;|]", match["codes"] or match["dx"]
             )
-            found.append([(name, None) for name in names])
+            found.append([(name.strip(), None) for name in names])
         else:
             found.append(_items(column, row, match["inside"]) if match else None)
     of = [row for row, own in enumerate(found) if own is not None]
