@@ -101,7 +101,7 @@ def test_devices_of_twelve_leads_and_of_one_together(here: Here, tmp_path: Path)
     words = (*words, "--models", TINY, "--out", "out")
     refused = here(*words, cwd=tmp_path)
     assert refused.returncode == 2
-    assert "w00.csv does not say its unit" in refused.stderr
+    assert "the line 'Unit,mmHg'; correct it in the file" in refused.stderr
     (folder / "w00.csv").write_text("<html>")
     done = here(*words, cwd=tmp_path)
     assert done.returncode == 0, done.stderr

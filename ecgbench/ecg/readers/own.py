@@ -34,7 +34,7 @@ def _wfdb(path: Path, record: str, patient: str, said: Said) -> Recording:
         leads.extend(chosen[i] for i in rows)
         return rows
 
-    values, fs = wfdb.signals(path.with_suffix(""), record, wanted)
+    values, fs = wfdb.signals(path.with_suffix(""), record, wanted, notes)
     return cleaned.recording(values, leads, fs, (record, patient), notes)
 
 

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from ecgbench.ecg.readers.cleaned import Notes
 from ecgbench.ecg.readers.layout import MISSING, demand_samples, one_line, standard, there
 from ecgbench.ecg.readers.said import per_mv
 from ecgbench.ecg.recording import Recording
@@ -98,13 +99,17 @@ def _read(
 
 
 def signals(
-    path: Path, record: str, wanted: Callable[[Sequence[str]], Sequence[int]]
+    path: Path, record: str, wanted: Callable[[Sequence[str]], Sequence[int]], notes: Notes
 ) -> tuple[np.ndarray, float]:
     """(signal, time) float64 in mV of the signals that `wanted` chooses of the names in a header,
     NaN where a sample is marked as missing, and Hz. BadRecord as `read`, but for missing samples.
     """
     header = _header(path, record)
     rows = list(wanted(header.sig_name))
+    skews = {header.sig_name[i]: header.skew[i] for i in rows if header.skew[i]}
+    if skews:
+        late = ", ".join(f"{name} {skew} samples" for name, skew in skews.items())
+        notes.append(("read as", f"skews of its header are undone: {late}"))
     return _millivolts(header, rows, path, record, None), float(header.fs)
 
 

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from ecgbench.ecg.leads import LEADS
-from ecgbench.ecg.readers import wfdb
+from ecgbench.ecg.readers import own, wfdb
+from ecgbench.ecg.readers.said import Said
 from ecgbench.ecg.recording import Recording
 from ecgbench.errors import BadRecord
 
@@ -107,7 +108,7 @@ FAULTS: dict[str, tuple[Callable[[Path], None], str]] = {
     "unit": (_replace("1000.0(0)/mV", "1000.0(0)/mmHg"), "unit 'mmHg' is no unit of voltage"),
     "lead twice": (_replace(" AVL", " AVF"), "a lead is there twice"),
     "line lost": (_replace("00007_hr.dat 16 1000.0(0)/mV 16 0", "# "), "describes 11|wfdb refuses"),
-    "format": (_replace("00007_hr.dat 16 ", "00007_hr.dat 311 "), "signal format 16, 311; only"),
+    "format": (_replace("00007_hr.dat 16 ", "00007_hr.dat 8 "), "signal format 16, 8; only"),
 }
 
 
@@ -181,3 +182,112 @@ def test_two_files_with_a_preamble_and_a_signal_between_read_as_wfdb_reads_them(
     theirs, _ = package.rdsamp(str(tmp_path / "r"), channel_names=["V2", "II", "I", "aVR"])
     order = [recording.leads.index(name) for name in ("V2", "II", "I", "aVR")]
     np.testing.assert_array_equal(recording.signal[order], theirs.T.astype(np.float32))
+
+
+STEPS = np.random.default_rng(8).integers(-400, 400, (3, 120))
+
+
+def _own(path: Path, signals: tuple[str, ...] = ()) -> Recording:
+    return own.read(path.with_suffix(".hea"), "r", "p", Said(signals=signals))
+
+
+def _write(
+    folder: Path, specs: list[str], head: str = "r 3 500 120", names: str = "I II V1"
+) -> Path:
+    """A record of format 16; specs: format with what follows it, of each signal."""
+    lines = [
+        f"r.dat {spec} 200(0)/mV 16 0 {row[0]} {row.sum() % 65536} 0 {name}"
+        for spec, row, name in zip(specs, STEPS, names.split(), strict=True)
+    ]
+    (folder / "r.hea").write_text("\n".join([head, *lines]) + "\n")
+    (folder / "r.dat").write_bytes(STEPS.astype("<i2").T.tobytes())
+    return folder / "r"
+
+
+def test_a_skew_moves_a_signal_as_the_package_moves_it(tmp_path: Path) -> None:
+    import wfdb as package
+
+    path = _write(tmp_path, ["16", "16:7", "16"])
+    recording = _own(path)
+    theirs = package.rdrecord(str(path)).p_signal[:-7].T  # its last 7 samples of II are missing
+    np.testing.assert_array_equal(recording.signal, theirs.astype(np.float32))
+    np.testing.assert_array_equal(recording.signal[1], (STEPS[1, 7:] / 200).astype(np.float32))
+    assert ("read as", "skews of its header are undone: II 7 samples") in recording.notes
+    two = _own(_write(tmp_path, ["16:2", "16:7", "16"]))
+    np.testing.assert_array_equal(two.signal[0], (STEPS[0, 2:115] / 200).astype(np.float32))
+    np.testing.assert_array_equal(two.signal[2], (STEPS[2, :113] / 200).astype(np.float32))
+
+
+@pytest.mark.parametrize("fmt", ["310", "311", "508", "516", "524"])
+def test_formats_that_the_package_reads_give_what_was_written(fmt: str, tmp_path: Path) -> None:
+    """FLAC is written by the package, the packed bits by the definition of their format."""
+    import wfdb as package
+
+    small = np.clip(STEPS, -100, 100)
+    if fmt in ("508", "516", "524"):
+        package.wrsamp(
+            "r",
+            fs=500,
+            units=["mV"] * 3,
+            sig_name=["I", "II", "V1"],
+            d_signal=small.T.astype(int),
+            fmt=[fmt] * 3,
+            adc_gain=[200.0] * 3,
+            baseline=[0] * 3,
+            write_dir=str(tmp_path),
+        )
+    else:
+        lines = [
+            f"r.dat {fmt} 200(0)/mV 10 0 {row[0]} {row.sum() % 65536} 0 {name}"
+            for row, name in zip(small, ("I", "II", "V1"))
+        ]
+        (tmp_path / "r.hea").write_text("\n".join(["r 3 500 120", *lines]) + "\n")
+        a, b, c = (small.T.reshape(-1, 3) & 0x3FF).T.astype(np.uint32)
+        if fmt == "310":
+            words = np.stack([a << 1 | (c & 31) << 11, b << 1 | (c >> 5) << 11], axis=1)
+            (tmp_path / "r.dat").write_bytes(words.astype("<u2").tobytes())
+        else:
+            (tmp_path / "r.dat").write_bytes((a | b << 10 | c << 20).astype("<u4").tobytes())
+    np.testing.assert_array_equal(_own(tmp_path / "r").signal, (small / 200).astype(np.float32))
+
+
+def test_a_date_that_cannot_be_read_costs_nothing_but_the_date(tmp_path: Path) -> None:
+    right = _own(_write(tmp_path, ["16"] * 3)).signal
+    for date in ("10:00:00 2020-01-31", "10:00:00 00/00/0000", "25:61:00 1/1/2020", "xx yy"):
+        read = _own(_write(tmp_path, ["16"] * 3, head=f"r 3 500 120 {date}"))
+        np.testing.assert_array_equal(read.signal, right)
+
+
+def test_names_of_files_in_capitals_are_the_same_files(tmp_path: Path) -> None:
+    right = _own(_write(tmp_path, ["16"] * 3)).signal
+    (tmp_path / "r.hea").rename(tmp_path / "r.HEA")
+    (tmp_path / "r.dat").rename(tmp_path / "R.DAT")
+    read = own.read(tmp_path / "r.HEA", "r", "p", Said())
+    np.testing.assert_array_equal(read.signal, right)
+
+
+def test_leads_that_are_inverted_or_not_measured_are_named(tmp_path: Path) -> None:
+    steps = STEPS.copy()
+    try:
+        STEPS[2] = 0
+        read = _own(_write(tmp_path, ["16"] * 3, names="I -aVR V1"))
+    finally:
+        STEPS[2] = steps[2]
+    assert read.leads == ("I", "aVR")
+    np.testing.assert_array_equal(read.signal[1], (-steps[1] / 200).astype(np.float32))
+    assert {kind for kind, _ in read.notes} >= {"inverted", "not measured"}
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("r/2 3 500 240\na 120\nb 120\n", "multi-segment"),
+        ("r/3 3 500 240\nr_layout 0\na 120\n~ 120\n", "multi-segment"),
+        ("r 3 500 120\n" + "r.dat 16x2 200/mV 16 0 0 0 0 I\n" * 3, "one sample a frame|twice"),
+    ],
+)
+def test_what_is_not_read_is_refused_as_what_it_is(text: str, reason: str, tmp_path: Path) -> None:
+    _write(tmp_path, ["16"] * 3)
+    (tmp_path / "r.hea").write_text(text)
+    with pytest.raises(BadRecord, match=reason):
+        _own(tmp_path / "r")
