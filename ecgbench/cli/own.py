@@ -3,14 +3,16 @@
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 
+from ecgbench.cells import EITHER, RANDOM, RELEASED, Folders, Request
+from ecgbench.cli import asked
 from ecgbench.cli.options import argument, flag, option, words
 from ecgbench.ecg.readers.said import Said
 from ecgbench.errors import BadSetting
@@ -34,6 +36,24 @@ LABELS = _own(
     "--labels",
     metavar="FILE",
 )
+LABEL_COLUMNS = _own(
+    "Columns of the table that are labels, comma-separated.  (default: those of 0 and 1 or of yes "
+    "and no, and the words of a column label)",
+    "--label-columns",
+)
+POSITIVE = _own(
+    "The word that is 1 in a column of words; all other words there are 0.",
+    "--positive",
+    metavar="WORD",
+)
+PARTIAL = flag(
+    "Leave out records of the table that have no file.", "--partial", rich_help_panel=PANEL
+)
+MATCH_ZEROS = flag(
+    "A record 1 of the table is the file 00001.csv, where no other file can be meant.",
+    "--match-zeros",
+    rich_help_panel=PANEL,
+)
 FS = _own("Rate of the files that do not say it, Hz: 500.", "--fs")
 UNIT = _own(
     "Unit of the files that do not say it: V, mV, uV, nV, or what a step of them is: 4.88uV.",
@@ -47,6 +67,7 @@ SIGNALS = _own(
 
 
 def import_(
+    context: typer.Context,
     folder: Path = argument(
         "Folder of the recordings: WFDB (.hea), CSV, EDF, BDF, .npy, .npz.", metavar="FOLDER"
     ),
@@ -58,11 +79,10 @@ def import_(
     fs: float = FS,
     unit: str = UNIT,
     signals: str = SIGNALS,
-    label_columns: str = option(
-        "Columns of the table that are labels, comma-separated.  (default: those of 0 and 1, and "
-        "the words of a column label)"
-    ),
-    partial: bool = flag("Leave out records of the table that have no file.", "--partial"),
+    label_columns: str = LABEL_COLUMNS,
+    positive: str = POSITIVE,
+    partial: bool = PARTIAL,
+    match_zeros: bool = MATCH_ZEROS,
     overwrite: bool = flag(
         "Write card and table anew, also where they were edited; patients stay in their splits.",
         "--overwrite",
@@ -80,58 +100,73 @@ def import_(
 
     Signals are taken by the names of their leads; others are ignored. Nothing is prepared yet.
     """
+    chosen = _name(name) if name else _from(folder)
+    _bring(_order(context.params, folder, chosen, to or Path(chosen), overwrite=overwrite))
+
+
+def _order(given: Mapping[str, Any], folder: Path, name: str, to: Path, **more: bool) -> "Order":
+    """given: option -> value, as both commands take them."""
     from ecgbench.imported.earlier import Order
 
-    chosen = _name(name) if name else _from(folder)
-    order = Order(
+    signals = words(given["signals"]) or ()
+    return Order(
         folder=folder,
-        labels=labels,
-        name=chosen,
-        to=to or Path(chosen),
-        said=said(fs, unit, signals),
-        columns=words(label_columns) or (),
-        partial=partial,
-        overwrite=overwrite,
+        labels=given["labels"],
+        name=name,
+        to=to,
+        said=Said(fs=given["fs"], unit=given["unit"], signals=signals),
+        columns=words(given["label_columns"]) or (),
+        positive=given["positive"],
+        partial=given["partial"],
+        match_zeros=given["match_zeros"],
+        **more,
     )
-    _bring(order)
+
+
+OF_RECORDS = (
+    *("labels", "label_columns", "positive", "partial", "match_zeros"),
+    *("fs", "unit", "signals"),
+)
+"""Parameters of `ecgbench run` that belong to --records."""
 
 
 def within(
-    records: Path | None,
-    labels: Path | None,
-    files: Said,
-    tasks: tuple[str, ...] | None,
-    places: tuple[Path | None, Path | None],
+    given: dict[str, Any],
 ) -> tuple[tuple[str, ...] | None, Path | None, Path | None]:
     """Tasks, run folder and folder of prepared copies of a run: as they are given, or with the
     `records` that are imported into the run folder, now or by an earlier run on the same files.
 
-    places: --out and --prepared.
+    given: option -> value of `ecgbench run`; receives models and folds where none are typed.
     """
-    from ecgbench.imported.earlier import Order
     from ecgbench.imported.importing import same
+    from ecgbench.imported.records import FILE
 
-    out, prepared = places
+    tasks, out, prepared = words(given["tasks"]), given["out"], given["prepared"]
+    records, labels = given["records"], given["labels"]
     if records is None:
-        if labels is not None or files != Said():
-            raise BadSetting(
-                "--labels, --fs, --unit and --signals are of --records FOLDER; add that"
-            )
+        if stray := [name for name in OF_RECORDS if given[name]]:
+            raise BadSetting(f"--{stray[0].replace('_', '-')} is of --records FOLDER; add that")
+        if tasks and len(tasks) == 1 and Path(tasks[0]).with_name(FILE).is_file():
+            _divide(given, Path(tasks[0]))
         return tasks, out, prepared
     if labels is None:
         raise BadSetting(
             f"--records {records}: a table of labels belongs to it; add --labels labels.csv "
             f"(a column record, and one of 0 and 1 per label)"
         )
+    asked.request(given, ())  # a mistyped option stops before anything is read
+    chosen = _find_weights(given)
     name = _from(records)
     out = out or Path("runs") / name
-    order = Order(
-        folder=records, labels=labels, name=name, to=out / "imported", said=files, strict=True
-    )
+    order = _order(given, records, name, out / "imported", strict=True)
     if same(order):
         typer.echo(f"{order.card}: imported before from the same files and labels", err=True)
     else:
         _bring(order, err=True)
+    if chosen:
+        typer.echo(chosen, err=True)
+    if not tasks:
+        _divide(given, order.card)
     # of these recordings alone: everything lies in the run's folder
     prepared = prepared or (None if tasks else order.to / "prepared")
     return (*(tasks or ()), str(order.card)), out, prepared
@@ -154,9 +189,43 @@ def reported(out: Path, wanted: bool) -> Iterator[None]:
         raise failed
 
 
-def said(fs: float | None, unit: str | None, signals: str | None) -> Said:
-    """What the options say of files that do not say it themselves."""
-    return Said(fs=fs, unit=unit, signals=words(signals) or ())
+def _divide(given: dict[str, Any], card: Path) -> None:
+    """Cross-validation of few recordings, where no folds are typed."""
+    from ecgbench.imported.importing import usual_folds
+
+    if given["folds"] is None and (folds := usual_folds(card)):
+        typer.echo(f"few patients: --folds {folds}, so that each record is tested once", err=True)
+        given["folds"] = str(folds)
+
+
+def _find_weights(given: dict[str, Any]) -> str:
+    """Look for the weights of the models before any recording is read: BadSetting or Lacking where
+    those of a model that is named are not here; where none is named, the models whose weights are
+    are taken, and the line says which.
+    """
+    from ecgbench import models
+    from ecgbench.benchmark import lacking
+    from ecgbench.benchmark.carry_out import locate
+    from ecgbench.benchmark.plan import ALL
+
+    text, named = given["weights"] or RELEASED, words(given["models"])
+    if given["suite"] or "=" in text or plain(ALL) in map(plain, named or ()):
+        return ""
+    if named:
+        own = [m for m in map(models.resolve, named) if models.ROOM.built_in(m)]
+        request = Request(models=tuple(own), tasks=(), leads=(), weights=text)
+        lacking.demand(request, Folders(data=None, prepared=None, out=Path()), locate, data=False)
+    elif text not in (RANDOM, EITHER):
+        cards = {m: models.get(m).CARD for m in models.names() if models.ROOM.built_in(m)}
+        here = [m for m in cards if cards[m].parameters and not locate(m, text)["lacks"]]
+        if not here:
+            raise BadSetting(
+                f"the {text} weights of no model are here; get some: ecgbench models fetch NAME "
+                f"(ecgbench models lists them), or give --weights random"
+            )
+        given["models"] = ",".join(here)
+        return f"models whose {text} weights are here: {', '.join(here)}"
+    return ""
 
 
 def _bring(order: "Order", err: bool = False) -> None:

@@ -60,6 +60,10 @@ def run(
     ),
     records: Path | None = own.RECORDS,
     labels: Path | None = own.LABELS,
+    label_columns: str | None = own.LABEL_COLUMNS,
+    positive: str | None = own.POSITIVE,
+    partial: bool = own.PARTIAL,
+    match_zeros: bool = own.MATCH_ZEROS,
     fs: float | None = own.FS,
     unit: str | None = own.UNIT,
     signals: str | None = own.SIGNALS,
@@ -229,8 +233,7 @@ def run(
     """
     from ecgbench.benchmark import plan as planning
 
-    files = own.said(fs, unit, signals)
-    named, out, prepared = own.within(records, labels, files, words(tasks), (out, prepared))
+    named, out, prepared = own.within(context.params)
     request = frozen.asked(context, out, named)
     if not cell_timeout > 0:
         raise BadSetting(

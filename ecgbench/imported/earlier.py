@@ -38,6 +38,10 @@ class Order:
     said: Said = field(default_factory=Said)
     columns: tuple[str, ...] = ()
     """Of the table: those that are labels; where none is named, those of 0 and 1."""
+    positive: str | None = None
+    """The word that is 1 in a column of words; all others are 0."""
+    match_zeros: bool = False
+    """Whether a record 1 may mean 00001.csv, where only one file does."""
     partial: bool = False
     """Whether records of the table without a file are left out."""
     overwrite: bool = False

@@ -3,9 +3,10 @@ read once; one that cannot be trusted costs itself.
 """
 
 import glob
+import re
 from collections import Counter
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +16,7 @@ import pandas as pd
 from ecgbench.cards import DatasetCard
 from ecgbench.ecg.leads import LEADS
 from ecgbench.ecg.readers import own
+from ecgbench.ecg.readers.layout import one_line
 from ecgbench.ecg.readers.said import Said
 from ecgbench.errors import BadRecord, BadSetting
 from ecgbench.files import locked, put, sha256_of
@@ -39,6 +41,10 @@ Progress = Callable[[int, int], None]
 """Called with (files read, files to read)."""
 
 
+FEW_PATIENTS = 200
+"""Below it a run tests every patient of an import once, by cross-validation."""
+
+
 @dataclass(frozen=True)
 class Seen:
     """What reading a file has shown."""
@@ -50,6 +56,8 @@ class Seen:
     """mV between the lowest and the highest sample of the lead that swings most."""
     reason: str = ""
     """Why it cannot be used; "" where it can."""
+    notes: tuple[tuple[str, str], ...] = ()
+    """Of the recording: (kind, what)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,7 +110,7 @@ def same(order: Order) -> bool:
     if not order.card.is_file() or not written.is_file():
         return False
     before = earlier(order)
-    given = labels.checked(order.labels, order.columns)
+    given = labels.checked(order.labels, order.columns, order.positive)
     demand_alike(order, before, given)
     table, _ = _matched(order, given, before.table)
     old = before.table.set_index("path")
@@ -112,26 +120,40 @@ def same(order: Order) -> bool:
     return {*table["path"]} == {*old.index} and not different(table, old) and not mended
 
 
+def usual_folds(card: Path) -> int | None:
+    """The number of folds in which few patients are tested, each once; None where they are many,
+    or where the table gave the splits.
+    """
+    table = records.read(str(card))
+    ours = "fold" in table and card.read_text(encoding="utf-8").count('splits="ours')
+    if not ours or table["patient"].nunique() >= FEW_PATIENTS:
+        return None
+    return min(splitting.FEW, table["fold"].astype(int).nunique())
+
+
 def _brought(order: Order, progress: Progress | None) -> Imported:
     before = earlier(order) if is_there(order) else None
     stays = None if order.overwrite else before
-    given = labels.checked(order.labels, order.columns)
+    given = labels.checked(order.labels, order.columns, order.positive)
     if before:
         demand_alike(order, before, given)
     table, without_row = _matched(order, given, before.table if before else None)
     without_file = len(given.table) - len(table)
-    notes: list[str] = []
+    notes = list(given.notes)
     if stays:
-        table, notes = joined(order, stays, table)
+        table, more = joined(order, stays, table)
+        notes += more
     said = before.module.SAID if before and order.said == Said() else order.said
     seen = _read(order.folder, table, said, progress)
     table["left_out"] = [seen[path].reason for path in table["path"]]
     _demand_usable(table)
+    _demand_names_used(order.said, seen)
     if "patient" not in table:
         table["patient"] = table["record"]
-    table, words = _split(order, table, given.labels, before)
-    usable = table[table["left_out"] == ""]
-    splitting.demand(usable, given.labels, order.labels.name if words == "" else "the new splits")
+    with _reasons_first(table):
+        table, words = _split(order, table, given.labels, before)
+        whose = order.labels.name if words == "" else "the new splits"
+        splitting.demand(table[table["left_out"] == ""], given.labels, whose)
     made = Imported(
         order=order,
         table=table,
@@ -161,7 +183,8 @@ def _matched(
         known = ", ".join(own.READERS)
         raise BadSetting(f"no file below {order.folder} is a recording that is read here ({known})")
     places = [f"{given.file.name}, line {line}" for line in given.table["line"]]
-    chosen = found.matched(list(given.table["record"]), places, files, order.partial)
+    records_ = list(given.table["record"])
+    chosen = found.matched(records_, places, files, order.partial, order.match_zeros)
     table = given.table.assign(path=chosen).drop(columns="line")
     table = table[table["path"] != ""].reset_index(drop=True)
     old = {} if before is None else dict(zip(before["path"], before["record"]))
@@ -187,21 +210,60 @@ def _seen(path: Path, record: str, said: Said) -> Seen:
         recording = own.read(path, record, "", said)
     except BadRecord as error:
         return Seen(reason=str(error).removeprefix(f"{record}: "))
-    except OSError as error:
-        return Seen(reason=f"cannot be read ({error.strerror})")
+    except BadSetting:  # a question about all files
+        raise
+    except Exception as error:  # one file never stops the others, whatever a library makes of it
+        return Seen(reason=f"cannot be read ({type(error).__name__}: {one_line(error)})")
     swing = float(np.ptp(recording.signal, axis=1).max())
     leads = tuple(n for n in LEADS if n in recording.leads)
-    return Seen(leads, recording.fs, recording.seconds, swing)
+    return Seen(leads, recording.fs, recording.seconds, swing, notes=recording.notes)
+
+
+@contextmanager
+def _reasons_first(table: pd.DataFrame) -> Iterator[None]:
+    """Where most recordings were left out, a refusal begins with why."""
+    try:
+        yield
+    except BadSetting as error:
+        lost = int((table["left_out"] != "").sum())
+        if 2 * lost <= len(table):
+            raise
+        raise BadSetting(
+            f"{lost:,} of {counted(len(table), 'recording')} cannot be used: "
+            f"{'; '.join(left_out(table))}. So {error}"
+        ) from None
 
 
 def _demand_usable(table: pd.DataFrame) -> None:
     if (table["left_out"] == "").any():
         return
-    reasons = "; ".join(f"{r}: {why}" for r, why in table[["record", "left_out"]].values[:3])
+    reasons = "; ".join(left_out(table))
+    hint = "no signal" in reasons or "standard lead" in reasons
     raise BadSetting(
-        f"none of the {counted(len(table), 'recording')} can be used: {reasons} (names that mean "
-        f"leads can be given: --signals ch1=I,ch2=II)"
+        f"none of the {counted(len(table), 'recording')} can be used: {reasons}"
+        + (" (names that mean leads can be given: --signals ch1=I,ch2=II)" if hint else "")
     )
+
+
+def left_out(table: pd.DataFrame) -> list[str]:
+    """Records that cannot be used, those of one kind of reason together, most first."""
+    lost = table[table["left_out"] != ""]
+    kinds: dict[str, list[str]] = {}
+    for record, path, why in lost[["record", "path", "left_out"]].to_numpy():
+        kind = re.sub(r"[\d.,]+", "#", why.replace(Path(path).name, "").replace(record, ""))
+        kinds.setdefault(kind, []).append(f"{record}: {why}")
+    most = sorted(kinds.values(), key=len, reverse=True)
+    return [each[0] + (f" (and {len(each) - 1:,} like it)" if each[1:] else "") for each in most]
+
+
+def _demand_names_used(said: Said, seen: Mapping[str, Seen]) -> None:
+    """BadSetting where `--signals` is given and no file takes a name from it."""
+    used = {what for one in seen.values() for kind, what in one.notes if kind == "names"}
+    if said.signals and used == {"the file"}:
+        raise BadSetting(
+            f"--signals {','.join(said.signals)}: every file names its leads itself, so that none "
+            f"takes a name from it; leave it out"
+        )
 
 
 def _split(

@@ -1,5 +1,6 @@
 """What an import found, as a person reads it."""
 
+import re
 import shlex
 from collections import Counter
 from collections.abc import Iterator
@@ -8,13 +9,21 @@ import numpy as np
 
 from ecgbench.ecg.leads import LEADS, LeadSubset, derivable
 from ecgbench.imported import records
-from ecgbench.imported.importing import Imported, Seen
+from ecgbench.imported.importing import Imported, Seen, left_out
 from ecgbench.imported.splitting import split_of
 from ecgbench.prepared.subset import SPLITS
 from ecgbench.text import aligned, counted
 
 NAMED = 5
 """Records that a line names."""
+NOTED = {
+    "ignored signal": "signals that are no standard lead are ignored",
+    "head line": "lines of a head that are not used",
+    "inverted": "an inverted lead is turned round",
+    "not measured": "leads that were not measured",
+    "read as": "read as",
+}
+"""Kinds of notes of a recording -> what an import says of them."""
 SWING = (0.1, 20.0)
 """mV between which the largest swing of a usual ECG lies."""
 
@@ -28,6 +37,9 @@ def lines(made: Imported) -> Iterator[str]:
     patients = counted(usable["patient"].nunique(), "patient")
     whose = f" of {patients}" if made.patients_known else ""
     added = f" ({made.added:,} new)" if made.card else ""
+    if 2 * len(usable) < len(table):
+        yield f"most recordings cannot be used, {len(table) - len(usable):,} of {len(table):,}:"
+        yield from _quarantined(made)
     yield f"{order.name}: {counted(len(usable), 'record')}{whose} in {order.folder}{added}"
     if not made.patients_known:
         yield "  no column patient: each record counts as a patient of its own"
@@ -36,8 +48,10 @@ def lines(made: Imported) -> Iterator[str]:
     yield from (f"    {text}" for text in _counts(made))
     if made.kept:
         yield f"  kept beside the labels: {', '.join(made.kept)}"
+    if 2 * len(usable) >= len(table):
+        yield from _quarantined(made)
     yield from _left_out(made)
-    yield from (f"  note: {text}" for text in [*made.notes, *_changed(made)])
+    yield from (f"  note: {text}" for text in [*made.notes, *_changed(made), *_noted(made)])
     card = shlex.quote(_shown(made))
     yield f"{'added to' if made.card else 'written:'} {_shown(made)} and {records.FILE} beside it"
     yield f"next: ecgbench data prepare {card}"
@@ -70,13 +84,53 @@ def _signals(seen: list[Seen]) -> Iterator[str]:
     low, high = f"{seconds.min():.4g}", f"{seconds.max():.4g}"
     span = low if low == high else f"{low} to {high} s, median {np.median(seconds):.4g}"
     yield f"  rate: {', '.join(each)}; length: {span} s"
+    yield f"  {_origins(seen)}"
     swing = np.median([one.swing for one in seen])
     yield f"  largest swing of a lead: {swing:.3g} mV (median of the records)"
-    if not SWING[0] <= swing <= SWING[1]:
+
+
+def _noted(made: Imported) -> Iterator[str]:
+    """What the recordings say of themselves that a person must know, each once."""
+    usable = made.table[made.table["left_out"] == ""]
+    odd = [
+        f"{record} ({swing:.3g} mV)"
+        for record, path in zip(usable["record"], usable["path"])
+        if not SWING[0] <= (swing := made.seen[path].swing) <= SWING[1]
+    ]
+    if odd:
         yield (
-            f"  note: an ECG swings by {SWING[0]:g} to {SWING[1]:g} mV; is the unit right? "
-            f"(--unit, for files that do not say it; else correct the files)"
+            f"an ECG swings by {SWING[0]:g} to {SWING[1]:g} mV, and {counted(len(odd), 'record')} "
+            f"by less or more: {_some(odd)}; is the unit right? (--unit, for files that do not say "
+            f"it; else correct the files)"
         )
+    found: Counter[tuple[str, str]] = Counter()
+    for path in usable["path"]:
+        found.update([*dict.fromkeys((k, _short(k, what)) for k, what in made.seen[path].notes)])
+    for kind, words in NOTED.items():
+        each = [(what, n) for (k, what), n in found.most_common() if k == kind]
+        if each:
+            yield f"{words}: {_some([f'{what} ({n:,})' for what, n in each])}"
+
+
+def _short(kind: str, what: str) -> str:
+    """Of a line of a head its key: what follows may be a person's name, and differs by file."""
+    return re.split(r"[,:;=\t]", what)[0].strip() if kind == "head line" else what
+
+
+def _some(words: list[str]) -> str:
+    """The first of a list, and how many more there are."""
+    more = f" and {len(words) - NAMED:,} more" if len(words) > NAMED else ""
+    return ", ".join(words[:NAMED]) + more
+
+
+def _origins(seen: list[Seen]) -> str:
+    """Where rates, units and names of leads came from, in one line."""
+    parts = []
+    for kind, word in (("rate", "rates"), ("unit", "units"), ("names", "names of leads")):
+        of = Counter(what for one in seen for k, what in one.notes if k == kind)
+        each = [f"{what} ({n:,})" if len(of) > 1 else what for what, n in of.most_common()]
+        parts += [f"{word} from {', '.join(each)}"] if each else []
+    return "; ".join(parts)
 
 
 def _counts(made: Imported) -> list[str]:
@@ -91,16 +145,17 @@ def _counts(made: Imported) -> list[str]:
     return aligned(rows, right=(1, 2, 3))
 
 
+def _quarantined(made: Imported) -> Iterator[str]:
+    kinds = left_out(made.table)
+    yield from (f"  quarantined {text}" for text in kinds[:NAMED])
+    if kinds[NAMED:] or any(" like it)" in text for text in kinds):
+        yield f"  all of them: the column left_out of {records.FILE}"
+
+
 def _left_out(made: Imported) -> Iterator[str]:
-    lost = made.table[made.table["left_out"] != ""]
-    for record, reason in lost[["record", "left_out"]].to_numpy()[:NAMED]:
-        yield f"  quarantined {record}: {reason}"
-    if len(lost) > NAMED:
-        yield f"  and {len(lost) - NAMED:,} more; see the column left_out of {records.FILE}"
     if files := made.without_row:
-        more = f" and {len(files) - NAMED:,} more" if len(files) > NAMED else ""
-        named = ", ".join(files[:NAMED])
-        yield f"  left out: {counted(len(files), 'file')} without a row in the table: {named}{more}"
+        many = counted(len(files), "file")
+        yield f"  left out: {many} without a row in the table: {_some(files)}"
     if made.without_file:
         yield f"  left out: {counted(made.without_file, 'record')} of the table without a file"
 

@@ -31,7 +31,7 @@ def read(path: Path, record: str, patient: str, said: Said) -> Recording:
     _demand_size(there(path, record), record)
     labels, units, rates, signals = _opened(path, record)
     names = said.beside(labels).names(labels, len(labels), path, record)
-    notes: cleaned.Notes = [("names", "--signals" if said.signals else "the file")]
+    notes: cleaned.Notes = [("names", said.origin(labels, names))]
     rows = cleaned.leads_of(names, np.zeros((len(names), 0)), record, notes)
     if len(found := {rates[i] for i in rows}) > 1:
         each = ", ".join(f"{rate:g}" for rate in sorted(found))

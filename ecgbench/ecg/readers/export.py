@@ -80,7 +80,7 @@ def read(path: Path, record: str, patient: str, said: Said) -> Recording:
     table.head.demand_understood(path, said if not rates else replace(said, fs=rates[0][1]), record)
     values = table.values.T
     names = said.names(table.names, len(values), path, record)
-    notes.append(("names", "the file" if table.names and not said.signals else "--signals"))
+    notes.append(("names", said.origin(table.names, names)))
     rows = cleaned.leads_of(names, values, record, notes)
     array = cleaned.marked(values[rows])
     known = array[np.isfinite(array)]

@@ -94,7 +94,7 @@ def alone(path: Path, record: str, patient: str, said: Said) -> Recording:
         raise BadRecord(f"{record}: an array of shape {array.shape} for {count} signals")
     array = array if array.shape[0] == count else array.T
     names = said.names(own, count, path, record)
-    notes: cleaned.Notes = [("names", "the file" if own and not said.signals else "--signals")]
+    notes: cleaned.Notes = [("names", said.origin(own, names))]
     rates = _rates(words, array.shape[1], record)
     units = _understood(words, _UNITS, per_mv, record)
     units = units * count if len(units) == 1 else units or [None] * count

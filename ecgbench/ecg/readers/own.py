@@ -25,11 +25,12 @@ def read(path: Path, record: str, patient: str, said: Said) -> Recording:
 
 
 def _wfdb(path: Path, record: str, patient: str, said: Said) -> Recording:
-    notes: cleaned.Notes = [("names", "the file"), ("unit", "the file"), ("rate", "the file")]
+    notes: cleaned.Notes = [("unit", "the file"), ("rate", "the file")]
     leads: list[str] = []
 
     def wanted(names: Sequence[str]) -> list[int]:
         chosen = said.beside(names).names(names, len(names), path, record)
+        notes.append(("names", said.origin(names, chosen)))
         rows = cleaned.leads_of(chosen, np.zeros((len(names), 0)), record, notes)
         leads.extend(chosen[i] for i in rows)
         return rows

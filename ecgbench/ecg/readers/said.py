@@ -119,6 +119,13 @@ class Said:
         """
         return replace(self, signals=()) if self.placed and any(map(signed, stated)) else self
 
+    def origin(self, stated: Sequence[str] | None, names: Sequence[str]) -> str:
+        """Where `names` came from: "the file", "--signals", or both."""
+        if [*names] != [signed(name) or name for name in stated or ()]:
+            return "--signals"
+        agree = [*map(signed, self.placed)] == [*map(signed, names)]
+        return "the file and --signals" if agree else "the file"
+
     def names(
         self, stated: Sequence[str] | None, count: int, file: Path, record: str
     ) -> tuple[str, ...]:
