@@ -37,7 +37,11 @@ def files(folder: Path, without: Collection[Path]) -> list[str]:
 
 
 def matched(
-    names: Sequence[str], places: Sequence[str], files: Sequence[str], partial: bool
+    names: Sequence[str],
+    places: Sequence[str],
+    files: Sequence[str],
+    partial: bool,
+    match_zeros: bool = False,
 ) -> list[str]:
     """The file that each name means: its path from the folder, or its own name, with or without the
     suffix; "" where there is none and the table may be larger (`partial`).

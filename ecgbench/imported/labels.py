@@ -48,6 +48,8 @@ class Labels:
     labels: tuple[str, ...]
     kept: tuple[str, ...]
     """Columns that are no labels and are kept as they are."""
+    notes: tuple[str, ...] = ()
+    """What was joined, guessed or counted as unknown, a sentence each."""
 
     @property
     def patients_known(self) -> bool:
@@ -55,7 +57,7 @@ class Labels:
         return "patient" in self.table
 
 
-def checked(file: Path, columns: Sequence[str] = ()) -> Labels:
+def checked(file: Path, columns: Sequence[str] = (), positive: str | None = None) -> Labels:
     """The table in `file`; `columns`: those that are labels, else those that hold 0 and 1, and the
     words of a column `label`. BadSetting in one line, with the line of the file, for what is odd.
     """
