@@ -125,9 +125,7 @@ def within(
         )
     name = _from(records)
     out = out or Path("runs") / name
-    order = Order(
-        folder=records, labels=labels, name=name, to=out / "imported", said=files, strict=True
-    )
+    order = Order(folder=records, labels=labels, name=name, to=out / "imported", said=files)
     if same(order):
         typer.echo(f"{order.card}: imported before from the same files and labels", err=True)
     else:

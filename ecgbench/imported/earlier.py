@@ -1,11 +1,14 @@
-"""What an earlier import left: the card and records.csv, which a person may edit, and a copy of the
-table of labels as it was then (as_imported.json), by which edits are told from corrections.
+"""What an earlier import left: the card and records.csv, which a person may edit, and a copy of
+what was imported (as_imported.json), which tells such edits from corrections of the table.
 """
 
+import hashlib
+import json
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass, field, fields
-from pathlib import Path
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
 from types import ModuleType
 from typing import Any
 
@@ -14,14 +17,13 @@ import pandas as pd
 from ecgbench.cards import DatasetCard
 from ecgbench.ecg.readers.said import Said
 from ecgbench.errors import BadSetting
-from ecgbench.imported import records
+from ecgbench.files import put, sha256_of
+from ecgbench.imported import found, records
+from ecgbench.indexing.tables import alike
 from ecgbench.room import Room
-from ecgbench.sealed import seal, unsealed
-from ecgbench.stats.known import UNKNOWN
+from ecgbench.sealed import unsealed
 
 COPY = "as_imported.json"
-State = list[list[str | int]]
-"""[name, size, time, time of change, inode] of each file of a recording."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,8 +46,8 @@ class Order:
     """Whether records of the table without a file are left out."""
     match_zeros: bool = False
     """Whether a record is found where zeros in front of its number were lost."""
-    elsewhere: str = "--to"
-    """The option of the command that names another folder."""
+    overwrite: bool = False
+    """Whether what was edited by hand is written anew; patients stay in their splits."""
 
     @property
     def card(self) -> Path:
@@ -55,53 +57,114 @@ class Order:
 
 @dataclass(frozen=True, kw_only=True)
 class Earlier:
-    """What an earlier import left."""
+    """What an earlier import left, and a person may have edited."""
 
+    card: Path | None
+    """The card file, which may have another name; None where it is gone."""
     module: ModuleType | None
-    """The card; None where it is gone."""
     table: pd.DataFrame
-    """records.csv, every value a str; as it was written where it is gone."""
-    labels: tuple[str, ...]
-    """Columns of the table that are labels."""
-    base: pd.DataFrame
-    """What the table of labels said at that import, every value a str, with `path`."""
-    written: pd.DataFrame
-    """records.csv as that import wrote it."""
-    contents: dict[str, str]
-    """Path -> hash of what its file held; empty where that is not known."""
-    states: dict[str, State]
+    """records.csv, every value a str."""
+    copy: dict[str, Any]
+    """What the import wrote of itself; empty where that is gone.
+
+    base: the table of labels. left_out: path -> reason. folds, homes: path, and patient, -> fold
+    or split of all that were ever there. contents: path -> hash. labels. files: name -> text.
+    """
 
     @property
-    def patients_known(self) -> bool:
-        """Whether that import knew whose a record is."""
-        return "patient" in self.written if self.module is None else self.module.CARD.patients_known
+    def base(self) -> pd.DataFrame:
+        """What the table of labels said, every value a str; records.csv where that is not known."""
+        return pd.DataFrame(self.copy["base"], dtype=str) if self.copy else self.table
+
+    @property
+    def column(self) -> str:
+        """What its splits are in."""
+        return "fold" if "fold" in self.table else "split"
+
+    @property
+    def folds(self) -> dict[str, str]:
+        """Path -> fold or split."""
+        now = dict(zip(self.table["path"], self.table[self.column]))
+        return {**self._once("folds"), **now}
+
+    @property
+    def homes(self) -> dict[str, str]:
+        """Patient -> fold or split."""
+        now = dict(zip(map(alike, self.table["patient"]), self.table[self.column]))
+        return {**self._once("homes"), **now}
+
+    def _once(self, what: str) -> dict[str, str]:
+        return self.copy.get(what, {}) if self.copy.get("column") == self.column else {}
 
 
 def earlier(order: Order) -> Earlier | None:
-    """The import to go on with, if there is one; BadSetting for a folder that holds something
-    else.
+    """The import to go on with, if there is one; what a kill left undone, or a person removed, is
+    written first. BadSetting for a folder that holds something else.
     """
-    there = (order.to / records.FILE).is_file()
-    others = [path.name for path in sorted(order.to.glob("*.py")) if path != order.card]
-    if there and others and not order.card.is_file():
-        raise BadSetting(
-            f"{order.to} holds the records of {others[0]}; choose another folder with "
-            f"{order.elsewhere}"
-        )
     copy = unsealed(order.to / COPY) or {}
-    written = pd.DataFrame(copy.get("written", {}), dtype="str")
-    table = records.read(str(order.card)) if there else written
-    if not there and written.empty:
+    for name, text in copy.get("files", {}).items():
+        file = order.to / name
+        if not file.is_file() or copy["before"].get(name) == sha256_of(file):
+            put(file, text)
+    cards = [order.card, *(order.to / name for name in copy.get("files", {}) if name[-3:] == ".py")]
+    card = next((file for file in cards if file.is_file()), None)
+    others = sorted(path.name for path in order.to.glob("*.py"))
+    if not (order.to / records.FILE).is_file():
         return None
-    module = _module(order) if order.card.is_file() and there else None
-    written = table if written.empty else written
-    known = tuple(n for t in module.CARD.tasks for n in t.labels) if module else ()
-    return Earlier(
-        module=module,
-        table=table,
-        labels=tuple(copy.get("labels", known)),
-        base=pd.DataFrame(copy["base"], dtype="str") if copy else written,
-        written=written,
-        contents=copy.get("contents", {}),
-        states=copy.get("states", {}),
-    )
+    if card is None and others:
+        raise BadSetting(
+            f"{order.to} holds the records of {others[0]}; give another folder with --to, or "
+            f"--name {Path(others[0]).stem}"
+        )
+    module = _module(card) if card else None
+    return Earlier(card=card, module=module, table=records.read(str(order.card)), copy=copy)
+
+
+def _module(card: Path) -> ModuleType:
+    room = Room("ecgbench.datasets", "dataset", ("CARD", "index", "read"), DatasetCard)
+    try:
+        module = room.get(str(card))
+        found_at = module.__file__
+    finally:
+        room.forget()
+    if found_at is None or not hasattr(module, "RECORDINGS") or not hasattr(module, "SAID"):
+        raise BadSetting(
+            f"{card} is no card of an import; give another folder with --to, or another --name"
+        )
+    return module
+
+
+def files_of(folder: Path, paths: Iterable[str]) -> dict[str, list[Path]]:
+    """The files of each recording: its own and those beside it that differ in the suffix only."""
+    stems: dict[tuple[str, str], list[Path]] = defaultdict(list)
+    paths = list(paths)
+    for place in {str(PurePosixPath(path).parent) for path in paths}:
+        for name in sorted(os.listdir(folder / place)) if (folder / place).is_dir() else ():
+            stems[place, Path(name).stem].append(folder / place / name)
+    return {p: stems[str(PurePosixPath(p).parent), PurePosixPath(p).stem] for p in paths}
+
+
+def content(files: Iterable[Path]) -> str:
+    """The hash of what the files of a recording hold; "" where one cannot be read."""
+    try:
+        return hashlib.sha256("".join(map(sha256_of, files)).encode()).hexdigest()
+    except OSError:
+        return ""
+
+
+def request(order: Order) -> str:
+    """The hash of all that an import rests on; no recording is read."""
+    files = files_of(order.folder, found.files(order.folder, (order.labels, order.to)))
+    stats = [[str(f), *_stat(f)] for parts in files.values() for f in parts]
+    written = [sha256_of(f) for f in (order.labels, order.card, order.to / records.FILE)]
+    asked = [repr((order.said, order.columns, order.positive, order.partial, order.match_zeros))]
+    place = str(order.folder.resolve())
+    return hashlib.sha256(json.dumps([place, written, asked, stats]).encode()).hexdigest()
+
+
+def _stat(file: Path) -> tuple[int, ...]:
+    try:
+        stat = file.stat()
+    except OSError:
+        return ()
+    return stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino
