@@ -54,7 +54,7 @@ def merged(
                     f"{_cell(new[column])}"
                 )
         rows.append({c: row.get(c, "") for c in (*theirs, *added)})
-    if before.column not in theirs:
+    if before.column not in theirs and not overwrite:
         once = before.copy.get("folds", {})
         hand += [
             f"{mine['record']}: {before.column} is {mine[before.column]}, it was {once[path]}"
