@@ -33,6 +33,8 @@ from ecgbench.sealed import seal, unsealed
 from ecgbench.stats.known import UNKNOWN
 from ecgbench.text import counted
 
+AS_BEFORE = f"as they were in {records.FILE}"
+"""Of splits that a table gave once."""
 Progress = Callable[[int, int], None]
 """Called with (files read, files to read)."""
 
@@ -246,7 +248,7 @@ def _split(
                 f"the splits of {records.FILE} were given, and {counted(len(lost), 'new record')} "
                 f"(first {lost[0]!r}) have none; add a column split to {order.labels.name}"
             )
-        return table, f"as they were in {records.FILE}"
+        return table, AS_BEFORE
     usable = table[table["left_out"] == ""]
     count = max(map(int, before.folds.values())) if before else splitting.count(usable, names)
     known: Mapping[str, int] = {patient: int(fold) for patient, fold in homes.items()}
@@ -259,6 +261,8 @@ def _split(
             f"no record is left in fold {count}, which tests; import into another folder with "
             f"--to, or give a column fold"
         )
+    if before and before.module and not before.module.CARD.splits.startswith("ours"):
+        return table, AS_BEFORE
     return table, (
         f"ours: {count} folds by patient, stratified on the labels ({count - 2} train, 1 val, "
         f"1 test)"
@@ -295,10 +299,12 @@ def _write(
             now = before.card.read_text(encoding="utf-8")
             card, lost = corrections.card(base, now, new) if base else (new, [])
             if not base and now != new:
-                put(order.to / f"{before.card.name}.old", now)
-                made.notes.append(f"{before.card.name} is written anew; it was kept as .old")
+                _keep(made, before.card)
             if lost:
                 made.notes.append(f"{order.card.name} was edited where it would say: {lost[0]}")
+    elif order.card.is_file():
+        _keep(made, order.card)
+        made.notes.append(f"{records.FILE} was gone, and patients are dealt as at first")
     files = {order.card.name: card, records.FILE: out.to_csv(index=False, lineterminator="\n")}
     copy: dict[str, object] = {
         "base": theirs.to_dict("list"),
@@ -318,6 +324,12 @@ def _write(
     if before and before.card and before.card != order.card:
         before.card.unlink(missing_ok=True)
     seal(order.to / COPY, copy | {"before": {}, "request": request(order)})
+
+
+def _keep(made: Imported, card: Path) -> None:
+    """A card of which it is not known what a person edited."""
+    put(card.with_suffix(".py.old"), card.read_bytes())
+    made.notes.append(f"{card.name} is written anew; what was there is {card.name}.old")
 
 
 def _facts(made: Imported) -> cards.Found:
@@ -350,7 +362,7 @@ def _changed(
         yield f"settings of files were {before.module.SAID}, are {said} now"
     if before.card and before.card != order.card:
         yield f"{before.card.name} is {order.card.name} now"
-    given = made.splits.startswith("as given")
+    given = made.splits == f"as given in {source}"
     why = f"as {source} says" if given else "with the other records of the patient"
     yield from corrections.moves(before, made.table, why)
     usable = made.table[made.table["left_out"] == ""]

@@ -181,6 +181,9 @@ def test_splits_that_the_table_gives_now_are_taken_and_said(folder: Path) -> Non
     said = f"1 patient moved from train to test, as labels.csv says ({moved}; 2 records)"
     assert said in notes
     assert table(folder)["split"].tolist() == split.tolist()
+    (folder / "labels.csv").write_text("\n".join(lines) + "\n")
+    assert bring(order(folder)).splits == "as they were in records.csv"
+    assert table(folder)["split"].tolist() == split.tolist()
 
 
 def killed(write: Callable[..., object], left: list[int]) -> Callable[..., object]:
@@ -193,6 +196,17 @@ def killed(write: Callable[..., object], left: list[int]) -> Callable[..., objec
         return write(*words)
 
     return inner
+
+
+def test_a_card_without_its_table_and_copy_is_kept_beside_the_new_one(folder: Path) -> None:
+    bring(order(folder))
+    card = folder / "mine" / "mine.py"
+    change(card, ('licence="own', 'licence="of us'))
+    was = card.read_text()
+    remove("records.csv", COPY)(folder)
+    notes = bring(order(folder)).notes
+    assert "records.csv was gone, and patients are dealt as at first" in notes
+    assert (folder / "mine" / "mine.py.old").read_text() == was
 
 
 def test_a_kill_between_two_writes_loses_nothing(
