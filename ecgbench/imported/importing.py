@@ -305,6 +305,8 @@ def _write(
     elif order.card.is_file():
         _keep(made, order.card)
         made.notes.append(f"{records.FILE} was gone, and patients are dealt as at first")
+    elif order.to.name == "imported" and (order.to.parent / "plan.json").is_file():
+        made.notes.append(f"{order.to} of this run was gone, and patients are dealt as at first")
     files = {order.card.name: card, records.FILE: out.to_csv(index=False, lineterminator="\n")}
     copy: dict[str, object] = {
         "base": theirs.to_dict("list"),
