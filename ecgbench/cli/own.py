@@ -158,7 +158,7 @@ def within(
     chosen = _find_weights(given)
     name = _from(records)
     out = out or Path("runs") / name
-    order = _order(given, records, name, out / "imported", strict=True)
+    order = _order(given, records, name, out / "imported", of_run=True)
     if same(order):
         typer.echo(f"{order.card}: imported before from the same files and labels", err=True)
     else:

@@ -12,8 +12,8 @@ from ecgbench.ecg.readers.said import Said
 _TEXT = '''"""{title}: own recordings, as `ecgbench data import` found them. Edit it freely.
 
 records.csv beside this file has a line per record: file, patient, fold (or split) and labels. A
-line with a reason in the column left_out is counted and not used. Importing again adds new records
-to that table and leaves this file as it is.
+line with a reason in the column left_out is counted and not used. Importing again takes what was
+corrected in the table of labels, and keeps what was edited here.
 """
 
 from collections.abc import Mapping

@@ -1,27 +1,29 @@
-"""What an earlier import left, and a person may have edited: it stays; new records are added."""
+"""What an earlier import left: the card and records.csv, which a person may edit, and a copy of
+what was imported (as_imported.json), which tells such edits from corrections of the table.
+"""
 
+import hashlib
+import json
 import os
-import shlex
-from contextlib import suppress
+from collections import defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from types import ModuleType
+from typing import Any
 
 import pandas as pd
 
 from ecgbench.cards import DatasetCard
 from ecgbench.ecg.readers.said import Said
 from ecgbench.errors import BadSetting
-from ecgbench.files import sha256_of
-from ecgbench.imported import labels, records
+from ecgbench.files import put, sha256_of
+from ecgbench.imported import found, records
 from ecgbench.indexing.tables import alike
 from ecgbench.room import Room
 from ecgbench.sealed import unsealed
-from ecgbench.stats.known import UNKNOWN
-from ecgbench.text import counted, quoted
 
-SEAL = "as_written.json"
-"""Holds the hashes of what an import into a run's folder wrote."""
+COPY = "as_imported.json"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,14 +42,20 @@ class Order:
     """Of the table: those that are labels; where none is named, those of 0 and 1."""
     positive: str | None = None
     """The word that is 1 in a column of words; all others are 0."""
-    match_zeros: bool = False
-    """Whether a record 1 may mean 00001.csv, where only one file does."""
     partial: bool = False
     """Whether records of the table without a file are left out."""
+    match_zeros: bool = False
+    """Whether a record is found where zeros in front of its number were lost."""
     overwrite: bool = False
-    """Whether card and table are written anew; patients stay in their splits."""
-    strict: bool = False
-    """Whether what differs from an earlier import is refused, as a run must not go on with it."""
+    """Whether what was edited by hand is written anew; patients stay in their splits."""
+
+    of_run: bool = False
+    """Whether `to` lies in the folder of a run."""
+
+    @property
+    def elsewhere(self) -> str:
+        """The option that names another folder."""
+        return "--out" if self.of_run else "--to"
 
     @property
     def card(self) -> Path:
@@ -59,144 +67,110 @@ class Order:
 class Earlier:
     """What an earlier import left, and a person may have edited."""
 
-    module: ModuleType
+    card: Path | None
+    """The card file, which may have another name; None where it is gone."""
+    module: ModuleType | None
     table: pd.DataFrame
+    """records.csv, every value a str."""
+    copy: dict[str, Any]
+    """What the import wrote of itself; empty where that is gone.
+
+    base: the table of labels. left_out: path -> reason. folds, homes: path, and patient, -> fold
+    or split of all that were ever there. contents: path -> hash. labels. files: name -> text.
+    """
 
     @property
-    def known(self) -> bool:
-        """Whether the table names patients."""
-        return bool(self.module.CARD.patients_known)
+    def base(self) -> pd.DataFrame:
+        """What the table of labels said, every value a str; records.csv where that is not known."""
+        return pd.DataFrame(self.copy["base"], dtype=str) if self.copy else self.table
 
     @property
-    def labels(self) -> tuple[str, ...]:
-        """Labels of its tasks, as the card has them."""
-        return tuple(dict.fromkeys(n for t in self.module.CARD.tasks for n in t.labels))
+    def column(self) -> str:
+        """What its splits are in."""
+        return "fold" if "fold" in self.table else "split"
 
+    @property
+    def folds(self) -> dict[str, str]:
+        """Path -> fold or split."""
+        now = dict(zip(self.table["path"], self.table[self.column]))
+        return {**self._once("folds"), **now}
+
+    @property
     def homes(self) -> dict[str, str]:
         """Patient -> fold or split."""
-        column = "fold" if "fold" in self.table else "split"
-        return dict(zip(map(alike, self.table["patient"]), self.table[column]))
+        now = dict(zip(map(alike, self.table["patient"]), self.table[self.column]))
+        return {**self._once("homes"), **now}
+
+    def _once(self, what: str) -> dict[str, str]:
+        return self.copy.get(what, {}) if self.copy.get("column") == self.column else {}
 
 
-def is_there(order: Order) -> bool:
-    """Whether there is an earlier import to go on with; BadSetting for a folder that holds
-    something else.
+def earlier(order: Order) -> Earlier | None:
+    """The import to go on with, if there is one; what a kill left undone, or a person removed, is
+    written first. BadSetting for a folder that holds something else.
     """
-    others = [path.name for path in sorted(order.to.glob("*.py")) if path != order.card]
-    table = order.to / records.FILE
-    if table.is_file() and others and not order.card.is_file():
+    copy = unsealed(order.to / COPY) or {}
+    for name, text in copy.get("files", {}).items():
+        file = order.to / name
+        if not file.is_file() or copy["before"].get(name) == sha256_of(file):
+            put(file, text)
+    cards = [order.card, *(order.to / name for name in copy.get("files", {}) if name[-3:] == ".py")]
+    card = next((file for file in cards if file.is_file()), None)
+    others = sorted(path.name for path in order.to.glob("*.py"))
+    if not (order.to / records.FILE).is_file():
+        return None
+    if card is None and others:
         raise BadSetting(
-            f"{order.to} holds the records of {others[0]}; give another folder with --to, or "
-            f"--name {Path(others[0]).stem}"
+            f"{order.to} holds the records of {others[0]}; give another folder with "
+            f"{order.elsewhere}, or --name {Path(others[0]).stem}"
         )
-    if order.card.is_file() != table.is_file():
-        there, lost = (order.card, table) if order.card.is_file() else (table, order.card)
-        if not order.overwrite:
-            raise BadSetting(
-                f"there is a file {there} and no {lost.name}; import into another folder with "
-                f"--to, or write it anew with --overwrite"
-            )
-        return False
-    return table.is_file()
+    module = _module(card) if card else None
+    return Earlier(card=card, module=module, table=records.read(str(order.card)), copy=copy)
 
 
-def _demand_as_written(order: Order) -> None:
-    """BadSetting where a run's own import is not as it was written: nobody edits it there, as a
-    person may edit what `ecgbench import` wrote.
-    """
-    for name, sha256 in (unsealed(order.to / SEAL) or {}).items():
-        now = ""
-        with suppress(OSError):
-            now = sha256_of(order.to / name)
-        if now != sha256:
-            raise BadSetting(
-                f"{order.to / name} is not what the run wrote; remove the folder {order.to} and "
-                f"give the same command again, or give --tasks {quoted(order.card)} in place of "
-                f"--records to use it as it is"
-            )
-
-
-def earlier(order: Order) -> Earlier:
-    """The card file and the table that are there; BadSetting where they are of no import, or, in a
-    run's folder, are not what was written.
-    """
-    if order.strict:
-        _demand_as_written(order)
+def _module(card: Path) -> ModuleType:
     room = Room("ecgbench.datasets", "dataset", ("CARD", "index", "read"), DatasetCard)
     try:
-        module = room.get(str(order.card))
-        card_file = str(module.__file__)
+        module = room.get(str(card))
+        found_at = module.__file__
     finally:
         room.forget()
-    if not hasattr(module, "RECORDINGS") or not hasattr(module, "SAID"):
-        raise BadSetting(
-            f"{order.card} is no card of an import; give another folder with --to, or another "
-            f"--name"
-        )
-    return Earlier(module=module, table=records.read(card_file))
+    if found_at is None or not hasattr(module, "RECORDINGS") or not hasattr(module, "SAID"):
+        raise BadSetting(f"{card} is no card of an import; import into another folder")
+    return module
 
 
-def demand_alike(order: Order, before: Earlier, given: labels.Labels) -> None:
-    """BadSetting where an earlier import is of another kind than this one."""
-    place = order.card.parent / Path(before.module.RECORDINGS).expanduser()
-    if place.resolve() != order.folder.resolve():
-        raise BadSetting(
-            f"the recordings of {order.card} are in {os.path.abspath(place)}, not in "
-            f"{order.folder}; correct RECORDINGS in it, or import into another folder with --to"
-        )
-    if order.overwrite:
-        return
-    anew = "or write card and table anew: --overwrite (patients stay in their splits)"
-    if order.said not in (Said(), before.module.SAID):
-        raise BadSetting(
-            f"{order.card} has other settings of files, {before.module.SAID}; correct SAID in it, "
-            f"{anew}"
-        )
-    if odd := sorted({*given.labels} ^ {*before.labels}):
-        who, lacks = (
-            (given.file.name, order.card.name)
-            if odd[0] in given.labels
-            else (order.card.name, given.file.name)
-        )
-        raise BadSetting(f"{who} has the label {odd[0]!r}, {lacks} has not; correct it, {anew}")
-    if given.patients_known != before.known:
-        both = [given.file.name, records.FILE]
-        who, lacks = both if given.patients_known else both[::-1]
-        raise BadSetting(f"{who} names patients and {lacks} does not; correct it, {anew}")
-    if ("fold" in before.table) != ("fold" in given.table) and {"fold", "split"} & {*given.table}:
-        raise BadSetting(
-            f"{given.file.name} gives other splits than {records.FILE} has (folds in one, words in "
-            f"the other); leave that column out, {anew}"
-        )
+def files_of(folder: Path, paths: Iterable[str]) -> dict[str, list[Path]]:
+    """The files of each recording: its own and those beside it that differ in the suffix only."""
+    stems: dict[tuple[str, str], list[Path]] = defaultdict(list)
+    paths = list(paths)
+    for place in {str(PurePosixPath(path).parent) for path in paths}:
+        for name in sorted(os.listdir(folder / place)) if (folder / place).is_dir() else ():
+            stems[place, Path(name).stem].append(folder / place / name)
+    return {p: stems[str(PurePosixPath(p).parent), PurePosixPath(p).stem] for p in paths}
 
 
-def joined(order: Order, before: Earlier, table: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
-    """The rows that were there before, as they are, and the new ones; what differs is told."""
-    old = before.table.drop(columns="left_out")
-    old = old if before.known else old.drop(columns="patient")
-    notes = []
-    if odd := different(table, old.set_index("path")):
-        words = [order.folder, "--labels", order.labels, "--name", order.name, "--to", order.to]
-        anew = f"ecgbench data import {shlex.join(map(str, words))} --overwrite"
-        said = f"{counted(len(odd), 'record')} of {records.FILE} differ from the table ({odd[0]})"
-        if order.strict:
-            raise BadSetting(f"{said}; correct the table, or take it as it is now: {anew}")
-        notes.append(f"{said}; {records.FILE} keeps its own; this takes the table's: {anew}")
-    numbers = old.copy()
-    for label in before.labels:
-        numbers[label] = records.values(old, label)
-    new = table[~table["path"].isin(old["path"])]
-    return pd.concat([numbers, new], ignore_index=True).fillna(""), notes
+def content(files: Iterable[Path]) -> str:
+    """The hash of what the files of a recording hold; "" where one cannot be read."""
+    try:
+        return hashlib.sha256("".join(map(sha256_of, files)).encode()).hexdigest()
+    except OSError:
+        return ""
 
 
-def different(table: pd.DataFrame, old: pd.DataFrame) -> list[str]:
-    """What the table says otherwise than records.csv of the records that both have."""
-    columns = [c for c in table.columns if c in old.columns and c != "record"]
-    found = []
-    for row in table[table["path"].isin(old.index)].to_dict("records"):
-        for column in columns:
-            now, was = str(row[column]), str(old.at[row["path"], column])
-            if now.removeprefix(str(UNKNOWN)) != was and alike(now) != alike(was):
-                found.append(f"{row['record']}: {column} is {was or 'empty'}, there {now}")
-                break
-    return found
+def request(order: Order) -> str:
+    """The hash of all that an import rests on; no recording is read."""
+    files = files_of(order.folder, found.files(order.folder, (order.labels, order.to)))
+    stats = [[str(f), *_stat(f)] for parts in files.values() for f in parts]
+    written = [sha256_of(f) for f in (order.labels, order.card, order.to / records.FILE)]
+    asked = [repr((order.said, order.columns, order.positive, order.partial, order.match_zeros))]
+    place = str(order.folder.resolve())
+    return hashlib.sha256(json.dumps([place, written, asked, stats]).encode()).hexdigest()
+
+
+def _stat(file: Path) -> tuple[int, ...]:
+    try:
+        stat = file.stat()
+    except OSError:
+        return ()
+    return stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino

@@ -9,8 +9,9 @@ import numpy as np
 
 from ecgbench.ecg.leads import LEADS, LeadSubset, derivable
 from ecgbench.imported import records
-from ecgbench.imported.importing import Imported, Seen, left_out
+from ecgbench.imported.reading import Seen, left_out
 from ecgbench.imported.splitting import split_of
+from ecgbench.imported.writing import Imported
 from ecgbench.prepared.subset import SPLITS
 from ecgbench.text import aligned, counted
 

@@ -77,13 +77,62 @@ def test_recordings_of_a_watch_by_laef_natively_and_by_padded_models(
     assert {p.name for p in (tmp_path / "out" / "imported").iterdir()} == {
         "watch.py",
         "records.csv",
-        "as_written.json",
+        "as_imported.json",
         "prepared",
     }
     again = here(*words, cwd=tmp_path, ECGBENCH_PREPARED="")
     assert again.returncode == 0, again.stderr
     assert "imported before from the same files and labels" in again.stderr
     assert "0 cells computed" in again.stdout
+
+
+def test_a_run_goes_on_after_a_correction_and_nobody_moves(here: Here, tmp_path: Path) -> None:
+    (tmp_path / "watch").mkdir()
+    names = [f"ecg_{i:02d}" for i in range(20)]
+    for i, name in enumerate(names):
+        watch(tmp_path / "watch" / f"{name}.csv", i, seconds=10)
+    labels(tmp_path, names)
+    words = ("run", "--records", "watch", "--labels", "labels.csv", "--leads", "I", *USUAL)
+    words = (*words, "--models", TINY, "--out", "out")
+
+    def done() -> tuple[str, str, pd.DataFrame]:
+        ran = here(*words, cwd=tmp_path, ECGBENCH_PREPARED="")
+        assert ran.returncode == 0, ran.stderr
+        rows = pd.read_csv(tmp_path / "out" / "imported" / "records.csv", dtype=str)
+        return ran.stdout, ran.stderr, rows.set_index("record")
+
+    _, _, first = done()
+    table = tmp_path / "labels.csv"
+    good = table.read_text()
+    train = first.index[~first["fold"].isin(["4", "5"])][0]
+    old, new = (f"{train},{first.at[train, 'patient']},{v}" for v in (first.at[train, "fast"], "x"))
+    new = new.replace("x", str(1 - int(first.at[train, "fast"])))
+    table.write_text(good.replace(old, new))
+    out, err, second = done()
+    assert f"fast: 1 record changed ({train}: fast was {old[-1]}, is {new[-1]} now)" in err
+    assert "0 cells computed" not in out
+    assert second["fold"].equals(first["fold"])
+    # back as it was: what was computed then is found again
+    table.write_text(good)
+    out, err, third = done()
+    assert "0 cells computed" in out
+    assert third.equals(first)
+    # a record of the test split is dropped: it is in no score
+    test = first.index[first["fold"] == "5"][0]
+    table.write_text(re.sub(rf"{test},.*\n", "", good))
+    _, err, _ = done()
+    assert f"1 record dropped: {test}" in err
+    found = read(tmp_path / "out").results[0].predictions()["record"]
+    assert {*found} == {*first.index[first["fold"] == "5"]} - {test}
+    # edited by hand: used, and named
+    file = tmp_path / "out" / "imported" / "records.csv"
+    lines = file.read_text().splitlines()
+    at = next(i for i, line in enumerate(lines) if line.startswith(train))
+    lines[at] = f"{lines[at][:-2]}{new[-1]},"
+    file.write_text("\n".join(lines) + "\n")
+    _, err, rows = done()
+    assert f"edited by hand, and kept: {train}: fast is {new[-1]}, labels.csv says {old[-1]}" in err
+    assert rows.at[train, "fast"] == new[-1]
 
 
 def test_devices_of_twelve_leads_and_of_one_together(here: Here, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from ecgbench.ecg.readers.said import Said
 from ecgbench.errors import BadSetting
-from ecgbench.imported import importing, told
+from ecgbench.imported import importing, reading, told
 from ecgbench.imported.earlier import Order
 
 HEAD = "Sample Rate,100\nUnit,mV\nI,II\n"
@@ -116,14 +116,14 @@ def test_a_library_that_fails_on_one_file_costs_that_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder(tmp_path)
-    read = importing.own.read
+    read = reading.own.read
 
     def fails(path: Path, *more: object) -> object:
         if path.stem == "r03":
             raise RuntimeError("what\never")
         return read(path, *more)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(importing.own, "read", fails)
+    monkeypatch.setattr(reading.own, "read", fails)
     assert "quarantined r03: cannot be read (RuntimeError: what" in said(tmp_path)
 
 
@@ -132,7 +132,7 @@ def test_positive_partial_and_lost_zeros_reach_the_table(tmp_path: Path) -> None
     for file in (tmp_path / "rec").iterdir():
         file.rename(file.with_name(f"000{file.name[1:]}"))
     rows = [f"{i},P{i},{('ill', 'well')[i % 2]}" for i in range(17)]
-    (tmp_path / "labels.csv").write_text("\n".join(["id,patient,status", *rows]) + "\n")
+    (tmp_path / "labels.csv").write_text("\n".join(["record,patient,status", *rows]) + "\n")
     more = {"columns": ("status",), "positive": "ill", "partial": True}
     with pytest.raises(BadSetting, match="--match-zeros"):
         said(tmp_path, **more)
