@@ -110,9 +110,29 @@ def joint(
     cells: dict[str, dict[str, Sequence[Sequence[Scored]]]] = {}
     for name in names:
         cells.setdefault(dataset_of[name], {})[name] = [
-            counted([scorer(r, study.metric) for r in _results(study, name, e)]) for e in entries
+            counted(row) for row in _alike([_results(study, name, e) for e in entries], study)
         ]
     return joined(entries, cells, scorer, by, paired)
+
+
+def _alike(rows: Sequence[Sequence[Any]], study: Study) -> list[list[Scored]]:
+    """Cells of entries, scored on the records that all of them have in each fold."""
+    score = study.scorer
+    assert score is not None
+    made = [[score(r, study.metric) for r in row] for row in rows]
+    by_fold: dict[str, list[Scored]] = {}
+    for c in (c for row in made for c in row):
+        by_fold.setdefault(c.cell.fit.fold, []).append(c)
+    common = {
+        fold: frozenset.intersection(*(c.names() for c in cells))
+        for fold, cells in by_fold.items()
+        if len({c.records for c in cells}) > 1
+    }
+    for row, own in zip(rows, made):
+        for at, r in enumerate(row):
+            if (fold := r.cell.fit.fold) in common:
+                own[at] = score(r, study.metric, common[fold])
+    return made
 
 
 def joined(
