@@ -177,14 +177,13 @@ def share(
 
       ecgbench runs share runs/mine --to to_share
     """
+    from ecgbench import reports
     from ecgbench.benchmark.progress import display
-    from ecgbench.reports import _share
     from ecgbench.results.study import read
 
-    study = read(run, stage=display().stage)
-    written = _share.write(study, to)
+    written, left_out = reports.share(read(run, stage=display().stage), to)
     typer.echo("\n".join(str(path) for path in written))
-    typer.echo(_share.LEFT_OUT)
+    typer.echo(left_out)
     typer.echo(
         "what remains: scores and counts by model, leads and label; names of models and labels; "
         "for each test recording its number, the number of its patient, probabilities and targets"

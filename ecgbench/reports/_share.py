@@ -10,16 +10,18 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from secrets import SystemRandom
+from typing import Any
 
 import pandas as pd
 
-from ecgbench import datasets, reports
+from ecgbench import datasets
 from ecgbench.errors import BadSetting
 from ecgbench.files import making, move, put
-from ecgbench.reports import _predictions
+from ecgbench.reports import _predictions, _write
 from ecgbench.results.notes import PENDING
 from ecgbench.results.result import Result
 from ecgbench.results.study import Study
+from ecgbench.room import Room
 
 REPORTS = (
     *("findings", "main_table", "lead_curve", "one_lead", "survival", "leads_i_ii", "ranks"),
@@ -82,6 +84,11 @@ class Names:
         words = _PATH.sub("[left out]", words)
         return _WORDS.sub(lambda m: "[left out]" if m[0].strip(".") in self.secret else m[0], words)
 
+    def called(self, one: Any, names: Mapping[str, str], **more: Any) -> Any:
+        """Facts of a task or a data set under another name."""
+        name, title = names.get(one.name, one.name), self.titles.get(one.title, one.title)
+        return replace(one, name=name, title=title, **more)
+
     def rows(self, table: pd.DataFrame, result: Result) -> pd.DataFrame:
         """Predictions of a cell, in the order of the numbers."""
         dataset = {new: old for old, new in self.datasets.items()}.get(
@@ -103,61 +110,41 @@ def _numbered(names: set[tuple[str, str]]) -> dict[tuple[str, str], int]:
     return {name: at for at, name in enumerate(order, 1)}
 
 
-def write(study: Study, folder: Path) -> list[Path]:
+def write(room: Room, study: Study, folder: Path) -> list[Path]:
     """Tables, page, figures and predictions; BadSetting where the folder holds anything."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise BadSetting(f"{folder} is there and not empty; name a new folder: --to FOLDER")
     names = Names.of(study)
     shared = _renamed(study, names)
     with making(folder) as new:
-        written = reports.write(shared, new, REPORTS)
+        written = _write.write(room, shared, new, only=REPORTS, also=())
         written.append(put(new / _predictions.NAME, _predictions.content(shared, names.rows)))
         move(new, folder)
     return [folder / path.name for path in written]
 
 
 def _renamed(study: Study, names: Names) -> Study:
-    scorer = study.scorer and replace(
-        study.scorer,
-        keep=False,
-        patients={
-            (names.datasets.get(d, d), fold): who
-            for (d, fold), who in study.scorer.patients.items()
-        },
-    )
+    scorer = study.scorer
+    if scorer:
+        patients = {
+            (names.datasets.get(d, d), fold): who for (d, fold), who in scorer.patients.items()
+        }
+        scorer = replace(scorer, keep=False, patients=patients)
+    tables = ("main", "cells", "labels", "comparisons")
+    unknown: dict[str, Any] = {"command": "", "commands": (), "platform": "", "packages": {}}
+    hidden: dict[str, Any] = {"quarantined": (), "cautions": (), "digest": ""}
+    tasks = [replace(t, dataset=names.datasets.get(t.dataset, t.dataset)) for t in study.tasks]
+    changed: dict[str, Any] = {name: _table(getattr(study, name), names) for name in tables}
     return replace(
         study,
         path=Path("shared"),
-        main=_table(study.main, names),
-        cells=_table(study.cells, names),
-        labels=_table(study.labels, names),
-        comparisons=_table(study.comparisons, names),
-        tasks=[
-            replace(
-                t,
-                name=names.tasks.get(t.name, t.name),
-                title=names.titles.get(t.title, t.title),
-                dataset=names.datasets.get(t.dataset, t.dataset),
-            )
-            for t in study.tasks
-        ],
-        datasets=[
-            replace(
-                d,
-                name=names.datasets.get(d.name, d.name),
-                title=names.titles.get(d.title, d.title),
-                quarantined=(),
-                cautions=(),
-                digest="",
-            )
-            for d in study.datasets
-        ],
+        tasks=[names.called(t, names.tasks) for t in tasks],
+        datasets=[names.called(d, names.datasets, **hidden) for d in study.datasets],
         notes=[names.text(note) for note in study.notes],
-        provenance=replace(
-            study.provenance, command="", commands=(), platform="", device="", packages={}
-        ),
+        provenance=replace(study.provenance, device="", **unknown),
         results=[_result(r, names) for r in study.results],
         scorer=scorer,
+        **changed,
     )
 
 

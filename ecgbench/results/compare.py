@@ -158,8 +158,9 @@ def compare(rows: Sequence[Row], rescore: Rescore, evidence: EvidenceOf) -> Grou
             both = [able[a], able[b]]
             if alike and shared:
                 return shared.difference(a, b), both[0].records, both[0].patients
-            both = list(_on_common_records(both, rescore))
-            found = evidence([r.cells for r in both]).difference(0, 1)
+            cells = on_common_records([r.cells for r in both], rescore)
+            both = [replace(r, cells=list(own)) for r, own in zip(both, cells)]
+            found = evidence(cells).difference(0, 1)
             return found, both[0].records, min(r.patients for r in both)
 
         _against_best(group, able, paired)
@@ -248,20 +249,21 @@ def _corrected(group: Group, adjusted: dict[tuple[int, int], float], name: str) 
                 setattr(row, name, float(p))
 
 
-def _on_common_records(rows: Sequence[Row], rescore: Rescore) -> Sequence[Row]:
-    """The rows as they are, or scored on the records that all of them have in each fold."""
+def on_common_records(
+    rows: Sequence[Sequence[Scored]], rescore: Rescore
+) -> Sequence[Sequence[Scored]]:
+    """Cells of rows as they are, or scored on the records that all of them have in each fold."""
     by_fold: dict[str, list[Scored]] = {}
-    for c in (c for r in rows for c in r.cells):
+    for c in (c for cells in rows for c in cells):
         by_fold.setdefault(c.cell.fit.fold, []).append(c)
-    uneven = {fold: cells for fold, cells in by_fold.items() if len({c.records for c in cells}) > 1}
-    if not uneven:
-        return rows
     common = {
-        fold: frozenset.intersection(*(c.names() for c in cells)) for fold, cells in uneven.items()
+        fold: frozenset.intersection(*(c.names() for c in cells))
+        for fold, cells in by_fold.items()
+        if len({c.records for c in cells}) > 1
     }
 
     def alike(c: Scored) -> Scored:
         fold = c.cell.fit.fold
         return rescore(c, common[fold]) if fold in common else c
 
-    return [replace(r, cells=[alike(c) for c in r.cells]) for r in rows]
+    return [[alike(c) for c in cells] for cells in rows] if common else rows

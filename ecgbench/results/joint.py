@@ -23,6 +23,7 @@ from scipy.optimize import brentq
 from ecgbench.cells import Absent
 from ecgbench.corpora import RELATIONS
 from ecgbench.errors import MissingData
+from ecgbench.results.compare import on_common_records
 from ecgbench.results.evidence import Fold, between, by_fold, fits_of
 from ecgbench.results.held import Held
 from ecgbench.results.score import Scored, counted
@@ -115,24 +116,13 @@ def joint(
     return joined(entries, cells, scorer, by, paired)
 
 
-def _alike(rows: Sequence[Sequence[Any]], study: Study) -> list[list[Scored]]:
+def _alike(rows: Sequence[Sequence[Any]], study: Study) -> Sequence[Sequence[Scored]]:
     """Cells of entries, scored on the records that all of them have in each fold."""
     score = study.scorer
     assert score is not None
+    of = {r.cell.identity: r for row in rows for r in row}
     made = [[score(r, study.metric) for r in row] for row in rows]
-    by_fold: dict[str, list[Scored]] = {}
-    for c in (c for row in made for c in row):
-        by_fold.setdefault(c.cell.fit.fold, []).append(c)
-    common = {
-        fold: frozenset.intersection(*(c.names() for c in cells))
-        for fold, cells in by_fold.items()
-        if len({c.records for c in cells}) > 1
-    }
-    for row, own in zip(rows, made):
-        for at, r in enumerate(row):
-            if (fold := r.cell.fit.fold) in common:
-                own[at] = score(r, study.metric, common[fold])
-    return made
+    return on_common_records(made, lambda c, names: score(of[c.cell.identity], c.metric, names))
 
 
 def joined(
