@@ -1,6 +1,7 @@
 """`ecgbench runs share`: every byte of what is given away, also of what is compressed."""
 
 import base64
+import platform
 import re
 import shutil
 import zlib
@@ -109,3 +110,19 @@ def test_nothing_of_own_recordings_is_told(here: Callable[..., Any], tmp_path: P
     assert "not empty" in again.stderr
     none = here("runs", "share", home / "nowhere", "--to", home / "new", cwd=home)
     assert (none.returncode, none.stderr.count("\n")) == (2, 1)
+
+
+def test_nothing_of_a_run_of_published_recordings_is_told(
+    typed: Callable[..., int], here: Callable[..., Any], tmp_path: Path
+) -> None:
+    run, to = tmp_path / "axolotlrun", tmp_path / "gift"
+    assert typed(run, "--leads", "12,I") == 0
+    done = here("runs", "share", run, "--to", to, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    rows = read(run).results[0].predictions()
+    names = [name for name in {*rows["record"], *rows["patient"]} if len(name) > 4]
+    where = ["axolotl", str(tmp_path), str(Path.home()), platform.platform(), "tests/tiny"]
+    assert told_of(to, [*names, *where]) == set()
+    given = pd.read_csv(to / "predictions.csv")
+    assert set(given["task"]) == {"demo"}
+    assert given["record"].nunique() == len(rows)
