@@ -152,9 +152,8 @@ class Study:
         ]
         if len(found) == 1:
             return found[0]
-        wanted = f"{model} on {task} at {setting}, policy {policy}"
         given = [f", {name}={value!r}" for name, value in chosen.items() if value is not None]
-        wanted += "".join(given)
+        wanted = f"{model} on {task} at {setting}, policy {policy}{''.join(given)}"
         if not found:
             raise MissingData(
                 f"{self.path} holds no finished cell of {wanted}; its cells stand in study.cells"
@@ -174,8 +173,7 @@ class Study:
         patient, fold, fit_seed, seed (of the draw of leads; NaN where none are drawn), label,
         probability, target (1, 0; -1: not known). MissingData where there is no finished cell.
         """
-        found = self._matching(task, model, leads, policy)
-        if not found:
+        if not (found := self._matching(task, model, leads, policy)):
             raise MissingData(
                 f"{self.path} holds no finished cell of {model} on {task} at {leads}, policy "
                 f"{policy}; its cells stand in study.cells"
