@@ -142,7 +142,8 @@ class Reader:
             told = f"{sum(by_fold.values())} test records without these leads are left out"
             rows[which].notes.append(told)
         for which, of_folds in tested.items():
-            row, every = rows[which], sum(of_folds.values())
+            # of a cross-validation each fold states the records of all folds
+            row, every = rows[which], max(of_folds.values())
             if row.records + sum(lacking.get(which, {}).values()) < every:
                 row.notes.append(f"{FEWER}{row.records} of {every} records")
         return list(rows.values())

@@ -78,6 +78,7 @@ def test_several_cells_of_a_row_are_an_error_that_names_what_chooses_one(tmp_pat
     made = Made(data={"d": Data(tasks={"a": 2})}, folds=3, fits=(0, 1), leads="1,12")
     write(tmp_path, made)
     study = read(tmp_path)
+    assert not study.main["note"].str.contains("scored on").any(), "all 120 records are in a fold"
     for leads, given, said in (
         ("12", {}, r"6 cells .*fold= \('1/3', '2/3', '3/3'\) and fit_seed= \(0, 1\)"),
         ("12", {"fit_seed": 1}, r"3 cells .*fit_seed=1; choose one with fold="),
