@@ -149,6 +149,14 @@ def write_and_tell(
         typer.echo(f"{place}: " + ", ".join(f"{n} cells {s}" for s, n in states.items()))
         for line in _without_number(cells):
             typer.echo(f"  {line}", err=True)
+        if names is None and not any(path.name == "predictions.csv" for path in written):
+            typer.echo(
+                "  predictions.csv is not written: it would be too large, or no cell is finished; "
+                "ecgbench.read(RUN).predictions() gives those of one row",
+                err=True,
+            )
+        for line in _fewer(source.of(source.metric).main):
+            typer.echo(f"  {line}", err=True)
     typer.echo("\n".join(str(path) for path in written))
     return next(path for path in written if path.name == "index.html")
 
@@ -229,6 +237,16 @@ def _without_number(cells: "pd.DataFrame") -> Iterator[str]:
         named = list(part[["task", "setting", "policy"]].astype(str).agg(" ".join, axis=1))
         more = f" and {len(named) - NAMED} more (all are on the page)" if len(named) > NAMED else ""
         yield f"{status}: {model}: {', '.join(named[:NAMED])}{more}: {reason}"
+
+
+def _fewer(rows: "pd.DataFrame") -> Iterator[str]:
+    """Rows that were not scored on all test records, and on how many they are compared."""
+    from ecgbench.results.compare import COMPARED, FEWER
+
+    for row in rows.itertuples():
+        said = [part for part in str(row.note).split("; ") if part.startswith((FEWER, COMPARED))]
+        if said:
+            yield f"{row.model} on {row.task} at {row.leads}, {row.policy}: {'; '.join(said)}"
 
 
 def newest(folder: Path) -> Path:

@@ -24,6 +24,7 @@ def add(app: typer.Typer) -> None:
     )
     add_commands(group, ls)
     add_commands(group, prune)
+    add_commands(group, share)
     app.add_typer(group, name="runs")
 
 
@@ -161,3 +162,29 @@ def prune(
         f"{quoted(run)} --yes"
     )
     typer.echo(total if sizes else f"nothing to free in {run}")
+
+
+def share(
+    run: Path = RUN,
+    to: Path = option("A new or empty folder for what may be given away.", default=...),
+) -> None:
+    """Write tables, page, figures and predictions with numbers in place of names.
+
+    Signals, ages, sexes, folders and commands stay here. Probabilities and targets of each test
+    recording go with it: look whether you may give them away.
+
+    Example:
+
+      ecgbench runs share runs/mine --to to_share
+    """
+    from ecgbench import reports
+    from ecgbench.benchmark.progress import display
+    from ecgbench.results.study import read
+
+    written, left_out = reports.share(read(run, stage=display().stage), to)
+    typer.echo("\n".join(str(path) for path in written))
+    typer.echo(left_out)
+    typer.echo(
+        "what remains: scores and counts by model, leads and label; names of models and labels; "
+        "for each test recording its number, the number of its patient, probabilities and targets"
+    )

@@ -71,6 +71,7 @@ __all__ = [
     "points",
     "read",
     "resolve",
+    "share",
     "signed",
     "signed_bracket",
     "terminal_lines",
@@ -116,3 +117,12 @@ def write(
     from ecgbench.reports import _write
 
     return _write.write(ROOM, source, folder, only=only, also=also, pictures=pictures)
+
+
+def share(study: Any, folder: Path) -> tuple[list[Path], str]:
+    """Write what may be given away of a run, with numbers in place of names of records and
+    patients. Returns the files, and what was left out; BadSetting where the folder holds anything.
+    """
+    from ecgbench.reports import _share
+
+    return _share.write(ROOM, study, folder), _share.LEFT_OUT

@@ -261,6 +261,7 @@ class Compared:
     p_holm_all: float | None
     not_significantly_worse: bool | None
     note: str
+    n_records: int | None
     n_patients: int | None
 
     @property

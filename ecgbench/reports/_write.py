@@ -2,15 +2,15 @@
 PDF, and the page of them all.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from ecgbench.errors import BadSetting
 from ecgbench.files import put, sweep
-from ecgbench.reports import _kinds
+from ecgbench.reports import _kinds, _predictions
 from ecgbench.reports._drawn import draw, drawn
 from ecgbench.reports._exploratory import said
 from ecgbench.reports._page import html
@@ -19,7 +19,7 @@ from ecgbench.reports._table import csv_text, latex_text, markdown_text, numbers
 from ecgbench.results.study import Study
 from ecgbench.room import Room
 
-Content = str | bytes
+Content = str | bytes | Callable[[BinaryIO], object]
 
 
 PICTURES = ("png", "svg", "pdf")
@@ -63,6 +63,10 @@ def write(
     left_out = tuple(f".{kind}" for kind in PICTURES if kind not in pictures)
     files = {name: text for name, text in files.items() if not name.endswith(left_out)}
     beside = {name: summaries.get(name, "") for name in files}
+    streamed = only is None and isinstance(source, Study) and bool(source.results)
+    if streamed and _predictions.rows(source) <= _predictions.MOST:
+        files[_predictions.NAME] = _predictions.content(source)
+        beside[_predictions.NAME] = _predictions.SUMMARY
     files["index.html"] = html(heading, sections, drawings, beside)
     sweep(folder, below=False)  # the reader's folder: what else lies below it is not ours
     return [put(folder / name, content) for name, content in files.items()]

@@ -41,6 +41,7 @@ _COLUMNS = (
     Column("p_holm", "p", "number", p_value, note="Holm, setting"),
     Column("p_holm_all", "p", "number", p_value, note="Holm, table"),
     Column("df", "df", "number", "{:.0f}".format),
+    Column("n_records", "Records", "number", "{:,}".format, note="in both"),
     Column("n_patients", "Patients", "number", "{:,}".format, note="in both"),
     Column("worse", "Interval excludes 0"),
     Column("note", "Note"),
@@ -98,6 +99,6 @@ def _spelled(row: Compared) -> dict[str, object]:
     interval = signed_bracket(row.low, row.high)
     verdict = "not tested" if row.worse is None else "yes" if row.worse else "no"
     difference = Cell(signed(row.difference), small=interval)
-    shown = ("p", "p_holm", "p_holm_all", "df", "n_patients", "note")
+    shown = ("p", "p_holm", "p_holm_all", "df", "n_records", "n_patients", "note")
     numbers = {name: getattr(row, name) for name in shown}
     return {"leads": row.leads, "difference": difference, "worse": verdict} | numbers

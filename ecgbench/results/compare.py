@@ -19,6 +19,8 @@ UNTRAINED = "untrained encoder: not ranked, not tested"
 """The note of a frozen encoder with random weights."""
 UNTESTED = "not tested: "
 """How the note of a row begins that has no p."""
+FEWER, COMPARED = "scored on ", "compared with the best on "
+"""How the notes begin of a row that lacks test records, and of its comparison."""
 LEAST_PATIENTS = 30
 """With fewer test patients nothing is tested."""
 LEAST_DF = 6
@@ -28,6 +30,8 @@ LARGEST_SHARE = 0.5
 
 Rescore = Callable[[Scored, frozenset[str]], Scored]
 """The same cell scored on some of its records, with draws over the patients of those alone."""
+Paired = tuple[Difference, int, int]
+"""A difference of two rows, and how many records and patients it is of."""
 EvidenceOf = Callable[[Sequence[Sequence[Scored]]], Evidence]
 """How sure rows of cells and their differences are."""
 
@@ -55,9 +59,11 @@ class Row:
     """
     sure: Sure = field(default_factory=lambda: Sure(value=np.nan))
     difference: Difference | None = None
-    """Best trained row of the setting minus this one; None for the best itself and where nothing
-    was compared.
+    """Best trained row of the setting minus this one, on the records that both have; None for the
+    best itself and where nothing was compared.
     """
+    shared: tuple[int, int] = (0, 0)
+    """Records and patients that the difference is of."""
     p: float = np.nan
     p_holm: float = np.nan
     """After Holm over all pairs of trained rows of its task and setting."""
@@ -90,10 +96,10 @@ class Row:
             least[fold] = min(c.n_patients, least.get(fold, c.n_patients))
         return sum(least.values())
 
-    def patients_shared(self, other: "Row") -> int:
-        """How many patients both have, fold by fold."""
-        theirs = {c.cell.fit.fold: c for c in other.folds}
-        return sum(c.patients_shared(theirs[c.cell.fit.fold]) for c in self.folds)
+    @property
+    def records(self) -> int:
+        """How many were tested, in all folds together."""
+        return sum(c.n_records for c in self.folds)
 
     @property
     def distinct(self) -> float:
@@ -128,8 +134,8 @@ class Group:
 def compare(rows: Sequence[Row], rescore: Rescore, evidence: EvidenceOf) -> Group:
     """Say how sure the rows of one metric, task and setting are, and compare them with the best.
 
-    Where their records differ, all sides are scored anew on the intersection, or they would be of
-    different patients. Rows that are not ok are left out, and rows of untrained encoders have one
+    Where the records of two rows differ, both are scored anew on the intersection: a difference is
+    of the same patients. Rows that are not ok are left out, and rows of untrained encoders have one
     difference to the best trained row, and stand in no family.
     """
     group, able = Group(rows=rows), _able(rows)
@@ -143,10 +149,21 @@ def compare(rows: Sequence[Row], rescore: Rescore, evidence: EvidenceOf) -> Grou
             own = shared or evidence([row.cells])
             row.sure = own.row(at if shared else 0)
     if able:
+        alike = len({frozenset((c.cell.fit.fold, c.records) for c in r.cells) for r in able}) == 1
         # one set of placements serves the intervals and the comparisons
-        if len(able) != len(done) or not shared:
-            shared = evidence([r.cells for r in _on_common_records(able, rescore)])
-        _against_best(group, able, shared)
+        if alike and (len(able) != len(done) or not shared):
+            shared = evidence([r.cells for r in able])
+
+        def paired(a: int, b: int) -> Paired:
+            both = [able[a], able[b]]
+            if alike and shared:
+                return shared.difference(a, b), both[0].records, both[0].patients
+            cells = on_common_records([r.cells for r in both], rescore)
+            both = [replace(r, cells=list(own)) for r, own in zip(both, cells)]
+            found = evidence(cells).difference(0, 1)
+            return found, both[0].records, min(r.patients for r in both)
+
+        _against_best(group, able, paired)
     return group
 
 
@@ -163,21 +180,22 @@ def _able(rows: Sequence[Row]) -> list[Row]:
     return [r for r in able if not r.ragged]
 
 
-def _against_best(group: Group, able: Sequence[Row], shown: Evidence) -> None:
+def _against_best(group: Group, able: Sequence[Row], paired: Callable[[int, int], Paired]) -> None:
     trained = [r for r in able if not r.untrained]
     if not trained:
         return
     best = group.best = max(trained, key=lambda r: r.sign * r.score)
     first = able.index(best)
-    patients = min(r.patients for r in able)
-    few = f"{UNTESTED}{patients} test patients, fewer than {LEAST_PATIENTS}"
-    why = few if patients < LEAST_PATIENTS else _weak(best.sure)
+    why = _few(best.patients) or _weak(best.sure)
     best.best = not why
     best.notes += [why] if why else []
     for at, row in enumerate(able):
         if row is not best:
-            row.difference = shown.difference(first, at)
-            why = few if patients < LEAST_PATIENTS else _weak(row.difference)
+            row.difference, records, patients = paired(first, at)
+            row.shared = records, patients
+            if records < max(row.records, best.records):
+                row.notes.append(f"{COMPARED}the {records} records that both have")
+            why = _few(patients) or _weak(row.difference)
             # its interval says whether training helped; it competes with nobody
             row.p = np.nan if why or row.untrained else row.difference.p
             row.notes += [why] if why and not row.untrained else []
@@ -185,11 +203,17 @@ def _against_best(group: Group, able: Sequence[Row], shown: Evidence) -> None:
     places = {id(r): at for at, r in enumerate(group.rows)}
     family = [r for r in group.rows if r.status != "skipped" and not r.untrained]
     group.pairs = {(places[id(a)], places[id(b)]): 1.0 for a, b in combinations(family, 2)}
-    if patients >= LEAST_PATIENTS:
-        for a, b in combinations([at for at, r in enumerate(able) if not r.untrained], 2):
-            found = shown.difference(a, b)
-            pair = (places[id(able[a])], places[id(able[b])])
-            group.pairs[pair] = 1.0 if _weak(found) or np.isnan(found.p) else found.p
+    for a, b in combinations([at for at, r in enumerate(able) if not r.untrained], 2):
+        found, _, patients = paired(a, b)
+        pair = (places[id(able[a])], places[id(able[b])])
+        untested = _few(patients) or _weak(found) or np.isnan(found.p)
+        group.pairs[pair] = 1.0 if untested else found.p
+
+
+def _few(patients: int) -> str:
+    """Why so few patients are not tested; "" where they are."""
+    few = f"{UNTESTED}{patients} test patients, fewer than {LEAST_PATIENTS}"
+    return few if patients < LEAST_PATIENTS else ""
 
 
 def weak(df: float, share: float, carrier: str) -> str:
@@ -225,20 +249,21 @@ def _corrected(group: Group, adjusted: dict[tuple[int, int], float], name: str) 
                 setattr(row, name, float(p))
 
 
-def _on_common_records(rows: Sequence[Row], rescore: Rescore) -> Sequence[Row]:
-    """The rows as they are, or scored on the records that all of them have in each fold."""
+def on_common_records(
+    rows: Sequence[Sequence[Scored]], rescore: Rescore
+) -> Sequence[Sequence[Scored]]:
+    """Cells of rows as they are, or scored on the records that all of them have in each fold."""
     by_fold: dict[str, list[Scored]] = {}
-    for c in (c for r in rows for c in r.cells):
+    for c in (c for cells in rows for c in cells):
         by_fold.setdefault(c.cell.fit.fold, []).append(c)
-    uneven = {fold: cells for fold, cells in by_fold.items() if len({c.records for c in cells}) > 1}
-    if not uneven:
-        return rows
     common = {
-        fold: frozenset.intersection(*(c.names() for c in cells)) for fold, cells in uneven.items()
+        fold: frozenset.intersection(*(c.names() for c in cells))
+        for fold, cells in by_fold.items()
+        if len({c.records for c in cells}) > 1
     }
 
     def alike(c: Scored) -> Scored:
         fold = c.cell.fit.fold
         return rescore(c, common[fold]) if fold in common else c
 
-    return [replace(r, cells=[alike(c) for c in r.cells]) for r in rows]
+    return [[alike(c) for c in cells] for cells in rows] if common else rows

@@ -23,6 +23,7 @@ from scipy.optimize import brentq
 from ecgbench.cells import Absent
 from ecgbench.corpora import RELATIONS
 from ecgbench.errors import MissingData
+from ecgbench.results.compare import on_common_records
 from ecgbench.results.evidence import Fold, between, by_fold, fits_of
 from ecgbench.results.held import Held
 from ecgbench.results.score import Scored, counted
@@ -110,9 +111,18 @@ def joint(
     cells: dict[str, dict[str, Sequence[Sequence[Scored]]]] = {}
     for name in names:
         cells.setdefault(dataset_of[name], {})[name] = [
-            counted([scorer(r, study.metric) for r in _results(study, name, e)]) for e in entries
+            counted(row) for row in _alike([_results(study, name, e) for e in entries], study)
         ]
     return joined(entries, cells, scorer, by, paired)
+
+
+def _alike(rows: Sequence[Sequence[Any]], study: Study) -> Sequence[Sequence[Scored]]:
+    """Cells of entries, scored on the records that all of them have in each fold."""
+    score = study.scorer
+    assert score is not None
+    of = {r.cell.identity: r for row in rows for r in row}
+    made = [[score(r, study.metric) for r in row] for row in rows]
+    return on_common_records(made, lambda c, names: score(of[c.cell.identity], c.metric, names))
 
 
 def joined(

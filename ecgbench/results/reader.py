@@ -12,7 +12,7 @@ from ecgbench.cards import MetricCard
 from ecgbench.cells import RANDOM, Cell, Plan
 from ecgbench.errors import BadSetting, Damaged
 from ecgbench.forks import on_all_cores
-from ecgbench.results.compare import Row
+from ecgbench.results.compare import FEWER, Row
 from ecgbench.results.origin import UNCOMMITTED
 from ecgbench.results.result import Result
 from ecgbench.results.score import Scored
@@ -106,6 +106,7 @@ class Reader:
         """
         rows: dict[tuple[str, ...], Row] = {}
         lacking: dict[tuple[str, ...], dict[str, int]] = {}  # records without the leads, by fold
+        tested: dict[tuple[str, ...], dict[str, int]] = {}  # all test records, by fold
         frozen = self.plan.training.protocol != "finetune"
         for metric, o in product(self.cards, outcomes):
             c, model = o.cell, o.cell.fit.model
@@ -127,6 +128,9 @@ class Reader:
                 row.cells.append(o.scored[metric])
                 marks = o.result.marks if o.result else []
                 row.marks += [mark for mark in marks if mark not in row.marks]
+                if o.result:
+                    data = self.verifier.datasets[o.result.document["dataset"]]
+                    tested.setdefault(named, {})[c.fit.fold] = data["test_records"]
                 if o.result and (lost := o.result.document.get("lacking_leads", 0)):
                     lacking.setdefault(named, {})[c.fit.fold] = lost
                 if o.result and o.result.uncommitted and UNCOMMITTED not in row.notes:
@@ -137,6 +141,11 @@ class Reader:
         for which, by_fold in lacking.items():
             told = f"{sum(by_fold.values())} test records without these leads are left out"
             rows[which].notes.append(told)
+        for which, of_folds in tested.items():
+            # of a cross-validation each fold states the records of all folds
+            row, every = rows[which], max(of_folds.values())
+            if row.records + sum(lacking.get(which, {}).values()) < every:
+                row.notes.append(f"{FEWER}{row.records} of {every} records")
         return list(rows.values())
 
     def _conditions(self, task: str) -> list[str]:

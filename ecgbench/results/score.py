@@ -244,13 +244,6 @@ class Scored(Scores):
         """Names of its records."""
         return frozenset(self.predictions().records)
 
-    def patients_shared(self, other: "Scored") -> int:
-        """How many patients both have."""
-        if self.records == other.records:
-            return self.n_patients
-        mine, theirs = (set(one.predictions().patients.tolist()) for one in (self, other))
-        return len(mine & theirs)
-
 
 def counted(cells: Sequence[Scored]) -> list[Scored]:
     """The cells that a row averages: without folds in which no label has both values; all of them

@@ -8,6 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from ecgbench.cards import MetricCard
@@ -23,6 +24,7 @@ from ecgbench.results.reader import Reader
 from ecgbench.results.result import Result
 from ecgbench.results.scorer import Scorer
 from ecgbench.room import plain
+from ecgbench.text import enumerated
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,7 +64,7 @@ class Study:
     """One row per comparison with the best trained row of a metric, task and setting: task, leads,
     metric, model, policy, weights, best_model, best_policy, best_weights, difference (best -
     other), low, high, se, df, share, share_label, p, p_holm, p_holm_all, not_significantly_worse,
-    note, n_patients (in both).
+    note, n_records and n_patients (in both).
     """
     metrics: dict[str, MetricCard]
     """By name; tables lead with the first."""
@@ -134,23 +136,80 @@ class Study:
         model: str,
         setting: str,
         policy: str,
-        fit_seed: int = 0,
+        fit_seed: int | None = None,
         fold: str | None = None,
     ) -> Result:
-        """The finished cell with a setting as printed (`1@seed3`, `I+II`, `12`); MissingData where
-        there is none. fold: of a cross-validation, "2/5"; None: the first there is.
+        """The finished cell with a setting as printed (`1@seed3`, `I+II`, `12`) or as typed (`1`).
+
+        fit_seed: of its fit. fold: of a cross-validation, "2/5". MissingData where
+        there is none, BadSetting where there are several.
         """
-        for r in self.results:
-            c = r.cell
-            named = (c.task, c.fit.model, str(c.setting), c.policy, c.fit.seed)
-            mine = named == (task, model, setting, policy, fit_seed)
-            if mine and fold in (None, c.fit.fold):
-                return r
-        wanted = f"{model} on {task} at {setting}, policy {policy}, fit seed {fit_seed}"
-        wanted += "" if fold is None else f", fold {fold}"
-        raise MissingData(
-            f"{self.path} holds no finished cell of {wanted}; its cells stand in study.cells"
+        chosen = {"fold": fold, "fit_seed": fit_seed}
+        found = [
+            r
+            for r in self._matching(task, model, setting, policy)
+            if all(value in (None, _which(r)[name]) for name, value in chosen.items())
+        ]
+        if len(found) == 1:
+            return found[0]
+        given = [f", {name}={value!r}" for name, value in chosen.items() if value is not None]
+        wanted = f"{model} on {task} at {setting}, policy {policy}{''.join(given)}"
+        if not found:
+            raise MissingData(
+                f"{self.path} holds no finished cell of {wanted}; its cells stand in study.cells"
+            )
+        values = {name: dict.fromkeys(_which(r)[name] for r in found) for name in chosen}
+        values["setting"] = dict.fromkeys(str(r.cell.setting) for r in found)
+        differ = [f"{n}= ({', '.join(map(repr, v))})" for n, v in values.items() if len(v) > 1]
+        raise BadSetting(
+            f"{self.path} holds {len(found)} cells of {wanted}; choose one with "
+            f"{enumerated(differ)}, or read all with study.predictions()"
         )
+
+    def predictions(self, task: str, model: str, leads: str, policy: str) -> pd.DataFrame:
+        """Predictions of all folds, fits and draws of leads, in the order of the plan.
+
+        leads: as typed (`1`) or as printed (`1@seed3`). One row per test record and label: record,
+        patient, fold, fit_seed, seed (of the draw of leads; NaN where none are drawn), label,
+        probability, target (1, 0; -1: not known). MissingData where there is no finished cell.
+        """
+        if not (found := self._matching(task, model, leads, policy)):
+            raise MissingData(
+                f"{self.path} holds no finished cell of {model} on {task} at {leads}, policy "
+                f"{policy}; its cells stand in study.cells"
+            )
+        return pd.concat([long(r) for r in found], ignore_index=True)
+
+    def _matching(self, task: str, model: str, leads: str, policy: str) -> list[Result]:
+        return [
+            r
+            for r in self.results
+            if (r.cell.task, r.cell.fit.model, r.cell.policy) == (task, model, policy)
+            and leads in (str(r.cell.setting), r.cell.setting.typed)
+        ]
+
+
+def _which(result: Result) -> dict[str, Any]:
+    """What tells cells of one row apart."""
+    fit = result.cell.fit
+    seed = getattr(result.cell.setting, "seed", None)
+    return {"fold": fit.fold, "fit_seed": fit.seed, "seed": seed}
+
+
+def long(result: Result) -> pd.DataFrame:
+    """A row per record and label."""
+    own = result.predicted()
+    times = len(own.labels)
+    return pd.DataFrame(
+        {
+            "record": np.repeat(np.asarray(own.records, dtype=object), times),
+            "patient": np.repeat(own.patients.astype(object), times),
+            **_which(result),
+            "label": own.labels * len(own.records),
+            "probability": own.probability.ravel(),
+            "target": own.target.ravel(),
+        }
+    )
 
 
 def read(

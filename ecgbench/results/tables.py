@@ -115,6 +115,7 @@ COMPARISON_COLUMNS = (
     "p_holm_all",
     "not_significantly_worse",
     "note",
+    "n_records",
     "n_patients",
 )
 
@@ -239,7 +240,8 @@ def comparisons(groups: Sequence[Group]) -> pd.DataFrame:
             "best_weights": group.best.weights,
             "not_significantly_worse": _not_worse(row),
             "note": _note(row),
-            "n_patients": row.patients_shared(group.best),
+            "n_records": row.shared[0],
+            "n_patients": row.shared[1],
         }
         for group in groups
         if group.best

@@ -249,6 +249,7 @@ def comparisons(rows: list[dict[str, Any]]) -> pd.DataFrame:
             "best_policy": top["policy"],
             "best_weights": top["weights"],
             "difference": gap,
+            "n_records": 198,
             "n_patients": 190,
         }
         made.append(one | {"low": gap - reach, "high": gap + reach})

@@ -280,8 +280,8 @@ def test_comparisons_are_those_of_the_study(page):
     study = make.two_models()
     text = read(page("two")).text
     assert len(rows("comparisons", study)) == len(study.comparisons) == 6
-    assert "1 ST-MEM LAEF +15.0 [+14.0, +16.0] 0.002 0.002 0.012 40 190 yes" in text
-    assert "12 LAEF ST-MEM +0.3 [−99.7, +100.3] 0.410 0.410 0.410 40 190 no" in text
+    assert "1 ST-MEM LAEF +15.0 [+14.0, +16.0] 0.002 0.002 0.012 40 198 190 yes" in text
+    assert "12 LAEF ST-MEM +0.3 [−99.7, +100.3] 0.410 0.410 0.410 40 198 190 no" in text
 
 
 def test_sections_of_the_crowded_study(page):

@@ -1,0 +1,98 @@
+"""Models that were scored on different records are compared on those that both have."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.metrics import roc_auc_score
+
+from ecgbench.errors import BadSetting
+from ecgbench.files import as_json, as_parquet
+from ecgbench.results.folders import DONE, publish
+from ecgbench.results.joint import Entry, joint
+from ecgbench.results.score import score_table, with_wins
+from ecgbench.results.store import Store
+from ecgbench.results.study import Study, read
+from tests.results.made_run import Data, Made, write
+
+LEFT = {"weak": set(range(5, 13)), "third": set(range(10, 22))}
+"""Model -> numbers of the records that it cannot take."""
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory: pytest.TempPathFactory) -> Study:
+    run = tmp_path_factory.mktemp("uneven")
+    skill = {"good": 1.5, "weak": 0.5, "third": 0.8}
+    models, data = tuple(skill), {"d": Data(tasks={"a": 3})}
+    write(run, Made(data=data, models=models, leads="I,12", skill=lambda m, _: skill[m]))
+    for one in Store(run).existing_plan().cells:
+        folder = Store(run).folder(one)
+        assert folder
+        table = pd.read_parquet(folder / "predictions.parquet")
+        kept = [c for c in table if not c.startswith("wins:")]
+        out = LEFT.get(one.fit.model, set())
+        table = table.loc[[int(r[1:]) not in out for r in table["record"]], kept]
+        table = table.reset_index(drop=True)
+        note = json.loads((folder / "cell.json").read_text()) | {"n_records": len(table)}
+        for file in (*folder.glob("*.*"), folder / DONE):
+            file.unlink()
+        folder.rmdir()
+        files = {
+            "predictions.parquet": as_parquet(with_wins(["auroc"], table)),
+            "scores.parquet": as_parquet(score_table(["auroc"], table)),
+            "cell.json": as_json(note),
+        }
+        publish(folder, files)
+    return read(run)
+
+
+def macro(study: Study, model: str, records: set[str]) -> float:
+    rows = study.predictions("a", model, "12", "zero")
+    rows = rows[rows["record"].isin(records)]
+    each = rows.groupby("label")[["target", "probability"]]
+    return float(np.mean([roc_auc_score(r["target"], r["probability"]) for _, r in each]))
+
+
+def test_each_pair_is_compared_on_the_records_that_both_have(study: Study) -> None:
+    rows = {m: set(study.predictions("a", m, "12", "zero")["record"]) for m in LEFT}
+    whole = set(study.predictions("a", "good", "12", "zero")["record"])
+    found = study.comparisons[study.comparisons["leads"] == "12"].set_index("model")
+    main = study.main[study.main["leads"] == "12"].set_index("model")
+    for model, own in rows.items():
+        expected = macro(study, "good", own & whole) - macro(study, model, own & whole)
+        assert found.loc[model, "difference"] == pytest.approx(expected, abs=1e-12)
+        assert found.loc[model, "n_records"] == found.loc[model, "n_patients"] == len(own)
+        note = main.loc[model, "note"]
+        assert f"scored on {len(own)} of 120 records" in note
+        assert f"compared with the best on the {len(own)} records that both have" in note
+        assert main.loc[model, "value"] == pytest.approx(macro(study, model, own), abs=1e-12)
+        both = joint(study, [Entry(m, "zero", "12") for m in ("good", model)])
+        assert both.difference(*both.entries).value == pytest.approx(expected, abs=1e-12)
+        assert both.least_patients == len(own)
+    assert "scored on" not in main.loc["good", "note"]
+
+
+def test_several_cells_of_a_row_are_an_error_that_names_what_chooses_one(tmp_path: Path) -> None:
+    made = Made(data={"d": Data(tasks={"a": 2})}, folds=3, fits=(0, 1), leads="1,12")
+    write(tmp_path, made)
+    study = read(tmp_path)
+    assert not study.main["note"].str.contains("scored on").any(), "all 120 records are in a fold"
+    for leads, given, said in (
+        ("12", {}, r"6 cells .*fold= \('1/3', '2/3', '3/3'\) and fit_seed= \(0, 1\)"),
+        ("12", {"fit_seed": 1}, r"3 cells .*fit_seed=1; choose one with fold="),
+        ("12", {"fold": "2/3"}, r"2 cells .*choose one with fit_seed= \(0, 1\)"),
+        ("1", {"fold": "2/3", "fit_seed": 0}, r"setting= \('1@seed0', '1@seed1'\)"),
+    ):
+        with pytest.raises(BadSetting, match=said):
+            study.result("a", "good", leads, "zero", **given)
+    one = study.result("a", "good", "12", "zero", fold="2/3", fit_seed=1)
+    every = study.predictions("a", "good", "12", "zero")
+    assert every.groupby(["fold", "fit_seed"])["record"].nunique().eq(40).all()
+    assert every["record"].nunique() == 120
+    mine = every[(every["fold"] == "2/3") & (every["fit_seed"] == 1) & (every["label"] == "A1")]
+    stored = one.predictions()
+    assert mine["record"].tolist() == stored["record"].tolist()
+    assert (mine["probability"].to_numpy() == stored["probability:A1"].to_numpy()).all()
+    assert (mine["target"].to_numpy() == stored["target:A1"].to_numpy()).all()
