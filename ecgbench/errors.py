@@ -43,6 +43,7 @@ class DamagedCopy(MissingData):
 
     folder: Path | None = None
     """Where it lies; None where another process found it."""
+    why: str = "is not as it was written"
 
 
 class Lacking(EcgbenchError):

@@ -272,8 +272,7 @@ class Room:
     def forget(self) -> None:
         """Forget every file that was given by path, as in a new process."""
         for name in self._loaded:
-            sys.modules.pop(self._module(name), None)
-            self._sources.pop(name, None)
+            self._sources.pop(name).forget()
         for process in self._processes.values():
             process.end()
         self._processes.clear()

@@ -4,6 +4,7 @@ here and nowhere else.
 
 import json
 import re
+import shlex
 import unicodedata
 from collections.abc import Collection, Sequence
 from typing import Any
@@ -48,6 +49,15 @@ def line(text: str) -> str:
     'no memory: you asked for U+001B[31mmuch'
     """
     return visible(re.sub(r"[\s\x00]+", " ", str(text)).strip())
+
+
+def quoted(word: object) -> str:
+    """A path or a name as a shell takes it for one word.
+
+    >>> print(quoted("runs/ptbxl"), quoted("runs/a b"))
+    runs/ptbxl 'runs/a b'
+    """
+    return shlex.quote(str(word))
 
 
 def printed_json(value: Any) -> str:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from ecgbench import adapters, models
+from ecgbench import adapters, datasets, models
 from ecgbench.adapt import NATIVE, Policy, TrainingSplit, sees
 from ecgbench.benchmark.progress import Display
 from ecgbench.cards import InputContract, Task, facts
@@ -30,6 +30,7 @@ from ecgbench.prepared.subset import SPLITS, Selection
 from ecgbench.prepared.views import BATCH, View
 from ecgbench.results.score import prediction_table
 from ecgbench.results.store import Store
+from ecgbench.text import quoted
 
 SHARED_CHECKED = 3
 """Records, and sets of leads of each, of which features are computed in two ways."""
@@ -128,9 +129,10 @@ class Evaluation:
             )
             by_split[split] = [r for r in counted if r.windows > 0 and r.available & seen]
             if own.empty:
+                named = quoted(datasets.ROOM.argument(self.selection.prepared.name))
                 raise BadSetting(
-                    f"{self.name}: its {split} split is empty; ecgbench data facts "
-                    f"{self.selection.prepared.name} counts the records of each"
+                    f"{self.name}: its {split} split is empty; ecgbench data facts {named} counts "
+                    f"the records of each"
                 )
             if not by_split[split]:
                 raise BadSetting(

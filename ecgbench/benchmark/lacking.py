@@ -11,6 +11,7 @@ from ecgbench.cells import EITHER, RANDOM, Folders, Request, grouped
 from ecgbench.errors import BadSetting, Lacking, MissingData
 from ecgbench.prepared.source import root_of
 from ecgbench.results.store import free
+from ecgbench.text import quoted
 from ecgbench.weights.released import fetching
 
 Locate = Callable[[str, str], dict[str, Any]]
@@ -25,7 +26,8 @@ def writable(out: Path) -> None:
     which = "" if there == out else f"cannot be made, for {there} "
     why = "cannot be written" if there.is_dir() else "is a file"
     raise BadSetting(
-        f"--out {out} {which}{why}; choose another folder, for example --out {free(Path(out.name))}"
+        f"--out {out} {which}{why}; choose another folder, for example "
+        f"--out {quoted(free(Path(out.name)))}"
     )
 
 

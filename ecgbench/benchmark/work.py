@@ -1,12 +1,14 @@
 """Computes the cells of one job. Where a model fails, its own cells fail and no others."""
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
 
 from ecgbench import controls, gates, models, provenance
+from ecgbench.adapt import Policy
 from ecgbench.benchmark import disqualified, keys, recomputed
 from ecgbench.benchmark.cell import CellRequest, compute
 from ecgbench.benchmark.described import dataset_facts, network_facts
@@ -18,10 +20,13 @@ from ecgbench.benchmark.open_evaluation import open_evaluation
 from ecgbench.benchmark.reporter import Reporter, reason_of, trace_of
 from ecgbench.benchmark.reused import Reused
 from ecgbench.cells import Cell, Fit, grouped
-from ecgbench.errors import BadWeights, LeakError, PolicyError, WriteError
+from ecgbench.errors import BadWeights, EcgbenchError, LeakError, PolicyError, WriteError
+from ecgbench.inference.batched import TOLERANCE, alone_and_together
+from ecgbench.inference.encode import SHARED_TOLERANCE, Encoder
 from ecgbench.results import frozen, ledger
 from ecgbench.results.folders import finished
 from ecgbench.results.store import Store
+from ecgbench.text import quoted
 from ecgbench.training import ranks
 from ecgbench.weights import released
 from ecgbench.weights.load import digest
@@ -44,6 +49,26 @@ def _is_fatal(error: Exception) -> bool:
 def work(job: Compute, reporter: Reporter) -> None:
     """Compute a job. EcgbenchError for what stops the whole run; everything else is an event."""
     _CellComputation(job, reporter)()
+
+
+def _demand_alone_as_together(evaluation: Evaluation) -> None:
+    """EcgbenchError where features of a model from outside depend on the windows beside theirs."""
+    network, contract = evaluation.network, evaluation.contract
+    if models.ROOM.built_in(network.name):
+        return
+    tolerance = TOLERANCE if network.device == "cpu" else SHARED_TOLERANCE
+    exact = replace(network, precision="float32").encoder
+    worst = limit = 0.0
+    with suppress(Exception):  # its cells say what it cannot do
+        encoder = Encoder(exact, contract, Policy(contract.policy, None))
+        worst, limit = alone_and_together(encoder, tolerance)
+    # one that moves is told apart, and disqualified
+    if worst > limit and digest(network.module) == network.sha256:
+        raise EcgbenchError(
+            f"{network.name}: features of three windows in one batch and of each by itself differ "
+            f"by {worst:.2g}, more than {limit:.2g}; a window must not change another's: "
+            f"ecgbench check model {quoted(models.ROOM.argument(network.name))}"
+        )
 
 
 def take_part() -> None:
@@ -90,6 +115,7 @@ class _CellComputation:
                 if reason is not None:
                     self.reporter.disqualified(reason, "")
                     return
+                _demand_alone_as_together(evaluation)
                 self.by_fold = evaluation.by_fold(self.plan.folds)
                 self._fit_for_all()
                 self._identify()

@@ -12,7 +12,7 @@ from ecgbench.cli import own
 from ecgbench.cli.duplicates import duplicates
 from ecgbench.cli.options import DATA, JSON, PREPARED, add_commands, argument, flag, option
 from ecgbench.errors import BadSetting, UnknownName
-from ecgbench.text import aligned, counted, line, printed_json, size
+from ecgbench.text import aligned, counted, line, printed_json, quoted, size
 
 FIX = flag("The copy that `ecgbench data prepare --fix` made.", "--fix")
 DATASET = argument("Dataset: ptbxl, demo, or the path of your own: ./mine.py")
@@ -184,7 +184,7 @@ def prepare(
     for record, reason in copy.quarantined[["record", "reason"]].itertuples(index=False):
         typer.echo(f"  quarantined {record}: {reason}")
     if told := crossing(copy.index):
-        typer.echo(f"  {told} (all of them: ecgbench data facts {name})")
+        typer.echo(f"  {told} (all of them: ecgbench data facts {quoted(dataset)})")
     for text in facts.findings_told(copy):
         typer.echo(f"  {text}")
 
@@ -318,7 +318,8 @@ def prune(
     for folder, freed in spare:
         typer.echo(f"{size(freed):>10}  {folder}")
     total = size(sum(freed for _, freed in spare))
-    again = f"ecgbench data prune{f' {dataset}' if dataset else ''} --prepared {home} --yes"
+    which = f" {quoted(dataset)}" if dataset else ""
+    again = f"ecgbench data prune{which} --prepared {quoted(home)} --yes"
     typer.echo(
         f"{total} would be freed; to remove them: {again}"
         if spare

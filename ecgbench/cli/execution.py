@@ -1,6 +1,5 @@
 """How `ecgbench run` carries a study out: the engine, the plan with its time, the outcome."""
 
-import shlex
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
@@ -17,7 +16,7 @@ from ecgbench import stalled
 from ecgbench.cells import Folders, Plan, Request
 from ecgbench.errors import BadSetting
 from ecgbench.results.aside import FOLDER as SET_ASIDE
-from ecgbench.text import visible
+from ecgbench.text import quoted, visible
 from ecgbench.training import ranks
 
 if TYPE_CHECKING:
@@ -104,9 +103,7 @@ def compute(request: Request, folders: Folders, execution: Execution) -> None:
                     detach=execution.detach,
                 )
                 if done.handed_over:
-                    typer.echo(
-                        f"{done.handed_over}\nnext: ecgbench status {shlex.quote(str(folders.out))}"
-                    )
+                    typer.echo(f"{done.handed_over}\nnext: ecgbench status {quoted(folders.out)}")
                     return
                 controlled = Controls(run, progress, engine)(execution.controls)
                 if execution.controls and not execution.keep_features:
@@ -128,7 +125,7 @@ def _print_outcome(done: "Outcome", controlled: "dict[str, list[Outcome]]", out:
     for name, outcomes in controlled.items():
         times = f", {len(outcomes)} times" if len(outcomes) > 1 else ""
         _print_counts(_together(outcomes), f"control {name}{times}", out / declared.FOLDER)
-    typer.echo(f"next: ecgbench report {out}")
+    typer.echo(f"next: ecgbench report {quoted(out)}")
     if done.failed or any(one.failed for own in controlled.values() for one in own):
         raise typer.Exit(1)
 
@@ -160,7 +157,7 @@ def _print_counts(done: "Outcome", where: str, out: Path) -> None:
     if done.set_aside:
         typer.echo(
             f"  damaged: {done.set_aside} set aside in {out / SET_ASIDE} and computed again; "
-            f"to see why: ecgbench runs ls {out}",
+            f"to see why: ecgbench runs ls {quoted(out)}",
             err=True,
         )
     for (model, reason, log), cells in done.failed.items():

@@ -15,7 +15,7 @@ from ecgbench.cli.options import DATA, PREPARED, add_commands, argument, flag, o
 from ecgbench.errors import BadSetting, MissingData, UnknownName
 from ecgbench.results import ledger
 from ecgbench.results.frozen import Frozen, write
-from ecgbench.text import counted
+from ecgbench.text import counted, quoted
 
 EXAMPLE = """\
 # A plan for ecgbench: what is run, and which hypotheses are tested. Change it, then:
@@ -111,7 +111,7 @@ def freeze(
                 f"machine before; the report says so",
                 err=True,
             )
-    typer.echo(f"next: ecgbench run --out {folder}")
+    typer.echo(f"next: ecgbench run --out {quoted(folder)}")
 
 
 def _frozen(file: Path, data: Path | None, prepared: Path | None) -> Frozen:
@@ -144,7 +144,7 @@ def _said(file: Path) -> dict[str, Any]:
         said = tomllib.loads(file.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise MissingData(
-            f"no plan file {file}; an example: ecgbench freeze --example > {file}"
+            f"no plan file {file}; an example: ecgbench freeze --example > {quoted(file)}"
         ) from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise BadSetting(

@@ -11,6 +11,7 @@ from ecgbench.cli import asked as options
 from ecgbench.cli.options import words
 from ecgbench.errors import BadSetting, UnknownName
 from ecgbench.results import frozen
+from ecgbench.text import quoted
 
 PANELS = ("What", "Leads", "Training")
 """Panels of `ecgbench run --help` whose options say what is studied."""
@@ -67,7 +68,8 @@ def demand_same(context: typer.Context, checked: Request, out: Path) -> None:
     for flag in (f for f in ours if ours[f] != theirs[f]):
         raise BadSetting(
             f"{flag} {ours[flag]}: the plan frozen in {out} has {theirs[flag]}; models, tasks and "
-            f"leads may be added to it, nothing else changed; run: ecgbench run --out {out}, or "
+            f"leads may be added to it, nothing else changed; run: ecgbench run --out "
+            f"{quoted(out)}, or "
             f"choose another folder"
         )
     both = set(checked.models) & set(plan.models)
@@ -75,7 +77,7 @@ def demand_same(context: typer.Context, checked: Request, out: Path) -> None:
     for model in sorted(m for m in both if mine[m] != frozen_[m]):
         raise BadSetting(
             f"--weights {model}={mine[model]}: the plan frozen in {out} has {frozen_[model]}; run: "
-            f"ecgbench run --out {out}, or choose another folder"
+            f"ecgbench run --out {quoted(out)}, or choose another folder"
         )
 
 

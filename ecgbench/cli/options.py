@@ -3,7 +3,10 @@ text.
 """
 
 import inspect
+import os
+import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import typer
@@ -15,7 +18,19 @@ MACHINE = "Machine"
 """Panel of `--help` for what changes no number."""
 
 
-class Bare(TyperCommand):
+class Command(TyperCommand):
+    """A command in whose words `~` is the home folder, wherever the shell leaves it as it is:
+    `--data=~/ecg`, `--weights laef=~/w.pt`, settings of a plan, variables.
+    """
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Put the home folder in place."""
+        left = super().parse_args(ctx, args)
+        ctx.params.update((name, at_home(value)) for name, value in ctx.params.items())
+        return left
+
+
+class Bare(Command):
     """A command with options that may stand without a value (`BARE`)."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
@@ -33,7 +48,7 @@ BARE = {"--controls": "all"}
 
 
 def add_commands(
-    group: typer.Typer, *commands: Callable[..., Any], cls: type[TyperCommand] | None = None
+    group: typer.Typer, *commands: Callable[..., Any], cls: type[TyperCommand] = Command
 ) -> None:
     """Add commands to a program; the paragraphs of their docstrings are as wide as the terminal."""
     for command in commands:
@@ -83,6 +98,22 @@ DEVICE = option(
     "auto (a GPU where there is one), cpu, cuda, cuda:1.", default="auto", rich_help_panel=MACHINE
 )
 JSON = flag("One array of objects instead of a table.", "--json")
+
+
+def at_home(value: Any) -> Any:
+    """A text, path or list with the home folder for `~` where a path begins with it, also within a
+    comma-separated list.
+
+    >>> at_home("laef,~/m.py,merl=~/w.pt") == f"laef,{Path.home()}/m.py,merl={Path.home()}/w.pt"
+    True
+    """
+    if isinstance(value, list | tuple):
+        return type(value)(map(at_home, value))
+    if not isinstance(value, str | Path):
+        return value
+    begins = r"((?:^|[,=])\s*)(~[^/,=]*)(?=/|,|$)"
+    home = re.sub(begins, lambda found: found[1] + os.path.expanduser(found[2]), str(value))
+    return type(value)(home)
 
 
 def words(text: str | None) -> tuple[str, ...] | None:

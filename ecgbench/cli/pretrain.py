@@ -14,6 +14,7 @@ from ecgbench.cli.options import DATA, DEVICE, PREPARED, add_commands, flag, int
 from ecgbench.cli.steps import shown
 from ecgbench.errors import BadSetting
 from ecgbench.room import folder_name
+from ecgbench.text import quoted
 
 if TYPE_CHECKING:
     from ecgbench.pretraining.curve import Listener
@@ -294,6 +295,6 @@ def _tell(
     drawn = reports.write(reports.read(out), out / "report")
     typer.echo("\n".join(str(path) for path in [out / pretrain.ENCODER, *drawn]))
     typer.echo(
-        f"next: ecgbench run --models {models.ROOM.argument(recipe.model)} --weights "
-        f"{recipe.model}={out / pretrain.ENCODER} ..."
+        f"next: ecgbench run --models {quoted(models.ROOM.argument(recipe.model))} --weights "
+        f"{quoted(f'{recipe.model}={out / pretrain.ENCODER}')} ..."
     )

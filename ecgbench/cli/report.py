@@ -12,6 +12,7 @@ import typer
 from ecgbench.cli.options import add_commands, argument, flag, option, words
 from ecgbench.errors import BadSetting, MissingData
 from ecgbench.room import folder_name
+from ecgbench.text import quoted
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -212,7 +213,8 @@ def _published(source: Any, place: Path, names: list[str] | None) -> "Study":
         raise BadSetting(f"--publish: {place} is no run; leave it out")
     if hidden := [name for name in SHOWN if names is not None and name not in names]:
         raise BadSetting(
-            f"--publish: --only leaves out {' and '.join(hidden)}; run: ecgbench report {place} "
+            f"--publish: --only leaves out {' and '.join(hidden)}; run: ecgbench report "
+            f"{quoted(place)} "
             f"--publish --only {','.join([*(names or ()), *hidden])}"
         )
     return replace(published(source), beside=tuple(map(published, source.beside)))

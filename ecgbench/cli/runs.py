@@ -10,7 +10,7 @@ import typer
 
 from ecgbench.cli.options import add_commands, argument, flag, option
 from ecgbench.errors import BadSetting
-from ecgbench.text import counted, line, size
+from ecgbench.text import counted, line, quoted, size
 
 RUN = argument("Folder of a run, for example runs/demo.")
 
@@ -77,7 +77,7 @@ def merge(
     typer.echo(f"{copied} copied to {to or a}")
     if counts["damaged"]:
         typer.echo(f"{counted(counts['damaged'], 'damaged folder')} left out", err=True)
-    typer.echo(f"next: ecgbench report {to or a}")
+    typer.echo(f"next: ecgbench report {quoted(to or a)}")
 
 
 def ls(
@@ -117,7 +117,8 @@ def ls(
     large = [run for run in listed if None in run.disk.values()]
     if large and not as_json:
         typer.echo(
-            f"sizes of runs with more than {MOST:,} files: ecgbench runs ls {folder} --sizes"
+            f"sizes of runs with more than {MOST:,} files: ecgbench runs ls {quoted(folder)} "
+            f"--sizes"
         )
     for run in listed if not as_json else ():
         if run.note:
@@ -157,6 +158,6 @@ def prune(
         typer.echo(f"{size(freed):>10}  {folder}")
     total = (
         f"{size(sum(sizes.values()))} would be freed; to remove them: ecgbench runs prune "
-        f"{run} --yes"
+        f"{quoted(run)} --yes"
     )
     typer.echo(total if sizes else f"nothing to free in {run}")

@@ -20,6 +20,7 @@ from ecgbench.ecg import preprocess
 from ecgbench.ecg.leads import ALL, LEADS, LeadSubset
 from ecgbench.ecg.recording import Recording
 from ecgbench.errors import LeakError
+from ecgbench.inference import batched
 from ecgbench.inference.encode import Encoder
 from ecgbench.inference.network import Network, build
 from ecgbench.seeds import rng
@@ -30,8 +31,6 @@ windows and leads is right where there is one window.
 """
 SUBSETS = (LeadSubset.of("II"), LeadSubset.of("I", "V2"), LeadSubset.of("III", "aVF", "V1", "V5"))
 Disturbed = dict[LeadSubset, dict[str, np.ndarray]]
-TOLERANCE = 1e-5
-"""Of max(1, max|features|), where the order of sums may differ: batches, permutations."""
 
 
 def check(name: str) -> list[dict[str, Any]]:
@@ -172,20 +171,11 @@ def deterministic(before: Encoder, encoder: Encoder) -> str:
     return "bit-identical"
 
 
-@torch.inference_mode()
 def batch_of_one(encoder: Encoder) -> str:
     """A window's features do not depend on its neighbours in the batch, mixed sets of leads
     included.
     """
-    x = 0.3 * _input(encoder.contract, "batch", 3)
-    measured = torch.ones(x.shape[:2], dtype=torch.bool)
-    if encoder.policy.name == NATIVE:
-        measured[1, 1:], measured[2, ::2] = False, False
-    together = encoder.network(x, measured).pooled
-    pairs = zip(x.split(1), measured.split(1))
-    alone = torch.cat([encoder.network(*one).pooled for one in pairs])
-    worst = float((together - alone).abs().max())
-    limit = TOLERANCE * max(1.0, float(alone.abs().max()))
+    worst, limit = batched.alone_and_together(encoder)
     demand(worst <= limit, f"they differ by {worst:.2g}, more than {limit:.2g}")
     return f"largest difference {worst:.1e}"
 

@@ -20,7 +20,7 @@ from ecgbench.prepared.prepare import held
 from ecgbench.prepared.source import command, root_of, where
 from ecgbench.prepared.views import lacking_bytes
 from ecgbench.processes import DiedError, ask
-from ecgbench.text import enumerated, shortened, size
+from ecgbench.text import enumerated, quoted, shortened, size
 from ecgbench.weights.released import fetching
 
 Report = dict[str, Any]
@@ -189,7 +189,7 @@ def problems(report: Report) -> Iterator[str]:
         if not row["ok"]:
             yield (
                 f"model {row['name']}: {row['error']}; leave it out with --models, or see: "
-                f"ecgbench check model {row['name']}"
+                f"ecgbench check model {quoted(models.ROOM.argument(row['name']))}"
             )
         for weights in row.get("weights", ()):
             if weights["problem"]:

@@ -3,6 +3,9 @@ encoding and the quoting.
 """
 
 import csv
+import io
+import re
+import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,11 +14,19 @@ import pandas as pd
 
 from ecgbench.errors import MissingData
 from ecgbench.files import decoded
+from ecgbench.indexing.tables import alike
 from ecgbench.stats.known import UNKNOWN
 
 SEPARATORS = ",;\t"
-VALUES = {"0": 0, "1": 1, "0.0": 0, "1.0": 1, "0,0": 0, "1,0": 1, "false": 0, "true": 1}
-"""What a cell of a label may say, in small letters."""
+_PAIRS = """1/0 true/false yes/no y/n t/f pos/neg positive/negative present/absent +/- ja/nein
+oui/non"""
+PAIRS = dict(pair.split("/") for pair in _PAIRS.split())
+"""Words of a cell of a label that mean 1, and those that mean 0."""
+_WORDS = """nan na n/a n.a. <na> #n/a #na nat null unknown unkn unk undefined undetermined missing
+nd n.d. ? ?? - -- – — . ... #value! #ref! blank empty"""
+_NOT = "available known done recorded assessed given determined applicable"
+UNKNOWN_WORDS = frozenset({"", "no data", *_WORDS.split(), *(f"not {w}" for w in _NOT.split())})
+"""What a cell says where nobody knows, as `plain` spells it."""
 
 
 @dataclass(frozen=True)
@@ -54,21 +65,70 @@ def read(file: Path) -> Sheet:
     spare = [not name and (table.iloc[:, i] == "").all() for i, name in enumerate(named)]
     table = table.loc[:, [not one for one in spare]]
     names = [str(name) for name in table.columns]
-    if odd := [name for name in names if not name or not name.isprintable()]:
+    if odd := [name for name in names if not shown(name).isprintable() or not name]:
         raise MissingData(f"{file} has a column with values and without a name ({odd[0]!r})")
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise MissingData(f"{file} has two columns called {twice[0]!r}; rename one")
     return Sheet(file, table, tuple(lines))
 
 
+def shown(text: str) -> str:
+    r"""A name as people see it: composed letters, single blanks, nothing that has no width.
+
+    >>> shown(" Jose\u0301  B\u200b.")
+    'José B.'
+    """
+    seen = (c for c in unicodedata.normalize("NFC", text) if unicodedata.category(c) != "Cf")
+    return " ".join("".join(seen).split())
+
+
+def plain(text: str) -> str:
+    """A word without what writers do differently: case, blanks, quotes, width of letters.
+
+    >>> plain(" 'ＡＦ' "), plain("1,0")
+    ('af', '1')
+    """
+    return re.sub(r"^([01])[.,]0+$", r"\1", alike(shown(text)))
+
+
+def both_of(words: Iterable[str]) -> str:
+    r"""Spellings of one thing, for messages: escaped where people would see no difference.
+
+    >>> both_of(["AF", "af"]), both_of(["\u00e9", "e\u0301"])
+    ("'AF' and 'af'", "'\\xe9' and 'e\\u0301'")
+    """
+    every = [*words]
+    write = ascii if len({*map(shown, every)}) < len(every) else repr
+    return " and ".join(map(write, every))
+
+
+def squeezed(name: str) -> str:
+    """A column's name without case and gaps.
+
+    >>> squeezed("Patient ID") == squeezed("patient_id") == squeezed("PatientId")
+    True
+    """
+    return re.sub(r"[\W_]+", "", plain(name))
+
+
 def hot(column: Iterable[str]) -> list[int | None]:
-    """1, 0 or UNKNOWN for each cell; None for a cell that says something else."""
-    return [UNKNOWN if cell == "" else VALUES.get(cell.lower()) for cell in column]
+    """1, 0 or UNKNOWN for each cell; None for a cell that says something else. Words such as yes
+    and no are understood where the column has both.
+
+    >>> hot(["yes", "NO", "NaN", "maybe"]), hot(["yes", ""]), hot(["1", "-"]), hot(["+", "-"])
+    ([1, 0, -1, None], [None, -1], [1, -1], [1, 0])
+    """
+    words = [plain(cell) for cell in column]
+    values = dict.fromkeys(UNKNOWN_WORDS, UNKNOWN)
+    for yes, no in PAIRS.items():
+        if yes in ("1", "true") or {yes, no} <= {*words}:
+            values |= {yes: 1, no: 0}
+    return [values.get(word) for word in words]
 
 
 def _opened(text: str) -> tuple[list[str], str, list[tuple[int, str]]]:
     """The names of the columns, what separates them, and the other lines with their numbers."""
-    lines = list(enumerate(text.splitlines(keepends=True), 1))
+    lines = list(enumerate(io.StringIO(text, newline=""), 1))  # no other character ends a line
     while lines and (not lines[0][1].strip() or lines[0][1].lower().startswith("sep=")):
         lines = lines[1:]
     if not lines:

@@ -18,7 +18,7 @@ from ecgbench.indexing.tables import alike
 from ecgbench.room import Room
 from ecgbench.sealed import unsealed
 from ecgbench.stats.known import UNKNOWN
-from ecgbench.text import counted
+from ecgbench.text import counted, quoted
 
 SEAL = "as_written.json"
 """Holds the hashes of what an import into a run's folder wrote."""
@@ -107,8 +107,8 @@ def _demand_as_written(order: Order) -> None:
         if now != sha256:
             raise BadSetting(
                 f"{order.to / name} is not what the run wrote; remove the folder {order.to} and "
-                f"give the same command again, or give --tasks {order.card} in place of --records "
-                f"to use it as it is"
+                f"give the same command again, or give --tasks {quoted(order.card)} in place of "
+                f"--records to use it as it is"
             )
 
 

@@ -2,6 +2,8 @@
 
 import difflib
 import os
+import re
+import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Collection, Sequence
 from pathlib import Path, PurePosixPath
@@ -37,30 +39,52 @@ def files(folder: Path, without: Collection[Path]) -> list[str]:
 
 
 def matched(
-    names: Sequence[str], places: Sequence[str], files: Sequence[str], partial: bool
+    names: Sequence[str],
+    places: Sequence[str],
+    files: Sequence[str],
+    partial: bool,
+    match_zeros: bool = False,
 ) -> list[str]:
     """The file that each name means: its path from the folder, or its own name, with or without the
-    suffix; "" where there is none and the table may be larger (`partial`).
+    suffix, else in other capitals; "" where there is none and the table may be larger (`partial`).
 
-    places: of the names in the table, for messages. BadSetting in one line for names without a
-    file, for one that may be several files, and for two of one file.
+    places: of the names in the table, for messages. match_zeros: whether 1 may mean 00001.csv.
+    BadSetting in one line for names without a file, for one that may be several files, and for two
+    of one file.
     """
     meant: dict[str, list[str]] = defaultdict(list)
+    folded: dict[str, set[str]] = defaultdict(set)
+    unzeroed: dict[str, set[str]] = defaultdict(set)
     for file in files:
         path = PurePosixPath(file)
         for spelling in {file, str(path.with_suffix("")), path.name, path.stem}:
             meant[spelling].append(file)
+            folded[_folded(spelling)].add(file)
+            unzeroed[_unzeroed(spelling)].add(file)
     whole = {file: [file] for file in files}
-    chosen = []
+    chosen, lost = [], list[tuple[str, str, str]]()
     for name, place in zip(names, places):
         plain = name.replace("\\", "/").removeprefix("./")
-        of = whole.get(plain) or meant.get(plain, [])
+        near = folded.get(_folded(plain), ())
+        zeros = sorted(unzeroed.get(_unzeroed(plain), ()))
+        of = whole.get(plain) or meant.get(plain) or sorted(near)
+        if not of and len(zeros) == 1 and not match_zeros:
+            lost.append((name, place, zeros[0]))
+            zeros = []
+        of = of or zeros
         if len(of) > 1:
             raise BadSetting(
                 f"{place}: the record {name!r} may be {enumerated(of[:SHOWN])}; write its path "
                 f"with the suffix"
             )
         chosen.append(of[0] if of else "")
+    if lost:
+        name, place, file = lost[0]
+        raise BadSetting(
+            f"{place}: the record {name!r} may be {file!r}: zeros were lost or added, as in a "
+            f"spreadsheet ({len(lost):,} of {len(names):,} records); correct the table, or match "
+            f"them where one name means one file: --match-zeros"
+        )
     _demand_files(names, places, chosen, [*meant], partial)
     first: dict[str, str] = {}
     for file, place in zip(chosen, places):
@@ -68,6 +92,20 @@ def matched(
             raise BadSetting(f"{place}: {file} is there already ({first[file]}); leave one out")
         first[file] = place
     return chosen
+
+
+def _folded(name: str) -> str:
+    """A name as file systems spell it that know neither capitals nor how letters are composed."""
+    return unicodedata.normalize("NFC", unicodedata.normalize("NFC", name).casefold())
+
+
+def _unzeroed(name: str) -> str:
+    """A name without the zeros before its numbers, which spreadsheets drop, and the .0 they add.
+
+    >>> _unzeroed("00012.csv"), _unzeroed("a/rec_007"), _unzeroed("12.0"), _unzeroed("1.05")
+    ('12.csv', 'a/rec_7', '12', '1.05')
+    """
+    return re.sub(r"(?<![\d.])0+(?=\d)", "", re.sub(r"(?<=\d)\.0+$", "", _folded(name)))
 
 
 def _demand_files(
@@ -81,9 +119,10 @@ def _demand_files(
     if not lost or (partial and len(lost) < len(names)):
         return
     near = difflib.get_close_matches(lost[0][0], known, n=1, cutoff=0.6)
-    listed = ", ".join(f"{name!r} ({place})" for name, place in lost[:SHOWN])
     more = f" and {len(lost) - SHOWN:,} more" if len(lost) > SHOWN else ""
-    guess = f" (there is {near[0]!r})" if near else ""
+    write = repr if near and (lost[0][0] + near[0]).isascii() else ascii
+    guess = f" (there is {write(near[0])})" if near else ""
+    listed = ", ".join(f"{write(name)} ({place})" for name, place in lost[:SHOWN])
     raise BadSetting(
         f"{len(lost):,} of {len(names):,} records of the table have no file in the folder: "
         f"{listed}{more}{guess}; correct the table, or leave them out: --partial"

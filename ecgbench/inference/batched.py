@@ -22,6 +22,8 @@ from ecgbench.seeds import rng
 
 PLACES = 256
 """Windows of a batch. In every key of what is computed this way."""
+TOLERANCE = 1e-5
+"""Of max(1, max|features|), where the order of sums may differ: batches, permutations."""
 
 
 def serves(device: str) -> bool:
@@ -130,3 +132,26 @@ def steady(encoder: Encoder) -> bool:
             if not torch.equal(full[kept], half[kept]):
                 return False
     return True
+
+
+@torch.inference_mode()
+def alone_and_together(encoder: Encoder, tolerance: float = TOLERANCE) -> tuple[float, float]:
+    """How far the features of three windows differ where each is a batch of its own and where they
+    are one, mixed sets of leads included, and how far they may.
+    """
+    contract = encoder.contract
+    shape = 3, len(contract.leads), contract.received
+    x = 0.3 * torch.from_numpy(
+        rng("conformance", "batch").standard_normal(shape).astype(np.float32)
+    )
+    measured = torch.ones(shape[:2], dtype=torch.bool)
+    if encoder.policy.name == NATIVE:
+        measured[1, 1:], measured[2, ::2] = False, False
+
+    def features(part: slice) -> Tensor:
+        given = x[part].clone(), measured[part].clone()  # a network may write into its input
+        return encoder.pooled(encoder.network(*given), len(given[0]))
+
+    together, alone = features(slice(3)), torch.cat([features(slice(i, i + 1)) for i in range(3)])
+    limit = tolerance * max(1.0, float(alone.abs().max()))
+    return float((together - alone).abs().max()), limit

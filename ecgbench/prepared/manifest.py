@@ -5,17 +5,17 @@
 
 `kept` serves whoever looks at every file: the index, where making it takes long (a table of
 345,779 lines, or 35,000 headers, and their stratification), is taken from here if card, code,
-tables and the name, size and time of every file below the root are the same.
+tables and the name, size, time and inode of every file below the root are the same.
 
 `trusted` serves `ecgbench run`, which opens a dataset often: index and fingerprint are taken from
 here if card and code, size and time of the card's tables, the times of the folders that hold
 records (of the 10,000 uppermost and of others drawn once), and size and time of 4,000 record files
-drawn once are the same. A dataset with fewer files is so looked at in full. What is not seen: a
-record or a header that was altered in its place and was not drawn; a file that came into, or left,
-a folder that was not drawn; an alteration that put size and time back. None of it can make a number
-wrong without a word: numbers rest on the prepared copy alone, which was read from files that were
-checked, and whose digest stands in their keys; the copy is then older than the files. `ecgbench
-data prepare` and `ecgbench data verify` look at every file.
+drawn once are the same; size, time, inode and time of the last change. A dataset with fewer files
+is so looked at in full. What is not seen: a record or a header that was altered in its place and
+was not drawn; a file that came into, or left, a folder that was not drawn. None of it can make a
+number wrong without a word: numbers rest on the prepared copy alone, which was read from files that
+were checked, and whose digest stands in their keys; the copy is then older than the files.
+`ecgbench data prepare` and `ecgbench data verify` look at every file.
 """
 
 import hashlib
@@ -48,8 +48,10 @@ LONG, MANY = 2.0, 2_000
 FOLDERS, FILES = 10_000, 4_000
 """That `trusted` looks at, at most."""
 
-State = tuple[str, int, int]
-"""Path relative to the root, size (0 of a folder) and time of the last change in ns."""
+State = tuple[str, int, int, int, int]
+"""Path relative to the root, size (0 of a folder), its time stamp in ns, inode and time of the last
+change in ns, which nobody can put back.
+"""
 
 
 @dataclass(frozen=True)
@@ -57,6 +59,8 @@ class Found:
     """What a manifest says of a dataset."""
 
     fingerprint: str
+    identity: str
+    """See `source.identity`."""
     records: int
     index: Callable[[], pd.DataFrame]
     """Reads it."""
@@ -76,7 +80,7 @@ class Manifest:
     def trusted(self) -> Found | None:
         """What was found, if it can be trusted without a look at every file."""
         note = self._note
-        if note is None or any(self._state(path) != (n, t) for path, n, t in note["watched"]):
+        if note is None or any([*self._state(p)] != state for p, *state in note["watched"]):
             return None
         return self._found(note)
 
@@ -88,14 +92,16 @@ class Manifest:
         found = self._found(note)
         return None if found is None else found.index()
 
-    def write(self, index: pd.DataFrame, fingerprint: str, records: Sequence[State]) -> None:
+    def write(
+        self, index: pd.DataFrame, fingerprint: str, identity: str, records: Sequence[State]
+    ) -> None:
         """Note what was found; `records`: states of all record files. Not where that was quick, or
         while files change.
         """
         if len(index) < MANY and time.monotonic() - self._clock < LONG:
             return
-        watched = [*self._watched(index["path"]), *_drawn(self.name, records, FILES)]
-        if max((t for _, _, t in [*watched, *records]), default=0) >= self._began:
+        watched = [*self._watched(index["path"]), *drawn(self.name, records, FILES)]
+        if max((max(t, c) for _, _, t, _, c in [*watched, *records]), default=0) >= self._began:
             return
         with suppress(OSError, WriteError):  # it can be found out again
             content = as_parquet(index)
@@ -104,6 +110,7 @@ class Manifest:
                 "rests_on": self._rests_on,
                 "every": self._every,
                 "fingerprint": fingerprint,
+                "identity": identity,
                 "records": len(index),
                 "index": hashlib.sha256(content).hexdigest(),
                 "watched": watched,
@@ -122,6 +129,7 @@ class Manifest:
             if hashlib.sha256(content).hexdigest() == note["index"]:
                 return Found(
                     note["fingerprint"],
+                    note["identity"],
                     note["records"],
                     lambda: pd.read_parquet(io.BytesIO(content)),
                 )
@@ -176,19 +184,20 @@ class Manifest:
             levels.setdefault(path.count("/") + bool(path), []).append(path)
         chosen: list[str] = [str(table.relative_to(self.root)) for table in self._tables]
         for _, level in sorted(levels.items()):
-            chosen += _drawn(self.name, level, FOLDERS - len(chosen))
+            chosen += drawn(self.name, level, FOLDERS - len(chosen))
         return [(path, *self._state(path)) for path in dict.fromkeys(chosen)]
 
-    def _state(self, path: str) -> tuple[int, int]:
-        """(-1, 0) where there is nothing."""
+    def _state(self, path: str) -> tuple[int, int, int, int]:
+        """(-1, 0, 0, 0) where there is nothing."""
         try:
             found = os.stat(self._below + path)
         except OSError:
-            return -1, 0
-        return (0 if stat.S_ISDIR(found.st_mode) else found.st_size), found.st_mtime_ns
+            return -1, 0, 0, 0
+        size = 0 if stat.S_ISDIR(found.st_mode) else found.st_size
+        return size, found.st_mtime_ns, found.st_ino, found.st_ctime_ns
 
 
-def _drawn(name: str, of: Sequence[Any], most: int) -> list[Any]:
+def drawn(name: str, of: Sequence[Any], most: int) -> list[Any]:
     """At most so many, the same ones whenever they are drawn."""
     if len(of) <= most:
         return list(of)

@@ -36,6 +36,7 @@ from ecgbench.prepared.encoded import digest
 from ecgbench.prepared.meta import GAIN, INDEX, SIGNAL
 from ecgbench.prepared.readers import ROWS, outcomes, workers_for
 from ecgbench.prepared.reading import Lost, Outcome, copied, described
+from ecgbench.prepared.replaced import demand_same, note
 from ecgbench.prepared.source import LAYOUT, Source, canonical, command, root_of, where
 from ecgbench.prepared.store import LEFT_OUT, Prepared, demand_sound, empty, opened
 from ecgbench.prepared.subset import taken
@@ -100,6 +101,7 @@ def prepare_and_check(
     with _locked(folder.parent):
         if not _lacking(copy := _usable(source, folder), None):
             try:
+                demand_same(copy, thorough=True)
                 demand_sound(copy, progress)
                 return copy
             except DamagedCopy as error:
@@ -192,9 +194,12 @@ def _largest(source: Source, folder: Path) -> Prepared:
 
 
 def _proved(source: Source, folder: Path) -> Prepared:
-    """The same, all of which but the recordings was compared with its hashes."""
+    """The same, all of which but the recordings was compared with its hashes, and those that lie in
+    files which are not as they were (`replaced`).
+    """
     copy = _largest(source, folder)
     copy.demand_tables()
+    demand_same(copy)
     return copy
 
 
@@ -209,7 +214,7 @@ def _usable(source: Source, folder: Path) -> Prepared:
 
 def _set_aside(error: DamagedCopy) -> None:
     if error.folder is not None:
-        set_aside(error.folder, then="another copy is made")
+        set_aside(error.folder, error.why, then="another copy is made")
     if error.folder is None or error.folder.exists():
         raise error
 
@@ -306,6 +311,7 @@ def _fill(making: _Making, work: Path) -> None:
     }
     for name, content in files.items():
         put(work / name, content)
+    note(source, work)
     meta.write(work, about)
 
 
@@ -317,7 +323,7 @@ def _signals(making: _Making, work: Path, kept: "_Kept") -> None:
     chosen = {*copy.rows, *making.lacking}
     wanted = source.index[[record in chosen for record in source.index["record"]]]
     records = wanted["record"].tolist()
-    rests_on = [source.fingerprint, source.fix, LAYOUT, __version__, records]
+    rests_on = [source.fingerprint, source.identity, source.fix, LAYOUT, __version__, records]
     key = hashlib.sha256(canonical(rests_on)).hexdigest()
     unfinished, done = Unfinished(work, key, records), 0
     there = unfinished.finished | {*copy.rows}

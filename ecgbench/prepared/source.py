@@ -12,6 +12,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import platformdirs
 
@@ -23,7 +24,7 @@ from ecgbench.indexing.tables import alike, below, either
 from ecgbench.prepared.located import demand_readable
 from ecgbench.prepared.manifest import Manifest, State
 from ecgbench.stats.known import UNKNOWN
-from ecgbench.text import hidden, shortened
+from ecgbench.text import hidden, quoted, shortened
 
 LAYOUT = 7
 """Raised by hand when reading, checking or storing changes: every prepared copy is then made
@@ -37,7 +38,7 @@ def where(prepared: Path | None, data: Path | None) -> Path:
     """
     named = prepared or os.environ.get("ECGBENCH_PREPARED")
     if named:
-        return Path(named)
+        return Path(named).expanduser()
     downloads = data_folder(data)
     if downloads is not None:
         beside = downloads / "prepared"
@@ -49,7 +50,7 @@ def where(prepared: Path | None, data: Path | None) -> Path:
 def data_folder(data: Path | None) -> Path | None:
     """The folder of downloads: `data`, else ECGBENCH_DATA, else None."""
     named = data or os.environ.get("ECGBENCH_DATA")
-    return Path(named) if named else None
+    return Path(named).expanduser() if named else None
 
 
 def root_of(name: str, card: DatasetCard, data: Path | None) -> Path | None:
@@ -115,12 +116,12 @@ def _nearby(downloads: Path, card: DatasetCard) -> str:
         what = "is the folder above" if home in below else "lies beside it"
         if own in (here, *here.parents):
             what = "is that folder itself" if own == here else "lies inside it"
-        return f"its folder is {own}, and --data {downloads} {what}; give --data {home}"
+        return f"its folder is {own}, and --data {downloads} {what}; give --data {quoted(home)}"
     for own in filter(whole, (here, *below)):
         right = own.with_name(card.folder)
         return (
             f"its folder must be called {card.folder}, and is {own}; rename it: "
-            f"{shlex.join(['mv', str(own), str(right)])}, and give --data {own.parent}"
+            f"{shlex.join(['mv', str(own), str(right)])}, and give --data {quoted(own.parent)}"
         )
     return ""
 
@@ -128,8 +129,8 @@ def _nearby(downloads: Path, card: DatasetCard) -> str:
 def command(name: str, data: Path | None, fix: bool = False) -> str:
     """The command that prepares a dataset, as errors propose it."""
     elsewhere = get(name).CARD.folder and not hasattr(get(name), "RECORDINGS")
-    place = f" --data {data or 'DIR'}" if elsewhere else ""
-    return f"ecgbench data prepare {ROOM.argument(name)}{place}{' --fix' if fix else ''}"
+    place = f" --data {quoted(data or 'DIR')}" if elsewhere else ""
+    return f"ecgbench data prepare {quoted(ROOM.argument(name))}{place}{' --fix' if fix else ''}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,6 +146,8 @@ class Source:
     """sha256 of card, index files, and path, size and time of every record file, relative to the
     root.
     """
+    identity: str
+    """See the function of that name."""
     count: int
     """Records that are published."""
     _index: Callable[[], pd.DataFrame]
@@ -168,7 +171,8 @@ class Source:
         root = root_of(name, module.CARD, data)
         manifest = None if root is None else Manifest(name, module, root, where(prepared, data))
         if manifest and not thorough and (found := manifest.trusted()):
-            return cls(name, module, root, found.fingerprint, found.records, found.index, fix)
+            known = found.fingerprint, found.identity, found.records, found.index
+            return cls(name, module, root, *known, fix)
         index = manifest.kept() if manifest else None
         if index is None:
             with ROOM.calling(name):
@@ -179,14 +183,27 @@ class Source:
             index = index.sort_values("record", ignore_index=True)
         files = [] if root is None else _record_files(root, index["path"])
         fingerprint = _fingerprint(name, module, root, files)
+        known = fingerprint, identity(states(files)), len(index), lambda: index
         if manifest:
-            manifest.write(index, fingerprint, files)
-        return cls(name, module, root, fingerprint, len(index), lambda: index, fix)
+            manifest.write(index, *known[:2], files)
+        source = cls(name, module, root, *known, fix)
+        vars(source)["files"] = files  # as they were before any is read
+        return source
 
     @cached_property
     def index(self) -> pd.DataFrame:
         """What `index(root)` of the module gave, checked, in the order of the record ids."""
         return self._index()
+
+    @cached_property
+    def files(self) -> list[State]:
+        """The files that records name, sorted."""
+        return [] if self.root is None else _record_files(self.root, self.index["path"])
+
+    @cached_property
+    def states(self) -> np.ndarray:
+        """See the function of that name."""
+        return states(self.files)
 
     def folder(self, home: Path) -> Path:
         """Where the prepared copy of exactly these files lies, or would."""
@@ -209,8 +226,20 @@ def _fingerprint(name: str, module: ModuleType, root: Path | None, files: list[S
     for file in [*code, *filter(Path.is_file, tables)]:
         total.update(hashlib.sha256(file.read_bytes()).digest())
     for file_state in files:
-        total.update(canonical(file_state))
+        total.update(canonical(file_state[:3]))
     return total.hexdigest()
+
+
+def states(files: list[State]) -> np.ndarray:
+    """(file, 3): inode and time of the last change, and 1."""
+    return np.array([(*state[3:], 1) for state in files], "<u8").reshape(-1, 3)
+
+
+def identity(states: np.ndarray) -> str:
+    """sha256 of inodes and times of the last change: other files of the same size and time stamp
+    have another.
+    """
+    return hashlib.sha256(states[:, :2].tobytes()).hexdigest()
 
 
 def _sources(module: ModuleType) -> list[Path]:
@@ -227,8 +256,8 @@ def _sources(module: ModuleType) -> list[Path]:
 
 
 def _record_files(root: Path, paths: Iterable[str]) -> list[State]:
-    """(relative path, size, mtime in ns) of the files that records name, with or without their
-    suffix; sorted. Nothing outside the root is looked at.
+    """States of the files that records name, with or without their suffix; sorted. Nothing outside
+    the root is looked at.
     """
     wanted, states = {p for p in paths if below(p)}, []
     for folder in sorted({p.rpartition("/")[0] for p in wanted}):
@@ -238,7 +267,8 @@ def _record_files(root: Path, paths: Iterable[str]) -> list[State]:
             path = f"{folder}/{entry.name}" if folder else entry.name
             if path in wanted or path.rpartition(".")[0] in wanted:
                 stat = entry.stat()
-                states.append((path, stat.st_size, stat.st_mtime_ns))
+                times = stat.st_mtime_ns, stat.st_ino, stat.st_ctime_ns
+                states.append((path, stat.st_size, *times))
     return sorted(states)
 
 

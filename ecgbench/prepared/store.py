@@ -32,6 +32,7 @@ import pandas as pd
 
 from ecgbench.aside import say_once
 from ecgbench.cards import DatasetCard, Task
+from ecgbench.datasets import ROOM
 from ecgbench.ecg.leads import LEADS, LeadSubset, bits_to_mask
 from ecgbench.ecg.recording import UNITS, Recording
 from ecgbench.errors import BadRecord, BadSetting, DamagedCopy, MissingData, WriteError
@@ -42,7 +43,7 @@ from ecgbench.prepared.encoded import digest, sha256
 from ecgbench.prepared.labels import counted
 from ecgbench.prepared.meta import GAIN, INDEX, SIGNAL
 from ecgbench.prepared.source import Source, command, rows
-from ecgbench.text import shortened
+from ecgbench.text import quoted, shortened
 
 BYTES = 2
 """Of a stored number."""
@@ -221,7 +222,7 @@ class Prepared:
         if record not in self.rows:
             raise BadSetting(
                 f"{self.name}: no prepared record {record!r} among {len(self.rows)}; see "
-                f"`ecgbench data verify {self.name}`"
+                f"`ecgbench data verify {quoted(ROOM.argument(self.name))}`"
             )
         return self.rows[record]
 

@@ -24,7 +24,7 @@ from ecgbench.reports._section import (
 )
 from ecgbench.reports._text import bracket, points, signed
 from ecgbench.results.study import Study
-from ecgbench.text import shortened
+from ecgbench.text import quoted, shortened
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Sheet
@@ -64,8 +64,8 @@ def sections(study: Study, name: str) -> list[Section]:
     if METRIC not in study.metrics:
         raise BadSetting(
             f"--against {name}: macro AUROCs are printed there, and this report has "
-            f"{', '.join(study.metrics)}; run: ecgbench report {study.path} --against {name} "
-            f"--metrics {METRIC}"
+            f"{', '.join(study.metrics)}; run: ecgbench report {quoted(study.path)} "
+            f"--against {name} --metrics {METRIC}"
         )
     other = source(name)
     found = pairs(study, other)

@@ -14,7 +14,7 @@ from ecgbench.reports._trace import traces
 from ecgbench.results import ablation, ahead, pretraining, profile, study
 from ecgbench.results.ahead import Stage
 from ecgbench.results.origin import PUBLISHED
-from ecgbench.text import counted, enumerated
+from ecgbench.text import counted, enumerated, quoted
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,7 +48,7 @@ def read(folder: Path, metrics: Sequence[str], stage: Stage | None, tasks: Seque
             return kind.read(folder)
     raise MissingData(
         f"no run in {folder} (no plan.json there), no profile, pre-training or ablation; run: "
-        f"ecgbench run --out {folder}"
+        f"ecgbench run --out {quoted(folder)}"
     )
 
 

@@ -8,7 +8,7 @@ from ecgbench import provenance
 from ecgbench.errors import BadSetting
 from ecgbench.results.facts import Code, Origin
 from ecgbench.results.result import Result
-from ecgbench.text import counted
+from ecgbench.text import counted, quoted
 
 if TYPE_CHECKING:
     from ecgbench.results.study import Study
@@ -70,7 +70,7 @@ def _against(study: "Study") -> Iterator[str]:
             f"features is not known; {anew}"
         )
     writer = Code.of(provenance.code())
-    again = f"ecgbench report {study.path} --publish"
+    again = f"ecgbench report {quoted(study.path)} --publish"
     if writer.dirty is None:
         yield f"this ecgbench runs from no checkout, so it has no commit; from one, run: {again}"
     if writer.dirty:

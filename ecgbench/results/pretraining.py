@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ecgbench.errors import BadWeights, MissingData
+from ecgbench.text import quoted
 
 RECIPE, REPORT = "recipe.json", "pretraining.json"
 FILES = (RECIPE, REPORT)
@@ -179,7 +180,7 @@ def read(folder: Path) -> Pretraining:
     if not stages:
         raise MissingData(
             f"nothing of a pre-training in {folder} yet; run: ecgbench pretrain --recipe NAME "
-            f"--out {folder}"
+            f"--out {quoted(folder)}"
         )
     return Pretraining(
         recipe=recipe,

@@ -10,6 +10,7 @@ from typing import Any
 from ecgbench.errors import BadSetting
 from ecgbench.files import put
 from ecgbench.sealed import facts_of, proved
+from ecgbench.text import quoted
 
 COSTS = (
     "model",
@@ -167,6 +168,6 @@ def read(folder: Path) -> Profile:
         except (OSError, ValueError, TypeError, AttributeError) as error:
             raise BadSetting(
                 f"{path} cannot be read, or is not as it was written; remove it and run: ecgbench "
-                f"profile --to {folder}"
+                f"profile --to {quoted(folder)}"
             ) from error
     return Profile(costs=parts["cost.json"], complexity=parts["complexity.json"])

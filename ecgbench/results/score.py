@@ -26,6 +26,7 @@ from ecgbench.stats.bootstrap import (
 )
 from ecgbench.stats.components import Components
 from ecgbench.stats.known import known_of, parts, positives_of
+from ecgbench.text import quoted
 
 MACRO = "macro"
 """What the mean over the labels is called where labels are named."""
@@ -422,7 +423,10 @@ def _values(metric: str, target: np.ndarray, probability: np.ndarray) -> np.ndar
     outside = values[(values < low - ROUNDING) | (values > high + ROUNDING)]
     if len(outside):
         fault = f"gives {outside[0]:.4g}, and its CARD says that it lies in {low:g} to {high:g}"
-        raise BadSetting(f"metric {metric!r} {fault}; try: ecgbench check metric {metric}")
+        raise BadSetting(
+            f"metric {metric!r} {fault}; try: ecgbench check metric "
+            f"{quoted(metrics.ROOM.argument(metric))}"
+        )
     return np.where(np.isfinite(values), values, np.nan)
 
 
@@ -435,6 +439,6 @@ def _called(
     if given.shape != shape:
         raise BadSetting(
             f"metric {metric!r} gives {given.shape} where {shape} belongs; try: ecgbench check "
-            f"metric {metric}"
+            f"metric {quoted(metrics.ROOM.argument(metric))}"
         )
     return given

@@ -183,7 +183,7 @@ def _converted(network: nn.Module, layout: Weights, card: ModelCard) -> Mapping[
     assert notes is not None  # `located` has seen it
     released.prove(notes["source_sha256"], str(path), layout, model, released.lock_file())
     tensors = read.read(path)
-    again = f"run: ecgbench models fetch {model} --weights {name} --force"
+    again = f"run: {released.fetching(name, model)} --force"
     _must_fit(network, tensors, f"{path} does not fit {card.title}", again)
     if fingerprint(tensors) != notes["tensors_sha256"]:
         raise BadWeights(f"{path} is not as it was converted: its tensors have changed; {again}")

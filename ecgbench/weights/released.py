@@ -98,12 +98,12 @@ def record(model: str, layout: Weights) -> Json | None:
         return {**facts, "source_sha256": sha256(own), "bytes": own.stat().st_size}
     path = converted(model, layout.name)
     notes = path.with_suffix(".json")
-    conversion = _json(notes, "remove its folder and run: ecgbench models fetch " + model)
+    conversion = _json(notes, f"remove its folder and run: {fetching(RELEASED, model)}")
     kinds = {"file": str, "source_sha256": str, "tensors_sha256": str, "bytes": int}
     if not all(isinstance(conversion.get(k), kind) for k, kind in kinds.items()):
         raise BadWeights(
-            f"{notes} does not say where {path.name} comes from; run: ecgbench models fetch "
-            f"{model} --force"
+            f"{notes} does not say where {path.name} comes from; run: "
+            f"{fetching(RELEASED, model)} --force"
         )
     return conversion
 
@@ -169,7 +169,7 @@ def sha256(path: Path) -> str:
 
 def lock_file(named: Path | None = None) -> Path:
     """The lock file: as named, or ECGBENCH_LOCK, or ecgbench.lock in the current folder."""
-    return named or Path(os.environ.get(LOCK) or "ecgbench.lock")
+    return named or Path(os.environ.get(LOCK) or "ecgbench.lock").expanduser()
 
 
 def locked(path: Path, model: str, name: str) -> Json | None:

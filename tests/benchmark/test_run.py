@@ -6,6 +6,8 @@ import hashlib
 import json
 import os
 import random
+import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -238,18 +240,20 @@ def test_a_model_that_fails_does_not_cost_the_others(
     typed: Typed, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """One fails always, one at lead I alone (where II is blank), one cannot be built, one is longer
-    than any record.
+    than any record, one looks at the other windows of its batch.
     """
+    (tmp_path / "it's (b)").mkdir()
     ill = [
         plug_in(tmp_path, "ill", before="raise RuntimeError('no such kernel')"),
         plug_in(tmp_path, "picky", before="assert signal[:, 1].any(), 'lead II please'"),
         plug_in(tmp_path, "unborn", made="raise MemoryError('too large')"),
         plug_in(tmp_path, "endless", seconds="60"),
+        plug_in(tmp_path / "it's (b)", "crowd", before="signal = signal - signal.mean(0)"),
     ]
     run = tmp_path / "run"
     assert typed(run, "--models", ",".join(map(str, [*ill, TINY])), "--leads", "I,II") == 1
     told = capsys.readouterr()
-    assert "3 cells computed, 0 were there already, 0 skipped, 7 failed" in told.out
+    assert "3 cells computed, 0 were there already, 0 skipped, 9 failed" in told.out
     assert "Traceback" not in told.err
     study = read(run)
     assert {k for k, v in states(study).items() if v == "ok"} == {
@@ -262,6 +266,10 @@ def test_a_model_that_fails_does_not_cost_the_others(
     assert reasons["picky I"] == "AssertionError: lead II please"
     assert reasons["unborn II"] == "MemoryError: too large"
     assert "no train record is as long as one window of 60 s" in reasons["endless I"]
+    alone = r"crowd: features of three windows in one batch and of each by itself differ by [\d.]+"
+    assert re.match(alone, reasons["crowd I"])
+    command = reasons["crowd I"].partition("ecgbench ")[2]
+    assert shlex.split(command) == ["check", "model", str(tmp_path / "it's (b)" / "crowd.py")]
     failed = json.loads(next((run / "reasons" / "demo" / "ill" / "I").glob("*.json")).read_text())
     assert "Traceback" in failed["trace"]
     picky = plug_in(tmp_path, "picky")  # its author mends it
@@ -609,7 +617,7 @@ def test_random_training_leads_extend_to_the_same_bits(typed: Typed, tmp_path: P
     assert len(heads[0]) == 2
 
 
-MIXED = '''"""Mixed: a native network that takes windows for leads when it embeds them."""
+MIXED = '''"""Mixed: a native network that takes one lead, or one window, for another."""
 
 import torch
 from torch import nn
@@ -635,8 +643,7 @@ class Mixed(nn.Module):
 
     def embed_leads(self, signal):
         windows, leads, time = signal.shape
-        if SLIP:
-            signal = signal.transpose(0, 1).reshape(windows, leads, time)
+        signal = SLIP
         return signal.unfold(-1, 50, 50).mean(-1)
 
     def encode(self, tokens, measured):
@@ -653,18 +660,27 @@ def build(weights=None):
 '''
 
 
-@pytest.mark.parametrize("slip", [False, True])
-def test_an_embedding_that_mixes_windows_and_leads_fails_the_run(
-    typed: Typed, tmp_path: Path, slip: bool
+@pytest.mark.parametrize(
+    ("slip", "said"),
+    [
+        ("signal", ""),
+        ("signal.roll(1, 1)", "embed_leads and encode give other features than forward at lead I "),
+        (
+            "signal.transpose(0, 1).reshape(windows, leads, time)",
+            "mixed: features of three windows in one batch and of each by itself differ by ",
+        ),
+    ],
+)
+def test_an_embedding_that_mixes_windows_or_leads_fails_the_run(
+    typed: Typed, tmp_path: Path, slip: str, said: str
 ) -> None:
     plugin = tmp_path / "mixed.py"
-    plugin.write_text(MIXED.replace("SLIP", str(slip)))
+    plugin.write_text(MIXED.replace("SLIP", slip))
     words = ("--models", str(plugin), "--weights", "random", "--leads", "I")
-    assert typed(tmp_path / "run", *words) == int(slip)
+    assert typed(tmp_path / "run", *words) == bool(said)
     (row,) = read(tmp_path / "run").cells.itertuples()
-    assert row.status == ("failed" if slip else "ok")
-    assert ("embed_leads and encode give other features" in row.reason) == slip
-    assert ("at lead I " in row.reason) == slip
+    assert row.status == ("failed" if said else "ok")
+    assert said in row.reason
 
 
 def test_a_gpu_that_is_not_there_is_one_line_before_anything_is_planned(

@@ -271,7 +271,8 @@ def test_too_few_patients_are_refused_with_the_number_that_would_do(folder: Path
     text = (folder / "labels.csv").read_text().splitlines()
     (folder / "labels.csv").write_text("\n".join(text[:9]))
     assert "too few patients" in (said := _say(folder))
-    assert "2 patients with it and 2 without; 5 of each would do" in said
+    assert "'af' has 2 patients with it and 2 without" in said
+    assert "3 of each are needed" in said
 
 
 def test_splits_that_are_given_are_kept_and_no_patient_is_in_two(folder: Path) -> None:

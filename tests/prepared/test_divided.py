@@ -52,6 +52,7 @@ def copy(table: pd.DataFrame, card: DatasetCard = CARD, folder: Path = Path("non
         SimpleNamespace(CARD=card),
         None,
         "",
+        "",
         len(table),
         lambda: table,  # type: ignore[arg-type]
     )

@@ -30,7 +30,7 @@ def read(path: Path, record: str, patient: str, said: Said) -> Recording:
     """
     _demand_size(there(path, record), record)
     labels, units, rates, signals = _opened(path, record)
-    names = said.names(labels, len(labels), path, record)
+    names = said.beside(labels).names(labels, len(labels), path, record)
     notes: cleaned.Notes = [("names", "--signals" if said.signals else "the file")]
     rows = cleaned.leads_of(names, np.zeros((len(names), 0)), record, notes)
     if len(found := {rates[i] for i in rows}) > 1:

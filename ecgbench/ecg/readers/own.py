@@ -1,10 +1,12 @@
 """Recordings from anywhere: the reader of a file's format, by the suffix of its name."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from ecgbench.ecg.readers import edf, export, numpy, wfdb
-from ecgbench.ecg.readers.said import SPELLINGS, Said
+import numpy as np
+
+from ecgbench.ecg.readers import cleaned, edf, export, numpy, wfdb
+from ecgbench.ecg.readers.said import Said
 from ecgbench.ecg.recording import Recording
 from ecgbench.errors import BadRecord
 
@@ -23,9 +25,17 @@ def read(path: Path, record: str, patient: str, said: Said) -> Recording:
 
 
 def _wfdb(path: Path, record: str, patient: str, said: Said) -> Recording:
-    given = dict(text.split("=", 1) for text in said.signals if "=" in text)
-    names = {**SPELLINGS, **{name.upper(): lead for name, lead in given.items()}}
-    return wfdb.read(path.with_suffix(""), record, patient, names=names)
+    notes: cleaned.Notes = [("names", "the file"), ("unit", "the file"), ("rate", "the file")]
+    leads: list[str] = []
+
+    def wanted(names: Sequence[str]) -> list[int]:
+        chosen = said.beside(names).names(names, len(names), path, record)
+        rows = cleaned.leads_of(chosen, np.zeros((len(names), 0)), record, notes)
+        leads.extend(chosen[i] for i in rows)
+        return rows
+
+    values, fs = wfdb.signals(path.with_suffix(""), record, wanted)
+    return cleaned.recording(values, leads, fs, (record, patient), notes)
 
 
 READERS: dict[str, Callable[[Path, str, str, Said], Recording]] = {

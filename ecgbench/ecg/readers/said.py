@@ -5,7 +5,7 @@ that do not say it themselves.
 import re
 import unicodedata
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ecgbench.ecg.leads import CHEST, LEADS
@@ -112,6 +112,12 @@ class Said:
     def placed(self) -> tuple[str, ...]:
         """Names in the order of the file; empty where names are given as NAME=LEAD, or not."""
         return () if "=" in "".join(self.signals) else self.signals
+
+    def beside(self, stated: Sequence[str]) -> "Said":
+        """For a file whose header names all signals: `--signals` in the order of the file is of
+        other files where one of the names means a lead.
+        """
+        return replace(self, signals=()) if self.placed and any(map(signed, stated)) else self
 
     def names(
         self, stated: Sequence[str] | None, count: int, file: Path, record: str

@@ -10,8 +10,9 @@ ECG).
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import MappingProxyType
 from typing import Any
 
@@ -23,9 +24,12 @@ from ecgbench.ecg.recording import Recording
 from ecgbench.ecg.repair import Repair
 from ecgbench.errors import BadRecord
 
+THROUGH_WFDB = {"310": -(2**9), "311": -(2**9), "508": -(2**7), "516": -(2**15)}
+THROUGH_WFDB |= {"524": -(2**23)}
+"""Formats whose samples the package reads (FLAC, packed bits) -> the value that is "no sample"."""
 BYTES = {"16": 2.0, "61": 2.0, "160": 2.0, "80": 1.0, "212": 1.5, "24": 3.0, "32": 4.0}
 """Signal format -> bytes per sample."""
-MARKED = {"80": -(2**7), "212": -(2**11), "24": -(2**23), "32": -(2**31)}
+MARKED = THROUGH_WFDB | {"80": -(2**7), "212": -(2**11), "24": -(2**23), "32": -(2**31)}
 """Signal format -> the value that stands for "no sample"; of the others it is that of 16 bits."""
 
 
@@ -84,26 +88,48 @@ def _read(
     names: Mapping[str, str],
 ) -> tuple[np.ndarray, tuple[str, ...], float]:
     """(lead, time) float64 in mV, NaN where a sample is marked as missing; its leads, and Hz."""
-    import wfdb
-
-    header = _header(wfdb, path, record)
-    if not all(header.sig_name):
-        raise BadRecord(f"{record}: its header does not name every signal")
+    header = _header(path, record)
     header.sig_name = [names.get(name.upper(), name) for name in header.sig_name]
     if expected_fs is not None and header.fs != expected_fs:
         raise BadRecord(f"{record}: sampling rate {header.fs:g} Hz, expected {expected_fs:g} Hz")
     rows = standard(header.sig_name, record)
+    signal = _millivolts(header, rows, path, record, expected_gain)
+    return signal, tuple(header.sig_name[i] for i in rows), float(header.fs)
+
+
+def signals(
+    path: Path, record: str, wanted: Callable[[Sequence[str]], Sequence[int]]
+) -> tuple[np.ndarray, float]:
+    """(signal, time) float64 in mV of the signals that `wanted` chooses of the names in a header,
+    NaN where a sample is marked as missing, and Hz. BadRecord as `read`, but for missing samples.
+    """
+    header = _header(path, record)
+    rows = list(wanted(header.sig_name))
+    return _millivolts(header, rows, path, record, None), float(header.fs)
+
+
+def _millivolts(
+    header: Any, rows: list[int], path: Path, record: str, expected_gain: float | None
+) -> np.ndarray:
+    """(row, time) float64, NaN where a sample is marked as missing. A signal with a skew begins as
+    many samples later in its file; all end where the first one of them ends.
+    """
     if expected_gain is None:
         _demand_calibrated(path, header, rows, record)
     gain = _gain(header, rows, record, expected_gain)
     if expected_gain is not None:
         _demand_baseline(header, rows, record)
-    digital = _samples(header, rows, path.parent, record)
+    digital = _samples(header, rows, path, record)
     _check_samples(header, rows, digital, record)
     signal = (digital - np.asarray(header.baseline)[rows]) / gain
     marks = [MARKED.get(header.fmt[i], MISSING) for i in rows]
     signal[digital == np.array(marks, digital.dtype)] = np.nan
-    return signal.T, tuple(header.sig_name[i] for i in rows), float(header.fs)
+    skews = [header.skew[i] or 0 for i in rows]
+    if any(skews):
+        length = len(signal) - max(skews)
+        columns = [signal[skew : skew + length, k] for k, skew in enumerate(skews)]
+        signal = np.stack(columns, axis=1)
+    return np.asarray(signal.T)
 
 
 def comments(header: Path) -> dict[str, str]:
@@ -115,15 +141,17 @@ def comments(header: Path) -> dict[str, str]:
     return {name.strip(): value.strip() for name, _, value in said}
 
 
-def _header(wfdb: Any, path: Path, record: str) -> Any:
+def _header(path: Path, record: str) -> Any:
     """The parsed header (wfdb.Record) of a single-segment record whose fields are complete."""
-    file = there(path.with_name(path.name + ".hea"), record)
-    try:
-        header = wfdb.rdheader(str(path))
-    except Exception as error:  # wfdb raises whatever its parsing runs into
-        raise BadRecord(f"{record}: wfdb refuses {file.name} ({one_line(error)})") from error
+    file = _on_disk(path.with_name(path.name + ".hea"), record)
+    header = _parsed(file, record)
+    if hasattr(header, "n_seg"):
+        raise BadRecord(
+            f"{record}: {file.name} is the header of a multi-segment record; give its segments, "
+            f"or one file that holds them all"
+        )
     stated = len(getattr(header, "sig_name", None) or ())
-    if isinstance(header, wfdb.MultiRecord) or not stated or stated != header.n_sig:
+    if not stated or stated != header.n_sig:
         raise BadRecord(
             f"{record}: {file.name} states {header.n_sig} signals and describes {stated}"
         )
@@ -131,14 +159,49 @@ def _header(wfdb: Any, path: Path, record: str) -> Any:
         raise BadRecord(
             f"{record}: {file.name} does not state the length of the signal and its rate"
         )
+    if not all(header.sig_name):
+        raise BadRecord(f"{record}: its header does not name every signal")
     return header
+
+
+def _parsed(file: Path, record: str) -> Any:
+    """What wfdb makes of a header; of one with a date or a time that it cannot read, without."""
+    import wfdb
+
+    try:
+        if file.suffix == ".hea":
+            return wfdb.rdheader(str(file.with_suffix("")))
+    except Exception as error:  # wfdb raises whatever its parsing runs into
+        first = error
+    lines = file.read_text(encoding="utf-8", errors="replace").splitlines()
+    at = next((i for i, line in enumerate(lines) if line.strip() and line[0] != "#"), 0)
+    if file.suffix == ".hea":
+        lines[at : at + 1] = [" ".join(line.split()[:4]) for line in lines[at : at + 1]]
+    with TemporaryDirectory() as folder:
+        (Path(folder) / "r.hea").write_text("\n".join(lines) + "\n", encoding="utf-8")
+        try:
+            return wfdb.rdheader(str(Path(folder) / "r"))
+        except Exception as error:
+            why = one_line(first if file.suffix == ".hea" else error)
+            raise BadRecord(f"{record}: wfdb refuses {file.name} ({why})") from error
+
+
+def _on_disk(file: Path, record: str) -> Path:
+    """A file that is there and not empty, its name perhaps in capitals where that is the only one;
+    else BadRecord.
+    """
+    if not file.exists() and file.parent.is_dir():
+        alike = [p for p in file.parent.iterdir() if p.name.lower() == file.name.lower()]
+        file = alike[0] if len(alike) == 1 else file
+    return there(file, record)
 
 
 def _demand_calibrated(path: Path, header: Any, rows: list[int], record: str) -> None:
     """BadRecord where a signal states no gain or a gain of 0: not calibrated, which wfdb reads as
     200 per mV.
     """
-    text = path.with_name(path.name + ".hea").read_text(encoding="utf-8", errors="replace")
+    file = _on_disk(path.with_name(path.name + ".hea"), record)
+    text = file.read_text(encoding="utf-8", errors="replace")
     lines = [t for t in text.splitlines() if t.strip() and not t.lstrip().startswith("#")]
     for i in rows:
         words = lines[1 + i].split()
@@ -173,7 +236,7 @@ def _demand_baseline(header: Any, rows: list[int], record: str) -> None:
             )
 
 
-def _samples(header: Any, rows: list[int], folder: Path, record: str) -> np.ndarray:
+def _samples(header: Any, rows: list[int], path: Path, record: str) -> np.ndarray:
     """(time, lead) int16 digital samples, int32 where a format is another than 16. Each file that
     holds a lead has the very size that the header implies.
     """
@@ -183,12 +246,19 @@ def _samples(header: Any, rows: list[int], folder: Path, record: str) -> np.ndar
         signals = [i for i, f in enumerate(header.file_name) if f == name]
         formats = {header.fmt[i] for i in signals}
         (fmt,) = formats if len(formats) == 1 else ("",)
-        if fmt not in BYTES or {header.samps_per_frame[i] for i in signals} != {1}:
+        if (fmt not in BYTES and fmt not in THROUGH_WFDB) or any(
+            header.samps_per_frame[i] != 1 for i in signals
+        ):
             raise BadRecord(
                 f"{record}: signal format {', '.join(sorted(formats))}; only the formats "
-                f"{', '.join(BYTES)} at one rate are read"
+                f"{', '.join([*BYTES, *THROUGH_WFDB])} at one rate (one sample a frame) are read"
             )
-        size = there(folder / name, record).stat().st_size
+        columns = [k for k, i in enumerate(rows) if i in signals]
+        file = _on_disk(path.parent / name, record)
+        if fmt in THROUGH_WFDB:
+            digital[:, columns] = _through_wfdb(path, [rows[k] for k in columns], header, record)
+            continue
+        size = file.stat().st_size
         offset, count = header.byte_offset[signals[0]] or 0, len(signals) * header.sig_len
         wanted = offset + math.ceil(count * BYTES[fmt])
         if size < wanted:
@@ -203,13 +273,27 @@ def _samples(header: Any, rows: list[int], folder: Path, record: str) -> np.ndar
                 f"{name} has {size} bytes"
             )
         try:
-            samples = _decoded(folder / name, fmt, offset, count)
+            samples = _decoded(file, fmt, offset, count)
         except OSError as error:
             raise BadRecord(f"{record}: {name} cannot be read ({one_line(error)})") from error
-        columns = [k for k, i in enumerate(rows) if i in signals]
         within = [signals.index(rows[k]) for k in columns]
         digital[:, columns] = samples.reshape(header.sig_len, len(signals))[:, within]
     return digital
+
+
+def _through_wfdb(path: Path, rows: list[int], header: Any, record: str) -> np.ndarray:
+    """(time, row) integers as the package reads them."""
+    import wfdb
+
+    if any(header.skew[i] for i in rows):
+        raise BadRecord(f"{record}: a skew in signal format {header.fmt[rows[0]]} is not read")
+    try:
+        read = wfdb.rdrecord(str(path), channels=rows, physical=False).d_signal
+    except Exception as error:  # wfdb raises whatever its reading runs into
+        raise BadRecord(f"{record}: wfdb cannot read its samples ({one_line(error)})") from error
+    if read.shape != (header.sig_len, len(rows)):
+        raise BadRecord(f"{record}: {len(read)} samples of the {header.sig_len} in its header")
+    return np.asarray(read)
 
 
 def _decoded(file: Path, fmt: str, offset: int, count: int) -> np.ndarray:

@@ -1,0 +1,81 @@
+"""Paths on the command line: `~` is the home folder wherever it is typed, and a printed command can
+be pasted.
+"""
+
+import os
+import re
+import shlex
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+from ecgbench import cli, datasets
+from ecgbench.cli import freeze, frozen, options
+from ecgbench.errors import MissingData
+from ecgbench.prepared.source import data_folder, root_of, where
+
+HOME = os.path.expanduser("~")
+
+
+def commands(group: Any) -> Iterator[Any]:
+    for command in group.commands.values():
+        yield from commands(command) if hasattr(command, "commands") else [command]
+
+
+APP: Any = typer.main.get_command(cli.app)
+
+
+def test_every_command_knows_the_home_folder() -> None:
+    assert all(isinstance(command, options.Command) for command in commands(APP))
+
+
+@pytest.mark.parametrize(
+    ("words", "name", "value"),
+    [
+        (["run", "--data=~/x"], "data", Path(HOME, "x")),
+        (["run", "--out=~/runs/a b"], "out", Path(HOME, "runs/a b")),
+        (["run", "--models", "laef, ~/m.py"], "models", f"laef, {HOME}/m.py"),
+        (
+            ["run", "--weights", "laef=~/w.pt,merl=~/v.pt"],
+            "weights",
+            f"laef={HOME}/w.pt,merl={HOME}/v.pt",
+        ),
+        (["run", "--tasks=~/own/own.py"], "tasks", f"{HOME}/own/own.py"),
+        (["run", "--labels=~/t.csv", "--records=~"], "records", Path(HOME)),
+        (["run", "--labels=~/t.csv", "--records=~"], "labels", Path(HOME, "t.csv")),
+        (["run", "--data=x/~/y"], "data", Path("x/~/y")),
+        (["run", "--data=~nobody-of-that-name/y"], "data", Path("~nobody-of-that-name/y")),
+        (["report", "~/runs/a"], "folder", Path(HOME, "runs/a")),
+    ],
+)
+def test_a_tilde_is_the_home_folder(words: list[str], name: str, value: object) -> None:
+    context = APP.commands[words[0]].make_context("ecgbench", words[1:])
+    assert context.params[name] == value
+
+
+def test_a_tilde_in_a_plan_and_in_a_variable_is_the_home_folder(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    said = {"tasks": "demo", "models": "~/m.py", "weights": "random"}
+    assert frozen.of(freeze._command(), said).models == (f"{HOME}/m.py",)
+    monkeypatch.setenv("ECGBENCH_DATA", "~/ecg")
+    monkeypatch.setenv("ECGBENCH_PREPARED", "~/copies")
+    assert (data_folder(None), where(None, None)) == (Path(HOME, "ecg"), Path(HOME, "copies"))
+    assert APP.commands["run"].make_context("", []).params["data"] == Path(HOME, "ecg")
+
+
+@pytest.mark.parametrize("folder", ["a b", "it's (here)/a b", "plain"])
+def test_a_printed_command_can_be_pasted(
+    folder: str, typed: Callable[..., int], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place = tmp_path / folder
+    assert typed(place / "run") == 0
+    (command,) = re.findall("next: (.*)", capsys.readouterr().out)
+    assert shlex.split(command) == ["ecgbench", "report", str(place / "run")]
+    with pytest.raises(MissingData) as error:
+        root_of("ptbxl", datasets.get("ptbxl").CARD, place)
+    command = str(error.value).rpartition("then: ")[2]
+    assert shlex.split(command) == ["ecgbench", "data", "prepare", "ptbxl", "--data", str(place)]
