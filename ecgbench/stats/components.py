@@ -100,8 +100,8 @@ class Estimate:
         return Interval(self.value - self.t * self.se, self.value + self.t * self.se)
 
     def as_share(self) -> Interval:
-        """Interval of a value in 0..1, symmetric in logit, or to one side where the value is 0 or
-        1; none where no patient differs from another.
+        """Interval of a value in 0..1, symmetric in logit, and to one side where the value is 0 or
+        1; none without a variance.
         """
         m = self.value
         if not self.variance > 0:
@@ -236,8 +236,11 @@ class Components:
         self._share_of_positives = by_patient(positive / self.positives)
         self._crowding = (by_patient(negative / self.negatives) ** 2).sum(axis=0)
         """(k,) 1 over how many patients' worth of negatives a label has."""
-        self._perfect = (self.aurocs < CERTAIN).all(axis=1) | (self.aurocs > 1 - CERTAIN).all(axis=1)
-        """(rows,) whether all pairs are ordered, or none: such a row shows no variance at all."""
+        disordered = np.minimum(
+            self.aurocs.max(axis=1, initial=0.0), 1 - self.aurocs.min(axis=1, initial=1.0)
+        )
+        self._perfect: NDArray[np.bool_] = disordered < CERTAIN
+        """(rows,) whether all pairs are ordered, or none: such a row shows no variance."""
 
     @property
     def size(self) -> int:
@@ -311,24 +314,25 @@ class Components:
         return np.asarray(deviation[:, :, None] * deviation[:, None, :] * correlation)
 
     def _doubted(self, found: Estimate, c: Floats, weights: Floats) -> Estimate:
-        """A contrast of the rows (rows,) with the doubt about those that show no variance.
+        """A contrast of the rows (rows,) with the doubt about its perfect rows.
 
-        Theirs is the variance whose t interval reaches as far as a score interval of the mean: all
-        AUROCs theta that the data do not refuse, where the errors of the labels at theta, as in
-        `label_interval`, add. No dependence between labels exceeds that. Folds of a label are of
-        other patients, so that their variances add.
+        A perfect row reaches as far as a score interval of the mean does: to all AUROCs that the
+        data do not refuse, where the errors of the labels, as in `label_interval`, add, which no
+        dependence between labels exceeds. Folds of a label have other patients, so that their
+        variances add. Between two perfect rows the difference reaches as far as one of them.
         """
-        rows = float((c[self._perfect] ** 2).sum())
-        if not rows:
+        inwards = np.where(self._perfect, np.where(self.values > 0.5 * weights.sum(), c, -c), 0.0)
+        farthest = max(inwards[inwards > 0].sum(), -inwards[inwards < 0].sum())
+        if not farthest > 0:
             return found
-        kinds, own = self.label_of, weights**2 * (SCORE_PRIOR / self._sizes + self._crowding)
-        df = 2 * np.bincount(kinds, self._sizes) + 4
-        far = stdtrit(df, (1 + LEVEL) / 2) @ np.sqrt(np.bincount(kinds, own))
-        inside = weights.sum() * (1 - _GRID) <= far * np.sqrt(_PRIOR_ON_GRID)
-        low = 0.0 if inside[0] else float(_GRID[np.argmax(inside)])
-        least = float(df[np.unique(kinds[weights > 0])].min())
-        se = weights.sum() * (1 - low) / float(stdtrit(least, (1 + LEVEL) / 2))
-        return found.plus(rows * float(se) ** 2, least)
+        spread = weights**2 * (SCORE_PRIOR / self._sizes + self._crowding)
+        df = 2 * np.bincount(self.label_of, self._sizes * (weights > 0)) + 4
+        far = stdtrit(df, (1 + LEVEL) / 2) @ np.sqrt(np.bincount(self.label_of, spread))
+        inside = np.argmax(weights.sum() * (1 - _GRID) <= far * np.sqrt(_PRIOR_ON_GRID))
+        low = float(_GRID[inside]) if inside else 0.0
+        least = float(df[df > 4].min())
+        se = farthest * weights.sum() * (1 - low) / float(stdtrit(least, (1 + LEVEL) / 2))
+        return found.plus(float(se) ** 2, least)
 
     def contrast(self, weights: ArrayLike) -> Estimate:
         """The sum of the rows' values with these weights (rows,), e.g. (1, -1) for a difference.
