@@ -19,6 +19,8 @@ UNTRAINED = "untrained encoder: not ranked, not tested"
 """The note of a frozen encoder with random weights."""
 UNTESTED = "not tested: "
 """How the note of a row begins that has no p."""
+NO_INTERVAL = "no interval: "
+"""How the note of a row begins that has none."""
 LEAST_PATIENTS = 30
 """With fewer test patients nothing is tested."""
 LEAST_DF = 6
@@ -142,6 +144,9 @@ def compare(rows: Sequence[Row], rescore: Rescore, evidence: EvidenceOf) -> Grou
         for at, row in enumerate(done):
             own = shared or evidence([row.cells])
             row.sure = own.row(at if shared else 0)
+            if np.isnan(row.sure.low):
+                one = row.patients < 2
+                row.notes.append(NO_INTERVAL + ("1 test patient" if one else "no draw differs"))
     if able:
         # one set of placements serves the intervals and the comparisons
         if len(able) != len(done) or not shared:
