@@ -236,11 +236,6 @@ class Components:
         self._share_of_positives = by_patient(positive / self.positives)
         self._crowding = (by_patient(negative / self.negatives) ** 2).sum(axis=0)
         """(k,) 1 over how many patients' worth of negatives a label has."""
-        disordered = np.minimum(
-            self.aurocs.max(axis=1, initial=0.0), 1 - self.aurocs.min(axis=1, initial=1.0)
-        )
-        self._perfect: NDArray[np.bool_] = disordered < CERTAIN
-        """(rows,) whether all pairs are ordered, or none: such a row shows no variance."""
 
     @property
     def size(self) -> int:
@@ -251,6 +246,12 @@ class Components:
     def values(self) -> Floats:
         """(rows,) macro AUROC."""
         return np.asarray(self.aurocs @ self.weights)
+
+    @cached_property
+    def _perfect(self) -> NDArray[np.bool_]:
+        """(rows,) whether all pairs are ordered, or none: such a row shows no variance."""
+        none, every = self.aurocs < CERTAIN, self.aurocs > 1 - CERTAIN
+        return np.asarray(none.all(axis=1) | every.all(axis=1))
 
     @cached_property
     def _sizes(self) -> Floats:
