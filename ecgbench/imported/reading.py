@@ -55,7 +55,7 @@ def _seen(path: Path, record: str, said: Said) -> Seen:
     except BadSetting:  # a question about all files
         raise
     except Exception as error:  # one file never stops the others, whatever a library makes of it
-        return Seen(reason=f"cannot be read ({type(error).__name__}: {one_line(error)})")
+        return Seen(reason=f"cannot be read ({one_line(error)})")
     swing = float(np.ptp(recording.signal, axis=1).max())
     leads = tuple(n for n in LEADS if n in recording.leads)
     return Seen(leads, recording.fs, recording.seconds, swing, notes=recording.notes)

@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ecgbench.cards import MetricCard
-from ecgbench.reports import bracket, points
 from ecgbench.reports._chart import Axis, Dot, Panel, Series, ticks
 from ecgbench.reports._facts import (
     FULL,
@@ -18,6 +17,7 @@ from ecgbench.reports._facts import (
     setting_words,
     tasks,
 )
+from ecgbench.reports._text import sure
 from ecgbench.results.study import Study
 from ecgbench.text import enumerated
 
@@ -232,7 +232,7 @@ def _dot(of: Curve, x: float, point: Point) -> Dot:
 
 
 def _score(point: Point) -> str:
-    return f"{points(point['value'])} {bracket(point['low'], point['high'])}".strip()
+    return sure(point["value"], point["low"], point["high"])
 
 
 def _top(mine: Sequence[Point], leads: str) -> float:

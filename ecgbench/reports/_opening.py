@@ -16,6 +16,7 @@ from ecgbench.reports._lead_points import UNDEFINED, curve, panel
 from ecgbench.reports._section import Numbers, Row, Score
 from ecgbench.reports._shown import Opening, Tile
 from ecgbench.reports._skill import Kept, kept, skilled
+from ecgbench.reports._text import sure
 from ecgbench.results.notes import PENDING
 from ecgbench.results.study import Study
 from ecgbench.text import counted, enumerated
@@ -155,7 +156,7 @@ def _percent(share: Kept) -> str:
 
 
 def _text(score: Score | None) -> str:
-    return f"{points(score.value)} {bracket(score.low, score.high)}".strip() if score else "--"
+    return sure(score.value, score.low, score.high) if score else "--"
 
 
 def _about(study: Study, grid: Grid, case: _Case) -> str:
@@ -197,7 +198,7 @@ def _tiles(study: Study, grid: Grid, case: _Case) -> Iterator[Tile]:
         if score := case.score(grid, leads):
             yield Tile(
                 value=points(score.value),
-                interval=bracket(score.low, score.high),
+                interval=bracket(score.low, score.high) or "no interval",
                 words=f"macro {grid.metric.title} × 100 of {who}, {setting_words(leads)}{mark}",
             )
     if case.share:

@@ -77,9 +77,7 @@ class Standing:
 
     @cached_property
     def intervals(self) -> dict[Head, Interval]:
-        """95 % intervals of the means; NaN where a mean is 0 or 1 under a metric that ends there:
-        how rare an error is, such data do not tell.
-        """
+        """95 % intervals of the means; NaN where their variance is not known."""
         by_entry = {self.entry(head): head for head in self.values}
         found = self.joint.contrasts(np.eye(len(by_entry)))
         return {

@@ -82,6 +82,15 @@ def bracket(low: float | None, high: float | None) -> str:
     return f"[{points(low)}, {points(high)}]" if _known(low, high) else ""
 
 
+def sure(value: float | None, low: float | None, high: float | None) -> str:
+    """A score x 100 with its interval, or that it has none.
+
+    >>> sure(1.0, 0.553, 1.0), sure(1.0, None, None)
+    ('100.0 [55.3, 100.0]', '100.0 (no interval)')
+    """
+    return f"{points(value)} {bracket(low, high) or '(no interval)'}"
+
+
 def signed_bracket(low: float | None, high: float | None) -> str:
     """The interval of a difference x 100; empty where there is none.
 

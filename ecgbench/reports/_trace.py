@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ecgbench.reports._facts import heads_of, main_rows, records, setting_words, titles_of
-from ecgbench.reports._text import bracket, p_value, points
+from ecgbench.reports._text import p_value, points, sure
 from ecgbench.results.study import Study
 from ecgbench.text import visible
 
@@ -59,7 +59,7 @@ def traces(study: Study) -> dict[str, Any]:
 
 def _facts(study: Study, row: dict[str, Any]) -> list[tuple[str, str]]:
     metric = study.metrics[row["metric"]].title
-    value = f"{points(row['value'])} {bracket(row['low'], row['high'])}".strip()
+    value = sure(row["value"], row["low"], row["high"])
     facts = [(f"Macro {metric} × 100", value if row["status"] == "ok" else row["status"])]
     if row["std"] is not None:
         facts.append(("Standard deviation over lead draws", points(row["std"])))

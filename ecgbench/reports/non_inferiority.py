@@ -216,6 +216,8 @@ def _rows(study: Study, model: _Model) -> list[Shown]:
             why = weak(e.df, e.share if name else np.nan, f"the label {name}")
             if patients < LEAST_PATIENTS:
                 why = f"{UNTESTED}{patients} test patients, fewer than {LEAST_PATIENTS}"
+            elif not e.variance > 0:
+                why = f"{UNTESTED}all records are ranked alike: no variance"
             verdicts = {
                 margin: _verdict(bounds, margin, low_full - (card.chance or 0.0), why)
                 for margin in study.options.margins

@@ -21,6 +21,8 @@ UNTESTED = "not tested: "
 """How the note of a row begins that has no p."""
 FEWER, COMPARED = "scored on ", "compared with the best on "
 """How the notes begin of a row that lacks test records, and of its comparison."""
+NO_INTERVAL = "no interval: "
+"""How the note of a row begins that has none."""
 LEAST_PATIENTS = 30
 """With fewer test patients nothing is tested."""
 LEAST_DF = 6
@@ -148,6 +150,9 @@ def compare(rows: Sequence[Row], rescore: Rescore, evidence: EvidenceOf) -> Grou
         for at, row in enumerate(done):
             own = shared or evidence([row.cells])
             row.sure = own.row(at if shared else 0)
+            if np.isnan(row.sure.low):
+                one = row.patients < 2
+                row.notes.append(NO_INTERVAL + ("1 test patient" if one else "no draw differs"))
     if able:
         alike = len({frozenset((c.cell.fit.fold, c.records) for c in r.cells) for r in able}) == 1
         # one set of placements serves the intervals and the comparisons

@@ -19,7 +19,7 @@ import numpy as np
 
 from ecgbench.cells import Absent
 from ecgbench.results.held import Held
-from ecgbench.results.score import Scored, counted, label_weights, wins_of
+from ecgbench.results.score import ROUNDING, Scored, counted, label_weights, ranks_records, wins_of
 from ecgbench.results.shelf import Shelf
 from ecgbench.stats.auroc import placements
 from ecgbench.stats.bootstrap import percentile_interval
@@ -82,7 +82,7 @@ def evidence(rows: Sequence[Sequence[Scored]], absent: Absent) -> Computed:
     """Of rows whose cells were scored by the same metric in the same way."""
     rows = [counted(cells) for cells in rows]
     placed = all(c.bootstrap == "none" for cells in rows for c in cells)
-    how: Evidence = _Placed(rows, absent) if placed else _Drawn(rows)
+    how: Evidence = _Placed(rows, absent) if placed else _Drawn(rows, absent)
     return Computed(
         rows=[how.row(a) for a in range(len(rows))],
         pairs=[how.difference(a, b) for a, b in combinations(range(len(rows)), 2)],
@@ -92,15 +92,28 @@ def evidence(rows: Sequence[Sequence[Scored]], absent: Absent) -> Computed:
 class _Drawn:
     """From values under the same draws of patients: a draw applies to all cells of a row."""
 
-    def __init__(self, rows: Sequence[Sequence[Scored]]) -> None:
-        self.rows = rows
+    def __init__(self, rows: Sequence[Sequence[Scored]], absent: Absent) -> None:
+        self.rows, self.absent = rows, absent
         self.replicates = [np.mean([c.replicates for c in cells], axis=0) for cells in rows]
 
+    def _alike(self, *rows: int) -> Evidence | None:
+        """What placements say where all draws give one value, which would look like certainty."""
+        spread = self.replicates[rows[0]] - (self.replicates[rows[1]] if rows[1:] else 0.0)
+        low, high = percentile_interval(spread)
+        if not high - low < ROUNDING or not ranks_records(self.rows[0][0].metric):
+            return None
+        return _Placed([self.rows[a] for a in rows], self.absent)
+
     def row(self, a: int) -> Sure:
+        if placed := self._alike(a):
+            return placed.row(0)
         low, high = percentile_interval(self.replicates[a])
+        low, high = (NAN, NAN) if high - low < ROUNDING else (low, high)
         return Sure(value=_mean(self.rows[a]), low=low, high=high)
 
     def difference(self, a: int, b: int) -> Difference:
+        if placed := self._alike(a, b):
+            return placed.difference(0, 1)
         return paired_difference(
             _mean(self.rows[a]), _mean(self.rows[b]), self.replicates[a], self.replicates[b]
         )

@@ -293,14 +293,15 @@ def score(
     own = Predicted.of(predictions)
     labels, target, probability = own.labels, own.target, own.probability
     values = _values(metric, target, probability)
-    if draws.bootstrap == "none" and ranks_records(metric):
+    bounds = np.full((1 + len(labels), 2), np.nan)
+    if ranks_records(metric):
         placed = placements(target, wins_of(metric, own, values))
         weights, offset = label_weights(np.isfinite(values), absent)
         made = Components(target, own.patients, placed[None], weights)
-        bounds = np.full((1 + len(labels), 2), np.nan)
         bounds[0] = made.interval(0, offset)
         for at, k in enumerate(np.flatnonzero(made.defined)):
             bounds[1 + k] = made.label_interval(0, at)
+    if draws.bootstrap == "none" and ranks_records(metric):
         macro, lost = np.empty(0), 0
         kind: Bootstrap = "none"
     else:
@@ -316,7 +317,8 @@ def score(
                 of_labels[:, part.labels] = np.nan
         if len(set(units)) == 1:
             macro[:] = np.nan
-        bounds = np.array([percentile_interval(column) for column in (macro, *of_labels.T)])
+        drawn = np.array([percentile_interval(column) for column in (macro, *of_labels.T)])
+        bounds = np.where(drawn[:, 1:] - drawn[:, :1] < ROUNDING, bounds, drawn)
     distinct, n_distinct = distinct_mean(values, target, absent)
     columns = _columns(labels, target, values, absent)
     return Scores(

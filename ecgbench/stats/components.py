@@ -100,12 +100,15 @@ class Estimate:
         return Interval(self.value - self.t * self.se, self.value + self.t * self.se)
 
     def as_share(self) -> Interval:
-        """Interval of a value in 0..1, symmetric in logit; none where the value is 0 or 1: all
-        pairs are ordered, and the data do not tell how rare a disordered pair is.
+        """Interval of a value in 0..1, symmetric in logit, and to one side where the value is 0 or
+        1; none without a variance.
         """
         m = self.value
-        if not CERTAIN < m < 1 - CERTAIN:
+        if not self.variance > 0:
             return Interval(np.nan, np.nan)
+        if not CERTAIN < m < 1 - CERTAIN:
+            low, high = self.as_difference()
+            return Interval(max(low, 0.0), min(high, 1.0))
         half = self.t * self.se / (m * (1 - m))
         odds = m / (1 - m) * np.exp([-half, half])
         return Interval(*map(float, odds / (1 + odds)))
@@ -245,6 +248,12 @@ class Components:
         return np.asarray(self.aurocs @ self.weights)
 
     @cached_property
+    def _perfect(self) -> NDArray[np.bool_]:
+        """(rows,) whether all pairs are ordered, or none: such a row shows no variance."""
+        none, every = self.aurocs < CERTAIN, self.aurocs > 1 - CERTAIN
+        return np.asarray(none.all(axis=1) | every.all(axis=1))
+
+    @cached_property
     def _sizes(self) -> Floats:
         """(k,) m: how many patients' worth of positives a label has; n1 where each has one."""
         return np.asarray(1 / (self._share_of_positives**2).sum(axis=0))
@@ -305,6 +314,27 @@ class Components:
         np.fill_diagonal(correlation, 1.0)
         return np.asarray(deviation[:, :, None] * deviation[:, None, :] * correlation)
 
+    def _doubted(self, found: Estimate, c: Floats, weights: Floats) -> Estimate:
+        """A contrast of the rows (rows,) with the doubt about its perfect rows.
+
+        A perfect row reaches as far as a score interval of the mean does: to all AUROCs that the
+        data do not refuse, where the errors of the labels, as in `label_interval`, add, which no
+        dependence between labels exceeds. Folds of a label have other patients, so that their
+        variances add. Between two perfect rows the difference reaches as far as one of them.
+        """
+        inwards = np.where(self._perfect, np.where(self.values > 0.5 * weights.sum(), c, -c), 0.0)
+        farthest = max(inwards[inwards > 0].sum(), -inwards[inwards < 0].sum())
+        if not farthest > 0:
+            return found
+        spread = weights**2 * (SCORE_PRIOR / self._sizes + self._crowding)
+        df = 2 * np.bincount(self.label_of, self._sizes * (weights > 0)) + 4
+        far = stdtrit(df, (1 + LEVEL) / 2) @ np.sqrt(np.bincount(self.label_of, spread))
+        inside = np.argmax(weights.sum() * (1 - _GRID) <= far * np.sqrt(_PRIOR_ON_GRID))
+        low = float(_GRID[inside]) if inside else 0.0
+        least = float(df[df > 4].min())
+        se = farthest * weights.sum() * (1 - low) / float(stdtrit(least, (1 + LEVEL) / 2))
+        return found.plus(float(se) ** 2, least)
+
     def contrast(self, weights: ArrayLike) -> Estimate:
         """The sum of the rows' values with these weights (rows,), e.g. (1, -1) for a difference.
 
@@ -339,7 +369,7 @@ class Components:
             nothing = Estimate(value=value, variance=np.nan, df=np.nan, share=np.nan, label=-1)
             return nothing, np.nan, np.nan
         g, m, w = self.patients, self._sizes, self.weights
-        used = np.flatnonzero(c)
+        used = np.flatnonzero(np.where(self._perfect, 0.0, c))
         s_matrix, sigma_matrix = (x[:, used][:, :, used] for x in self._spread)
         few = c[used]
         psi = few @ self._psi[used]
@@ -365,7 +395,7 @@ class Components:
         if not variance > ROUNDING * apart:
             value = 0.0 if abs(value) < ROUNDING else value
             same = Estimate(value=value, variance=0.0, df=np.inf, share=np.nan, label=-1)
-            return same, 0.0, 0.0
+            return self._doubted(same, c, w), 0.0, 0.0
 
         c_matrix = rho * x * both * np.outer(w, w)
         np.fill_diagonal(c_matrix, w**2 * of_label)
@@ -385,17 +415,17 @@ class Components:
         estimate = Estimate(
             value=value, variance=variance, df=df, share=float(shares[label]), label=label
         )
-        return estimate, v0, second
+        return self._doubted(estimate, c, w), v0, second
 
     def by_label(self, weights: ArrayLike) -> list[Estimate]:
         """A contrast of the rows (rows,) in each of the defined labels by itself: `contrast` with
         all weight on one label, whose prior the other labels still inform.
         """
         c = np.asarray(weights, dtype=np.float64)
-        used = np.flatnonzero(c)
+        used = np.flatnonzero(np.where(self._perfect, 0.0, c))
         few = c[used]
         g, m = self.patients, self._sizes
-        values = few @ self.aurocs[used]
+        values = c @ self.aurocs
         if g < 2:
             return [
                 Estimate(value=float(v), variance=np.nan, df=np.nan, share=np.nan, label=-1)
@@ -430,7 +460,8 @@ class Components:
                     label=int(self.label_of[k]),
                 )
             )
-        return made
+        each = np.eye(len(m))
+        return [self._doubted(found, c, own) for found, own in zip(made, each, strict=True)]
 
     def label_interval(self, a: int, label: int) -> Interval:
         """95 % score interval of the AUROC of one of the defined labels in a row.

@@ -125,16 +125,17 @@ def test_models_that_predict_the_same_may_all_be_the_best(tmp_path: Path) -> Non
     assert {rows["12", m]["beyond_the_best"] for m in MADE.models} == {0.0}
 
 
-@pytest.mark.parametrize(
-    "how",
-    [
-        replace(MADE, skill=lambda model, leads: 60.0),
-        replace(MADE, data={d: replace(of, per_patient=of.records) for d, of in MADE.data.items()}),
-    ],
-    ids=["perfect", "one patient"],
-)
-def test_a_mean_without_an_interval_has_no_bounds(how: Made, tmp_path: Path) -> None:
-    one = study(tmp_path / "run", how)
+def test_a_perfect_mean_keeps_a_doubt(tmp_path: Path) -> None:
+    one = study(tmp_path / "run", replace(MADE, skill=lambda model, leads: 60.0))
+    for row in rows_of(one).values():
+        assert row["value"] == pytest.approx(1)
+        assert 0.8 < row["low"] < 0.999
+        assert row["high"] == pytest.approx(1)
+
+
+def test_a_mean_without_an_interval_has_no_bounds(tmp_path: Path) -> None:
+    data = {d: replace(of, per_patient=of.records) for d, of in MADE.data.items()}
+    one = study(tmp_path / "run", replace(MADE, data=data))
     assert all(np.isnan(row["low"]) and np.isnan(row["high"]) for row in rows_of(one).values())
     (section,) = across.sections(one)
     table = next(p for p in section.parts if getattr(p, "name", "") == "across")

@@ -5,6 +5,7 @@ the score at 12 leads is surely beyond chance.
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from ecgbench import reports
@@ -60,3 +61,29 @@ def test_a_share_is_said_where_the_interval_at_12_leads_ends_above_06(
     study.main.loc[study.main["leads"] == "12", "low"] = low
     shown = reports.get("findings").sections(study)[0].parts[0]
     assert ("keeps" in shown.sentence) is said
+
+
+def test_a_perfect_model_has_its_interval_wherever_it_has_a_score(tmp_path: Path) -> None:
+    """Nine patients, all ordered: the bound of the label, and no row that is surely as good."""
+    data = {"real": Data(tasks={"heart": 1}, records=9)}
+    write(tmp_path / "run", Made(data=data, skill=lambda *of: 50.0, leads="12,1", seeds=1))
+    study = read(tmp_path / "run")
+    low, high = study.labels.loc[study.labels["label"] == "HEART0", ["low", "high"]].iloc[0]
+    assert (study.main["value"] == 1).all()
+    assert study.main[["low", "high"]].to_numpy() == pytest.approx(np.array([[low, high]] * 4))
+    assert high == 1
+    assert 0 < low < 0.7
+    said = f"[{100 * low:.1f}, 100.0]"
+    shown = opened(tmp_path / "run")
+    assert [tile.interval for tile in shown.tiles[:2]] == [said, said]
+    assert said in shown.panel.said
+    assert {dot.low for series in shown.panel.series for dot in series.dots} == {100 * low}
+    reports.write(study, tmp_path / "out", only=["main_table"])
+    assert (tmp_path / "out" / "main_table.csv").read_text().count(repr(float(low))) == 4
+    for kind in ("md", "tex"):
+        assert (tmp_path / "out" / f"main_table.{kind}").read_text().count(said) >= 4
+    for row in study.comparisons.to_dict("records"):
+        assert row["difference"] == 0
+        assert (row["low"], row["high"]) == pytest.approx((low - 1, 1 - low))
+    rows = [p for p in reports.get("non_inferiority").sections(study)[0].parts if p.kind == "table"]
+    assert {r["margin_0.02"] for r in rows[0].numbers.rows} == {"not tested"}

@@ -186,9 +186,6 @@ def test_where_nothing_is_known_there_is_no_interval() -> None:
     assert np.isnan([*one_patient.interval(0), one_patient.row(0).p]).all()
     absent = components(np.zeros_like(target), np.arange(len(target)), scores)
     assert np.isnan([absent.row(0).value, *absent.row(0).as_share(), absent.row(0).p]).all()
-    perfect = components(target[:, 2:], np.arange(len(target)), [target[:, 2:] * 1.0])
-    assert perfect.row(0).value == 1
-    assert np.isnan(perfect.interval(0)).all()
     with pytest.raises(ValueError, match="must be"):
         one_patient.contrast([1, -1])
     with pytest.raises(ValueError, match="placements"):
@@ -266,12 +263,57 @@ def test_labels_by_themselves_are_those_of_the_macro() -> None:
 
 
 @pytest.mark.parametrize("labels", [1, 3, 6, 7, 10, 71])
-def test_a_perfect_mean_has_no_interval_whatever_its_sum_is_off(labels: int) -> None:
-    """Seven sevenths are not 1 to a computer."""
+def test_a_perfect_mean_has_an_interval_whatever_its_sum_is_off(labels: int) -> None:
+    """Seven sevenths are not 1 to a computer. That of one label is the label's; that of several is
+    no narrower than that of its most frequent one.
+    """
     target = (np.random.default_rng(0).random((100, labels)) < 0.3).astype(int)
     made = Components(target, np.arange(100), np.ones((1, *target.shape)))
     assert made.values[0] == pytest.approx(1)
-    assert all(np.isnan(end) for end in made.row(0).as_share())
+    low, high = made.interval(0)
+    assert high == 1
+    assert 0.8 < low <= max(made.label_interval(0, k).low for k in range(labels))
+    if labels == 1:
+        assert made.interval(0) == made.label_interval(0, 0)
+        assert made.row(0).as_share() == pytest.approx(made.label_interval(0, 0))
+
+
+@pytest.mark.parametrize(
+    ("target", "low"),
+    [
+        ([[1]] + [[0]] * 8, 0.2788),
+        ([[1]] * 4 + [[0]] * 5, 0.5529),
+        ([[1]] * 8 + [[0]], 0.3775),
+        ([[1], [0]], 0.2010),
+        ([[1, 1]] * 4 + [[0, 0]] * 5, 0.5529),
+        ([[1, 0]] * 4 + [[0, 1]] * 5, 0.5605),
+        ([[1]] * 20 + [[0]] * 20, 0.8972),
+    ],
+)
+def test_rows_that_order_all_pairs_keep_a_doubt(target: list[list[int]], low: float) -> None:
+    """Alone, upside down, against each other, and against a row of guesses. The bounds of one label
+    solve 1 - A = t sqrt(v(A) (1.25 / positives + 1 / negatives)), v binormal.
+    """
+    target = np.array(target)
+    right, wrong = target * 1.0, -target * 1.0
+    made = components(target, np.arange(len(target)), [right, 2 * right, wrong, 0 * right])
+    own = made.interval(0)
+    assert own == pytest.approx((low, 1), abs=6e-4)
+    assert own == pytest.approx(made.interval(1))
+    assert made.interval(2) == pytest.approx((0, 1 - low), abs=6e-4)
+    if target.shape[1] == 1:
+        assert own == made.label_interval(0, 0)
+        assert made.interval(2) == made.label_interval(2, 0)
+    same = made.difference(0, 1)
+    assert (same.value, same.p) == (0, 1)
+    assert same.as_difference() == pytest.approx((low - 1, 1 - low), abs=6e-4)
+    apart = made.difference(0, 2)
+    assert apart.as_difference() == pytest.approx((1 - 2 * (1 - low), 1 + 2 * (1 - low)), abs=2e-3)
+    mixed, alone = made.difference(0, 3), made.row(3)
+    assert mixed.variance == pytest.approx(alone.variance + made.row(0).variance)
+    for k, found in enumerate(made.by_label((1, -1, 0, 0))):
+        reach = 1 - made.label_interval(0, k).low
+        assert found.as_difference() == pytest.approx((-reach, reach), abs=6e-4)
 
 
 @pytest.mark.parametrize("seeds", [2, 3, 5])

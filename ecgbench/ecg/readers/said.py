@@ -19,7 +19,7 @@ _HERTZ |= {"khz": 1e3, "kilohertz": 1e3, "ksps": 1e3, "k": 1e3}
 _SECONDS = dict.fromkeys(("s", "sec", "secs", "second", "seconds"), 1.0)
 _SECONDS |= dict.fromkeys(("ms", "msec", "millisecond", "milliseconds"), 0.001)
 _SECONDS |= dict.fromkeys(("us", "usec", "microsecond", "microseconds"), 1e-06)
-LOWEST, HIGHEST = 50.0, 40_000.0
+LOWEST, HIGHEST = 50.0, 100_000.0
 """Hz between which the rate of an ECG lies; a lower one is used only where a person says it too."""
 AGREE = 0.01
 """By how much two statements of one rate or scale may differ, as a share."""

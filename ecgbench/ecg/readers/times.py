@@ -4,8 +4,11 @@ import re
 
 import numpy as np
 
-from ecgbench.ecg.readers.said import HIGHEST, LOWEST
+from ecgbench.ecg.readers.said import LOWEST
 from ecgbench.errors import BadRecord
+
+FASTEST = 40_000.0
+"""Hz; no ECG is sampled faster, so that a time that steps by 0.01 is in seconds."""
 
 NAMED = re.compile(
     r"(time|times|timestamps?|zeit|temps|tiempo|elapsed|t|secs?|seconds?|sekunden|millis|"
@@ -92,7 +95,7 @@ def rate(column: np.ndarray, name: str, clock: bool, record: str) -> float | Non
         sizes = [1.0, 1e-3, 1e-6]
     rates = [1 / (step * size) for size in sizes]
     if len(rates) > 1:
-        rates = [one for one in rates if LOWEST <= one <= HIGHEST] or rates[:1]
+        rates = [one for one in rates if LOWEST <= one <= FASTEST] or rates[:1]
     if len(rates) > 1:
         raise BadRecord(
             f"{record}: the unit of its column of time {name!r} is not known "
