@@ -6,6 +6,7 @@ import os
 import shutil
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -702,3 +703,4 @@ def test_a_table_far_longer_than_its_card_says_is_not_opened(tmp_path: Path) -> 
     with pytest.raises(BadRecord, match=r"^a: a\.csv has 57,600,001 bytes, and 60 times the usual"):
         demand_readable(tmp_path, row, ptbxl.CARD)
     demand_readable(tmp_path, row | {"position": 3}, ptbxl.CARD)
+    demand_readable(tmp_path, row, replace(ptbxl.CARD, any_leads=True))  # of one's own: any length
