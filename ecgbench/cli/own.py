@@ -92,7 +92,8 @@ def import_(
 
     Every file is read once. What cannot be trusted is left out with its reason. Written are a card
     file, which you may edit, and records.csv, with a patient-wise split where the table gives none.
-    Run it again after adding recordings: card and splits stay, new records are added.
+    Run it again after you corrected the table or the files: it says what changed, and patients
+    stay in their splits.
 
       ecgbench data import recordings --labels labels.csv --name mine
 

@@ -37,7 +37,7 @@ def lines(made: Imported) -> Iterator[str]:
     usable = table[table["left_out"] == ""]
     patients = counted(usable["patient"].nunique(), "patient")
     whose = f" of {patients}" if made.patients_known else ""
-    added = f" ({made.added:,} new)" if made.card else ""
+    added = f" ({made.added:,} new)" if made.card and made.added else ""
     if 2 * len(usable) < len(table):
         yield f"most recordings cannot be used, {len(table) - len(usable):,} of {len(table):,}:"
         yield from _quarantined(made)
@@ -54,7 +54,7 @@ def lines(made: Imported) -> Iterator[str]:
     yield from _left_out(made)
     yield from (f"  note: {text}" for text in [*made.notes, *_changed(made), *_noted(made)])
     card = shlex.quote(_shown(made))
-    yield f"{'added to' if made.card else 'written:'} {_shown(made)} and {records.FILE} beside it"
+    yield f"{'up to date:' if made.card else 'written:'} {_shown(made)} and {records.FILE} beside it"
     yield f"next: ecgbench data prepare {card}"
     yield f"then: ecgbench run --tasks {card} --models laef,merl --leads {_usual(made)}"
 

@@ -71,6 +71,10 @@ CASES: dict[str, tuple[Change, str]] = {
         several(3, lambda to, name: write(to, name, HEAD.replace("II", "-aVR"))),
         "note: an inverted lead is turned round: -aVR (3)",
     ),
+    "chest": (
+        several(2, lambda to, name: write(to, name, HEAD.replace("I,II", "V1,V2"))),
+        "note: read as: V1 to V2 are chest leads, not columns without a name (2)",
+    ),
     "swing": (
         several(1, lambda to, name: write(to, name, scale=1000)),
         "and 1 record by less or more: r00 (",

@@ -29,6 +29,8 @@ def leads_of(names: Sequence[str], values: np.ndarray, record: str, notes: Notes
     values: (signal, time).
     """
     rows = []
+    if len(names) > 1 and [*names] == [f"V{i + 1}" for i in range(len(names))]:
+        notes.append(("read as", f"V1 to {names[-1]} are chest leads, not columns without a name"))
     for i, name in enumerate(names):
         if signed(name) is None:
             notes.append(("ignored signal", name or "a column without a name"))
