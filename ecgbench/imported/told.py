@@ -54,7 +54,8 @@ def lines(made: Imported) -> Iterator[str]:
     yield from _left_out(made)
     yield from (f"  note: {text}" for text in [*made.notes, *_changed(made), *_noted(made)])
     card = shlex.quote(_shown(made))
-    yield f"{'up to date:' if made.card else 'written:'} {_shown(made)} and {records.FILE} beside it"
+    what = "up to date" if made.card else "written"
+    yield f"{what}: {_shown(made)} and {records.FILE} beside it"
     yield f"next: ecgbench data prepare {card}"
     yield f"then: ecgbench run --tasks {card} --models laef,merl --leads {_usual(made)}"
 
