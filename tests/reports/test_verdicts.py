@@ -134,9 +134,8 @@ def test_every_table_that_names_the_untrained_column_is_among_those_tested(folde
     beside = [*folder.glob("*.md"), *folder.glob("*.tex")]
     shown |= {path.name for path in beside if "Odd" in path.read_text()}
     elsewhere = {f"{name}.{kind}" for name in ("models", "table1") for kind in ("md", "tex")}
-    elsewhere.add("checklists.md")
-    # the map of labels has a test of its own; models and checklists tell the weights and hold no
-    # score of it, table1 leaves it out
+    # the map of labels has a test of its own; models tell the weights and hold no score of it,
+    # table1 leaves it out
     assert shown == {*TABLES, "cells", "labels"} | elsewhere
 
 
