@@ -242,4 +242,4 @@ def test_a_reason_not_to_test_is_a_numbered_footnote_at_its_score(untested, kind
 
 def test_an_interval_stays_where_nothing_is_tested(untested):
     text = " ".join(re.sub("<[^>]*>", " ", untested["html"]).split())
-    assert "12 Model 1 Model 0 +10.0 [+9.0, +11.0] -- -- -- 40 190 not tested" in text
+    assert "12 Model 1 Model 0 +10.0 [+9.0, +11.0] -- -- -- 40 198 190 not tested" in text
