@@ -93,6 +93,11 @@ def report(
     from ecgbench import reports
     from ecgbench.benchmark.progress import display
 
+    if "checklists" in f"{only},{also}".lower().split(","):
+        raise BadSetting(
+            "report 'checklists' is a page of the docs now: docs/reporting_checklists.md tells "
+            "where each item of TRIPOD+AI and STARD-AI is found; leave the name out"
+        )
     names = [reports.resolve(name) for name in only.split(",")] if only else None
     besides = [reports.resolve(name) for name in also.split(",")] if also else []
     besides += [f"against_{name}" for name in _sources(against, beside)]

@@ -38,6 +38,12 @@ def test_without_open_no_browser_is_asked(run: Path, monkeypatch: pytest.MonkeyP
     assert CliRunner().invoke(app, ["report", str(run), "--only", "data"]).exit_code == 0
 
 
+@pytest.mark.parametrize("words", [["--only", "data,checklists"], ["--reports", "checklists"]])
+def test_who_asks_for_the_checklists_is_sent_to_the_docs(run: Path, words: list[str]) -> None:
+    done = CliRunner().invoke(app, ["report", str(run), *words])
+    assert "docs/reporting_checklists.md" in str(done.exception)
+
+
 @pytest.mark.parametrize(
     ("asked", "value"),
     [

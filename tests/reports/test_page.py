@@ -341,8 +341,7 @@ def test_files_beside_the_page(page):
         for name in ("comparisons", "cells", "labels", "provenance", "commits", "opening")
     }
     tables |= {f"{name}.{kind}" for name in ("data", "models", "table1") for kind in ("md", "tex")}
-    tables |= {"datasets.csv", "models.csv", "checklists.md"}
-    tables |= {"checklist_tripod_ai.csv", "checklist_stard_ai.csv"}
+    tables |= {"datasets.csv", "models.csv"}
     assert {path.name for path in folder.iterdir()} == (
         {"index.html", "provenance.md", "verdicts.md", "verdicts.csv"} | figure | tables
     )

@@ -148,8 +148,7 @@ def compared(expected: Tables, found: Tables, said: list[Said], acted: bool) -> 
     told = [text for text in (*new, *(s.text for s in said)) if TOLD.search(text)]
     for name in sorted(differing - {PAGE}):
         added = set(found.get(name, [])) - set(expected.get(name, []))
-        # a checklist says in other words what is known no longer
-        if not told or (added and not name.startswith("checklist")):
+        if not told or added:
             return "silent wrong number", f"{name} differs"
     if not differing - {PAGE} and not told:
         return "silent wrong number", f"the page differs: {min(new, default='a line lacks')[:200]}"
