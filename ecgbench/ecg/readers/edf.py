@@ -39,8 +39,9 @@ def read(path: Path, record: str, patient: str, said: Said) -> Recording:
     scales = [said.scale(_scale(units[i], record), path, record) for i in rows]
     notes += [("unit", "the file" if all(units[i] for i in rows) else "--unit")]
     notes += [("rate", "the file")]
+    fs = said.rate([("its header", found.pop())], path, record)
     array = np.stack([signals[i] / scale for i, scale in zip(rows, scales)])
-    return cleaned.recording(array, [names[i] for i in rows], found.pop(), (record, patient), notes)
+    return cleaned.recording(array, [names[i] for i in rows], fs, (record, patient), notes)
 
 
 def _opened(path: Path, record: str) -> tuple[list[str], list[str], list[float], list[np.ndarray]]:

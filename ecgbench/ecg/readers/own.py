@@ -36,6 +36,7 @@ def _wfdb(path: Path, record: str, patient: str, said: Said) -> Recording:
         return rows
 
     values, fs = wfdb.signals(path.with_suffix(""), record, wanted, notes)
+    fs = said.rate([("its header", fs)], path, record)
     return cleaned.recording(values, leads, fs, (record, patient), notes)
 
 

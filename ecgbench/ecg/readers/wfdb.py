@@ -18,12 +18,14 @@ from typing import Any
 
 import numpy as np
 
+from ecgbench.ecg.readers import cleaned
 from ecgbench.ecg.readers.cleaned import Notes
 from ecgbench.ecg.readers.layout import MISSING, demand_samples, one_line, standard, there
 from ecgbench.ecg.readers.said import per_mv
 from ecgbench.ecg.recording import Recording
 from ecgbench.ecg.repair import Repair
 from ecgbench.errors import BadRecord
+from ecgbench.files import decoded
 
 THROUGH_WFDB = {"310": -(2**9), "311": -(2**9), "508": -(2**7), "516": -(2**15)}
 THROUGH_WFDB |= {"524": -(2**23)}
@@ -110,11 +112,16 @@ def signals(
     if skews:
         late = ", ".join(f"{name} {skew} samples" for name, skew in skews.items())
         notes.append(("read as", f"skews of its header are undone: {late}"))
-    return _millivolts(header, rows, path, record, None), float(header.fs)
+    return _millivolts(header, rows, path, record, None, cleaned.marked), float(header.fs)
 
 
 def _millivolts(
-    header: Any, rows: list[int], path: Path, record: str, expected_gain: float | None
+    header: Any,
+    rows: list[int],
+    path: Path,
+    record: str,
+    expected_gain: float | None,
+    marked: Callable[[np.ndarray], np.ndarray] = np.asarray,
 ) -> np.ndarray:
     """(row, time) float64, NaN where a sample is marked as missing. A signal with a skew begins as
     many samples later in its file; all end where the first one of them ends.
@@ -126,7 +133,7 @@ def _millivolts(
         _demand_baseline(header, rows, record)
     digital = _samples(header, rows, path, record)
     _check_samples(header, rows, digital, record)
-    signal = (digital - np.asarray(header.baseline)[rows]) / gain
+    signal = (marked(digital.T).T - np.asarray(header.baseline)[rows]) / gain
     marks = [MARKED.get(header.fmt[i], MISSING) for i in rows]
     signal[digital == np.array(marks, digital.dtype)] = np.nan
     skews = [header.skew[i] or 0 for i in rows]
@@ -203,15 +210,19 @@ def _on_disk(file: Path, record: str) -> Path:
 
 def _demand_calibrated(path: Path, header: Any, rows: list[int], record: str) -> None:
     """BadRecord where a signal states no gain or a gain of 0: not calibrated, which wfdb reads as
-    200 per mV.
+    200 per mV. The unit is taken as it is written: wfdb leaves the µ of µV out.
     """
     file = _on_disk(path.with_name(path.name + ".hea"), record)
-    text = file.read_text(encoding="utf-8", errors="replace")
+    try:
+        text = decoded(file.read_bytes())
+    except UnicodeError as error:
+        raise BadRecord(f"{record}: {file.name} holds no text ({one_line(error)})") from error
     lines = [t for t in text.splitlines() if t.strip() and not t.lstrip().startswith("#")]
     for i in rows:
         words = lines[1 + i].split()
         if len(words) < 3 or not float(re.match(r"[-+.\deE]*", words[2])[0] or 0):  # type: ignore[index]
             raise BadRecord(f"{record}: signal {header.sig_name[i]} is not calibrated (no gain)")
+        header.units[i] = words[2].partition("/")[2] or header.units[i]
 
 
 def _gain(header: Any, rows: list[int], record: str, expected: float | None) -> np.ndarray:

@@ -13,7 +13,7 @@ from ecgbench.ecg.leads import LEADS
 from ecgbench.ecg.readers import own, wfdb
 from ecgbench.ecg.readers.said import Said
 from ecgbench.ecg.recording import Recording
-from ecgbench.errors import BadRecord
+from ecgbench.errors import BadRecord, BadSetting
 
 
 @pytest.fixture
@@ -256,6 +256,30 @@ def test_a_date_that_cannot_be_read_costs_nothing_but_the_date(tmp_path: Path) -
     for date in ("10:00:00 2020-01-31", "10:00:00 00/00/0000", "25:61:00 1/1/2020", "xx yy"):
         read = _own(_write(tmp_path, ["16"] * 3, head=f"r 3 500 120 {date}"))
         np.testing.assert_array_equal(read.signal, right)
+
+
+def test_a_unit_outside_ascii_and_marks_of_missing_samples(tmp_path: Path) -> None:
+    path = _write(tmp_path, ["16"] * 3)
+    header = (tmp_path / "r.hea").read_text().replace("/mV", "/µV")
+    for encoding in ("utf-8", "latin-1"):
+        (tmp_path / "r.hea").write_bytes(header.encode(encoding))
+        np.testing.assert_allclose(_own(path).signal, STEPS / 200_000, rtol=1e-6)
+    STEPS[0, 3], kept = -9999, STEPS[0, 3]
+    try:
+        with pytest.raises(BadRecord, match="1 samples are missing"):
+            _own(_write(tmp_path, ["16"] * 3))
+    finally:
+        STEPS[0, 3] = kept
+
+
+def test_a_rate_that_contradicts_the_header_or_is_low_is_not_taken(tmp_path: Path) -> None:
+    path = _write(tmp_path, ["16"] * 3).with_suffix(".hea")
+    with pytest.raises(BadRecord, match="500 Hz by its header and 250 Hz by --fs"):
+        own.read(path, "r", "p", Said(fs=250))
+    path = _write(tmp_path, ["16"] * 3, head="r 3 25 120").with_suffix(".hea")
+    with pytest.raises(BadSetting, match="say it too: --fs 25"):
+        own.read(path, "r", "p", Said())
+    assert own.read(path, "r", "p", Said(fs=25)).fs == 25
 
 
 def test_names_of_files_in_capitals_are_the_same_files(tmp_path: Path) -> None:
