@@ -97,11 +97,6 @@ def pretrain(
         "Stop cleanly after so long, with exit code 75; the same command goes on. A codebook is "
         "fitted in one go."
     ),
-    carried: Path = option(
-        "Folder of files of at most 15 MB, to go on from on another machine: read where it is "
-        "further than --out, written at the end.",
-        "--carry",
-    ),
     wandb: str = option("Log to Weights & Biases too (pip install wandb).", metavar="PROJECT"),
     dry_run: bool = flag(
         "Only say what the recipe is, what it takes, and all that is missing for it.", "--dry-run"
@@ -187,7 +182,6 @@ def pretrain(
         alarm=not no_alarm,
         project=wandb,
         minutes=minutes,
-        carried=carried,
     )
 
 
@@ -215,14 +209,13 @@ def _make(
     alarm: bool,
     project: str | None,
     minutes: float | None,
-    carried: Path | None,
 ) -> None:
     began = time.monotonic()
     from ecgbench.benchmark.device import choose
     from ecgbench.benchmark.lacking import writable
     from ecgbench.benchmark.progress import Display, display
     from ecgbench.benchmark.reporter import Reporter
-    from ecgbench.pretraining import carry, curve, pretrain
+    from ecgbench.pretraining import curve, pretrain
     from ecgbench.pretraining.assemble import assemble
     from ecgbench.pretraining.stage import Stopped
     from ecgbench.profiling import rough
@@ -256,8 +249,6 @@ def _make(
             alarm=alarm,
             over=(lambda: time.monotonic() - began > 60 * minutes) if minutes else None,
         )
-        if carried and first and (place := carry.unpack(carried, folders.out, identity)):
-            progress.note(f"goes on from {carried}: stage {place[0]}, step {place[1]}")
         try:
             finished = pretrain.run(recipe, data, session)
         except Stopped as stop:
@@ -265,7 +256,7 @@ def _make(
         ranks.wait()
     # torchrun ends the other processes when one fails, so only the first tells that time is over
     if first:
-        _tell(recipe, folders.out, carried, finished, stopped)
+        _tell(recipe, folders.out, finished, stopped)
 
 
 def _on_both(
@@ -277,17 +268,11 @@ def _on_both(
     return lambda stage: curve.both(one(stage), other(stage))
 
 
-def _tell(
-    recipe: Any, out: Path, carried: Path | None, finished: dict[str, Any] | None, stopped: str
-) -> None:
-    """Pack what is to be carried, and say what there is now."""
+def _tell(recipe: Any, out: Path, finished: dict[str, Any] | None, stopped: str) -> None:
+    """Say what there is now."""
     from ecgbench import models, reports
-    from ecgbench.pretraining import carry, phase_times, pretrain
+    from ecgbench.pretraining import phase_times, pretrain
 
-    if carried and carry.standing(out):
-        parts = carry.pack(recipe, out, carried)
-        size = sum(path.stat().st_size for path in parts)
-        typer.echo(f"{carried}: {len(parts)} files, {size / 1e6:.1f} MB")
     if finished is None:
         typer.echo(stopped)
         raise typer.Exit(LATER)

@@ -3,7 +3,7 @@ trusted only as a whole.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -43,14 +43,13 @@ def write(
             for k in _MOMENTS
         }
     tensors["curve"] = torch.tensor([p.row() for p in curve], dtype=torch.float64)
-    header = {"format": FORMAT, "facts": facts, "step": len(curve)}
-    put(path, signed(tensors, header))
-
-
-def signed(tensors: Mapping[str, Tensor], header: Mapping[str, Any]) -> bytes:
-    """The file of a checkpoint: tensors, and a header with their hash and its own."""
-    whole = proved({**header, "tensors": fingerprint(tensors)})
-    return save(dict(tensors), {"stage": json.dumps(whole, allow_nan=False)})
+    header = {
+        "format": FORMAT,
+        "facts": facts,
+        "step": len(curve),
+        "tensors": fingerprint(tensors),
+    }
+    put(path, save(tensors, {"stage": json.dumps(proved(header), allow_nan=False)}))
 
 
 def header_of(content: bytes, path: Path) -> dict[str, Any]:
@@ -63,9 +62,8 @@ def header_of(content: bytes, path: Path) -> dict[str, Any]:
 
 def read(
     content: bytes, path: Path, facts: Facts, module: nn.Module, optimiser: torch.optim.Optimizer
-) -> tuple[list[Point], bool]:
-    """Put a checkpoint's state into `module` and `optimiser`; the curve until there, and whether
-    there was a state: a finished stage is carried to another machine without (`carry`).
+) -> list[Point]:
+    """Put a checkpoint's state into `module` and `optimiser`; the curve until there.
 
     BadSetting where it is of a stage with other facts, BadWeights where it is damaged; a checkpoint
     may be days of work, so that neither is ever overwritten.
@@ -87,8 +85,6 @@ def read(
         if header["tensors"] != fingerprint(tensors):
             raise BadWeights(f"{path} has changed since it was written; {remedy}")
         curve = [Point.of(row) for row in tensors["curve"].tolist()]
-        if set(tensors) == {"curve"}:
-            return curve, False
         moments: dict[str, dict[str, Tensor]] = {
             name: {k: tensors[f"{k}/{name}"] for k in _MOMENTS}
             for name, _ in module.named_parameters()
@@ -102,4 +98,4 @@ def read(
         optimiser.state[p] = {
             k: v if k == "step" else v.to(p.device) for k, v in moments[name].items()
         }
-    return curve, True
+    return curve

@@ -286,24 +286,14 @@ def read_encoder(path: Path, network: NodeEncoder) -> Tensor:
     return mask
 
 
-def select(
-    folder: Path, measured: Sequence[Checkpoint], falling: bool, carried: bool
-) -> Checkpoint:
+def select(folder: Path, measured: Sequence[Checkpoint], falling: bool) -> Checkpoint:
     """The one that is `chosen` of those that were measured in a folder. falling: whether the
-    learning rate falls to 0. carried: whether this stage was carried before it ended, when all but
-    one of its encoders stayed behind; then the one that is chosen of those that are here.
-    BadWeights where it is gone.
+    learning rate falls to 0. BadWeights where it is gone.
     """
     wanted = chosen(measured, falling)
-    here = [c for c in measured if encoder_file(folder, c.step).is_file()]
-    if wanted in here:
-        return wanted
-    if not (carried and here):
-        raise BadWeights(
-            f"{encoder_file(folder, wanted.step)} is gone, and it is the encoder that was "
-            f"selected; {_AGAIN}"
-        )
-    return chosen(here, falling)
+    if not (path := encoder_file(folder, wanted.step)).is_file():
+        raise BadWeights(f"{path} is gone, and it is the encoder that was selected; {_AGAIN}")
+    return wanted
 
 
 def read_checkpoints(folder: Path, probed: Callable[[int], bool]) -> list[Checkpoint]:

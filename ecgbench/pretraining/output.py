@@ -16,16 +16,15 @@ RECIPE = "recipe.json"
 
 def demand(out: Path, identity: dict[str, Any]) -> None:
     """BadSetting where `out` holds a pre-training that differs from `identity` in more than its
-    number of steps.
+    number of steps, or one that an earlier version carried there with rounded moments.
     """
+    if rounded := next(out.glob("stage?/carried.json"), None):
+        raise BadSetting(
+            f"{rounded}: this pre-training was taken from machine to machine with --carry, which "
+            f"is no longer there; choose another --out"
+        )
     path = out / RECIPE
-    if path.is_file():
-        demand_same(path, read(path), identity)
-
-
-def demand_same(path: Path, kept: dict[str, Any], identity: dict[str, Any]) -> None:
-    """BadSetting where what was kept in `path` is of another pre-training."""
-    if differing := _differing(kept, identity):
+    if path.is_file() and (differing := _differing(read(path), identity)):
         raise BadSetting(
             f"{path} is of another pre-training: it differs in {', '.join(differing)}; choose "
             f"another --out"

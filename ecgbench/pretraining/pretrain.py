@@ -37,7 +37,7 @@ from ecgbench.ecg.leads import LEADS
 from ecgbench.errors import BadSetting, BadWeights
 from ecgbench.files import as_json, put
 from ecgbench.layers.node_encoder import NodeEncoder
-from ecgbench.pretraining import carry, codebook, descriptors, output, phase_times
+from ecgbench.pretraining import codebook, descriptors, output, phase_times
 from ecgbench.pretraining.alarm import Collapse
 from ecgbench.pretraining.codebook import Codebook
 from ecgbench.pretraining.corpus import Recordings
@@ -53,7 +53,7 @@ from ecgbench.pretraining.network import new_network
 from ecgbench.pretraining.objective import MaskedNodes
 from ecgbench.pretraining.phase_times import Phase
 from ecgbench.pretraining.recipe import Recipe
-from ecgbench.pretraining.selection import Checkpoint, chosen
+from ecgbench.pretraining.selection import Checkpoint
 from ecgbench.pretraining.stage import Execution, Stopped
 from ecgbench.pretraining.stage import run as train
 from ecgbench.results.pretraining import entropy_of
@@ -62,7 +62,7 @@ from ecgbench.seeds import seed_of
 from ecgbench.training import ranks
 
 REPORT, ENCODER = "pretraining.json", "encoder.safetensors"
-BOOKS, DEVICES = carry.BOOKS, "devices.json"
+BOOKS, DEVICES = "codebook.json", "devices.json"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -241,7 +241,6 @@ class _Pretraining:
         )
         records = settings.records(len(self.data.corpus))
         note(f"{name}: {settings.steps} steps of {records} recordings")
-        begun = carry.standing_of(folder)
         try:
             points = train(settings, model, self.data.corpus, Codes(describe, books), execution)
         except Stopped as stop:
@@ -249,16 +248,12 @@ class _Pretraining:
         except Collapse as error:
             raise Collapse(f"{name}: {error}") from None
         ranks.wait()
-        self._made_something |= len(points) > begun
         # not those of a schedule that was given up
         measured = read_checkpoints(kept.folder, settings.probed)
-        journeys = carry.carried(folder)
-        selected = select(kept.folder, measured, settings.falling, bool(journeys))
-        if selected != (best := chosen(measured, settings.falling)):
-            note(f"{name}: checkpoint of step {best.step} stayed behind when it was carried")
+        selected = select(kept.folder, measured, settings.falling)
         devices = " + ".join(output.read(folder / DEVICES))
         note(f"{name}: checkpoint of step {selected.step} selected ({selected.score:.4f})")
-        return _Stage(name, kept, selected, measured, points, fitted, devices, journeys)
+        return _Stage(name, kept, selected, measured, points, fitted, devices)
 
     def _over(self) -> bool:
         over = self.session.over
@@ -269,6 +264,7 @@ class _Pretraining:
         tell, used = self.session.listener(stage), output.read(path) if path.is_file() else []
 
         def listen(report: Report) -> None:
+            self._made_something = True
             if self.session.name not in used:
                 used.append(self.session.name)
                 put(path, as_json(used))
@@ -377,8 +373,6 @@ class _Stage:
     points: Sequence[Point]
     books: dict[str, Any]
     devices: str
-    carried: Sequence[int]
-    """Steps at which it went to another machine, its moments rounded."""
 
     def phases(self, recipe: Recipe, records: int) -> list[Phase]:
         """Extraction, clustering, training; probes and checkpoints aside."""
@@ -397,7 +391,6 @@ class _Stage:
         return {
             **{k: self.books[k] for k in ("codebooks", "description")},
             "steps": last.step,
-            **({"carried": list(self.carried)} if self.carried else {}),
             "loss": last.loss,
             "accuracy": last.accuracy,
             "selected": asdict(self.selected),
