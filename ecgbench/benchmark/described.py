@@ -2,12 +2,15 @@
 
 from typing import TYPE_CHECKING, Any
 
+import pandas as pd
+
 from ecgbench.cards import DatasetCard, facts
 from ecgbench.cells import EXCLUDABLE, OFFICIAL, RELEASED
 from ecgbench.corpora import NOT_STATED
 from ecgbench.division import place
 from ecgbench.ecg.leads import ALL
 from ecgbench.prepared.checked import by_kind
+from ecgbench.prepared.divided import as_imported
 from ecgbench.prepared.labels import is_counted
 from ecgbench.prepared.subset import Selection
 
@@ -53,7 +56,7 @@ def dataset_facts(selection: Selection) -> dict[str, Any]:
     tested = test
     if selection.fold != OFFICIAL:
         _, folds = place(selection.fold)
-        divided = {"folds": folds, "division": _crossed(folds, prepared.card)}
+        divided = {"folds": folds, "division": _crossed(folds, prepared.card, index)}
         tested = index
     tasks = {
         task.name: {
@@ -108,7 +111,9 @@ def dataset_facts(selection: Selection) -> dict[str, Any]:
     }
 
 
-def _crossed(folds: int, card: DatasetCard) -> str:
+def _crossed(folds: int, card: DatasetCard, index: pd.DataFrame) -> str:
+    if as_imported(index, folds) is not None:
+        return f"cross-validation in the {folds} folds of the import, by patient"
     return (
         f"cross-validation in {folds} folds of whole patients, stratified on the labels of its "
         f"tasks; its own split ({card.splits}) is set aside"

@@ -118,7 +118,7 @@ def table(  # noqa: PLR0913  (each is a setting)
             values.append(own_values)
             notes.update(dict.fromkeys(said_of_it, 1))
             advance(1)
-    lines = [f"{counted(count, 'recording')}: {text}" for text, count in notes.items()]
+    lines = [f"{counted(count, 'recording')}: {text}" for text, count in notes.most_common()]
     if all(row["reason"] for row in told):
         known = f"files are read that end in {', '.join(own.READERS)}"
         raise BadSetting(

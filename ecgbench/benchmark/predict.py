@@ -290,6 +290,10 @@ def _narrowed(
     name = room.resolve(wanted) if room and wanted.endswith(".py") else wanted
     if not (mine := [cell for cell in cells if plain(of(cell)) == plain(name)]):
         raise UnknownName(option, name, known, f"({run} has no other.)")
+    if option == "model" and plain(name) not in map(plain, models.names()):
+        raise BadSetting(
+            f"the model {name} of {run} is a file of your own; give it: --model PATH/{name}.py"
+        )
     return mine
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from ecgbench.cells import EITHER, RANDOM, RELEASED, Folders, Request
+from ecgbench.cells import EITHER, OFFICIAL, RANDOM, RELEASED, Folders, Request
 from ecgbench.cli import asked
 from ecgbench.cli.options import argument, flag, option, words
 from ecgbench.ecg.readers.said import Said
@@ -143,11 +143,12 @@ def within(
     from ecgbench.imported.records import FILE
 
     tasks, out, prepared = words(given["tasks"]), given["out"], given["prepared"]
+    typed, given["folds"] = given["folds"], None if given["folds"] == OFFICIAL else given["folds"]
     records, labels = given["records"], given["labels"]
     if records is None:
         if stray := [name for name in OF_RECORDS if given[name]]:
             raise BadSetting(f"--{stray[0].replace('_', '-')} is of --records FOLDER; add that")
-        if tasks and len(tasks) == 1 and Path(tasks[0]).with_name(FILE).is_file():
+        if typed is None and tasks and len(tasks) == 1 and Path(tasks[0]).with_name(FILE).is_file():
             _divide(given, Path(tasks[0]))
         return tasks, out, prepared
     if labels is None:
@@ -166,7 +167,7 @@ def within(
         _bring(order, err=True)
     if chosen:
         typer.echo(chosen, err=True)
-    if not tasks:
+    if typed is None and not tasks:
         _divide(given, order.card)
     # of these recordings alone: everything lies in the run's folder
     prepared = prepared or (None if tasks else order.to / "prepared")
@@ -194,8 +195,12 @@ def _divide(given: dict[str, Any], card: Path) -> None:
     """Cross-validation of few recordings, where no folds are typed."""
     from ecgbench.imported.importing import usual_folds
 
-    if given["folds"] is None and (folds := usual_folds(card)):
-        typer.echo(f"few patients: --folds {folds}, so that each record is tested once", err=True)
+    if folds := usual_folds(card):
+        typer.echo(
+            f"few patients: --folds {folds}, so that each record is tested once (--folds "
+            f"{OFFICIAL}: the split that records.csv gives)",
+            err=True,
+        )
         given["folds"] = str(folds)
 
 
@@ -207,14 +212,17 @@ def _find_weights(given: dict[str, Any]) -> str:
     from ecgbench import models
     from ecgbench.benchmark import lacking
     from ecgbench.benchmark.carry_out import locate
-    from ecgbench.benchmark.plan import ALL
+    from ecgbench.benchmark.plan import ALL, weights_of
 
     text, named = given["weights"] or RELEASED, words(given["models"])
-    if given["suite"] or "=" in text or plain(ALL) in map(plain, named or ()):
+    if given["suite"] or (named is None and "=" in text):
         return ""
     if named:
-        own = [m for m in map(models.resolve, named) if models.ROOM.built_in(m)]
-        request = Request(models=tuple(own), tasks=(), leads=(), weights=text)
+        whole = plain(ALL) in map(plain, named)
+        chosen = weights_of(text, models.names() if whole else [*map(models.resolve, named)])
+        own = {m: w for m, w in chosen.items() if models.ROOM.built_in(m)}
+        pairs = ",".join(f"{m}={w}" for m, w in own.items()) or text
+        request = Request(models=tuple(own), tasks=(), leads=(), weights=pairs)
         lacking.demand(request, Folders(data=None, prepared=None, out=Path()), locate, data=False)
     elif text not in (RANDOM, EITHER):
         cards = {m: models.get(m).CARD for m in models.names() if models.ROOM.built_in(m)}

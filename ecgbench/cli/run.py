@@ -134,7 +134,8 @@ def run(
         "(default: all)"
     ),
     folds: str | None = _training(
-        "K: cross-validation by patient, each record is tested once. NAME=N: that dataset's own "
+        "K: cross-validation by patient, each record is tested once; own recordings of fewer than "
+        "200 patients: 5. official: the datasets' splits. NAME=N: that dataset's own "
         "split is made with N folds (ptb=10). reference: patients without a label train, as in the "
         "reference benchmark.  (default: the datasets' splits)"
     ),

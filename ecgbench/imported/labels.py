@@ -33,6 +33,7 @@ MISSING = re.compile(r"-\d+|9+|88+|77+")
 OF_AN_INDEX = (
     *("record", "patient", "path", "split", "fold", "left_out", "damaged"),
     *("samples", "fs", "flat", "sha256", "available", "found", "fixed", "strata", "turn"),
+    "import_fold",
 )
 """Columns of every index, which no other may be called."""
 _SPLITS = {

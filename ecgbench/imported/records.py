@@ -26,6 +26,7 @@ from ecgbench.imported.cells import read as sheet
 from ecgbench.imported.labels import OF_AN_INDEX
 from ecgbench.imported.splitting import split_of
 from ecgbench.indexing.tables import one_spelling, within
+from ecgbench.prepared.divided import IMPORTED
 
 FILE = "records.csv"
 LOSSES = 0.005
@@ -65,7 +66,7 @@ def index(table: pd.DataFrame, card: DatasetCard) -> pd.DataFrame:
     frame["path"] = [_named(path) for path in table["path"]]
     frame["split"] = split_of(table)
     if "fold" in table:
-        frame["fold"] = table["fold"].astype(int)
+        frame["fold"] = frame[IMPORTED] = table["fold"].astype(int)
     frame["damaged"] = table["left_out"]
     labels = {label for task in card.tasks for label in task.labels}
     for task in card.tasks:

@@ -34,7 +34,8 @@ def count(table: pd.DataFrame, labels: Sequence[str]) -> int:
     if most >= LARGE:
         return MANY
     if most >= PARTS:
-        return FEW if table["patient"].map(alike).nunique() >= 2 * FEW else PARTS
+        many = most >= FEW and table["patient"].map(alike).nunique() >= 2 * FEW
+        return FEW if many else PARTS
     missing = "; ".join(
         f"{label!r} has {counted(having, 'patient')} with it and {lacking} without"
         for label, (having, lacking) in list(patients.items())[:5]
@@ -70,37 +71,45 @@ def dealt(
     for value in (0, 1):
         np.logical_or.at(has[:, value], rows, values == value)
     free = np.array([name not in known for name in names])
-    _exchange(home, has, free, folds)
+    if folds <= FEW:  # for a cross-validation, in which each fold is tested
+        _exchange(home, has, free, folds, folds)
+    _exchange(home, has, free, folds, PARTS)
     if not _met(home, has, folds).all(axis=(0, 1)).any():
         for label in np.argsort(-has.sum(axis=0).min(axis=0), kind="stable"):
             if _place(home, has[:, :, label], free, folds):
-                _exchange(home, has, free, folds)
+                _exchange(home, has, free, folds, PARTS)
                 break
     return home[rows]
 
 
-def _met(home: np.ndarray, has: np.ndarray, folds: int) -> np.ndarray:
-    """(part, value, label) bool: whether a part has a patient with each value of each label."""
-    part = np.clip(home - (folds - PARTS + 1), 0, PARTS - 1)
-    return np.stack([has[part == i].any(axis=0) for i in range(PARTS)])
+def _met(home: np.ndarray, has: np.ndarray, folds: int, parts: int = PARTS) -> np.ndarray:
+    """(part, value, label) bool: whether a part has a patient with each value of each label. The
+    last parts are a fold each, the first the others.
+    """
+    part = _part(home, folds, parts)
+    return np.stack([has[part == i].any(axis=0) for i in range(parts)])
 
 
-def _exchange(home: np.ndarray, has: np.ndarray, free: np.ndarray, folds: int) -> None:
+def _part(home: np.ndarray, folds: int, parts: int) -> np.ndarray:
+    return np.clip(home - (folds - parts + 1), 0, parts - 1)
+
+
+def _exchange(home: np.ndarray, has: np.ndarray, free: np.ndarray, folds: int, parts: int) -> None:
     """Exchange two patients of different parts as long as that gives a label both values in every
     part, or comes nearer to it, and takes no such label away.
     """
 
     def score() -> tuple[int, int]:
-        met = _met(home, has, folds)
+        met = _met(home, has, folds, parts)
         return int(met.all(axis=(0, 1)).sum()), int(met[:, :, possible].sum())
 
-    possible = has.sum(axis=0).min(axis=0) >= PARTS
+    possible = has.sum(axis=0).min(axis=0) >= parts
     best = score()
     improved = True
-    while improved and best[1] < 2 * PARTS * int(possible.sum()):
+    while improved and best[1] < 2 * parts * int(possible.sum()):
         improved = False
-        part = np.clip(home - (folds - PARTS + 1), 0, PARTS - 1)
-        for where, value, label in np.argwhere(~_met(home, has, folds) & possible):
+        part = _part(home, folds, parts)
+        for where, value, label in np.argwhere(~_met(home, has, folds, parts) & possible):
             givers = np.flatnonzero(free & has[:, value, label] & (part != where))[:SHOWN]
             takers = np.flatnonzero(free & (part == where))[:SHOWN]
             for one, other in ((a, b) for a in givers for b in takers):

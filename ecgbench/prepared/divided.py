@@ -37,6 +37,8 @@ dealt like all others.
 """
 DEALING = 1
 """Raised by hand when the same patients and labels begin to be dealt otherwise."""
+IMPORTED = "import_fold"
+"""Column of an index of own recordings: the fold that the import has dealt, or the table given."""
 LONG = 2.0
 """Seconds from which folds are kept."""
 SIZE = 10_000
@@ -120,10 +122,21 @@ def _dealt(copy: Prepared, count: int) -> np.ndarray:
     return fold
 
 
+def as_imported(index: pd.DataFrame, count: int) -> np.ndarray | None:
+    """(record,) the folds of an import, pairs of ten together, where they serve a cross-validation
+    in `count` folds: a correction of the table then moves nobody. None where they do not.
+    """
+    if IMPORTED not in index or (folds := int(index[IMPORTED].max())) % count:
+        return None
+    return (index[IMPORTED].to_numpy(np.int64) * count + folds - 1) // folds
+
+
 def crossed(name: str, tasks: Sequence[Task], index: pd.DataFrame, count: int) -> np.ndarray:
     """(record,) the fold from 1 to `count` that each record of an index is tested in: whole
     patients, stratified on the labels of the dataset's `tasks`. BadSetting for too few patients.
     """
+    if (dealt := as_imported(index, count)) is not None:
+        return dealt
     patients = index["patient"].map(alike).tolist()
     if (there := len(set(patients))) < count:
         fewer = f"--folds {there} or less, or " if there >= LEAST else ""

@@ -37,6 +37,10 @@ LEFT_OUT = (
 )
 _PATH = re.compile(r"(?<![\w:/.])(?:~|[A-Za-z]:|\.{1,2})?[/\\][^\s;,'\"]+")
 _WORDS = re.compile(r"[^\s;,:'\"()]+")
+PLAIN = ("records", "recordings", "data", "folds", "labels", "leads", "patients", "models", "task")
+"""Names of folders that are words of our sentences, and tell nothing."""
+ZERO = "not among its labels"
+"""What the card of an import says of 0 where nobody has edited it."""
 _WEIGHTS = ("released", "random", "none")
 
 
@@ -80,6 +84,8 @@ class Names:
     def text(self, words: str) -> str:
         """A sentence without names and paths."""
         for old, new in {**self.titles, **self.tasks, **self.datasets}.items():
+            if old.lower() in PLAIN:
+                continue
             words = re.sub(rf"(?<!\w){re.escape(old)}(?!\w)", new, words)
         words = _PATH.sub("[left out]", words)
         return _WORDS.sub(lambda m: "[left out]" if m[0].strip(".") in self.secret else m[0], words)
@@ -123,6 +129,13 @@ def write(room: Room, study: Study, folder: Path) -> list[Path]:
     return [folder / path.name for path in written]
 
 
+def _without(note: str, private: list[str]) -> str:
+    """A note without what a person wrote on a card, and without the name of the table of labels."""
+    for words in private:
+        note = note.replace(words, "[left out]")
+    return re.sub(r"\(as given in [^)]*\)", "(as given)", note)
+
+
 def _renamed(study: Study, names: Names) -> Study:
     scorer = study.scorer
     if scorer:
@@ -130,6 +143,8 @@ def _renamed(study: Study, names: Names) -> Study:
             (names.datasets.get(d, d), fold): who for (d, fold), who in scorer.patients.items()
         }
         scorer = replace(scorer, keep=False, patients=patients)
+    private = [c for d in study.datasets if d.name in names.datasets for c in d.cautions]
+    private += [t.absent for t in study.tasks if t.dataset in names.datasets and t.absent != ZERO]
     tables = ("main", "cells", "labels", "comparisons")
     unknown: dict[str, Any] = {"command": "", "commands": (), "platform": "", "packages": {}}
     hidden: dict[str, Any] = {"quarantined": (), "cautions": (), "digest": ""}
@@ -140,7 +155,7 @@ def _renamed(study: Study, names: Names) -> Study:
         path=Path("shared"),
         tasks=[names.called(t, names.tasks) for t in tasks],
         datasets=[names.called(d, names.datasets, **hidden) for d in study.datasets],
-        notes=[names.text(note) for note in study.notes],
+        notes=[names.text(_without(note, private)) for note in study.notes],
         provenance=replace(study.provenance, device="", **unknown),
         results=[_result(r, names) for r in study.results],
         scorer=scorer,

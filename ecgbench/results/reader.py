@@ -15,7 +15,7 @@ from ecgbench.forks import on_all_cores
 from ecgbench.results.compare import FEWER, Row
 from ecgbench.results.origin import UNCOMMITTED
 from ecgbench.results.result import Result
-from ecgbench.results.score import Scored
+from ecgbench.results.score import Scored, counted
 from ecgbench.results.scorer import Scorer
 from ecgbench.results.store import Status, Store
 from ecgbench.results.tables import Outcome
@@ -33,6 +33,7 @@ WITHIN = (
     "not in the interval, and p is smaller by that"
 )
 """The note of a row over folds."""
+EMPTY = "; in the others no label has both values"
 
 
 class Reader:
@@ -144,6 +145,11 @@ class Reader:
         for which, of_folds in tested.items():
             # of a cross-validation each fold states the records of all folds
             row, every = rows[which], max(of_folds.values())
+            used, folds = ({c.cell.fit.fold for c in s} for s in (counted(row.cells), row.cells))
+            if used < folds:
+                begin = WITHIN.partition("{}")[0]
+                row.notes = [n for n in row.notes if not n.startswith(begin)]
+                row.notes.append(WITHIN.format(f"{len(used)} of {len(folds)}") + EMPTY)
             if row.records + sum(lacking.get(which, {}).values()) < every:
                 row.notes.append(f"{FEWER}{row.records} of {every} records")
         return list(rows.values())

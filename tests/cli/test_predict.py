@@ -100,6 +100,7 @@ def test_test_recordings_get_the_probabilities_of_the_run(
 def run(here: Here, study: Path) -> Path:
     """Of two tasks' worth of choices: two policies, the probe at I and 12."""
     words = ("run", "--records", "ecgs", *USUAL, "--models", TINY, "--out", "kinds")
+    words = (*words, "--folds", "official")
     done = here(*words, "--leads", "I,12", "--policy", "zero,copy", cwd=study, ECGBENCH_PREPARED="")
     assert done.returncode == 0, done.stderr
     return study / "kinds"
