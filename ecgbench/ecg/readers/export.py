@@ -229,7 +229,9 @@ def _named(
 
 
 def _states(line: str, words: list[str]) -> bool:
-    """Whether a line of one or two words is no name of columns: Sample Rate,500."""
+    """Whether a line is no names of columns: Sample Rate,500, or Leads: II, I."""
+    if ":" in words[0] and not signed(words[0]) and head.understood([line]).leads:
+        return True
     if len(words) > 2 or any(map(signed, _apart(words)[0])) or generated(words):
         return False
     seen = head.understood([line])

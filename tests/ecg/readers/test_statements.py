@@ -268,6 +268,100 @@ def test_a_decimal_comma_is_known_by_the_number_of_signals(tmp_path: Path) -> No
         read(tmp_path, text, Said(fs=500, unit="mV"))
 
 
+def table(head: str, sep: str, *columns: object) -> str:
+    return f"{head}\n" + lines(*(columns or (PARTS, -PARTS)), sep=sep)
+
+
+PARTS = STEPS / 100
+CLOCK = [f"{i * 0.002:.3f}" for i in range(600)]
+GAPS = [f"{(i + 9 * (i > 299)) * 0.002:.3f}" for i in range(600)]
+TICKS = [int(i / 0.36) for i in range(600)]
+SHORT = [f"{v:.2f}".replace(".", ",") for v in PARTS]
+TWO = Said(fs=500, unit="mV", signals=("I", "II"))
+ONE = Said(fs=500, unit="mV", signals=("I",))
+UV = Said(fs=500, unit="uV", signals=("I", "II"))
+ASK = Said(fs=500, unit="mV")
+T13 = Said(unit="mV", signals=("t", *LEADS))
+COLUMNS: dict[str, tuple[str, Said, str]] = {
+    "PhysioNet": (table("'Elapsed time','I'\n'seconds','uV'", ",", CLOCK, STEPS), Said(), "I 500"),
+    "PhysioNet, --fs": (table("'Elapsed time','I'\n'seconds','uV'", ",", CLOCK, STEPS), Said(fs=250),
+                        "500 Hz by the column of time .* 250 Hz by --fs"),
+    "units row of time": (table("time,I\nms,mV", ",", range(600), PARTS), Said(), "I 1000"),
+    "an unknown unit": (table("time,I", ",", [i / 25 for i in range(600)], PARTS), ASK,
+                        "'time' is not known .25 or 25000 Hz"),
+    "days": (table("time,I", ",", [45000 + i / 86400 / 500 for i in range(600)], PARTS), ASK, "none"),
+    "time as V1": (table(",".join(f"V{i}" for i in range(1, 14)), ",", CLOCK, *[PARTS] * 12), T13,
+                   " ".join(LEADS) + " 500"),
+    "time in 0..12": (table(",".join(map(str, range(13))), ",", CLOCK, *[PARTS] * 12), T13,
+                      " ".join(LEADS) + " 500"),
+    "time as V1, gap": (table(",".join(f"V{i}" for i in range(1, 14)), ",", GAPS, *[PARTS] * 12), T13,
+                        "'t' is not even"),
+    "time by NAME=": (table("ch0,ch1", ",", CLOCK, PARTS), Said(unit="mV", signals=("ch0=time", "ch1=I")),
+                      "I 500"),
+    "time beside a decimal comma": (lines(TICKS, np.abs(STEPS)), Said(fs=360, unit="uV", signals=("I",)),
+                                    "I 360"),
+    "names between semicolons": (table("II;I", ","), TWO, "are II, I by the file"),
+    "names above a line": (table("II,I\n# start", ","), TWO, "are II, I by the file"),
+    "names between blanks": (table("II I", "\t"), TWO, "are II, I by the file"),
+    "a line on leads": (table("Leads: II, I", ","), TWO, "are II, I by the file"),
+    "a line on leads, blanks": (table("Leads: II I", ","), ASK, "II I 500"),
+    "a comment": (table("# I,II", ","), TWO, "I II 500"),
+    "a comment, turned": (table("# II,I", ","), TWO, "say --signals II=I,"),
+    "channel name": (table("Channel name: V5", ",", PARTS), ONE, "are V5 by the file and I by"),
+    "lead name": (table("Lead name,V5", ",", PARTS), ONE, "are V5 by the file and I by"),
+    "signal": (table("Signal: V5", ",", PARTS), ONE, "are V5 by the file and I by"),
+    "head and column": (table("Lead,II\nI", ",", PARTS), ASK, "are II by its head and I by the names"),
+    "lead and time": (table("Lead,II\ntime,value", ",", CLOCK, PARTS), ASK, "II 500"),
+    "signal of a column": (table("Signal: ECG\nI", ",", PARTS), ASK, "I 500"),
+    "units differ": (table("Unit,uV\nI (mV)", ",", PARTS), Said(fs=500), "1000 by the unit .* 1 by that"),
+    "units row differs": (table("Unit: mV\nI,II\nuV,uV", ","), Said(fs=500), "1 by the unit .* 1000 by"),
+    "gain differs": (table("Gain: 200/mV\nI (mV)", ",", STEPS), Said(fs=500), "200 by the gain"),
+    "gain beside decimals": (table("Gain: 200/mV\nI (mV)", ",", PARTS), Said(fs=500), "I 500"),
+    "slash": (table("I/mV,II/mV", ","), UV, "1 mV is 1 by the file and 1000 by --unit uV"),
+    "slash, turned": (table("II/mV,I/mV", ","), TWO, "are II, I by the file"),
+    "brackets in the units row": (table("I,II\n(uV),(uV)", ","), TWO, "1000 by the file and 1 by"),
+    "counts": (table("I (counts)", ",", STEPS), ONE, "'counts' by a column and mV by --unit"),
+    "counts in a row": (table("I,II\nADC,ADC", ",", STEPS, STEPS), TWO, "'ADC' by a column and mV"),
+    "counts, a step": (table("I (counts)", ",", PARTS), Said(fs=500, unit="1mV"), "I 500"),
+    "a row of other units": (table("I,II\nmV/10,mV/10", ","), TWO, "the line 'I mV/10'"),
+    "a unit within": (table("I mV raw,II mV raw", ","), TWO, "the line 'I mV raw'"),
+    "a unit alone": (table("uV", ",", PARTS), ONE, "1000 by the file and 1 by --unit mV"),
+    "ECG with its unit": (table("ECG_mV", ",", PARTS), Said(fs=500, signals=("I",)), "I 500"),
+    "a side": (table("I (left),II (right)", ","), TWO, "I II 500"),
+    "blanks, decimal commas": (table("I II", " ", SHORT, SHORT), ASK, "I II 500"),
+    "a separator at each end": (table("I;II;", ";", PARTS, PARTS, [""] * 600), ASK, "I II 500"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", COLUMNS)
+def test_names_units_and_times_of_columns(name: str, tmp_path: Path) -> None:
+    text, said, wanted = COLUMNS[name]
+    if not re.fullmatch(r"[^a-z]* \d+", wanted.replace("aV", "")):
+        with pytest.raises(EcgbenchError, match=wanted):
+            read(tmp_path, text, said)
+    else:
+        found = read(tmp_path, text, said)
+        assert f"{' '.join(found.leads)} {found.fs:g}" == wanted
+        factor = 1000 if name.startswith("time beside") or name == "PhysioNet" else 100
+        np.testing.assert_allclose(np.abs(found.signal[0]), np.abs(STEPS) / factor, atol=1e-6)
+
+
+def test_the_import_says_where_names_came_from_and_what_was_replaced(tmp_path: Path) -> None:
+    for head, origin, replaced in (
+        ("", "--signals", []),
+        ("I\n", "the file and --signals", []),
+        ("x\n", "--signals", ["x"]),
+        ("Y-Axis,uV\n", "--signals", ["Y-Axis,uV"]),
+        ("Humfilter 50 Hz\n", "--signals", ["Humfilter 50 Hz"]),
+        ("Polarity: inverted\n", "--signals", ["Polarity: inverted"]),
+    ):
+        notes = read(tmp_path, head + BODY, ALL).notes
+        assert [what for kind, what in notes if kind == "names"] == [origin]
+        assert [what for kind, what in notes if kind == "head line"] == replaced
+
+
+ROWS = np.array([np.arange(600) / 360, STEPS])
+JUMP = np.array([np.arange(600) > 299, np.zeros(600)])
 NPZ: dict[str, tuple[dict[str, object], Said, float | str]] = {
     "fs": ({"fs": 250, "unit": "uV", "leads": ["I"]}, Said(), 250),
     "bytes": ({"fs": np.array([b"250 Hz"]), "unit": b"uV", "leads": [b"I"]}, Said(), 250),
@@ -277,6 +371,9 @@ NPZ: dict[str, tuple[dict[str, object], Said, float | str]] = {
     "contradicted": ({"fs": 250, "unit": "uV", "leads": ["I"]}, Said(fs=500), "250 Hz .* 500 Hz"),
     "time": ({"t": np.arange(600) / 360, "unit": "uV", "leads": ["I"]}, Said(), 360),
     "time differs": ({"t": np.arange(600) / 360, "unit": "uV", "leads": ["I"]}, Said(fs=9), "360"),
+    "a row of time": ({"unit": "uV", "leads": ["t", "I"], "x": ROWS}, Said(), 360),
+    "a row of time, gap": ({"unit": "uV", "leads": ["t", "I"], "x": ROWS + JUMP}, Said(), "300 to 301"),
+    "name of the array": ({"fs": 250, "unit": "uV", "V5": STEPS[None]}, Said(signals=("I",)), "V5 by"),
     "time, ns": ({"t": np.arange(600) * 2_000_000, "unit": "uV", "leads": ["I"]}, Said(), 500),
     "gap": ({"t": np.r_[:300, 305:605] / 360, "unit": "uV", "leads": ["I"]}, Said(), "300 to 301"),
 }  # fmt: skip
@@ -285,7 +382,9 @@ NPZ: dict[str, tuple[dict[str, object], Said, float | str]] = {
 @pytest.mark.parametrize("name", NPZ)
 def test_what_an_npz_states(name: str, tmp_path: Path) -> None:
     words, said, wanted = NPZ[name]
-    np.savez(tmp_path / "r.npz", x=STEPS[None], **words)  # type: ignore[arg-type]
+    if "V5" not in words:
+        words = {"x": STEPS[None], **words}
+    np.savez(tmp_path / "r.npz", **words)  # type: ignore[arg-type]
     if isinstance(wanted, str):
         with pytest.raises(BadRecord, match=wanted):
             own.read(tmp_path / "r.npz", "r", "p", said)
