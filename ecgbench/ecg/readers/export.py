@@ -43,6 +43,7 @@ _STEPS = re.compile(
     r"adc|lsb|counts?|adu|raw|steps?|digits?|bits?|a\.?u\.?|arb.*|adc.*", re.IGNORECASE
 )
 """Units of a column that are steps of a converter."""
+_VOLTS = re.compile(r"(?<![a-z])[munµμ]v(?![a-z])", re.IGNORECASE)
 _SIGNAL = re.compile(
     r"(ecg|ekg|voltage|amplitude|signal|values?|data|lead|ch(annel)?)[\W_\d]*", re.I
 )
@@ -170,12 +171,10 @@ def _taken_apart(text: str, path: Path, said: Said, record: str) -> _Table:
         names, units = ["", *names], ["", *units]  # R names no column of row numbers
     seen = head.understood(above)
     names = _with_leads(names, seen, values, record)
-    seen.odd += [
-        f"{name} {unit}"
-        for name, unit in zip(names or (), units)
-        if (unit and signed(name) and not per_mv(unit) and not _STEPS.fullmatch(unit))
-        or (not unit and not signed(name) and _volts_of_a_lead(name))
-    ]
+    for name, unit in zip(names or (), units):
+        lead = signed(name if unit else re.split(r"[\W_]", name)[0])
+        if lead and (not _known(unit) if unit else not signed(name) and _VOLTS.search(name)):
+            seen.odd.append(f"{name} {unit}".strip())
     return _Table(values, names, units or [""] * values.shape[1], seen, clock)
 
 
@@ -206,7 +205,7 @@ def _named(
     units: list[str] = []
     left = above
     if rows and len(rows[-1]) in counts and not _states(above[-1], rows[-1]):
-        below = [word.strip("()[] ") for word in rows[1]] if len(rows) == 2 else []
+        below = [word.strip("()[]-_= ") for word in rows[1]] if len(rows) == 2 else []
         leads = len(rows) == 2 and bool(_leads_in(above[-2], separator))
         if any(map(per_mv, below)) or (leads and not any(map(signed, _apart(below)[0]))):
             names, units, left = _apart(rows[0])[0], below, above[:-2]
@@ -215,16 +214,11 @@ def _named(
             units, left = rows[-1], above[:-1]
         else:
             (names, units), left = _apart(rows[-1]), above[:-1]
-    if not any(map(signed, names or ())):
-        for i in reversed(range(len(above))):
-            for mark in (separator, *_MARKS):
-                if len(found := _leads_in(above[i], mark)) in counts:
-                    inside = _apart(_words(above[i], mark))[1]
-                    return (
-                        found,
-                        units if names is None and units else inside,
-                        [line for line in left if line != above[i]],
-                    )
+    for i in reversed(range(0 if any(map(signed, names or ())) else len(above))):
+        for mark in (separator, *_MARKS):
+            if len(found := _leads_in(above[i], mark)) in counts:
+                units = units if any(units) else _apart(_words(above[i], mark))[1]
+                return found, units, [line for line in left if line != above[i]]
     return names, units, left
 
 
@@ -242,6 +236,10 @@ def _states(line: str, words: list[str]) -> bool:
     )
 
 
+def _known(unit: str) -> bool:
+    return bool(per_mv(unit) or _STEPS.fullmatch(unit))
+
+
 def _apart(words: list[str]) -> tuple[list[str], list[str]]:
     """Names of columns and the units in them: I (mV), II/uV, V1 [counts]."""
     names, units = [], []
@@ -249,7 +247,7 @@ def _apart(words: list[str]) -> tuple[list[str], list[str]]:
         found = _IN_BRACKETS.fullmatch(word) or _BEHIND.fullmatch(word)
         name, unit = (found["name"], found["unit"].strip()) if found else (word, "")
         sure = len(words) > 1 or word[-1:] in ")]" or signed(name) or _SIGNAL.fullmatch(name)
-        known = (per_mv(unit) or _STEPS.fullmatch(unit)) and (sure or re.search(r"\sin\s", word))
+        known = _known(unit) and (sure or re.search(r"\sin\s", word))
         names.append(name if known else word)
         units.append(unit if known else "")
     return names, units
@@ -277,22 +275,16 @@ def _with_leads(
                 f"by the names of its columns; correct the one that is wrong"
             )
         return names
-    count = values.shape[1]
-    given = names or [""] * count
+    given = names or [""] * values.shape[1]
     free = [
         i
         for i, name in enumerate(given)
-        if count == 1 or not (times.is_time(name) or times.counts(values[:, i]))
+        if not given[1:] or not (times.is_time(name) or times.counts(values[:, i]))
     ]
     if named or len(leads) != len(free) or (names and not any(map(signed, leads))):
         seen.others += leads
         return names
     return [leads[free.index(i)] if i in free else name for i, name in enumerate(given)]
-
-
-def _volts_of_a_lead(name: str) -> bool:
-    first = re.split(r"[\W_]", name)[0]
-    return bool(signed(first) and re.search(r"(?<![a-z])[munµμ]v(?![a-z])", name.lower()))
 
 
 def _words(line: str, separator: str) -> list[str]:

@@ -26,8 +26,8 @@ _OTHER = re.compile(
     r"(full|vertical|display).scale"
 )
 _RATE = re.compile(
-    r"\brate\b|(sampl\w*|tast|data|adc)rate\b|freq(?!uent)|samples? ?/ ?s|frec|fréq|hertz|\bhz\b|"
-    r"\bfs\b|sps\b|\btakt|\btaux|tasso|per ?sec|\btaxa\b|frekv"
+    r"\brate\b|(sampl\w*|tast|data|adc)rate\b|freq(?!uent(ly)?\b)|samples? ?/ ?s|frec|fréq|hertz|"
+    r"\bhz\b|\bfs\b|sps\b|\btakt|\btaux|tasso|per ?sec|\btaxa\b|frekv"
 )
 _SAMPLING = re.compile(
     r"sampl|abtast|chantil|muestr|campion|bemonster|acqui|digiti|record|\badc\b|amostr"
@@ -52,11 +52,6 @@ _LEAD = re.compile(
     r"(ecg |ekg )?(leads?|channels?|ableitung(en)?|signals?|derivations?|electrodes?)( names?)?"
 )
 _STEPWORD = r"(?:lsb|counts?|adu|units?|adc ?(?:units?|counts?)|bits?|steps?|digits?|du|nu)"
-_EQUAL = re.compile(
-    rf"[#%/\s]*(?P<n>[\d.,]+)?\s*{_STEPWORD}\s*[=:]\s*(?P<v>[\d.,]+\s*[mun]?v)(?:olts?)?\s*|"
-    rf"[#%/\s]*(?P<w>[\d.,]+\s*[mun]?v)(?:olts?)?\s*[=:]\s*(?P<k>[\d.,]+)\s*{_STEPWORD}\s*"
-)
-"""200 LSB = 1 mV."""
 _STEPS = re.compile(
     rf"(?P<n>[\d.,]+)\s*(?:{_STEPWORD}?\s*(?:/|per )\s*(?P<per>[a-zµμ]+)|"
     rf"(?P<unit>[a-zµμ]*v(?:olts?)?)\s*(?P<step>(?:/|per )\s*{_STEPWORD})?)",
@@ -156,10 +151,11 @@ def _take(line: str, head: Head) -> None:
     if (within := _BRACKET.fullmatch(name)) or (within := _TRAILING.fullmatch(name)):
         name, unit = within[1], within[2]
     words = re.sub(r"(?<=[a-z])(?=[A-Z][A-Za-z])", " ", name).replace("_", " ").replace("-", " ")
-    words = words.lower().replace("µ", "u").replace("μ", "u")
-    equal = _EQUAL.fullmatch(line.lower().replace("µ", "u").replace("μ", "u"))
-    if equal or _WEIGHT.search(words):
-        _keep_gain(line, words, value, unit, head, equal)
+    words = _plain(words)
+    if step := _equation(line):
+        _keep_gain(line, "lsb", step, "", head)
+    elif _WEIGHT.search(words):
+        _keep_gain(line, words, value, unit, head)
     elif _OTHER.search(words):
         head.others.append(line)
     elif _LEAD.fullmatch(words) and not re.match(r"\d", value):
@@ -214,13 +210,12 @@ def _keep_interval(line: str, words: str, value: str, unit: str, head: Head) -> 
     rate = hertz(value, unit, interval=True)
     if rate is None and not unit and (bare := numbers(value)) and bare[-1] < 0.01:
         rate = hertz(f"{bare[-1]} s", interval=True)
-    if words == "interval" or " time" in words:  # it may be another one, or a date
-        if rate and rate >= LOWEST:
-            head.perhaps.append((line, rate))
-        else:
-            head.others.append(line)
-    else:
+    if words != "interval" and " time" not in words:
         _keep(line, rate, head.rates, head)
+    elif rate and rate >= LOWEST:
+        head.perhaps.append((line, rate))
+    else:  # another interval, or a date
+        head.others.append(line)
 
 
 def _keep(line: str, rate: float | None, rates: list[tuple[str, float]], head: Head) -> None:
@@ -230,36 +225,45 @@ def _keep(line: str, rate: float | None, rates: list[tuple[str, float]], head: H
         rates.append((f"the line {shortened(line, 40)!r}", rate))
 
 
-def _keep_gain(
-    line: str, words: str, value: str, unit: str, head: Head, equal: re.Match[str] | None = None
-) -> None:
+def _equation(line: str) -> str | None:
+    """The step of 200 LSB = 1 mV, in either order, as 0.005 mv/lsb."""
+    sides = re.split(r"\s*[=:]\s*", _plain(line).strip("#%/ "))
+    for steps, volts in (sides, sides[::-1]) if len(sides) == 2 else ():
+        count = re.fullmatch(rf"(\d*)\s*{_STEPWORD}", steps)
+        size = re.fullmatch(r"([\d.,]+)\s*([mun]?v)(olts?)?", volts)
+        if count and size and len(read := numbers(size[1])) == 1:
+            return f"{read[0] / (int(count[1] or 1) or 1):.12f} {size[2]}/lsb"
+    return None
+
+
+def _plain(text: str) -> str:
+    return text.lower().replace("µ", "u").replace("μ", "u")
+
+
+def _keep_gain(line: str, words: str, value: str, unit: str, head: Head) -> None:
     """The gain of a line: 200 LSB/mV, 4.88 uV, counts per mV,200. A resolution in bits, a paper's
     10 mm/mV and a factor without a unit are no voltage of a step: the last is odd.
     """
-    text, sure = f"{value} {unit}".strip().lower(), re.search(r"gain|lsb|resol", words)
-    paper = re.search(r"\d\s*-?bits?$|\b[mc]m\b|mm/|^\d+\s*x\s*\d+|dpi|pixel", text)
-    if not equal and (paper or not (sure or re.search(r"\d", value))):
+    sure = re.search(r"gain|lsb|resol", words)
+    paper = r"\d\s*-?bits?$|(?<![a-z])[mc]m\b|^\d+\s*x\s*\d+|dpi|pixel"
+    if re.search(paper, f"{value} {unit}".strip().lower()) or not (sure or re.search(r"\d", value)):
         head.others.append(line)
         return
-    sure = sure or re.search(r"sensitiv|amplification|verst|scale|weight|wert|/|per", words)
-    found = _STEPS.fullmatch(value if re.search("[a-zµμ]", value.lower()) else f"{value} {unit}")
-    read = numbers((equal["n"] or equal["k"] or "1") if equal else re.split(r"[^\d.,]", value)[0])
-    per = re.search(r"(?:/|per )\s*([mun]?v)(?:olts?)?\b", f"{words} {unit}".lower())
-    of = re.search(r"\b([mun]?v)(?:olts?)? ?(?:/|per)", words)
+    volts = re.search(
+        r"(/|per )?\s*(?<![a-z])([mun]?v)(?:olts?)?\b(\s*(?:/|per))?", _plain(f"{words} {unit}")
+    )
+    if volts and re.fullmatch(r"[\d.,]+", value):
+        value += f" /{volts[2]}" if volts[1] else f" {volts[2]}{'/lsb' if volts[3] else ''}"
+    found, read = _STEPS.fullmatch(value), numbers(re.split(r"[^\d.,]", value)[0])
+    size = read[0] if len(read) == 1 and not re.match(r"\d", words) else 0.0  # no 200 LSB, 1 mV
     scale = None
-    if equal:
-        scale = read[0] * (per_mv((equal["v"] or equal["w"]).replace(",", ".")) or 0) if read else 0
-    elif read and re.match(r"\d", words):
-        sure = re.match(r"\d", words)
-    elif read and (per or of) and re.fullmatch(r"[\d.,]+", value):
-        scale = read[0] * (per_mv(per[1]) or 0) if per else per_mv(f"{read[0]}{(of or [0, 0])[1]}")
-    elif read and found and found["per"]:
-        scale = read[0] * (per_mv(found["per"]) or 0)
-    elif read and found and found["unit"]:
-        sure = sure or found
-        if found["step"] or _OF_A_STEP.search(words):
-            scale = per_mv(f"{read[0]}{found['unit']}")
-    if scale and len(read) == 1 and not (head.gain and abs(head.gain - scale) > AGREE * scale):
+    if found and found["per"]:
+        scale = size * (per_mv(found["per"]) or 0)
+    elif found and (found["step"] or _OF_A_STEP.search(words)):
+        scale = per_mv(f"{size}{found['unit']}")
+    if scale and not (head.gain and abs(head.gain - scale) > AGREE * scale):
         head.gain = scale
+    elif sure or found or re.search(r"sensitiv|amplification|verst|scale|weight|wert|/|per", words):
+        head.odd.append(line)
     else:
-        (head.odd if sure else head.others).append(line)
+        head.others.append(line)

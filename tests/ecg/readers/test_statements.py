@@ -111,6 +111,7 @@ RATES: dict[str, tuple[str, int | None, float | str]] = {
     "of the ECG": ("ECG: 250 Hz", None, 250),
     "alone": ("# 250 Hz", 500, "does not say its rate, unit or gain"),
     "Portuguese": ("Taxa de amostragem: 250", None, 250),
+    "Dutch": ("Bemonsteringsfrequentie: 250", None, 250),
     "Danish": ("Samplingsfrekvens: 250", None, 250),
     "two rates": ("Sample Rate: 500\nSampling frequency: 250", None, "500 Hz .* 250 Hz"),
 }
@@ -280,26 +281,30 @@ SHORT = [f"{v:.2f}".replace(".", ",") for v in PARTS]
 TWO = Said(fs=500, unit="mV", signals=("I", "II"))
 ONE = Said(fs=500, unit="mV", signals=("I",))
 UV = Said(fs=500, unit="uV", signals=("I", "II"))
+GIVEN = Said(fs=500)
+ROW = "'Elapsed time','I'\n'seconds','uV'"
+R13 = ",".join(f"V{i}" for i in range(1, 14))
+DAYS = [45000 + i / 86400 / 500 for i in range(600)]
+MAPPED = Said(unit="mV", signals=("ch0=time", "ch1=I"))
+AT_360 = Said(fs=360, unit="uV", signals=("I",))
 ASK = Said(fs=500, unit="mV")
 T13 = Said(unit="mV", signals=("t", *LEADS))
 COLUMNS: dict[str, tuple[str, Said, str]] = {
-    "PhysioNet": (table("'Elapsed time','I'\n'seconds','uV'", ",", CLOCK, STEPS), Said(), "I 500"),
-    "PhysioNet, --fs": (table("'Elapsed time','I'\n'seconds','uV'", ",", CLOCK, STEPS), Said(fs=250),
+    "PhysioNet": (table(ROW, ",", CLOCK, STEPS), Said(), "I 500"),
+    "PhysioNet, --fs": (table(ROW, ",", CLOCK, STEPS), Said(fs=250),
                         "500 Hz by the column of time .* 250 Hz by --fs"),
     "units row of time": (table("time,I\nms,mV", ",", range(600), PARTS), Said(), "I 1000"),
     "an unknown unit": (table("time,I", ",", [i / 25 for i in range(600)], PARTS), ASK,
                         "'time' is not known .25 or 25000 Hz"),
-    "days": (table("time,I", ",", [45000 + i / 86400 / 500 for i in range(600)], PARTS), ASK, "none"),
-    "time as V1": (table(",".join(f"V{i}" for i in range(1, 14)), ",", CLOCK, *[PARTS] * 12), T13,
+    "days": (table("time,I", ",", DAYS, PARTS), ASK, "none"),
+    "time as V1": (table(R13, ",", CLOCK, *[PARTS] * 12), T13,
                    " ".join(LEADS) + " 500"),
     "time in 0..12": (table(",".join(map(str, range(13))), ",", CLOCK, *[PARTS] * 12), T13,
                       " ".join(LEADS) + " 500"),
-    "time as V1, gap": (table(",".join(f"V{i}" for i in range(1, 14)), ",", GAPS, *[PARTS] * 12), T13,
+    "time as V1, gap": (table(R13, ",", GAPS, *[PARTS] * 12), T13,
                         "'t' is not even"),
-    "time by NAME=": (table("ch0,ch1", ",", CLOCK, PARTS), Said(unit="mV", signals=("ch0=time", "ch1=I")),
-                      "I 500"),
-    "time beside a decimal comma": (lines(TICKS, np.abs(STEPS)), Said(fs=360, unit="uV", signals=("I",)),
-                                    "I 360"),
+    "time by NAME=": (table("ch0,ch1", ",", CLOCK, PARTS), MAPPED, "I 500"),
+    "time beside a decimal comma": (lines(TICKS, np.abs(STEPS)), AT_360, "I 360"),
     "names between semicolons": (table("II;I", ","), TWO, "are II, I by the file"),
     "names above a line": (table("II,I\n# start", ","), TWO, "are II, I by the file"),
     "names between blanks": (table("II I", "\t"), TWO, "are II, I by the file"),
@@ -310,13 +315,13 @@ COLUMNS: dict[str, tuple[str, Said, str]] = {
     "channel name": (table("Channel name: V5", ",", PARTS), ONE, "are V5 by the file and I by"),
     "lead name": (table("Lead name,V5", ",", PARTS), ONE, "are V5 by the file and I by"),
     "signal": (table("Signal: V5", ",", PARTS), ONE, "are V5 by the file and I by"),
-    "head and column": (table("Lead,II\nI", ",", PARTS), ASK, "are II by its head and I by the names"),
+    "head and column": (table("Lead,II\nI", ",", PARTS), ASK, "are II by its head and I by"),
     "lead and time": (table("Lead,II\ntime,value", ",", CLOCK, PARTS), ASK, "II 500"),
     "signal of a column": (table("Signal: ECG\nI", ",", PARTS), ASK, "I 500"),
-    "units differ": (table("Unit,uV\nI (mV)", ",", PARTS), Said(fs=500), "1000 by the unit .* 1 by that"),
-    "units row differs": (table("Unit: mV\nI,II\nuV,uV", ","), Said(fs=500), "1 by the unit .* 1000 by"),
-    "gain differs": (table("Gain: 200/mV\nI (mV)", ",", STEPS), Said(fs=500), "200 by the gain"),
-    "gain beside decimals": (table("Gain: 200/mV\nI (mV)", ",", PARTS), Said(fs=500), "I 500"),
+    "units differ": (table("Unit,uV\nI (mV)", ",", PARTS), GIVEN, "1000 by the unit .* 1 by that"),
+    "units row differs": (table("Unit: mV\nI,II\nuV,uV", ","), GIVEN, "1 by the unit .* 1000 by"),
+    "gain differs": (table("Gain: 200/mV\nI (mV)", ",", STEPS), GIVEN, "200 by the gain"),
+    "gain beside decimals": (table("Gain: 200/mV\nI (mV)", ",", PARTS), GIVEN, "I 500"),
     "slash": (table("I/mV,II/mV", ","), UV, "1 mV is 1 by the file and 1000 by --unit uV"),
     "slash, turned": (table("II/mV,I/mV", ","), TWO, "are II, I by the file"),
     "brackets in the units row": (table("I,II\n(uV),(uV)", ","), TWO, "1000 by the file and 1 by"),
@@ -324,6 +329,7 @@ COLUMNS: dict[str, tuple[str, Said, str]] = {
     "counts in a row": (table("I,II\nADC,ADC", ",", STEPS, STEPS), TWO, "'ADC' by a column and mV"),
     "counts, a step": (table("I (counts)", ",", PARTS), Said(fs=500, unit="1mV"), "I 500"),
     "a row of other units": (table("I,II\nmV/10,mV/10", ","), TWO, "the line 'I mV/10'"),
+    "a rule": (table("I,II\n----,----", ","), TWO, "I II 500"),
     "a unit within": (table("I mV raw,II mV raw", ","), TWO, "the line 'I mV raw'"),
     "a unit alone": (table("uV", ",", PARTS), ONE, "1000 by the file and 1 by --unit mV"),
     "ECG with its unit": (table("ECG_mV", ",", PARTS), Said(fs=500, signals=("I",)), "I 500"),
@@ -372,8 +378,8 @@ NPZ: dict[str, tuple[dict[str, object], Said, float | str]] = {
     "time": ({"t": np.arange(600) / 360, "unit": "uV", "leads": ["I"]}, Said(), 360),
     "time differs": ({"t": np.arange(600) / 360, "unit": "uV", "leads": ["I"]}, Said(fs=9), "360"),
     "a row of time": ({"unit": "uV", "leads": ["t", "I"], "x": ROWS}, Said(), 360),
-    "a row of time, gap": ({"unit": "uV", "leads": ["t", "I"], "x": ROWS + JUMP}, Said(), "300 to 301"),
-    "name of the array": ({"fs": 250, "unit": "uV", "V5": STEPS[None]}, Said(signals=("I",)), "V5 by"),
+    "a row of time, gap": ({"unit": "uV", "leads": ["t", "I"], "x": ROWS + JUMP}, Said(), "300 to"),
+    "name of the array": ({"fs": 250, "unit": "uV", "V5": STEPS[None]}, ONE, "V5 by"),
     "time, ns": ({"t": np.arange(600) * 2_000_000, "unit": "uV", "leads": ["I"]}, Said(), 500),
     "gap": ({"t": np.r_[:300, 305:605] / 360, "unit": "uV", "leads": ["I"]}, Said(), "300 to 301"),
 }  # fmt: skip
