@@ -38,13 +38,15 @@ _INTERVAL = re.compile(
 )
 _STEP = re.compile(r"interval|dt|ts|delta ?t(ime)?|(x|t|time)? ?increment")
 """Names of an interval that need no word on samples."""
-_UNIT = re.compile(r"\bunits?\b|einheit|\bunit[eéàá]|\bunidad|voltage|amplitude")
+_UNIT = re.compile(
+    r"units?\b|einheit|\bunit[eéàá]|\bunidad|voltage|amplitude|axis|dim(ens|$)|scale|values|data"
+)
 _GAIN = re.compile(
     r"gain|resol|aufl[oö]s|lsb|counts? ?(per|/)|scal(e|ing)|conversion|adu\b|step ?size|sensitiv|"
-    r"quanti[sz]|amplification|verst.{1,2}rk|factor|per [mun]?v\b"
+    r"multipl|quanti[sz]|amplification|verst.{1,2}rk|factor|per [mun]?v\b"
 )
 _WEIGHT = re.compile(
-    r"bit ?(weight|wert)|\b[mun]?v(olts?)? ?(/|per) ?(bit|lsb|count|step|adu|unit)"
+    r"(bit|lsb) ?(weight|wert)|\b[mun]?v(olts?)? ?(/|per) ?(bit|lsb|count|step|adu|unit)"
 )
 _OF_A_STEP = re.compile(r"resol|aufl|lsb|step|quanti|bit|conver|factor|adu")
 """Words before a voltage that is one of a step."""
@@ -152,6 +154,7 @@ def _take(line: str, head: Head) -> None:
         name, unit = within[1], within[2]
     words = re.sub(r"(?<=[a-z])(?=[A-Z][A-Za-z])", " ", name).replace("_", " ").replace("-", " ")
     words = _plain(words)
+    bare = per_mv(value) and not re.search(r"\d", value)
     if step := _equation(line):
         _keep_gain(line, "lsb", step, "", head)
     elif _WEIGHT.search(words):
@@ -170,7 +173,9 @@ def _take(line: str, head: Head) -> None:
             _keep(line, rate, head.rates, head)
         else:
             head.perhaps.append((line, rate))
-    elif _GAIN.search(f"{words} {unit}".lower()) or (_STEPS.fullmatch(value) and "/" in value):
+    elif not bare and (
+        _GAIN.search(f"{words} {unit}".lower()) or (_STEPS.fullmatch(value) and "/" in value)
+    ):
         _keep_gain(line, words, value, unit, head)
     elif _UNIT.search(words) and (
         not re.search(r"\d", value) or (re.search(r"unit|einheit", words) and not numbers(value))
@@ -263,7 +268,11 @@ def _keep_gain(line: str, words: str, value: str, unit: str, head: Head) -> None
         scale = per_mv(f"{size}{found['unit']}")
     if scale and not (head.gain and abs(head.gain - scale) > AGREE * scale):
         head.gain = scale
-    elif sure or found or re.search(r"sensitiv|amplification|verst|scale|weight|wert|/|per", words):
+    elif (
+        sure
+        or found
+        or re.search(r"sensitiv|amplification|verst|scal|multipl|wert|weight|/|per", words)
+    ):
         head.odd.append(line)
     else:
         head.others.append(line)

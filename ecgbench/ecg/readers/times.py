@@ -125,10 +125,10 @@ def rate(column: np.ndarray, name: str, clock: bool, record: str) -> float | Non
     if not known:  # slow ones too: 0.04 may be 25 Hz or 25,000
         rates = [one for one in rates if 1.01 <= one <= FASTEST]
     if len(rates) != 1:
+        every = " or ".join(f"{one:g} Hz" for one in rates) or "none makes a rate of an ECG"
         raise BadRecord(
-            f"{record}: the unit of its column of time {name!r} is not known "
-            f"({' or '.join(f'{one:g}' for one in rates) or 'none makes a rate of an ECG in'} Hz); "
-            f"name it: {name} (s)"
+            f"{record}: the unit of its column of time {name!r} is not known ({every}); name it: "
+            f"{name} (s)"
         )
     near, error = round(rates[0]), max(2 * fine / (step * count), 1e-6)
     return float(near) if abs(near - rates[0]) <= error * near else rates[0]

@@ -153,11 +153,16 @@ UNITS: dict[str, tuple[str, str | None, float | str]] = {
     **{f"odd: {head}": (head, "mV", "does not say its rate, unit or gain") for head in (
         "Gain: 1 mV", "Scale: 0.5 mV", "200 LSB, 1 mV", "Sensitivity: 4.88 uV", "Verstärkung: 200",
         "Amplification: 200", "Unit: 4.88uV per", "Scale factor: 1000",
+        "Scaling factor: 0.00488", "Multiplier: 0.00488",
     )},
     **{f"steps: {head}": (head, None, 200) for head in (
         "200 LSB = 1 mV", "200 counts = 1 mV", "1 mV = 200 LSB", "1 bit = 5 uV", "uV/bit: 5",
         "Units per mV: 200", "Quantization: 5 uV", "Factor: 0.005 mV", "Scale: 5 µV/LSB",
     )},
+    **{f"a unit: {head}": (head, "mV", "1 mV is 1000 by the file and 1 by --unit") for head in (
+        "Y-Axis,uV", "Yunit,uV", "Dimension: uV", "Scale: uV", "Voltage: µV", "Values in uV",
+    )},
+    "step in the name": ("LSB weight (nV): 5000", None, 200),
     "steps, contradicted": ("1 bit = 5 uV", "mV", "1 mV is 200 by the file and 1 by --unit mV"),
     "two on a line": ("Lead,I,Unit,uV", "mV", "1 mV is 1000 by the file and 1 by --unit mV"),
     "two on a line, alone": ("Lead,I,Unit,uV", None, 1000),
@@ -295,7 +300,7 @@ COLUMNS: dict[str, tuple[str, Said, str]] = {
                         "500 Hz by the column of time .* 250 Hz by --fs"),
     "units row of time": (table("time,I\nms,mV", ",", range(600), PARTS), Said(), "I 1000"),
     "an unknown unit": (table("time,I", ",", [i / 25 for i in range(600)], PARTS), ASK,
-                        "'time' is not known .25 or 25000 Hz"),
+                        "'time' is not known .25 Hz or 25000 Hz"),
     "days": (table("time,I", ",", DAYS, PARTS), ASK, "none"),
     "time as V1": (table(R13, ",", CLOCK, *[PARTS] * 12), T13,
                    " ".join(LEADS) + " 500"),
@@ -357,7 +362,7 @@ def test_the_import_says_where_names_came_from_and_what_was_replaced(tmp_path: P
         ("", "--signals", []),
         ("I\n", "the file and --signals", []),
         ("x\n", "--signals", ["x"]),
-        ("Y-Axis,uV\n", "--signals", ["Y-Axis,uV"]),
+        ("Device,Nice\n", "--signals", ["Device,Nice"]),
         ("Humfilter 50 Hz\n", "--signals", ["Humfilter 50 Hz"]),
         ("Polarity: inverted\n", "--signals", ["Polarity: inverted"]),
     ):
