@@ -94,7 +94,7 @@ def read(path: Path, record: str, patient: str, said: Said) -> Recording:
     names = said.names(table.names, len(values), path, record)
     notes.append(("names", said.origin(stated and table.names, names)))
     if stated and said.placed and not any(map(signed, stated)):
-        notes.append(("head line", " ".join(stated)))  # names that are replaced
+        notes.append(("head line", " ".join(stated).strip()))  # names that are replaced
     rows = cleaned.leads_of(names, values, record, notes)
     array = cleaned.marked(values[rows])
     known = array[np.isfinite(array)]

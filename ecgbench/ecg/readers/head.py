@@ -23,7 +23,7 @@ _OTHER = re.compile(
     r"filter|mains|notch|line|cut|pass|heart|pulse|herz|resp|baud|bit|paper|speed|beat|qrs|hrv|"
     r"band|corner|stim|pac(e|ing)|power|update|time ?unit|unit ?(id|n|no|nr|name|number|serial)\b|"
     r"\borig|\bmax|ppg|\bacc|spo2|weight|height|temp|press|\bcare\b|\bward\b|pain|treadmill|"
-    r"(full|vertical|display).scale"
+    r"(full|vertical|display|time).scale"
 )
 _RATE = re.compile(
     r"\brate\b|(sampl\w*|tast|data|adc)rate\b|freq(?!uent(ly)?\b)|samples? ?/ ?s|frec|fréq|hertz|"
