@@ -17,7 +17,7 @@ import csv
 import io
 import re
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import pairwise, zip_longest
 from pathlib import Path
 
 import numpy as np
@@ -26,7 +26,7 @@ import pandas as pd
 from ecgbench.ecg.readers import cleaned, head, times
 from ecgbench.ecg.readers.cleaned import Notes
 from ecgbench.ecg.readers.layout import refused, there
-from ecgbench.ecg.readers.said import Said, generated, per_mv, signed
+from ecgbench.ecg.readers.said import AGREE, Said, generated, per_mv, signed
 from ecgbench.ecg.recording import Recording
 from ecgbench.errors import BadRecord, BadSetting
 from ecgbench.files import decoded
@@ -36,7 +36,18 @@ _NUMBER = re.compile(
 )
 _DECIMAL = re.compile(r"[-+]?\d+([.,]\d+)?([eE][-+]?\d+)?")
 _IN_BRACKETS = re.compile(r"(?P<name>.*\S)\s*[(\[](?P<unit>[^)\]]+)[)\]]")
-_BEHIND = re.compile(r"(?P<name>.*?)[\s_.]+(?P<unit>[mun\u00b5\u03bc]?v(olts?)?)", re.IGNORECASE)
+_BEHIND = re.compile(
+    r"(?P<name>.*?)[\s_.,/]+(?P<in>in\s+)?(?P<unit>[mun\u00b5\u03bc]?v(olts?)?)", re.IGNORECASE
+)
+_STEPS = re.compile(
+    r"adc|lsb|counts?|adu|raw|steps?|digits?|bits?|a\.?u\.?|arb.*|adc.*", re.IGNORECASE
+)
+"""Units of a column that are steps of a converter."""
+_VOLTS = re.compile(r"(?<![a-z])[munµμ]v(?![a-z])", re.IGNORECASE)
+_SIGNAL = re.compile(
+    r"(ecg|ekg|voltage|amplitude|signal|values?|data|lead|ch(annel)?)[\W_\d]*", re.I
+)
+_MARKS = (",", ";", "\t", " ")
 SHOWN = 20
 """Lines of numbers by which the separator is known."""
 
@@ -76,18 +87,22 @@ def read(path: Path, record: str, patient: str, said: Said) -> Recording:
     except (ValueError, UnicodeError, csv.Error) as error:  # pandas' errors are ValueErrors
         raise refused(path, record, "a table of numbers", error) from error
     notes: Notes = [("head line", line) for line in table.head.others]
-    table, rates = _timed(table, said, record)
+    stated = table.names if generated(table.names or "") is False else None
+    table, rates = _timed(table, said, record, notes)
     table.head.demand_understood(path, said if not rates else replace(said, fs=rates[0][1]), record)
     values = table.values.T
     names = said.names(table.names, len(values), path, record)
-    notes.append(("names", said.origin(table.names, names)))
+    notes.append(("names", said.origin(stated and table.names, names)))
+    if stated and said.placed and not any(map(signed, stated)):
+        notes.append(("head line", " ".join(stated).strip()))  # names that are replaced
     rows = cleaned.leads_of(names, values, record, notes)
     array = cleaned.marked(values[rows])
     known = array[np.isfinite(array)]
-    common = table.head.scale(bool((known == np.rint(known)).all()), record)
-    stated = [per_mv(table.units[i]) or common for i in rows]
-    scales = [said.scale(one, path, record) for one in stated]
-    notes.append(("unit", "the file" if all(stated) else "--unit"))
+    whole = bool((known == np.rint(known)).all())
+    _demand_agreement(table, rows, said, record)
+    units = [table.head.scale(whole, record, per_mv(table.units[i])) for i in rows]
+    scales = [said.scale(one, path, record) for one in units]
+    notes.append(("unit", "the file" if all(units) else "--unit"))
     fs = said.rate([*table.head.rates, *rates], path, record)
     source = "the file" if table.head.rates else "the column of time" if rates else "--fs"
     notes.append(("rate", source))
@@ -97,20 +112,34 @@ def read(path: Path, record: str, patient: str, said: Said) -> Recording:
     )
 
 
-def _timed(table: _Table, said: Said, record: str) -> tuple[_Table, list[tuple[str, float]]]:
+def _demand_agreement(table: _Table, rows: list[int], said: Said, record: str) -> None:
+    """BadRecord where no column is in the unit of the head, or steps are said to be a voltage."""
+    units, common = [table.units[i] for i in rows], table.head.unit
+    stated = [one for one in map(per_mv, units) if one]
+    if common and len(stated) == len(rows) and all(abs(s / common - 1) > AGREE for s in stated):
+        raise BadRecord(
+            f"{record}: 1 mV is {common:g} by the unit in its head and {stated[0]:g} by that of a "
+            f"column; correct the one that is wrong"
+        )
+    steps = [unit for unit in units if _STEPS.fullmatch(unit)]
+    if steps and not table.head.gain and said.unit and not said.unit[0].isdigit():
+        raise BadRecord(
+            f"{record}: its unit is {steps[0]!r} by a column and {said.unit} by --unit; say how "
+            f"much a step is: --unit 4.88uV"
+        )
+
+
+def _timed(
+    table: _Table, said: Said, record: str, notes: Notes
+) -> tuple[_Table, list[tuple[str, float]]]:
     """The table without its columns of time and its counters, and the rate that they show."""
     count = table.values.shape[1]
-    names = table.names or (list(said.placed) if len(said.placed) == count else [""] * count)
-    found: dict[int, float | None] = {}
-    for i, name in enumerate(names if count > 1 else ()):
-        column, plain = table.values[:, i], name.strip().lower()
-        timed = (table.clock and i == 0) or (times.is_time(name) and signed(name) is None)
-        rises = bool(len(column) > 9 and (np.diff(column) > 0).all())
-        first = not plain and i == 0 and (rises or times.counts(column))
-        if timed or first or (rises and times.COUNTERS.fullmatch(plain)):
-            found[i] = times.rate(column, name, table.clock and i == 0, record)
-    if table.names is None and names == list(said.placed):
-        table = replace(table, names=names)
+    if table.names is None or (generated(table.names) and "=" not in "".join(said.signals)):
+        table = replace(table, names=[*said.placed] if len(said.placed) == count else None)
+    given = dict(text.split("=", 1) for text in said.signals if "=" in text)
+    names = [given.get(name, name) for name in table.names or [""] * count]
+    found = times.shown(names, table.values.T, record, table.clock)
+    notes += [("ignored signal", f"{names[i]}, which rises") for i in found if signed(names[i])]
     rates = [(f"the column of time {names[i]!r}", fs) for i, fs in found.items() if fs]
     return table.without({*found}), rates
 
@@ -124,24 +153,28 @@ def _taken_apart(text: str, path: Path, said: Said, record: str) -> _Table:
     if first is None:
         raise BadRecord(f"{record}: {path.name} holds no line of numbers")
     clock = plain[first] != lines[first]
-    above = [line for line in lines[:first] if line.strip()]
+    above = [re.sub(r"^\s*[#%/]+\s*", "", line) for line in lines[:first]]
+    above = [line for line in above if line.strip()]
     if _numbers_columns(plain[first : first + SHOWN]):
         above, first = [*above, lines[first]], first + 1
     lines = plain[first:]
     shown = [line.strip() for line in lines if line.strip()][:SHOWN]
     seen = head.understood(above)
-    separator = _separator(shown, above, bool(seen.leads), said, path)
+    separator = _separator(shown, above, len(seen.leads) == 1, said, path)
     values = _values("\n".join(lines), separator, path, record)
-    named = above[-1].rstrip().count(separator) + 1 if above else 0
+    named = len(_words(above[-1], separator)) if above else 0
     trailing = all(line.endswith(separator) for line in shown) and named < values.shape[1]
     if trailing and np.isnan(values[:, -1]).all():
         values = values[:, :-1]  # a separator at the end of each line
-    names, units, used = _named(above, separator, values)
+    names, units, above = _named(above, separator, values)
     if names and len(names) == values.shape[1] - 1:
         names, units = ["", *names], ["", *units]  # R names no column of row numbers
-    seen = head.understood(above[: len(above) - used])
-    if len(seen.leads) == values.shape[1] == 1 and not any(map(signed, names or ())):
-        names, units = seen.leads, [""]
+    seen = head.understood(above)
+    names = _with_leads(names, seen, values, record)
+    for name, unit in zip(names or (), units):
+        lead = signed(name if unit else re.split(r"[\W_]", name)[0])
+        if lead and (not _known(unit) if unit else not signed(name) and _VOLTS.search(name)):
+            seen.odd.append(f"{name} {unit}".strip())
     return _Table(values, names, units or [""] * values.shape[1], seen, clock)
 
 
@@ -159,31 +192,99 @@ def _numbers_columns(lines: list[str]) -> bool:
 
 def _named(
     above: list[str], separator: str, values: np.ndarray
-) -> tuple[list[str] | None, list[str], int]:
-    """Names and units of the signals, from the last lines before the numbers, and how many lines
-    those are.
+) -> tuple[list[str] | None, list[str], list[str]]:
+    """Names and units of the signals, from the last lines before the numbers or from a line of
+    nothing but leads, and the other lines.
     """
     count = values.shape[1]
     counts = {count, count - 1} if count > 1 and times.counts(values[:, 0]) else {count}
     rows = [_words(line, separator) for line in above[-2:]]
     if len(rows) == 2 and len(rows[0]) != len(rows[1]):
         rows = rows[1:]
-    if not rows or len(rows[-1]) not in counts:
-        return None, [], 0
-    if len(rows[-1]) <= 2 and not any(map(signed, rows[-1])):
-        if re.search(r"[,;:=\t]\s*[-+]?\d", above[-1]) and not generated(rows[-1]):
-            return None, [], 0
-        seen = head.understood(above[-1:])
-        if seen.rates or seen.perhaps or seen.unit or seen.gain or seen.odd or seen.leads:
-            return None, [], 0
-    below: list[str] = []
-    if len(rows) == 2 and any(map(per_mv, rows[1])):
-        below = [unit if per_mv(unit) else "" for unit in rows[1]]
-    names = rows[0] if below else rows[-1]
-    found = [_IN_BRACKETS.fullmatch(name) or _BEHIND.fullmatch(name) for name in names]
-    within = [m["unit"] if m and per_mv(m["unit"]) else "" for m in found]
-    bare = [m["name"] if m and unit else name for m, unit, name in zip(found, within, names)]
-    return bare, below or within, 2 if below else 1
+    names: list[str] | None = None
+    units: list[str] = []
+    left = above
+    if rows and len(rows[-1]) in counts and not _states(above[-1], rows[-1]):
+        below = [word.strip("()[]-_= ") for word in rows[1]] if len(rows) == 2 else []
+        leads = len(rows) == 2 and bool(_leads_in(above[-2], separator))
+        if any(map(per_mv, below)) or (leads and not any(map(signed, _apart(below)[0]))):
+            names, units, left = _apart(rows[0])[0], below, above[:-2]
+            names = [f"{n} ({u})" if times.size(u) else n for n, u in zip(names, below)]
+        elif all(map(per_mv, rows[-1])):
+            units, left = rows[-1], above[:-1]
+        else:
+            (names, units), left = _apart(rows[-1]), above[:-1]
+    for i in reversed(range(0 if any(map(signed, names or ())) else len(above))):
+        for mark in (separator, *_MARKS):
+            if len(found := _leads_in(above[i], mark)) in counts:
+                units = units if any(units) else _apart(_words(above[i], mark))[1]
+                return found, units, [line for line in left if line != above[i]]
+    return names, units, left
+
+
+def _states(line: str, words: list[str]) -> bool:
+    """Whether a line is no names of columns: Sample Rate,500, or Leads: II, I."""
+    if ":" in words[0] and not signed(words[0]) and head.understood([line]).leads:
+        return True
+    if len(words) > 2 or any(map(signed, _apart(words)[0])) or generated(words):
+        return False
+    seen = head.understood([line])
+    return bool(
+        re.search(r"[,;:=\t]\s*[-+]?\d", line)
+        or (len(words) == 1 and re.search(r"[,;:=\t]", words[0]))
+        or (seen.rates or seen.perhaps or seen.unit or seen.gain or seen.odd or seen.leads)
+    )
+
+
+def _known(unit: str) -> bool:
+    return bool(per_mv(unit) or _STEPS.fullmatch(unit))
+
+
+def _apart(words: list[str]) -> tuple[list[str], list[str]]:
+    """Names of columns and the units in them: I (mV), II/uV, V1 [counts]."""
+    names, units = [], []
+    for word in words:
+        found = _IN_BRACKETS.fullmatch(word) or _BEHIND.fullmatch(word)
+        name, unit = (found["name"], found["unit"].strip()) if found else (word, "")
+        sure = len(words) > 1 or word[-1:] in ")]" or signed(name) or _SIGNAL.fullmatch(name)
+        known = _known(unit) and (sure or re.search(r"\sin\s", word))
+        names.append(name if known else word)
+        units.append(unit if known else "")
+    return names, units
+
+
+def _leads_in(line: str, separator: str) -> list[str]:
+    """Names of columns in a line of nothing but leads and times; else none."""
+    names = _apart(_words(line, separator))[0]
+    leads = any(map(signed, names)) and all(signed(n) or times.is_time(n) or not n for n in names)
+    return names if leads else []
+
+
+def _with_leads(
+    names: list[str] | None, seen: head.Head, values: np.ndarray, record: str
+) -> list[str] | None:
+    """Names of the columns, from the lines on leads where no column names one. BadRecord where
+    both do and differ.
+    """
+    leads = [*dict.fromkeys(filter(signed, seen.leads))] or seen.leads
+    named = [name for name in names or () if signed(name)]
+    if named and len(named) == len(leads) and all(map(signed, leads)):
+        if [*map(signed, named)] != [*map(signed, leads)]:
+            raise BadRecord(
+                f"{record}: its signals are {', '.join(leads)} by its head and {', '.join(named)} "
+                f"by the names of its columns; correct the one that is wrong"
+            )
+        return names
+    given = names or [""] * values.shape[1]
+    free = [
+        i
+        for i, name in enumerate(given)
+        if not given[1:] or not (times.is_time(name) or times.counts(values[:, i]))
+    ]
+    if named or len(leads) != len(free) or (names and not any(map(signed, leads))):
+        seen.others += leads
+        return names
+    return [leads[free.index(i)] if i in free else name for i, name in enumerate(given)]
 
 
 def _words(line: str, separator: str) -> list[str]:
@@ -209,34 +310,32 @@ def _separator(shown: list[str], above: list[str], alone: bool, said: Said, path
     last = _words(above[-1], ",") if above else []
     one = alone and not any(map(signed, last)) if len(last) > 1 else alone or len(last) == 1
     one |= not any(map(signed, last)) and len(said.signals) == 1
+    several = any(len(_leads_in(line, mark)) > 1 for line in above for mark in _MARKS)
+    one &= not several
     if one and all(_DECIMAL.fullmatch(line.strip('"')) for line in shown):
         before = [line.strip('"').split(",")[0] for line in shown]
         # numbers that count the lines are a column of their own
-        steps = {int(b) - int(a) for a, b in pairwise(before)} if "".join(before).isdigit() else {}
-        return "," if len(shown) > 2 and len(steps) == 1 and 0 not in steps else ";"
+        whole = len(shown) > 2 and "".join(before).isdigit()
+        return "," if whole and all(int(a) < int(b) for a, b in pairwise(before)) else ";"
     halves = [re.fullmatch(r"[-+]?\d{1,4},\d+", line) for line in shown]
-    if all(halves) and not said.signals and not any(map(signed, last)) and len(last) < 2:
+    if all(halves) and not said.signals and not (several or any(map(signed, last)) or last[1:]):
         raise BadSetting(
             f"{path.name}: a line such as {shown[0]!r} may be one number with a decimal comma, or "
             f"two numbers; say which: --signals I (one signal) or --signals I,II (two)"
         )
     blanks = all(len(line.split()) > 1 for line in shown)
-    return " " if blanks and not all("," in line for line in shown) else ","
+    decimals = all(_DECIMAL.fullmatch(word) for line in shown for word in line.split())
+    return " " if blanks and (decimals or not all("," in line for line in shown)) else ","
 
 
 def _values(text: str, separator: str, path: Path, record: str) -> np.ndarray:
     """(time, signal) float64. BadRecord where a sign may separate thousands or decimals."""
     sign = "," if separator != "," and "," in text else "."
-    words = re.findall(rf"\d+(?:\{sign}\d*)?", text[:100_000])
-    signed_words = [word for word in words if sign in word]
-    if signed_words and len(signed_words) < len(words) and separator != " ":
-        grouped = (re.fullmatch(rf"[1-9]\d{{0,2}}\{sign}\d{{3}}", word) for word in signed_words)
-        short = (len(word) < 4 for word in words if sign not in word)
-        if all(grouped) and all(short) and len({len(w) for w in signed_words}) > 1:
-            raise BadRecord(
-                f"{record}: numbers such as {signed_words[0]!r} may be thousands or decimals; "
-                f"write them without separators of thousands"
-            )
+    if odd := _thousands(text, separator, sign):
+        raise BadRecord(
+            f"{record}: numbers such as {odd!r} may be thousands or decimals; write them without "
+            f"separators of thousands"
+        )
     table = pd.read_csv(
         io.StringIO(text),
         sep=r"\s+" if separator == " " else separator,
@@ -249,3 +348,18 @@ def _values(text: str, separator: str, path: Path, record: str) -> np.ndarray:
     if not isinstance(table.index, pd.RangeIndex):  # pandas takes what is too much for an index
         raise BadRecord(f"{record}: {path.name} has lines with more values than its first one")
     return table.to_numpy()
+
+
+def _thousands(text: str, separator: str, sign: str) -> str | None:
+    """A number such as 3.070 of a column whose numbers with a sign all have it before three digits,
+    and the others are below 1,000.
+    """
+    lines = text[:100_000].rpartition("\n")[0].split("\n")
+    for column in zip_longest(*(line.split(separator.strip() or None) for line in lines)):
+        words = [word.strip(" \"'+-") for word in column if word and word.strip(" \"'")]
+        small = [word for word in words if re.fullmatch(r"\d{1,3}", word)]
+        grouped = [word for word in words if re.fullmatch(rf"[1-9]\d{{0,2}}\{sign}\d{{3}}", word)]
+        several = len({*map(len, grouped)}) > 1 or any(len(word) > 1 for word in small)
+        if grouped and small and len(small) + len(grouped) == len(words) and several:
+            return grouped[0]
+    return None

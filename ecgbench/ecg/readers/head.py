@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ecgbench.ecg.readers.said import AGREE, Said, hertz, numbers, per_mv
+from ecgbench.ecg.readers.said import AGREE, LOWEST, Said, hertz, numbers, per_mv, signed
 from ecgbench.errors import BadRecord, BadSetting
 from ecgbench.text import shortened
 
@@ -21,21 +21,42 @@ _BRACKET = re.compile(r"(.*?)[\s_]*[(\[]([^)\]]+)[)\]]\s*")
 _TRAILING = re.compile(r"(.*?)[\s_]+(k?hz|ms|us|s|sec|[mun]?v)", re.IGNORECASE)
 _OTHER = re.compile(
     r"filter|mains|notch|line|cut|pass|heart|pulse|herz|resp|baud|bit|paper|speed|beat|qrs|hrv|"
-    r"band|corner|stim|pac(e|ing)|power|update|time ?unit|unit ?(id|n|no|nr|name|number|serial)\b"
+    r"band|corner|stim|pac(e|ing)|power|update|time ?unit|unit ?(id|n|no|nr|name|number|serial)\b|"
+    r"\borig|\bmax|ppg|\bacc|spo2|weight|height|temp|press|\bcare\b|\bward\b|pain|treadmill|"
+    r"(full|vertical|display|time).scale"
 )
 _RATE = re.compile(
-    r"rate|freq|samples? ?/ ?s|frec|fréq|hertz|\bhz\b|\bfs\b|sps\b|\btakt|\btaux|tasso|per ?sec"
+    r"\brate\b|(sampl\w*|tast|data|adc)rate\b|freq(?!uent(ly)?\b)|samples? ?/ ?s|frec|fréq|hertz|"
+    r"\bhz\b|\bfs\b|sps\b|\btakt|\btaux|tasso|per ?sec|\btaxa\b|frekv"
 )
-_SAMPLING = re.compile(r"sampl|abtast|chantil|muestr|campion|bemonster|acqui|digiti|record|\badc\b")
+_SAMPLING = re.compile(
+    r"sampl|abtast|chantil|muestr|campion|bemonster|acqui|digiti|record|\badc\b|amostr"
+)
 _SURE = re.compile(r"fs|sf|sfreq|srate|sps|fsamp|hz")
-_INTERVAL = re.compile(r"interv|period|\bdt\b|delta ?t|abstand|(per|between) samples?|sample time")
-_UNIT = re.compile(r"\bunits?\b|einheit|\bunit[eéàá]|\bunidad|voltage|amplitude")
-_GAIN = re.compile(r"gain|resol|aufl[oö]s|lsb|\blsb|counts?\b|scal(e|ing)|conversion|adu\b|step")
-_LEAD = re.compile(r"(ecg |ekg )?(leads?|channels?|ableitung(en)?)")
+_INTERVAL = re.compile(
+    r"interv|period|\bdt\b|\bts\b|delta ?t|abstand|(per|between) samples?|sampl\w* time|increment"
+)
+_STEP = re.compile(r"interval|dt|ts|delta ?t(ime)?|(x|t|time)? ?increment")
+"""Names of an interval that need no word on samples."""
+_UNIT = re.compile(
+    r"units?\b|einheit|\bunit[eéàá]|\bunidad|voltage|amplitude|axis|dim(ens|$)|scale|values|data"
+)
+_GAIN = re.compile(
+    r"gain|resol|aufl[oö]s|lsb|counts? ?(per|/)|scal(e|ing)|conversion|adu\b|step ?size|sensitiv|"
+    r"multipl|quanti[sz]|amplification|verst.{1,2}rk|factor|per [mun]?v\b"
+)
+_WEIGHT = re.compile(
+    r"(bit|lsb) ?(weight|wert)|\b[mun]?v(olts?)? ?(/|per) ?(bit|lsb|count|step|adu|unit)"
+)
+_OF_A_STEP = re.compile(r"resol|aufl|lsb|step|quanti|bit|conver|factor|adu")
+"""Words before a voltage that is one of a step."""
+_LEAD = re.compile(
+    r"(ecg |ekg )?(leads?|channels?|ableitung(en)?|signals?|derivations?|electrodes?)( names?)?"
+)
+_STEPWORD = r"(?:lsb|counts?|adu|units?|adc ?(?:units?|counts?)|bits?|steps?|digits?|du|nu)"
 _STEPS = re.compile(
-    r"(?P<n>[\d.,]+)\s*(?:(?:lsb|counts?|adu|units?|adc ?(?:units?|counts?)|bits?|steps?|du|nu)?"
-    r"\s*(?:/|per )\s*(?P<per>[a-zµμ]+)|(?P<unit>[a-zµμ]*v(?:olts?)?)\s*"
-    r"(?:(?:/|per )\s*(?:lsb|counts?|adu|units?|adc ?(?:units?|counts?)|bits?|steps?|du|nu))?)",
+    rf"(?P<n>[\d.,]+)\s*(?:{_STEPWORD}?\s*(?:/|per )\s*(?P<per>[a-zµμ]+)|"
+    rf"(?P<unit>[a-zµμ]*v(?:olts?)?)\s*(?P<step>(?:/|per )\s*{_STEPWORD})?)",
     re.IGNORECASE,
 )
 
@@ -80,24 +101,25 @@ class Head:
                     f"correct the file, or call the line what it is (Mains frequency, Heart rate)"
                 )
 
-    def scale(self, whole: bool, record: str) -> float | None:
+    def scale(self, whole: bool, record: str, column: float | None) -> float | None:
         """How many of the file's units make 1 mV; None where no line says it. whole: whether all
-        samples are whole numbers, as the steps of a converter are. BadRecord where unit and gain
-        are both there and the samples may be of either.
+        samples are whole numbers, as the steps of a converter are; column: what the name of a
+        column says. BadRecord where unit and gain are both there and the samples may be of either.
         """
-        if self.unit is None or self.gain is None:
+        unit = column or self.unit
+        if unit is None or self.gain is None:
             if self.gain is not None and not whole:
                 raise BadRecord(
                     f"{record}: its head says that 1 mV is {self.gain:g} steps, and its samples "
                     f"are no steps (they have decimals); say the unit in its head: Unit,mV"
                 )
-            return self.unit or self.gain
-        if whole and abs(self.unit - self.gain) > AGREE * self.gain:
+            return unit or self.gain
+        if whole and abs(unit - self.gain) > AGREE * self.gain:
             raise BadRecord(
-                f"{record}: 1 mV is {self.unit:g} by the unit in its head and {self.gain:g} by the "
+                f"{record}: 1 mV is {unit:g} by the unit in its head and {self.gain:g} by the "
                 f"gain; keep the line that its samples are in"
             )
-        return self.unit
+        return unit
 
 
 def understood(lines: Sequence[str]) -> Head:
@@ -109,6 +131,10 @@ def understood(lines: Sequence[str]) -> Head:
         parts = [text]
         if found and re.search(r"[=:]", found[2]) and not re.search(r"\d:\d\d", found[2]):
             parts = re.split(r"[,;]\s*", text)
+        elif re.fullmatch(r"[^,;\t]+([,;\t][^,;\t]+){3,}", text):  # Lead,I,Unit,uV
+            cells = re.split(r"[,;\t]", text)
+            if not len(cells) % 2 and not any(map(signed, cells[::2])) and "=" not in text:
+                parts = [",".join(pair) for pair in zip(cells[::2], cells[1::2])]
         for part in parts:
             _take(part.strip(), head)
     return head
@@ -116,7 +142,7 @@ def understood(lines: Sequence[str]) -> Head:
 
 def _take(line: str, head: Head) -> None:
     found = _PAIR.fullmatch(line) or _SPOKEN.fullmatch(line)
-    if not found or not found[2].strip('" '):
+    if not found or not found[2].strip('" ') or not re.search(r"\w", found[1]):
         if _looks_like_rate(line.lower()) or re.search(r"\d\s*k?hz\b", line.lower()):
             head.odd.append(line) if not _OTHER.search(line.lower()) else head.others.append(line)
         elif line.strip("#%/-=*_,;\t \"'"):
@@ -126,13 +152,19 @@ def _take(line: str, head: Head) -> None:
     unit = ""
     if (within := _BRACKET.fullmatch(name)) or (within := _TRAILING.fullmatch(name)):
         name, unit = within[1], within[2]
-    words = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).replace("_", " ").replace("-", " ").lower()
-    if _OTHER.search(words):
+    words = re.sub(r"(?<=[a-z])(?=[A-Z][A-Za-z])", " ", name).replace("_", " ").replace("-", " ")
+    words = _plain(words)
+    bare = per_mv(value) and not re.search(r"\d", value)
+    if step := _equation(line):
+        _keep_gain(line, "lsb", step, "", head)
+    elif _WEIGHT.search(words):
+        _keep_gain(line, words, value, unit, head)
+    elif _OTHER.search(words):
         head.others.append(line)
-    elif _LEAD.fullmatch(words) and not numbers(value):
-        head.leads.append(value)
-    elif _INTERVAL.search(words) and (_SAMPLING.search(words) or "dt" in words.split()):
-        _keep(line, hertz(value, unit, interval=True), head.rates, head)
+    elif _LEAD.fullmatch(words) and not re.match(r"\d", value):
+        head.leads += _leads(value)
+    elif _STEP.fullmatch(words) or (_INTERVAL.search(words) and _SAMPLING.search(words)):
+        _keep_interval(line, words, value, unit, head)
     elif _looks_like_rate(words) or _sampled(words, value):
         plain = words.replace(" ", "")
         sure = _SAMPLING.search(words) or _SURE.fullmatch(plain) or _sampled(words, value)
@@ -141,11 +173,15 @@ def _take(line: str, head: Head) -> None:
             _keep(line, rate, head.rates, head)
         else:
             head.perhaps.append((line, rate))
-    elif _GAIN.search(words) or (_STEPS.fullmatch(value) and "/" in value):
+    elif not bare and (
+        _GAIN.search(f"{words} {unit}".lower()) or (_STEPS.fullmatch(value) and "/" in value)
+    ):
         _keep_gain(line, words, value, unit, head)
-    elif _UNIT.search(words) and (not numbers(value) or per_mv(value)):
-        scale = per_mv(value) or (per_mv(unit) if unit else None)
-        if scale is None and re.search(r"\bunits?\b|einheit|\bunit", words):
+    elif _UNIT.search(words) and (
+        not re.search(r"\d", value) or (re.search(r"unit|einheit", words) and not numbers(value))
+    ):
+        scale = per_mv(value) or (None if re.search(r"\d", value) else per_mv(unit))
+        if scale is None and re.search(r"\bunit|einheit", words):
             head.odd.append(line)
         elif scale is None:
             head.others.append(line)
@@ -162,8 +198,29 @@ def _looks_like_rate(words: str) -> bool:
 
 
 def _sampled(words: str, value: str) -> bool:
-    """Whether a line is like "Sampled at 500 Hz"."""
-    return bool(re.search(r"sampl|abtast", words) and re.search(r"\d\s*k?hz\b", value.lower()))
+    """Whether a line is like "Sampled at 500 Hz" or "ECG: 500 Hz"."""
+    named = _SAMPLING.search(words) or re.fullmatch(r"ecg|ekg|data|signals?|leads?", words)
+    return bool(named and re.search(r"\d\s*k?hz\b", value.lower()))
+
+
+def _leads(value: str) -> list[str]:
+    """Names of leads in a line: Lead I; I, II; I II."""
+    words = [word.strip() for word in re.split(r"[,;|\t]", value)]
+    apart = value.split()
+    return apart if len(words) == 1 and all(map(signed, apart)) else words
+
+
+def _keep_interval(line: str, words: str, value: str, unit: str, head: Head) -> None:
+    """The rate of an interval between samples; below 0.01 without a unit it is one of seconds."""
+    rate = hertz(value, unit, interval=True)
+    if rate is None and not unit and (bare := numbers(value)) and bare[-1] < 0.01:
+        rate = hertz(f"{bare[-1]} s", interval=True)
+    if words != "interval" and " time" not in words:
+        _keep(line, rate, head.rates, head)
+    elif rate and rate >= LOWEST:
+        head.perhaps.append((line, rate))
+    else:  # another interval, or a date
+        head.others.append(line)
 
 
 def _keep(line: str, rate: float | None, rates: list[tuple[str, float]], head: Head) -> None:
@@ -173,28 +230,49 @@ def _keep(line: str, rate: float | None, rates: list[tuple[str, float]], head: H
         rates.append((f"the line {shortened(line, 40)!r}", rate))
 
 
+def _equation(line: str) -> str | None:
+    """The step of 200 LSB = 1 mV, in either order, as 0.005 mv/lsb."""
+    sides = re.split(r"\s*[=:]\s*", _plain(line).strip("#%/ "))
+    for steps, volts in (sides, sides[::-1]) if len(sides) == 2 else ():
+        count = re.fullmatch(rf"(\d*)\s*{_STEPWORD}", steps)
+        size = re.fullmatch(r"([\d.,]+)\s*([mun]?v)(olts?)?", volts)
+        if count and size and len(read := numbers(size[1])) == 1:
+            return f"{read[0] / (int(count[1] or 1) or 1):.12f} {size[2]}/lsb"
+    return None
+
+
+def _plain(text: str) -> str:
+    return text.lower().replace("µ", "u").replace("μ", "u")
+
+
 def _keep_gain(line: str, words: str, value: str, unit: str, head: Head) -> None:
     """The gain of a line: 200 LSB/mV, 4.88 uV, counts per mV,200. A resolution in bits, a paper's
     10 mm/mV and a factor without a unit are no voltage of a step: the last is odd.
     """
-    if re.search(
-        r"\d\s*-?bits?$|mm\s*/|^\d+\s*x\s*\d+|dpi|pixel", f"{value} {unit}".strip().lower()
-    ):
+    sure = re.search(r"gain|lsb|resol", words)
+    paper = r"\d\s*-?bits?$|(?<![a-z])[mc]m\b|^\d+\s*x\s*\d+|dpi|pixel"
+    if re.search(paper, f"{value} {unit}".strip().lower()) or not (sure or re.search(r"\d", value)):
         head.others.append(line)
         return
-    if not (read := numbers(re.split(r"[^\d.,]", value)[0])):
-        (head.odd if re.search(r"gain|lsb|resol", words) else head.others).append(line)
-        return
-    per = re.search(r"(?:/|per )\s*([mun]?v)(?:olts?)?\b", f"{words} {unit}".lower())
-    found = _STEPS.fullmatch(value if re.search("[a-zµμ]", value.lower()) else f"{value} {unit}")
+    volts = re.search(
+        r"(/|per )?\s*(?<![a-z])([mun]?v)(?:olts?)?\b(\s*(?:/|per))?", _plain(f"{words} {unit}")
+    )
+    if volts and re.fullmatch(r"[\d.,]+", value):
+        value += f" /{volts[2]}" if volts[1] else f" {volts[2]}{'/lsb' if volts[3] else ''}"
+    found, read = _STEPS.fullmatch(value), numbers(re.split(r"[^\d.,]", value)[0])
+    size = read[0] if len(read) == 1 and not re.match(r"\d", words) else 0.0  # no 200 LSB, 1 mV
     scale = None
-    if per and re.fullmatch(r"[\d.,]+", value):
-        scale = read[0] * (per_mv(per[1]) or 0) or None
-    elif found and found["per"]:
-        scale = read[0] * (per_mv(found["per"]) or 0) or None
-    elif found and found["unit"]:
-        scale = per_mv(f"{read[0]}{found['unit']}")
-    if scale is None or len(read) > 1 or (head.gain and abs(head.gain - scale) > AGREE * scale):
+    if found and found["per"]:
+        scale = size * (per_mv(found["per"]) or 0)
+    elif found and (found["step"] or _OF_A_STEP.search(words)):
+        scale = per_mv(f"{size}{found['unit']}")
+    if scale and not (head.gain and abs(head.gain - scale) > AGREE * scale):
+        head.gain = scale
+    elif (
+        sure
+        or found
+        or re.search(r"sensitiv|amplification|verst|scal|multipl|wert|weight|/|per", words)
+    ):
         head.odd.append(line)
     else:
-        head.gain = scale
+        head.others.append(line)

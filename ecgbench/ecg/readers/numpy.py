@@ -12,7 +12,7 @@ import numpy as np
 
 from ecgbench.ecg.readers import cleaned, times
 from ecgbench.ecg.readers.layout import Layout, at, lacking, recording, refused, there
-from ecgbench.ecg.readers.said import Said, hertz, per_mv
+from ecgbench.ecg.readers.said import Said, hertz, per_mv, signed
 from ecgbench.ecg.recording import Recording
 from ecgbench.errors import BadRecord
 
@@ -87,6 +87,8 @@ def alone(path: Path, record: str, patient: str, said: Said) -> Recording:
             f"of real numbers"
         )
     own = _texts(words, _NAMES) or None
+    if own is None and len(array) == 1 and any(map(signed, stored)):
+        own = [*stored]
     count = len(own or said.placed) or min(array.shape)
     if array.shape[0] == array.shape[1]:
         raise BadRecord(f"{record}: an array of shape {array.shape} does not tell its leads")
@@ -100,6 +102,8 @@ def alone(path: Path, record: str, patient: str, said: Said) -> Recording:
     units = units * count if len(units) == 1 else units or [None] * count
     if len(units) != count:
         raise BadRecord(f"{record}: {len(units)} units for {count} signals")
+    found = times.shown(names, array, record)
+    rates += [(f"the column of time {names[i]!r}", fs) for i, fs in found.items() if fs]
     rows = cleaned.leads_of(names, array, record, notes)
     scales = np.array([said.scale(units[i], path, record) for i in rows])
     notes.append(("unit", "the file" if all(units) else "--unit"))

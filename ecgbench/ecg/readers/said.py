@@ -84,10 +84,11 @@ class Said:
                     f"{record}: the rate is {rate:g} Hz by {first} and {value:g} Hz by {other}; "
                     f"correct the one that is wrong"
                 )
-        if rate < LOWEST and self.fs is None:
+        if not LOWEST <= rate <= HIGHEST and self.fs is None:
+            what = "low" if rate < LOWEST else "high"
             raise BadSetting(
-                f"{file.name}: its rate is {rate:g} Hz by {first}, which is low for an ECG; where "
-                f"that is right, say it too: --fs {rate:g}"
+                f"{file.name}: its rate is {rate:g} Hz by {first}, which is {what} for an ECG; "
+                f"where that is right, say it too: --fs {rate:g}"
             )
         return rate
 

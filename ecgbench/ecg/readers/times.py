@@ -1,10 +1,11 @@
 """Columns that are no voltage: time, clock times and counters; the rate that time shows."""
 
 import re
+from collections.abc import Sequence
 
 import numpy as np
 
-from ecgbench.ecg.readers.said import LOWEST
+from ecgbench.ecg.readers.said import signed
 from ecgbench.errors import BadRecord
 
 FASTEST = 40_000.0
@@ -13,9 +14,6 @@ FASTEST = 40_000.0
 NAMED = re.compile(
     r"(time|times|timestamps?|zeit|temps|tiempo|elapsed|t|secs?|seconds?|sekunden|millis|"
     r"milliseconds?|ms|date ?time|clock|date)(?: (.*))?"
-)
-COUNTERS = re.compile(
-    r"|index|idx|i|n|no|nr|row|samples? ?(no|number|nr|index|#)?|#|counter|unnamed.*"
 )
 _STAMP = re.compile(
     r"^(\s*[\"']?)(?:(?P<y>\d{4})[-/.](?P<m>\d\d?)[-/.](?P<d>\d\d?)[T \t]+|"
@@ -49,14 +47,52 @@ def is_time(name: str) -> bool:
     return bool(found) and (not found[2] or found[2].strip() in _WORDS)  # type: ignore[index]
 
 
-_WORDS = {"s", "ms", "us", "µs", "sec", "seconds", "milliseconds", "msec", "index", "utc", "stamp"}
-_WORDS |= {"axis", "stamps", "microseconds", "hh:mm:ss"}
+_SIZES = dict.fromkeys(("s", "sec", "secs", "second", "seconds", "sekunden"), 1.0)
+_SIZES |= dict.fromkeys(("ms", "msec", "millis", "millisecond", "milliseconds"), 1e-3)
+_SIZES |= dict.fromkeys(("us", "usec", "micros", "microsecond", "microseconds"), 1e-6)
+_SIZES |= dict.fromkeys(("ns", "nsec", "nanos", "nanosecond", "nanoseconds"), 1e-9)
+_SIZES |= {"min": 60.0, "minutes": 60.0, "h": 3600.0, "hours": 3600.0}
+"""Units of time -> seconds."""
+_WORDS = {*_SIZES, "µs", "index", "utc", "stamp", "axis", "stamps", "hh:mm:ss"}
 
 
 def counts(column: np.ndarray) -> bool:
     """Whether a column rises by the same step from sample to sample, as no voltage does."""
     steps = np.diff(column)
     return bool(len(steps) > 4 and steps[0] > 0 and np.allclose(steps, steps[0], 1e-6, 1e-9))
+
+
+def size(name: str) -> float | None:
+    """Seconds of the unit at the end of a column's name, None where it has none.
+
+    >>> size("Time (ms)"), size("time/s"), size("seconds"), size("seq")
+    (0.001, 1.0, 1.0, None)
+    """
+    plain = name.strip().lower().replace("µ", "u").replace("μ", "u")
+    return _SIZES.get(re.sub(r"^.*?[\s_(\[/](?=[a-z]+[)\]]?$)", "", plain).strip("()[]"))
+
+
+def shown(
+    names: Sequence[str], values: np.ndarray, record: str, clock: bool = False
+) -> dict[int, float | None]:
+    """Which signals are a time or a count of the samples -> Hz, None for a count. What rises from
+    each sample to the next is one, whatever its name. BadRecord where one is not even.
+
+    values: (signal, time); clock: whether the first is a clock time.
+    """
+    found: dict[int, float | None] = {}
+    for i, name in enumerate(names if len(names) > 1 else ()):
+        column, first = values[i], i == 0 and not name.strip()
+        timed = (clock and i == 0) or (is_time(name) and signed(name) is None)
+        rises = bool(len(column) > 9 and (np.diff(column) > 0).all())
+        even = counts(column)
+        if (
+            timed
+            or (rises and (even or signed(name) is None or len(column) > 99))
+            or (first and even)
+        ):
+            found[i] = rate(column, name, clock and i == 0, record)
+    return found
 
 
 def rate(column: np.ndarray, name: str, clock: bool, record: str) -> float | None:
@@ -82,24 +118,17 @@ def rate(column: np.ndarray, name: str, clock: bool, record: str) -> float | Non
             f"{place + 2} it goes from {times[place]:.10g} to {times[min(place + 1, count)]:.10g}, "
             f"where {usual:g} is usual"
         )
-    unit = re.sub(r"^.*?[\s_(\[](?=[a-zµμ]+[)\]]?$)", "", name.strip().lower()).strip(")]")
-    if unit in ("ms", "millis", "milliseconds", "msec", "millisecond"):
-        sizes = [1e-3]
-    elif unit in ("us", "µs", "μs", "microseconds"):
-        sizes = [1e-6]
-    elif clock or unit in ("s", "sec", "secs", "seconds", "sekunden"):
-        sizes = [1.0]
-    elif abs(usual - 1) < 1e-9:
+    known = 1.0 if clock else size(name)
+    if known is None and abs(usual - 1) < 1e-9:
         return None
-    else:
-        sizes = [1.0, 1e-3, 1e-6]
-    rates = [1 / (step * size) for size in sizes]
-    if len(rates) > 1:
-        rates = [one for one in rates if LOWEST <= one <= FASTEST] or rates[:1]
-    if len(rates) > 1:
+    rates = [1 / (step * one) for one in ([known] if known else (1.0, 1e-3, 1e-6, 1e-9))]
+    if not known:  # slow ones too: 0.04 may be 25 Hz or 25,000
+        rates = [one for one in rates if 1.01 <= one <= FASTEST]
+    if len(rates) != 1:
+        every = " or ".join(f"{one:g} Hz" for one in rates) or "none makes a rate of an ECG"
         raise BadRecord(
-            f"{record}: the unit of its column of time {name!r} is not known "
-            f"({' or '.join(f'{one:g}' for one in rates)} Hz); name it: {name} (s)"
+            f"{record}: the unit of its column of time {name!r} is not known ({every}); name it: "
+            f"{name} (s)"
         )
     near, error = round(rates[0]), max(2 * fine / (step * count), 1e-6)
     return float(near) if abs(near - rates[0]) <= error * near else rates[0]
