@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import pandas as pd
 
 from ecgbench.imported.earlier import Earlier
+from ecgbench.imported.patients import person
 from ecgbench.imported.splitting import split_of
 from ecgbench.indexing.tables import alike
 from ecgbench.prepared.subset import SPLITS
@@ -47,7 +48,8 @@ def merged(
         mine, new, was = (rows.get(path, {}) for rows in (ours, now, base))
         row = {**dict.fromkeys(theirs, ""), **mine, **new, "path": path}
         for column in [c for c in new if c not in ("record", "path") and c in mine and c in was]:
-            if alike(mine[column]) not in (alike(was[column]), alike(new[column])):
+            same = person if column == "patient" else alike
+            if same(mine[column]) not in (same(was[column]), same(new[column])):
                 row[column] = mine[column]
                 hand.append(
                     f"{row['record']}: {column} is {_cell(mine[column])}, {source} says "
@@ -74,9 +76,9 @@ def homes(before: Earlier, table: pd.DataFrame, moved: Mapping[str, str]) -> dic
     what a patient of this name had. moved: path -> what it was, of files with the same content.
     """
     folds = before.folds
-    was = dict(zip(before.table["path"], map(alike, before.table["patient"])))
+    was = dict(zip(before.table["path"], map(person, before.table["patient"])))
     own: dict[str, list[str]] = defaultdict(list)
-    for patient, path in zip(map(alike, table["patient"]), table["path"]):
+    for patient, path in zip(map(person, table["patient"]), table["path"]):
         own[patient] += [old for old in (moved.get(path, path),) if old in folds]
     known = before.homes
     for patient, paths in own.items():

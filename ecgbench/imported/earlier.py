@@ -19,7 +19,7 @@ from ecgbench.ecg.readers.said import Said
 from ecgbench.errors import BadSetting
 from ecgbench.files import put, sha256_of
 from ecgbench.imported import found, records
-from ecgbench.indexing.tables import alike
+from ecgbench.imported.patients import person
 from ecgbench.room import Room
 from ecgbench.sealed import unsealed
 
@@ -98,8 +98,8 @@ class Earlier:
     @property
     def homes(self) -> dict[str, str]:
         """Patient -> fold or split."""
-        now = dict(zip(map(alike, self.table["patient"]), self.table[self.column]))
-        return {**self._once("homes"), **now}
+        once = {person(name): home for name, home in self._once("homes").items()}
+        return once | dict(zip(map(person, self.table["patient"]), self.table[self.column]))
 
     def _once(self, what: str) -> dict[str, str]:
         return self.copy.get(what, {}) if self.copy.get("column") == self.column else {}

@@ -22,9 +22,9 @@ from ecgbench.imported.earlier import (
     files_of,
     request,
 )
+from ecgbench.imported.patients import one_spelling, person
 from ecgbench.imported.reading import Progress
 from ecgbench.imported.writing import Imported
-from ecgbench.indexing.tables import alike
 from ecgbench.sealed import unsealed
 from ecgbench.text import counted
 
@@ -85,6 +85,8 @@ def _brought(order: Order, progress: Progress | None) -> Imported:
     if before:
         _demand_of_these(order, before, table)
         table, edits = corrections.merged(before, theirs, order.labels.name, order.overwrite)
+        if (table["patient"] != table["record"]).any():
+            table["patient"] = one_spelling(table["patient"])
         for label in given.labels:
             table[label] = records.values(table, label)
         notes += edits
@@ -190,7 +192,7 @@ def _split(
         moved = {p: gone[h] for p, h in contents.items() if h in gone and p not in before.folds}
         homes = corrections.homes(before, table, moved)
     if before and before.column == "split":
-        table["split"] = table["patient"].map(alike).map(homes).fillna("")
+        table["split"] = table["patient"].map(person).map(homes).fillna("")
         if lost := list(table.loc[table["split"] == "", "record"]):
             raise BadSetting(
                 f"the splits of {records.FILE} were given, and {counted(len(lost), 'new record')} "
@@ -202,7 +204,7 @@ def _split(
     known: Mapping[str, int] = {patient: int(fold) for patient, fold in homes.items()}
     # those that cannot be read move no other
     first = splitting.dealt(order.name, usable, names, count, known)
-    known = dict(known) | dict(zip(map(alike, usable["patient"]), map(int, first)))
+    known = dict(known) | dict(zip(map(person, usable["patient"]), map(int, first)))
     table["fold"] = splitting.dealt(order.name, table, names, count, known)
     if before and int(table.loc[usable.index, "fold"].max()) < count:
         raise BadSetting(

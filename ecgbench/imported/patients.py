@@ -3,7 +3,7 @@
 import re
 import unicodedata
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from decimal import Decimal
 
 from ecgbench.errors import BadSetting
@@ -43,6 +43,16 @@ def person(patient: str) -> str:
         text = re.sub(r"\D", "", raw)
     text = re.sub(r"(?<=[^\W\d_])[\s_-]+(?=\d)", "", text)
     return re.sub(r"(?<![\w.,])([^\W\d_]*)0+(?=\d)", r"\1", text)
+
+
+def one_spelling(patients: Iterable[str]) -> list[str]:
+    """Each patient as first spelled, so that what counts or draws patients meets each once.
+
+    >>> one_spelling(["P7", "p-07", "P8"])
+    ['P7', 'P7', 'P8']
+    """
+    first: dict[str, str] = {}
+    return [first.setdefault(person(patient), patient) for patient in patients]
 
 
 def column(sheet: Sheet, names: Sequence[str]) -> str | None:
