@@ -13,6 +13,7 @@ import pandas as pd
 from ecgbench.errors import BadSetting
 from ecgbench.imported import age_sex, patients, words
 from ecgbench.imported.cells import (
+    MISSING,
     PAIRS,
     UNKNOWN_WORDS,
     Sheet,
@@ -28,8 +29,6 @@ from ecgbench.stats.known import UNKNOWN
 from ecgbench.text import counted, shortened
 
 RECORD = ("record", "file", "filename", "path")
-MISSING = re.compile(r"-\d+|9+|88+|77+")
-"""Numbers that may stand for a missing value."""
 OF_AN_INDEX = (
     *("record", "patient", "path", "split", "fold", "left_out", "damaged"),
     *("samples", "fs", "flat", "sha256", "available", "found", "fixed", "strata", "turn"),

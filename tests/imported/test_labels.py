@@ -30,9 +30,11 @@ def values(made: Labels) -> dict[str, list[int]]:
 NFD = unicodedata.normalize("NFD", "Flimmern é")
 BOTH = {"AF": [1, 1, 0], "PVC": [1, 0, 1]}
 LISTED = {"AF": [1, 0, 0], "PVC": [1, 0, 0], "SR": [0, 1, 0]}
+MI = {"AVB 2:1": [0, 0, 1], "MI": [0, 1, 0], "old MI": [1, 0, 0]}
+PHRASE = {"AF": [0, 1, 0], "AF or PVC": [1, 0, 0], "PVC": [0, 0, 1]}
 CODES = {"164889003": [1, 1], "426783006": [1, 0]}
 UNKNOWN = ["nan", "NaN", "NA", "N/A", "n/a", "null", "unknown", "UNK", "?", "-", ".", "missing"]
-UNKNOWN += ["nd", "blank"]
+UNKNOWN += ["nd", "blank", "TBD", "pending", "unclear", "not reported", "unbekannt", "k.A.", "N.A"]
 WORDS = {  # cells, labels, part of a note
     "comma": (["AF, PVC", "AF", "PVC"], BOTH, "'AF, PVC' (AF; PVC)"),
     "slash": (["AF/PVC", "AF", "PVC"], BOTH, "'AF/PVC' (AF; PVC)"),
@@ -60,14 +62,21 @@ WORDS = {  # cells, labels, part of a note
     "gaps": (["sinus rhythm", "Sinus_Rhythm"], {"sinus rhythm": [1, 1]}, "are one label"),
     "frequent": (["af", "AF", "AF"], {"AF": [1, 1, 1]}, "'af' and 'AF'"),
     "composed": (["Flimmern é", NFD], {"Flimmern é": [1, 1]}, r"'Flimmern \xe9' and 'Flimmern e\u"),
+    "dot": (["AF.", "AF", "AF", "A. b"], {"A. b": [0, 0, 0, 1], "AF": [1, 1, 1, 0]}, "'AF.' and"),
+    "accent": (["Extrasístole", "extrasistole"], {"Extrasístole": [1, 1]}, "are one label"),
+    "inside": (["old MI", "MI", "AVB 2:1"], MI, "labels of their own: 'old MI' beside 'MI'"),
+    "numbers": (["8", "9", "3"], {"3": [0, 0, 1], "8": [1, 0, 0], "9": [0, 1, 0]}, ""),
+    "9 as a label": (["AF", "9;", "9"], {"9": [0, 1, 1], "AF": [1, 0, 0]}, ""),
+    "one phrase": (["AF or PVC;", "AF", "PVC"], PHRASE, "'AF or PVC' beside 'AF'"),
     "unknown": (
         ["AF", *UNKNOWN, "", "SR"],
-        {"AF": [1, *[U] * 15, 0], "SR": [0, *[U] * 15, 1]},
-        "label: unknown of 15 records",
+        {"AF": [1, *[U] * 22, 0], "SR": [0, *[U] * 22, 1]},
+        "label: unknown of 22 records",
     ),
     "none": (["AF", "none", "NONE", "not available"], {"AF": [1, 0, 0, U]}, "1 record"),
     "denied": (["AF", "no AF", "non-AF", "not AF", "nan"], {"AF": [1, 0, 0, 0, U]}, "'AF' is 1"),
     "noAF": (["noAF", "AF", "AF negative"], {"AF": [0, 1, 0]}, "'AF' is 1"),
+    "NORM": (["NORM", "RM", "NO AF"], {"NORM": [1, 0, 0], "NO AF": [0, 0, 1], "RM": [0, 1, 0]}, ""),
     "affirmed": (["AF negative", "AF positive"], {"AF positive": [0, 1]}, "'AF positive' is 1"),
     "signs": (["AF+", "AF-"], {"AF+": [1, 0]}, "'AF+' is 1, 'AF-' is 0"),
     "yes": (["yes", "No", "unk"], {"label": [1, 0, U]}, "'yes' is 1, 'no' is 0"),
@@ -92,6 +101,21 @@ ASKED = {  # cells, part of the message
     "slash": (["AF/PVC", "SR"], "line 2: .*write 'AF; PVC'"),
     "blank": (["AF PVC", "AF", "PVC"], "write 'AF; PVC'"),
     "dash": (["AF-PVC", "AF", "PVC"], "write 'AF; PVC'"),
+    "or": (["AF", "PVC", "AF or PVC"], "line 4: .*write 'AF; PVC' .*'AF or PVC;'"),
+    "long dash": (["AF – PVC", "AF", "PVC"], "write 'AF; PVC'"),
+    "brackets": (["AF (PVC)", "AF", "pvc"], "write 'AF; PVC'"),
+    "greater": (["AF>PVC", "AF", "PVC"], "write 'AF; PVC'"),
+    "plus in words": (["AF plus PVC", "AF", "PVC"], "write 'AF; PVC'"),
+    "three": (["AF PVC LBBB", "AF", "PVC; SR"], "write 'AF; PVC'"),
+    "longest": (["AV block et AF", "AV_Block", "AF", "AV"], "write 'AV block; AF'"),
+    "values": (["AF=1;PVC=0", "AF=0;PVC=1"], "'AF=1' is no name of a label; write those"),
+    "likelihoods": (["AF: 0.9; PVC: 0.1", "SR: 1"], "'AF: 0.9' is no name of a label"),
+    "equal yes": (["AF=yes", "AF=no"], "'AF=yes' is no name of a label"),
+    "signs only": (["AF", "---"], "line 3: .*'---' is no name of a label; leave the cell blank"),
+    "two dots": (["AF", ".."], "'..' is no name of a label"),
+    "-1 in words": (["AF", "-1"], "line 3: .*leave the cell blank .*'-1;' in one row where"),
+    "9 in words": (["AF", "9"], "leave the cell blank where it is unknown"),
+    "99 of classes": (["1", "2", "99"], "line 4: .*leave the cell blank"),
     "mixed": (["AF, PVC; SR", "SR"], "write 'AF; PVC'"),
     "numbers": (["1,2", "3"], "write '1; 2'"),
     "unknown beside": (["AF; nan", "AF"], "'nan' stands beside another label"),
