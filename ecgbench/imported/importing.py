@@ -124,7 +124,11 @@ def _brought(order: Order, progress: Progress | None) -> Imported:
 
 
 def _demand_of_these(order: Order, before: Earlier, table: pd.DataFrame) -> None:
-    if not {*before.table["path"]} & {*table["path"]}:
+    if {*before.table["path"]} & {*table["path"]}:
+        return
+    now = {content(files) for files in files_of(order.folder, table["path"]).values()} - {""}
+    was = {*before.copy.get("contents", {}).values()}
+    if not was or 2 * len(now & was) < len(was):  # else they were moved or renamed
         raise BadSetting(
             f"{order.to} holds the records of other recordings ({before.table['path'].iloc[0]} and "
             f"others), none of which {order.labels.name} names in {order.folder}; import into "

@@ -102,14 +102,13 @@ def checked(file: Path, columns: Sequence[str] = (), positive: str | None = None
 
 def _named(sheet: Sheet) -> Sheet:
     """The same with names of columns as people see them, of which no two look alike."""
-    names = [shown(str(name)) for name in sheet.rows.columns]
-    first: dict[str, str] = {}
-    for name in names:
-        if (other := first.setdefault(plain(name), name)) is not name:
-            raise BadSetting(
-                f"{sheet.file.name} has the columns {both_of((other, name))}; rename one"
-            )
-    return replace(sheet, rows=sheet.rows.set_axis(names, axis=1))
+    names = [str(name) for name in sheet.rows.columns]
+    first: dict[str, int] = {}
+    for at, name in enumerate(names):
+        if (other := first.setdefault(plain(name), at)) < at:
+            both = both_of((names[other], name))
+            raise BadSetting(f"{sheet.file.name} has the columns {both}; rename one")
+    return replace(sheet, rows=sheet.rows.set_axis([*map(shown, names)], axis=1))
 
 
 def _labels(

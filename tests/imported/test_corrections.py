@@ -52,6 +52,18 @@ def moved_file(home: Path) -> None:
     change(home / "labels.csv", ("A3,", "C3,"))
 
 
+def all_moved(home: Path) -> None:
+    shutil.move(home / "rec", home / "was")
+    shutil.move(home / "was", home / "rec" / "sub")
+
+
+def all_renamed(home: Path) -> None:
+    for file in [*(home / "rec").rglob("*.csv")]:
+        file.rename(file.with_name(f"B{file.name}"))
+    file = home / "labels.csv"
+    file.write_text(re.sub(r"\nA", r"\nBA", file.read_text()))
+
+
 def no_patients(home: Path) -> None:
     lines = [",".join(line.split(",")[::2]) for line in (home / "labels.csv").read_text().split()]
     (home / "labels.csv").write_text("\n".join(lines) + "\n")
@@ -82,6 +94,8 @@ CASES = {
         "1 recording replaced by other contents: a/A3.csv",
     ),
     "file renamed": (moved_file, "1 record added: C3.*1 record dropped: A3"),
+    "all moved": (all_moved, "30 records added: A0; .*30 records dropped: A0"),
+    "all renamed": (all_renamed, "30 records added: BA0; .*30 records dropped: A0"),
     "patient renamed": (labels(("A2,P1", "A2,X"), ("A3,P1", "A3,X")), "A2: patient was P1, is X"),
     "names shifted": (
         labels(("A2,P1", "A2,P2"), ("A3,P1", "A3,P2"), ("A4,P2", "A4,Y"), ("A5,P2", "A5,Y")),
@@ -146,7 +160,9 @@ def test_a_correction_is_taken_and_said_and_nobody_moves(folder: Path, name: str
     if "in records" in name:
         assert table(folder).equals(rows)
         return
-    now = table(folder).set_index("path")["fold"].rename({"C3.csv": "a/A3.csv"})
+    now = table(folder).set_index("path")["fold"]
+    once = {"C3": "a/A3", "sub/": "", "BA": "A"}
+    now.index = now.index.to_series().replace(once, regex=True)
     both = was.index.intersection(now.index)
     assert now[both].tolist() == was[both].tolist()
     assert len(both) == 30 - {"row dropped": 1, "person replaced": 2}.get(name, 0)
