@@ -28,9 +28,7 @@ uncertain indeterminate inconclusive unspecified unlabeled unlabelled unbekannt 
 inconnu desconocido sconosciuto"""
 _NOT = """available known done recorded assessed given determined applicable reported evaluated
 tested measured performed specified stated provided documented labeled labelled"""
-UNKNOWN_WORDS = frozenset(
-    {"", "no data", "keine angabe", *_WORDS.split(), *(f"not {w}" for w in _NOT.split())}
-)
+UNKNOWN_WORDS = frozenset({"", "no data", *_WORDS.split(), *(f"not {w}" for w in _NOT.split())})
 """What a cell says where nobody knows, as `plain` spells it."""
 MISSING = re.compile(r"-\d+|9+|88+|77+")
 """Numbers that may stand for a missing value."""

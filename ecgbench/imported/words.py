@@ -31,18 +31,15 @@ _ITEM = re.compile(
     r"""(?::\s*([\w.+-]+)\s*)?(?:,\s*|\s*(?=['"])|$)"""
 )
 _NEGATED = re.compile(
-    r"(?:no|non|not|without|absence of|kein|keine|ohne)[\s_-]+(.+)|"
-    r"(?-i:[Nn]o(?=[A-Z])|[Nn]on)(.+)|(.+?)[\s_:-]+(?:neg|negative|absent|no)|(.+?)\s*[-−]",
-    re.I,
+    r"(?i)(?:no|non|not|without|absence of|kein|keine|ohne)[\s_-]+(.+)|"
+    r"(?-i:[Nn]o(?=[A-Z])|[Nn]on)(.+)|(.+?)[\s_:-]+(?:neg|negative|absent|no)|(.+?)\s*[-−]"
 )
 _AFFIRMED = re.compile(
-    r"(?:with|presence of)[\s_-]+(.+)|(.+?)[\s_:-]+(?:pos|positive|present|yes)|(.+?)\s*\+",
-    re.I,
+    r"(?i)(?:with|presence of)[\s_-]+(.+)|(.+?)[\s_:-]+(?:pos|positive|present|yes)|(.+?)\s*\+"
 )
 _VALUED = re.compile(
-    r".*[^\W\d]\s*[=:]\s*(?:\d+(?:[.,]\d+)?\s*%?|true|false|[yntf])|"
-    rf".+=\s*(?:{'|'.join(sorted(GENERAL))})",
-    re.I,
+    r"(?i).*[^\W\d]\s*[=:]\s*(?:\d+(?:[.,]\d+)?\s*%?|true|false|[yntf])|"
+    rf".+=\s*(?:{'|'.join(sorted(GENERAL))})"
 )
 """A label and what it is, as in `AF=1`; but a `2:1`."""
 
@@ -229,11 +226,8 @@ def _divided(
     pieces = [piece for piece in _PERHAPS.split(word) if piece]
     keys = {key(piece) for piece in pieces}
     if MISSING.fullmatch(plain(word)) and str(int(plain(word)) - 1) not in alone:
-        raise column.odd(
-            row,
-            f"leave the cell blank where it is unknown, or write {word + ';'!r} in one row where "
-            f"{word} is a label",
-        )
+        label = f"write {word + ';'!r} in one row where it is a label"
+        raise column.odd(row, f"leave the cell blank where it is unknown; {label}")
     if len(pieces) == 1:
         pieces = _within(word, alone)
         if len(pieces) < 2:

@@ -113,7 +113,7 @@ ASKED = {  # cells, part of the message
     "equal yes": (["AF=yes", "AF=no"], "'AF=yes' is no name of a label"),
     "signs only": (["AF", "---"], "line 3: .*'---' is no name of a label; leave the cell blank"),
     "two dots": (["AF", ".."], "'..' is no name of a label"),
-    "-1 in words": (["AF", "-1"], "line 3: .*leave the cell blank .*'-1;' in one row where"),
+    "-1 in words": (["AF", "-1"], "line 3: .*leave the cell blank .*; write '-1;' in one row"),
     "9 in words": (["AF", "9"], "leave the cell blank where it is unknown"),
     "99 of classes": (["1", "2", "99"], "line 4: .*leave the cell blank"),
     "mixed": (["AF, PVC; SR", "SR"], "write 'AF; PVC'"),
