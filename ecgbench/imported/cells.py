@@ -23,10 +23,15 @@ oui/non"""
 PAIRS = dict(pair.split("/") for pair in _PAIRS.split())
 """Words of a cell of a label that mean 1, and those that mean 0."""
 _WORDS = """nan na n/a n.a. <na> #n/a #na nat null unknown unkn unk undefined undetermined missing
-nd n.d. ? ?? - -- – — . ... #value! #ref! blank empty"""
-_NOT = "available known done recorded assessed given determined applicable"
+nd n.d. ? ?? - -- – — . ... #value! #ref! blank empty n.a n.d n/d n/k tbd tba tbc pending unclear
+uncertain indeterminate inconclusive unspecified unlabeled unlabelled unbekannt unklar k.a. k.a
+inconnu desconocido sconosciuto"""
+_NOT = """available known done recorded assessed given determined applicable reported evaluated
+tested measured performed specified stated provided documented labeled labelled"""
 UNKNOWN_WORDS = frozenset({"", "no data", *_WORDS.split(), *(f"not {w}" for w in _NOT.split())})
 """What a cell says where nobody knows, as `plain` spells it."""
+MISSING = re.compile(r"-\d+|9+|88+|77+")
+"""Numbers that may stand for a missing value."""
 
 
 @dataclass(frozen=True)

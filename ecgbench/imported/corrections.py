@@ -6,11 +6,12 @@ import, records.csv as it is now, and what the table of labels says now.
 
 import difflib
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 import pandas as pd
 
 from ecgbench.imported.earlier import Earlier
+from ecgbench.imported.patients import person
 from ecgbench.imported.splitting import split_of
 from ecgbench.indexing.tables import alike
 from ecgbench.prepared.subset import SPLITS
@@ -47,7 +48,8 @@ def merged(
         mine, new, was = (rows.get(path, {}) for rows in (ours, now, base))
         row = {**dict.fromkeys(theirs, ""), **mine, **new, "path": path}
         for column in [c for c in new if c not in ("record", "path") and c in mine and c in was]:
-            if alike(mine[column]) not in (alike(was[column]), alike(new[column])):
+            same = person if column == "patient" else alike
+            if same(mine[column]) not in (same(was[column]), same(new[column])):
                 row[column] = mine[column]
                 hand.append(
                     f"{row['record']}: {column} is {_cell(mine[column])}, {source} says "
@@ -61,23 +63,23 @@ def merged(
             for path, mine in ours.items()
             if once.get(path, mine.get(before.column)) != mine.get(before.column)
         ]
-    notes = [f"edited by hand, and kept: {_some(hand)}"] if hand else []
+    notes = [f"edited by hand, and kept: {some(hand)}"] if hand else []
     if out := [now[path]["record"] for path in now if path in base and path not in ours]:
-        notes.append(f"removed by hand, and left out: {_some(out)}")
+        notes.append(f"removed by hand, and left out: {some(out)}")
     if own := [ours[path]["record"] for path in paths if path not in now]:
-        notes.append(f"added by hand, and kept: {_some(own)}")
+        notes.append(f"added by hand, and kept: {some(own)}")
     return pd.DataFrame(rows), notes
 
 
-def homes(before: Earlier, table: pd.DataFrame, moved: Mapping[str, str]) -> dict[str, str]:
+def homes(before: Earlier, table: pd.DataFrame) -> dict[str, str]:
     """Patient -> fold or split: that of his records that were his before, else of his records, else
-    what a patient of this name had. moved: path -> what it was, of files with the same content.
+    what a patient of this name had.
     """
     folds = before.folds
-    was = dict(zip(before.table["path"], map(alike, before.table["patient"])))
+    was = dict(zip(before.table["path"], map(person, before.table["patient"])))
     own: dict[str, list[str]] = defaultdict(list)
-    for patient, path in zip(map(alike, table["patient"]), table["path"]):
-        own[patient] += [old for old in (moved.get(path, path),) if old in folds]
+    for patient, path in zip(map(person, table["patient"]), table["path"]):
+        own[patient] += [path] if path in folds else []
     known = before.homes
     for patient, paths in own.items():
         stay = [path for path in paths if was.get(path) == patient] or paths
@@ -89,9 +91,9 @@ def homes(before: Earlier, table: pd.DataFrame, moved: Mapping[str, str]) -> dic
 def said(before: Earlier, out: pd.DataFrame, labels: Sequence[str], source: str) -> Iterator[str]:
     """What is otherwise in records.csv now (`out`) than it was."""
     old, new = (t.set_index("path").to_dict("index") for t in (before.table, out))
-    for word, some, other in (("added", new, old), ("dropped", old, new)):
-        if names := [some[path]["record"] for path in some if path not in other]:
-            yield f"{counted(len(names), 'record')} {word}: {_some(names)}"
+    for word, here, there in (("added", new, old), ("dropped", old, new)):
+        if names := [here[path]["record"] for path in here if path not in there]:
+            yield f"{counted(len(names), 'record')} {word}: {some(names)}"
     known = before.copy.get("labels", labels)
     for word, these, those in (("new", labels, known), ("gone", known, labels)):
         if odd := [name for name in these if name not in those]:
@@ -104,7 +106,7 @@ def said(before: Earlier, out: pd.DataFrame, labels: Sequence[str], source: str)
             if alike(o[column]) != alike(row[column])
         ]
         if cells:
-            yield f"{column}: {counted(len(cells), 'record')} changed ({_some(cells)})"
+            yield f"{column}: {counted(len(cells), 'record')} changed ({some(cells)})"
 
 
 def moves(before: Earlier, table: pd.DataFrame, why: str) -> Iterator[str]:
@@ -121,7 +123,7 @@ def moves(before: Earlier, table: pd.DataFrame, why: str) -> Iterator[str]:
     for (old, new), patients in found.items():
         who = [*dict.fromkeys(patients)]
         yield (
-            f"{counted(len(who), 'patient')} moved from {old} to {new}, {why} ({_some(who)}; "
+            f"{counted(len(who), 'patient')} moved from {old} to {new}, {why} ({some(who)}; "
             f"{counted(len(patients), 'record')})"
         )
 
@@ -167,6 +169,7 @@ def _cell(text: str) -> str:
     return text or "blank"
 
 
-def _some(names: Sequence[str]) -> str:
+def some(names: Sequence[str]) -> str:
+    """The first of what a line names, and how many more there are."""
     more = f" and {len(names) - NAMED:,} more" if len(names) > NAMED else ""
     return f"{'; '.join(names[:NAMED])}{more}"

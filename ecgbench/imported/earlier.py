@@ -5,9 +5,9 @@ what was imported (as_imported.json), which tells such edits from corrections of
 import hashlib
 import json
 import os
-from collections import defaultdict
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from types import ModuleType
 from typing import Any
@@ -19,7 +19,7 @@ from ecgbench.ecg.readers.said import Said
 from ecgbench.errors import BadSetting
 from ecgbench.files import put, sha256_of
 from ecgbench.imported import found, records
-from ecgbench.indexing.tables import alike
+from ecgbench.imported.patients import person
 from ecgbench.room import Room
 from ecgbench.sealed import unsealed
 
@@ -98,8 +98,30 @@ class Earlier:
     @property
     def homes(self) -> dict[str, str]:
         """Patient -> fold or split."""
-        now = dict(zip(map(alike, self.table["patient"]), self.table[self.column]))
-        return {**self._once("homes"), **now}
+        once = {person(name): home for name, home in self._once("homes").items()}
+        return once | dict(zip(map(person, self.table["patient"]), self.table[self.column]))
+
+    def moved(self, contents: Mapping[str, str]) -> dict[str, str]:
+        """Path that is gone -> path of the one file that holds what this file held.
+
+        contents: path -> hash of the files that are there.
+        """
+        was, new = self.copy.get("contents", {}), {h: path for path, h in contents.items()}
+        once = {h for h, n in Counter([*was.values(), *contents.values()]).items() if n == 2 and h}
+        known = {*was, *self.table["path"]}
+        gone = {p: new[h] for p, h in was.items() if p not in contents and h in once & {*new}}
+        return {old: path for old, path in gone.items() if path not in known}
+
+    def at(self, moved: Mapping[str, str]) -> "Earlier":
+        """The same with other paths; moved: old -> new."""
+        table, base = (
+            frame.assign(path=[moved.get(path, path) for path in frame["path"]])
+            for frame in (self.table, self.base)
+        )
+        copy = {**self.copy, "base": base}
+        for what in ("left_out", "folds"):
+            copy[what] = {moved.get(p, p): value for p, value in self.copy.get(what, {}).items()}
+        return replace(self, table=table, copy=copy) if moved else self
 
     def _once(self, what: str) -> dict[str, str]:
         return self.copy.get(what, {}) if self.copy.get("column") == self.column else {}

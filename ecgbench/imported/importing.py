@@ -22,9 +22,9 @@ from ecgbench.imported.earlier import (
     files_of,
     request,
 )
+from ecgbench.imported.patients import one_spelling, person
 from ecgbench.imported.reading import Progress
 from ecgbench.imported.writing import Imported
-from ecgbench.indexing.tables import alike
 from ecgbench.sealed import unsealed
 from ecgbench.text import counted
 
@@ -83,8 +83,15 @@ def _brought(order: Order, progress: Progress | None) -> Imported:
     theirs, notes = corrections.texts(table, given.labels), [*given.notes]
     said = order.said
     if before:
-        _demand_of_these(order, before, table)
+        contents = {p: content(f) for p, f in files_of(order.folder, table["path"]).items()}
+        moved = before.moved(contents)
+        _demand_of_these(order, before, table, moved)
+        before = before.at(moved)
+        if some := [f"{new} was {old}" for old, new in moved.items()]:
+            notes.append(f"{counted(len(some), 'recording')} moved: {corrections.some(some)}")
         table, edits = corrections.merged(before, theirs, order.labels.name, order.overwrite)
+        if (table["patient"] != table["record"]).any():
+            table["patient"] = one_spelling(table["patient"])
         for label in given.labels:
             table[label] = records.values(table, label)
         notes += edits
@@ -98,7 +105,7 @@ def _brought(order: Order, progress: Progress | None) -> Imported:
     if before:
         _leave_out_by_hand(before, table)
     with reading.reasons_first(table):
-        table, words = _split(order, table, given.labels, before, contents)
+        table, words = _split(order, table, given.labels, before)
         _demand_scored(
             table, given.labels, order.labels.name if words == "" else "the splits", before
         )
@@ -121,8 +128,10 @@ def _brought(order: Order, progress: Progress | None) -> Imported:
     return made
 
 
-def _demand_of_these(order: Order, before: Earlier, table: pd.DataFrame) -> None:
-    if not {*before.table["path"]} & {*table["path"]}:
+def _demand_of_these(
+    order: Order, before: Earlier, table: pd.DataFrame, moved: Mapping[str, str]
+) -> None:
+    if not {*before.table["path"]} & {*table["path"]} and 2 * len(moved) < len(before.table):
         raise BadSetting(
             f"{order.to} holds the records of other recordings ({before.table['path'].iloc[0]} and "
             f"others), none of which {order.labels.name} names in {order.folder}; import into "
@@ -178,7 +187,6 @@ def _split(
     table: pd.DataFrame,
     names: tuple[str, ...],
     before: Earlier | None,
-    contents: Mapping[str, str],
 ) -> tuple[pd.DataFrame, str]:
     """The table with its folds or splits, and how they were made; "" where the table gives them."""
     column = "split" if "split" in table else "fold"
@@ -186,11 +194,9 @@ def _split(
         return table, ""
     homes: dict[str, str] = {}
     if before:
-        gone = {h: p for p, h in before.copy.get("contents", {}).items() if p not in contents}
-        moved = {p: gone[h] for p, h in contents.items() if h in gone and p not in before.folds}
-        homes = corrections.homes(before, table, moved)
+        homes = corrections.homes(before, table)
     if before and before.column == "split":
-        table["split"] = table["patient"].map(alike).map(homes).fillna("")
+        table["split"] = table["patient"].map(person).map(homes).fillna("")
         if lost := list(table.loc[table["split"] == "", "record"]):
             raise BadSetting(
                 f"the splits of {records.FILE} were given, and {counted(len(lost), 'new record')} "
@@ -202,7 +208,7 @@ def _split(
     known: Mapping[str, int] = {patient: int(fold) for patient, fold in homes.items()}
     # those that cannot be read move no other
     first = splitting.dealt(order.name, usable, names, count, known)
-    known = dict(known) | dict(zip(map(alike, usable["patient"]), map(int, first)))
+    known = dict(known) | dict(zip(map(person, usable["patient"]), map(int, first)))
     table["fold"] = splitting.dealt(order.name, table, names, count, known)
     if before and int(table.loc[usable.index, "fold"].max()) < count:
         raise BadSetting(

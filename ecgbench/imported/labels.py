@@ -13,6 +13,7 @@ import pandas as pd
 from ecgbench.errors import BadSetting
 from ecgbench.imported import age_sex, patients, words
 from ecgbench.imported.cells import (
+    MISSING,
     PAIRS,
     UNKNOWN_WORDS,
     Sheet,
@@ -28,8 +29,6 @@ from ecgbench.stats.known import UNKNOWN
 from ecgbench.text import counted, shortened
 
 RECORD = ("record", "file", "filename", "path")
-MISSING = re.compile(r"-\d+|9+|88+|77+")
-"""Numbers that may stand for a missing value."""
 OF_AN_INDEX = (
     *("record", "patient", "path", "split", "fold", "left_out", "damaged"),
     *("samples", "fs", "flat", "sha256", "available", "found", "fixed", "strata", "turn"),
@@ -104,14 +103,13 @@ def checked(file: Path, columns: Sequence[str] = (), positive: str | None = None
 
 def _named(sheet: Sheet) -> Sheet:
     """The same with names of columns as people see them, of which no two look alike."""
-    names = [shown(str(name)) for name in sheet.rows.columns]
-    first: dict[str, str] = {}
-    for name in names:
-        if (other := first.setdefault(plain(name), name)) is not name:
-            raise BadSetting(
-                f"{sheet.file.name} has the columns {both_of((other, name))}; rename one"
-            )
-    return replace(sheet, rows=sheet.rows.set_axis(names, axis=1))
+    names = [str(name) for name in sheet.rows.columns]
+    first: dict[str, int] = {}
+    for at, name in enumerate(names):
+        if (other := first.setdefault(plain(name), at)) < at:
+            both = both_of((names[other], name))
+            raise BadSetting(f"{sheet.file.name} has the columns {both}; rename one")
+    return replace(sheet, rows=sheet.rows.set_axis([*map(shown, names)], axis=1))
 
 
 def _labels(

@@ -3,7 +3,7 @@
 import re
 import unicodedata
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from decimal import Decimal
 
 from ecgbench.errors import BadSetting
@@ -12,12 +12,12 @@ from ecgbench.imported.cells import UNKNOWN_WORDS, Sheet, both_of, plain, shown,
 from ecgbench.indexing.tables import alike
 from ecgbench.text import counted
 
-_WHAT = "id|no|nr|num|number|code|key|name"
+_WHAT = "id|identifier|no|nr|num|number|nummer|numero|code|key|name"
 _COLUMN = re.compile(
-    rf"(id)?(patient|subject|participant|person|pat|subj|pt)s?({_WHAT})?|pid|mrn|"
-    r"medicalrecord(no|nr|number)"
+    rf"(id|nr|no)?(patient(en)?|subject|participant|person|pat|subj|pt|paciente|paziente|"
+    rf"proband(en)?|teilnehmer)s?({_WHAT})?|pid|mrn|medicalrecord(no|nr|number)"
 )
-_PERHAPS = re.compile(rf".*({_WHAT})|case.*")
+_PERHAPS = re.compile(rf".*({_WHAT})|(case|user).*")
 _OTHER = re.compile(
     r".*(device|site|hospital|ward|room|operator|machine|cart|zip|icd|version|year|date|time).*"
 )
@@ -35,14 +35,25 @@ def person(patient: str) -> str:
     >>> [person(text) for text in ("00012", "P-007", "p7", "1,234.0", "1.000", "1.2E+05", "1.05")]
     ['12', 'p7', 'p7', '1234', '1000', '120000', '1.05']
     """
-    text = re.sub(r"^(\d+),0$", r"\1", alike(shown(patient)))
-    raw = re.sub(r"\.0$", "", shown(patient).strip("'\""))
+    cell = re.sub(r'^="(.*)"$', r"\1", shown(patient))
+    text = re.sub(r"^(\d+),0+$", r"\1", alike(cell))
+    raw = re.sub(r"\.0$", "", cell.strip("'\""))
     if _EXPONENT.fullmatch(text):
         text = f"{Decimal(text.replace(',', '.')):f}"
     elif re.fullmatch(r"\d{1,3}([., '’])\d{3}(\1\d{3})*", raw):
         text = re.sub(r"\D", "", raw)
     text = re.sub(r"(?<=[^\W\d_])[\s_-]+(?=\d)", "", text)
     return re.sub(r"(?<![\w.,])([^\W\d_]*)0+(?=\d)", r"\1", text)
+
+
+def one_spelling(patients: Iterable[str]) -> list[str]:
+    """Each patient as first spelled, so that what counts or draws patients meets each once.
+
+    >>> one_spelling(["P7", "p-07", "P8"])
+    ['P7', 'P7', 'P8']
+    """
+    first: dict[str, str] = {}
+    return [first.setdefault(person(patient), patient) for patient in patients]
 
 
 def column(sheet: Sheet, names: Sequence[str]) -> str | None:
@@ -111,10 +122,10 @@ def _doubtful(sheet: Sheet, values: Sequence[str], ways: dict[str, list[str]]) -
     """The first spellings that may be those of one person or several; none where all is clear."""
     near: dict[str, list[str]] = defaultdict(list)
     for who, own in ways.items():
-        letters = unicodedata.normalize("NFKD", who)
-        near["".join(c for c in letters if not unicodedata.combining(c))].append(own[0])
-        if alike(own[0]) != who:  # what this name is taken for later
-            near[alike(own[0])].append(own[0])
+        later = alike(own[0])  # what this name is taken for then
+        for key in {*map(_near, (who, re.sub("[äöü]", r"\g<0>e", who))), later} - {who}:
+            near[key].append(own[0])
+        near[who].append(own[0])
     for some in near.values():
         if len({person(value) for value in some}) > 1:
             return [*dict.fromkeys(some)]
@@ -125,6 +136,17 @@ def _doubtful(sheet: Sheet, values: Sequence[str], ways: dict[str, list[str]]) -
         if len(own) > 1 and (len({*map(alike, own)}) > 2 or _differ(sheet, values, own) or odd):
             return own
     return []
+
+
+def _near(who: str) -> str:
+    """A name without accents and marks; two numbers stay apart, and 1e5 may be one."""
+    if re.fullmatch(r"\de\d{1,2}", who):
+        return f"{Decimal(who):f}"
+    text = unicodedata.normalize("NFKD", who)
+    text = "".join(c for c in text if not unicodedata.combining(c))
+    text = re.sub(r"(?<=\d)[\W_]+(?=\d)", "-", text)
+    text = re.sub(r"(?<!\d)[\W_]+|[\W_]+(?!\d)", "", text)
+    return re.sub(r"(?<=[^\W\d_])0+(?=\d)", "", text)
 
 
 def _differ(sheet: Sheet, values: Sequence[str], spellings: Sequence[str]) -> bool:

@@ -24,8 +24,9 @@ from ecgbench.errors import BadRecord, BadSetting, MissingData
 from ecgbench.imported.cells import Sheet, hot
 from ecgbench.imported.cells import read as sheet
 from ecgbench.imported.labels import OF_AN_INDEX
+from ecgbench.imported.patients import one_spelling
 from ecgbench.imported.splitting import split_of
-from ecgbench.indexing.tables import one_spelling, within
+from ecgbench.indexing.tables import within
 from ecgbench.prepared.divided import IMPORTED
 
 FILE = "records.csv"

@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 
 from ecgbench.errors import BadSetting
+from ecgbench.imported.patients import person
 from ecgbench.indexing.folds import splits, stratified
-from ecgbench.indexing.tables import alike
 from ecgbench.prepared.subset import SPLITS
 from ecgbench.text import counted
 
@@ -34,7 +34,7 @@ def count(table: pd.DataFrame, labels: Sequence[str]) -> int:
     if most >= LARGE:
         return MANY
     if most >= PARTS:
-        many = most >= FEW and table["patient"].map(alike).nunique() >= 2 * FEW
+        many = most >= FEW and table["patient"].map(person).nunique() >= 2 * FEW
         return FEW if many else PARTS
     missing = "; ".join(
         f"{label!r} has {counted(having, 'patient')} with it and {lacking} without"
@@ -49,7 +49,7 @@ def count(table: pd.DataFrame, labels: Sequence[str]) -> int:
 
 def _patients(table: pd.DataFrame, label: str) -> tuple[int, int]:
     """Patients who have a record with a label, and one without."""
-    names = table["patient"].map(alike)
+    names = table["patient"].map(person)
     return tuple(names[table[label] == value].nunique() for value in (1, 0))  # type: ignore[return-value]
 
 
@@ -61,7 +61,7 @@ def dealt(
     until as many labels as can be have both everywhere.
     """
     present = [[label for label in labels if row[label] == 1] for row in table.to_dict("records")]
-    patients = [alike(p) for p in table["patient"]]
+    patients = [person(p) for p in table["patient"]]
     fold = stratified(name, patients, present, folds, known)
     names, rows = np.unique(patients, return_inverse=True)
     home = np.zeros(len(names), np.int64)
@@ -166,8 +166,8 @@ def demand(table: pd.DataFrame, labels: Sequence[str], source: str) -> None:
     every split. source: of the splits, in words.
     """
     split = pd.Series(split_of(table), index=table.index)
-    spread = split.groupby(table["patient"].map(alike)).nunique()
-    if (spread > 1).any():
+    spread = split.groupby(table["patient"].map(person)).nunique()
+    if (table["patient"] != table["record"]).any() and (spread > 1).any():
         raise BadSetting(
             f"{source}: patient {spread.index[spread > 1][0]!r} is in more than one split; a "
             f"model would be tested on patients whom it was trained on"

@@ -4,12 +4,13 @@ What may mean two things is asked for, with the line.
 
 import re
 import shlex
+import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 from ecgbench.errors import BadSetting
-from ecgbench.imported.cells import PAIRS, UNKNOWN_WORDS, Sheet, both_of, plain, shown
+from ecgbench.imported.cells import MISSING, PAIRS, UNKNOWN_WORDS, Sheet, both_of, plain, shown
 from ecgbench.stats.known import UNKNOWN
 from ecgbench.text import counted, shortened
 
@@ -20,7 +21,6 @@ GENERAL = {word for pair in PAIRS.items() for word in pair if len(word) > 1}
 """Words that name no label."""
 _CERTAIN = re.compile(r"[;；|｜\r\n\t]")
 _PERHAPS = re.compile(r"(?<=\S)\s*(?:[,，、/／+＋&＆\\]|\b(?:and|und)\b)\s*(?=\S)", re.I)
-_LOOSE = re.compile(r"(?:[\s_:.,·•/+&\\-]|\b(?:and|und|with|mit)\b)+", re.I)
 _LISTED = re.compile(
     r"(?:\w+\()?\s*[\[({](?P<inside>.*?)[\])}]\)?|#?\s*dx\s*[:=](?P<dx>.*)|"
     r"(?P<codes>\d{6,}(?:[\s,]+\d{6,})+)",
@@ -31,12 +31,17 @@ _ITEM = re.compile(
     r"""(?::\s*([\w.+-]+)\s*)?(?:,\s*|\s*(?=['"])|$)"""
 )
 _NEGATED = re.compile(
-    r"(?:no|non|not|without|absence of|kein|keine|ohne)[\s_-]+(.+)|non?(.+)|"
-    r"(.+?)[\s_:-]+(?:neg|negative|absent|no)|(.+?)\s*[-−]"
+    r"(?i)(?:no|non|not|without|absence of|kein|keine|ohne)[\s_-]+(.+)|"
+    r"(?-i:[Nn]o(?=[A-Z])|[Nn]on)(.+)|(.+?)[\s_:-]+(?:neg|negative|absent|no)|(.+?)\s*[-−]"
 )
 _AFFIRMED = re.compile(
-    r"(?:with|presence of)[\s_-]+(.+)|(.+?)[\s_:-]+(?:pos|positive|present|yes)|(.+?)\s*\+"
+    r"(?i)(?:with|presence of)[\s_-]+(.+)|(.+?)[\s_:-]+(?:pos|positive|present|yes)|(.+?)\s*\+"
 )
+_VALUED = re.compile(
+    r"(?i).*[^\W\d]\s*[=:]\s*(?:\d+(?:[.,]\d+)?\s*%?|true|false|[yntf])|"
+    rf".+=\s*(?:{'|'.join(sorted(GENERAL))})"
+)
+"""A label and what it is, as in `AF=1`; but a `2:1`."""
 
 
 @dataclass(frozen=True)
@@ -63,13 +68,30 @@ class Column:
 
 
 def key(word: str) -> str:
-    """What spellings of one label have in common: neither case nor the gaps between its words.
+    """What spellings of one label have in common: neither case, accents, a last dot nor the gaps
+    between its words.
 
-    >>> key("Sinus_Rhythm") == key("sinus rhythm"), key("T-"), key("2 1 AV-Block")
-    (True, 't-', '2 1avblock')
+    >>> key("Sinus_Rhythm") == key("sinus rhythm"), key("T-"), key("2 1 AV-Block"), key("é.")
+    (True, 't-', '2 1avblock', 'e')
     """
+    text = unicodedata.normalize("NFD", plain(word).rstrip(".") or plain(word))
+    text = unicodedata.normalize("NFC", re.sub(r"(?<=[a-z])[\u0300-\u036f]+", "", text))
     gaps = r"(?<=[^\W\d_])[\s_-]+(?=\w)|(?<=\d)[\s_-]+(?=[^\W\d_])"
-    return re.sub(gaps, "", plain(word))
+    return re.sub(gaps, "", text)
+
+
+def _within(word: str, labels: Collection[str]) -> list[str]:
+    """The other labels, of which there are the keys, that a text has as whole words; the longest
+    first.
+    """
+    words = re.findall(r"[^\W_]+", shown(word))
+    found, at = list[str](), 0
+    while at < len(words):
+        ends = range(len(words) - (at == 0), at, -1)
+        end = next((end for end in ends if key(" ".join(words[at:end])) in labels), at)
+        found += [" ".join(words[at:end])] if end > at else []
+        at = max(end, at + 1)
+    return found
 
 
 def labels(column: Column, positive: str | None = None) -> dict[str, list[int]]:
@@ -92,6 +114,10 @@ def labels(column: Column, positive: str | None = None) -> dict[str, list[int]]:
             f"{column.name}: every record is {first!r} or {second!r}, counted as two labels "
             f"(--positive {shlex.quote(first)} makes them one)"
         )
+    inside = [(word, key(part)) for word in ones for part in _within(column.spelled[word], ones)]
+    if apart := [f"{column.spelled[a]!r} beside {column.spelled[b]!r}" for a, b in inside]:
+        more = f" and {len(apart) - 3:,} more" if len(apart) > 3 else ""
+        column.notes.append(f"{column.name}: labels of their own: {', '.join(apart[:3])}{more}")
     own = positive is not None and not column.names_labels
     return {
         column.name if own or word in GENERAL else column.spelled[word]: [
@@ -127,7 +153,7 @@ def _negated(column: Column, word: str, others: Sequence[str]) -> str | None:
 
 
 def _stems(pattern: re.Pattern[str], word: str) -> list[str]:
-    match = pattern.fullmatch(plain(word))
+    match = pattern.fullmatch(word.strip("'\" "))
     return [key(group) for group in match.groups() if group] if match else []
 
 
@@ -177,7 +203,12 @@ def _known(column: Column, row: int, words: Sequence[str], listed: bool) -> set[
     alone = [*unknown, *(word for word in words if key(word) == NONE)]
     if alone and len(words) > 1:
         raise column.odd(row, f"{alone[0]!r} stands beside another label; leave out one")
-    if odd := [word for word in words if not word.isprintable() or word.endswith("?")]:
+    if valued := [word for word in words if not listed and _VALUED.fullmatch(word)]:
+        raise column.odd(
+            row, f"{valued[0]!r} is no name of a label; write those that the record has: 'AF; PVC'"
+        )
+    odd = [w for w in words if not w.isprintable() or w[-1:] == "?" or not re.search(r"[^\W_]", w)]
+    if odd:
         raise column.odd(
             row, f"{odd[0]!r} is no name of a label; leave the cell blank where it is unknown"
         )
@@ -194,9 +225,12 @@ def _divided(
         return [word]
     pieces = [piece for piece in _PERHAPS.split(word) if piece]
     keys = {key(piece) for piece in pieces}
+    if MISSING.fullmatch(plain(word)) and str(int(plain(word)) - 1) not in alone:
+        label = f"write {word + ';'!r} in one row where it is a label"
+        raise column.odd(row, f"leave the cell blank where it is unknown; {label}")
     if len(pieces) == 1:
-        pieces = [piece for piece in _LOOSE.split(word) if piece]
-        if len(pieces) < 2 or not {key(piece) for piece in pieces} <= {*alone} - {key(word)}:
+        pieces = _within(word, alone)
+        if len(pieces) < 2:
             return [word]
     elif keys <= {*alone, NONE, *UNKNOWN_WORDS}:
         return pieces

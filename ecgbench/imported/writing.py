@@ -17,8 +17,8 @@ from ecgbench.files import put, sha256_of
 from ecgbench.imported import card as cards
 from ecgbench.imported import corrections, records
 from ecgbench.imported.earlier import COPY, Earlier, Order, request
+from ecgbench.imported.patients import person
 from ecgbench.imported.reading import Seen
-from ecgbench.indexing.tables import alike
 from ecgbench.sealed import seal
 from ecgbench.stats.known import UNKNOWN
 from ecgbench.text import counted
@@ -92,7 +92,7 @@ def write(
         "left_out": {path: seen.reason for path, seen in made.seen.items()},
         "column": column,
         "folds": folds | dict(zip(texts["path"], texts[column])),
-        "homes": homes | dict(zip(map(alike, texts["patient"]), texts[column])),
+        "homes": homes | dict(zip(map(person, texts["patient"]), texts[column])),
         "contents": contents,
         "labels": list(made.labels),
         "card": new,

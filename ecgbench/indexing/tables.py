@@ -5,7 +5,7 @@ before someone says what it is.
 import os
 import re
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 
 import pandas as pd
@@ -69,13 +69,3 @@ def alike(patient: object) -> str:
     text = " ".join(unicodedata.normalize("NFKC", str(patient)).split())
     text = unicodedata.normalize("NFKC", text.strip(" '\"").casefold())
     return re.sub(r"^(\d+)\.0+$", r"\1", text)
-
-
-def one_spelling(patients: Iterable[str]) -> list[str]:
-    """Each patient as first spelled, so that what counts or draws patients meets each once.
-
-    >>> one_spelling(["P7", "p7 ", "P8"])
-    ['P7', 'P7', 'P8']
-    """
-    first: dict[str, str] = {}
-    return [first.setdefault(alike(patient), patient) for patient in patients]

@@ -14,7 +14,7 @@ from ecgbench.imported.earlier import COPY
 from ecgbench.imported.importing import bring, same
 from ecgbench.prepared.prepare import prepare
 from ecgbench.prepared.source import Source
-from tests.imported.test_import import change, folder, order, row, table, write
+from tests.imported.test_import import PATIENTS, change, folder, order, row, table, write
 
 __all__ = ["folder"]
 
@@ -42,9 +42,26 @@ def new_record(home: Path) -> None:
     change(home / "labels.csv", ("lbbb,age\n", "lbbb,age\nnew,P1,1,0,50\n"))
 
 
+def person_replaced(home: Path) -> None:
+    new_record(home)
+    change(home / "labels.csv", (row(2) + "\n", ""), (row(3) + "\n", ""), ("new,P1", "new,P01"))
+
+
 def moved_file(home: Path) -> None:
     shutil.move(home / "rec" / "a" / "A3.csv", home / "rec" / "C3.csv")
     change(home / "labels.csv", ("A3,", "C3,"))
+
+
+def all_moved(home: Path) -> None:
+    shutil.move(home / "rec", home / "was")
+    shutil.move(home / "was", home / "rec" / "sub")
+
+
+def all_renamed(home: Path) -> None:
+    for file in [*(home / "rec").rglob("*.csv")]:
+        file.rename(file.with_name(f"B{file.name}"))
+    file = home / "labels.csv"
+    file.write_text(re.sub(r"\nA", r"\nBA", file.read_text()))
 
 
 def no_patients(home: Path) -> None:
@@ -65,11 +82,20 @@ CASES = {
     "age": (labels((",43\n", ",34\n")), "A3: age was 43, is 34 now"),
     "row dropped": (labels((row(3) + "\n", "")), "1 record dropped: A3"),
     "row added": (new_record, "1 record added: new"),
+    "spelled anew": (
+        lambda home: [
+            (f := home / "labels.csv").write_text(re.sub(r",P(\d)", r",P-00\1", f.read_text()))
+        ],
+        "A0: patient was P0, is P-000 now",
+    ),
+    "person replaced": (person_replaced, "1 record added: new.*2 records dropped: A2; A3"),
     "file replaced": (
         lambda home: write(home / "rec" / "a" / "A3.csv", 77),
         "1 recording replaced by other contents: a/A3.csv",
     ),
-    "file renamed": (moved_file, "1 record added: C3.*1 record dropped: A3"),
+    "file renamed": (moved_file, "1 recording moved: C3.csv was a/A3.csv"),
+    "all moved": (all_moved, "30 recordings moved: sub/a/A0.csv was a/A0.csv; .* 27 more"),
+    "all renamed": (all_renamed, "30 recordings moved: a/BA0.csv was a/A0.csv"),
     "patient renamed": (labels(("A2,P1", "A2,X"), ("A3,P1", "A3,X")), "A2: patient was P1, is X"),
     "names shifted": (
         labels(("A2,P1", "A2,P2"), ("A3,P1", "A3,P2"), ("A4,P2", "A4,Y"), ("A5,P2", "A5,Y")),
@@ -89,6 +115,10 @@ CASES = {
     "hand and table": (
         lambda home: [by_hand((",43,", ",34,"))(home), labels((",43\n", ",50\n"))(home)],
         "by hand, and kept: A3: age is 34, labels.csv says 50",
+    ),
+    "hand and moved": (
+        lambda home: [by_hand((",43,", ",34,"))(home), moved_file(home)],
+        "recording moved.*by hand, and kept: .3: age is 34, labels.csv says 43",
     ),
     "row removed in records.csv": (
         lambda home: [
@@ -134,10 +164,12 @@ def test_a_correction_is_taken_and_said_and_nobody_moves(folder: Path, name: str
     if "in records" in name:
         assert table(folder).equals(rows)
         return
-    now = table(folder).set_index("path")["fold"].rename({"C3.csv": "a/A3.csv"})
+    now = table(folder).set_index("path")["fold"]
+    once = {"C3": "a/A3", "sub/": "", "BA": "A"}
+    now.index = now.index.to_series().replace(once, regex=True)
     both = was.index.intersection(now.index)
     assert now[both].tolist() == was[both].tolist()
-    assert len(both) == 30 - (name == "row dropped")
+    assert len(both) == 30 - {"row dropped": 1, "person replaced": 2}.get(name, 0)
     assert same(order(folder))
     datasets.resolve(str(folder / "mine" / "mine.py"))
     index = Source.of("mine", None).index.set_index("path")
@@ -146,22 +178,27 @@ def test_a_correction_is_taken_and_said_and_nobody_moves(folder: Path, name: str
     if name == "card by hand":
         assert datasets.get("mine").CARD.licence == "of us recordings"
     if "hand" in name and "card" not in name:
-        assert index.at["a/A3.csv", "age"] == "34"
-    if name == "row added":
+        assert index.at["C3.csv" if "moved" in name else "a/A3.csv", "age"] == "34"
+    if name in ("row added", "person replaced"):
         assert now["new.csv"] == was["b/A2.csv"]
+    if name == "row added":
         labels(("new,P1,1,0,50\n", ""))(folder)
         assert "1 record dropped: new" in bring(order(folder)).notes
 
 
-def test_a_record_of_another_patient_goes_to_the_others_of_him(folder: Path) -> None:
+@pytest.mark.parametrize("where", ["labels.csv", "mine/records.csv"])
+def test_a_record_of_another_patient_goes_to_the_others_of_him(folder: Path, where: str) -> None:
     bring(order(folder))
     was = table(folder).set_index("record")
     other = was.index[(was["fold"] != was.at["A3", "fold"])][0]
     patient, fold = was.loc[other, ["patient", "fold"]]
-    change(folder / "labels.csv", ("A3,P1", f"A3,{patient}"))
+    patient = patient if where == "labels.csv" else patient.replace("P", "P0")
+    text = (folder / where).read_text()
+    (folder / where).write_text(re.sub("(A3,.*)P1,", rf"\1{patient},", text))
     notes = "\n".join(bring(order(folder)).notes)
     now = table(folder).set_index("record")
     assert now.at["A3", "fold"] == fold
+    assert now["patient"].nunique() == PATIENTS
     assert now.drop("A3")["fold"].equals(was.drop("A3")["fold"])
     assert "1 patient moved from " in notes
     assert f"with the other records of the patient ({patient}; 1 record)" in notes

@@ -200,6 +200,8 @@ TABLES = {
     "no patient": ([("A7,P3", "A7,")], "line 9: no patient; fill in"),
     "short": ([("A7,P3,", "A7,")], "line 9: 4 values for 5 columns"),
     "column twice": ([("lbbb,age", "lbbb,af")], "two columns called 'af'"),
+    "column composed": ([("af,lbbb", "é,e\u0301")], r"has the columns '\\xe9' and 'e\\u0301'"),
+    "column in capitals": ([("lbbb", "AF")], "has the columns 'af' and 'AF'; rename one"),
     "no label": ([("af,lbbb", "sex,male")], "has no label"),
     "named so": ([("af,", "fs,")], "no label can be called 'fs'"),
     "split": ([("age", "split"), (",47\n", ",train\n")], "the split '40' is none of train"),

@@ -30,9 +30,11 @@ def values(made: Labels) -> dict[str, list[int]]:
 NFD = unicodedata.normalize("NFD", "Flimmern é")
 BOTH = {"AF": [1, 1, 0], "PVC": [1, 0, 1]}
 LISTED = {"AF": [1, 0, 0], "PVC": [1, 0, 0], "SR": [0, 1, 0]}
+MI = {"AVB 2:1": [0, 0, 1], "MI": [0, 1, 0], "old MI": [1, 0, 0]}
+PHRASE = {"AF": [0, 1, 0], "AF or PVC": [1, 0, 0], "PVC": [0, 0, 1]}
 CODES = {"164889003": [1, 1], "426783006": [1, 0]}
 UNKNOWN = ["nan", "NaN", "NA", "N/A", "n/a", "null", "unknown", "UNK", "?", "-", ".", "missing"]
-UNKNOWN += ["nd", "blank"]
+UNKNOWN += ["nd", "blank", "TBD", "pending", "unclear", "not reported", "unbekannt", "k.A.", "N.A"]
 WORDS = {  # cells, labels, part of a note
     "comma": (["AF, PVC", "AF", "PVC"], BOTH, "'AF, PVC' (AF; PVC)"),
     "slash": (["AF/PVC", "AF", "PVC"], BOTH, "'AF/PVC' (AF; PVC)"),
@@ -60,14 +62,21 @@ WORDS = {  # cells, labels, part of a note
     "gaps": (["sinus rhythm", "Sinus_Rhythm"], {"sinus rhythm": [1, 1]}, "are one label"),
     "frequent": (["af", "AF", "AF"], {"AF": [1, 1, 1]}, "'af' and 'AF'"),
     "composed": (["Flimmern é", NFD], {"Flimmern é": [1, 1]}, r"'Flimmern \xe9' and 'Flimmern e\u"),
+    "dot": (["AF.", "AF", "AF", "A. b"], {"A. b": [0, 0, 0, 1], "AF": [1, 1, 1, 0]}, "'AF.' and"),
+    "accent": (["Extrasístole", "extrasistole"], {"Extrasístole": [1, 1]}, "are one label"),
+    "inside": (["old MI", "MI", "AVB 2:1"], MI, "labels of their own: 'old MI' beside 'MI'"),
+    "numbers": (["8", "9", "3"], {"3": [0, 0, 1], "8": [1, 0, 0], "9": [0, 1, 0]}, ""),
+    "9 as a label": (["AF", "9;", "9"], {"9": [0, 1, 1], "AF": [1, 0, 0]}, ""),
+    "one phrase": (["AF or PVC;", "AF", "PVC"], PHRASE, "'AF or PVC' beside 'AF'"),
     "unknown": (
         ["AF", *UNKNOWN, "", "SR"],
-        {"AF": [1, *[U] * 15, 0], "SR": [0, *[U] * 15, 1]},
-        "label: unknown of 15 records",
+        {"AF": [1, *[U] * 22, 0], "SR": [0, *[U] * 22, 1]},
+        "label: unknown of 22 records",
     ),
     "none": (["AF", "none", "NONE", "not available"], {"AF": [1, 0, 0, U]}, "1 record"),
     "denied": (["AF", "no AF", "non-AF", "not AF", "nan"], {"AF": [1, 0, 0, 0, U]}, "'AF' is 1"),
     "noAF": (["noAF", "AF", "AF negative"], {"AF": [0, 1, 0]}, "'AF' is 1"),
+    "NORM": (["NORM", "RM", "NO AF"], {"NORM": [1, 0, 0], "NO AF": [0, 0, 1], "RM": [0, 1, 0]}, ""),
     "affirmed": (["AF negative", "AF positive"], {"AF positive": [0, 1]}, "'AF positive' is 1"),
     "signs": (["AF+", "AF-"], {"AF+": [1, 0]}, "'AF+' is 1, 'AF-' is 0"),
     "yes": (["yes", "No", "unk"], {"label": [1, 0, U]}, "'yes' is 1, 'no' is 0"),
@@ -92,6 +101,21 @@ ASKED = {  # cells, part of the message
     "slash": (["AF/PVC", "SR"], "line 2: .*write 'AF; PVC'"),
     "blank": (["AF PVC", "AF", "PVC"], "write 'AF; PVC'"),
     "dash": (["AF-PVC", "AF", "PVC"], "write 'AF; PVC'"),
+    "or": (["AF", "PVC", "AF or PVC"], "line 4: .*write 'AF; PVC' .*'AF or PVC;'"),
+    "long dash": (["AF – PVC", "AF", "PVC"], "write 'AF; PVC'"),
+    "brackets": (["AF (PVC)", "AF", "pvc"], "write 'AF; PVC'"),
+    "greater": (["AF>PVC", "AF", "PVC"], "write 'AF; PVC'"),
+    "plus in words": (["AF plus PVC", "AF", "PVC"], "write 'AF; PVC'"),
+    "three": (["AF PVC LBBB", "AF", "PVC; SR"], "write 'AF; PVC'"),
+    "longest": (["AV block et AF", "AV_Block", "AF", "AV"], "write 'AV block; AF'"),
+    "values": (["AF=1;PVC=0", "AF=0;PVC=1"], "'AF=1' is no name of a label; write those"),
+    "likelihoods": (["AF: 0.9; PVC: 0.1", "SR: 1"], "'AF: 0.9' is no name of a label"),
+    "equal yes": (["AF=yes", "AF=no"], "'AF=yes' is no name of a label"),
+    "signs only": (["AF", "---"], "line 3: .*'---' is no name of a label; leave the cell blank"),
+    "two dots": (["AF", ".."], "'..' is no name of a label"),
+    "-1 in words": (["AF", "-1"], "line 3: .*leave the cell blank .*; write '-1;' in one row"),
+    "9 in words": (["AF", "9"], "leave the cell blank where it is unknown"),
+    "99 of classes": (["1", "2", "99"], "line 4: .*leave the cell blank"),
     "mixed": (["AF, PVC; SR", "SR"], "write 'AF; PVC'"),
     "numbers": (["1,2", "3"], "write '1; 2'"),
     "unknown beside": (["AF; nan", "AF"], "'nan' stands beside another label"),
@@ -146,9 +170,14 @@ def test_a_positive_that_no_column_says_is_refused(tmp_path: Path) -> None:
 
 ONE = "012 and 12|12.0 and 12|12,0 and 12|1,234 and 1234|1,234.0 and 1234|1.000 and 1000|P7 and p7"
 ONE += "|P-007 and P7|José and JOSE\u0301|1.2E+05 and 120000|12\u200b and 12|１２ and 12"
+ONE += '|="00012" and 12|12,00 and 12.00'
 TWO = "1.05 and 105|a1 and b1|12 and 120|1.23457E+11 and 5|P10 and P1"
+TWO += "|1-12 and 11-2|1-234 and 1234|1.5 and 1.05|1E5 and 5"
 DOUBTFUL = "José and Jose|Müller and Muller|12 and 012 and 0012|1.000 and 1|1.234 and 1234 and 1.2"
 DOUBTFUL += "|1.23457E+11 and 1.23457E+11|1.23457E+11 and 123457000123|1E+05 and 99999"
+DOUBTFUL += "|Müller and Mueller|Doe,John and Doe, John|Doe, John and John Doe and doe john"
+DOUBTFUL += "|A–12 and A-12|A12. and A12|A/12 and A12|O’Brien and O'Brien|1E5 and 100000"
+DOUBTFUL += "|1-2 and 1_2|12a and 12-A|P.007 and P7|#12 and 12"
 DOUBTFUL += "|1.2E+05 and 120000 and 121000|1.23E11 and 1.23E11| and 1|NA and 1|none and 1"
 
 
@@ -175,11 +204,13 @@ def test_spellings_that_may_be_two_patients_are_asked_for(tmp_path: Path, cells:
 def test_columns_of_patients(tmp_path: Path) -> None:
     rows = ["a|1", "a|0", "b|1", "b|0", "c|1", "c|0"]
     heads = "subject_id,PatientID,participant_id,MRN,pat_id,Patient ID,subject-no,Patient_Nr."
+    heads += ",Patientennummer,Patient Identifier,paciente,ID paciente,Proband,Teilnehmer-Nr"
     for head in heads.split(","):
         assert given(tmp_path, f"{head}|af", rows).table["patient"].tolist() == [*"aabbcc"]
-    made = given(tmp_path, "case|af", rows)
-    assert not made.patients_known
-    assert "of the column 'case'" in made.notes[0]
+    for head in ("case", "user"):
+        made = given(tmp_path, f"{head}|af", rows)
+        assert not made.patients_known
+        assert f"of the column {head!r}" in made.notes[0]
     with pytest.raises(BadSetting, match="'patient' and 'MRN' name other patients"):
         given(tmp_path, "patient|MRN|af", ["1|7|0", "1|8|1"])
     with pytest.raises(BadSetting, match="'012' and '12' may be one"):
