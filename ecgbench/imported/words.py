@@ -8,6 +8,7 @@ import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from ecgbench.errors import BadSetting
 from ecgbench.imported.cells import MISSING, PAIRS, UNKNOWN_WORDS, Sheet, both_of, plain, shown
@@ -17,6 +18,8 @@ from ecgbench.text import counted, shortened
 COLUMNS = ("label", "labels")
 NONE = "none"
 """The word of a record that has no label."""
+LONGEST = 6
+"""Words of a label that is looked for in others."""
 GENERAL = {word for pair in PAIRS.items() for word in pair if len(word) > 1}
 """Words that name no label."""
 _CERTAIN = re.compile(r"[;；|｜\r\n\t]")
@@ -67,6 +70,7 @@ class Column:
         return BadSetting(f"{self.sheet.place(row)}: the column {self.name!r} says {cell!r}; {why}")
 
 
+@lru_cache(1 << 16)
 def key(word: str) -> str:
     """What spellings of one label have in common: neither case, accents, a last dot nor the gaps
     between its words.
@@ -87,8 +91,9 @@ def _within(word: str, labels: Collection[str]) -> list[str]:
     words = re.findall(r"[^\W_]+", shown(word))
     found, at = list[str](), 0
     while at < len(words):
-        ends = range(len(words) - (at == 0), at, -1)
-        end = next((end for end in ends if key(" ".join(words[at:end])) in labels), at)
+        ends = range(min(len(words), at + LONGEST), at, -1)
+        keys = ((end, key(" ".join(words[at:end]))) for end in ends)
+        end = next((end for end, own in keys if own in labels and own != key(word)), at)
         found += [" ".join(words[at:end])] if end > at else []
         at = max(end, at + 1)
     return found
@@ -114,7 +119,7 @@ def labels(column: Column, positive: str | None = None) -> dict[str, list[int]]:
             f"{column.name}: every record is {first!r} or {second!r}, counted as two labels "
             f"(--positive {shlex.quote(first)} makes them one)"
         )
-    inside = [(word, key(part)) for word in ones for part in _within(column.spelled[word], ones)]
+    inside = [(word, key(part)) for word in ones for part in _within(column.spelled[word], {*ones})]
     if apart := [f"{column.spelled[a]!r} beside {column.spelled[b]!r}" for a, b in inside]:
         more = f" and {len(apart) - 3:,} more" if len(apart) > 3 else ""
         column.notes.append(f"{column.name}: labels of their own: {', '.join(apart[:3])}{more}")

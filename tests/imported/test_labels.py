@@ -65,6 +65,7 @@ WORDS = {  # cells, labels, part of a note
     "dot": (["AF.", "AF", "AF", "A. b"], {"A. b": [0, 0, 0, 1], "AF": [1, 1, 1, 0]}, "'AF.' and"),
     "accent": (["Extrasístole", "extrasistole"], {"Extrasístole": [1, 1]}, "are one label"),
     "inside": (["old MI", "MI", "AVB 2:1"], MI, "labels of their own: 'old MI' beside 'MI'"),
+    "mark": (["AF*", "AF"], {"AF": [0, 1], "AF*": [1, 0]}, "of their own: 'AF*' beside 'AF'"),
     "numbers": (["8", "9", "3"], {"3": [0, 0, 1], "8": [1, 0, 0], "9": [0, 1, 0]}, ""),
     "9 as a label": (["AF", "9;", "9"], {"9": [0, 1, 1], "AF": [1, 0, 0]}, ""),
     "one phrase": (["AF or PVC;", "AF", "PVC"], PHRASE, "'AF or PVC' beside 'AF'"),
