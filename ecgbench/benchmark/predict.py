@@ -1,5 +1,6 @@
 """What the fits of a run predict for new recordings, and which features a model gives of them."""
 
+import re
 import sys
 from collections.abc import Callable, Sequence
 from copy import deepcopy
@@ -262,7 +263,8 @@ class Fits:
         value, low, high = (f"{100 * number:.1f}" for number in score)
         if np.isnan(score[0]):
             last = invocation.latest(invocation.stored(self.reader.run)) or {}
-            command = f"{last.get('command', 'ecgbench run')} --leads {leads}"
+            typed = re.sub(r" (--leads|-l)[ =]\S+", "", last.get("command", "ecgbench run"))
+            command = f"{typed} --leads {leads}"
             return [*said, f"the run has no AUROC at {here}; this adds it: {command}"]
         sure = "no interval" if np.isnan(score[1]) else f"95 % interval {low} to {high}"
         return [*said, f"macro AUROC in the run at {here}: {value} ({sure})"]

@@ -248,7 +248,8 @@ def _draw(grid: Grid, block: Block, labels: Sequence[_Label], sheet: "Sheet") ->
     ax.set(facecolor="#eeeeee", ylim=(len(labels), 0), xlim=(-0.1, len(heads) * step - 0.4))
     ax.grid(visible=False)
     places = [at * step + n + 0.5 for at in range(len(heads)) for n in range(len(settings))]
-    ax.set_xticks(places, settings * len(heads), fontsize=7, rotation=90)
+    short = [shortened(leads, LONGEST // 3) for leads in settings]
+    ax.set_xticks(places, short * len(heads), fontsize=7, rotation=90)
     words = [f"{label.name}: {label.full}" if label.full else label.name for label in labels]
     names = [shortened(word, _LETTERS) for word in words]
     ax.set_yticks(np.arange(len(labels)) + 0.5, names, fontsize=7)
