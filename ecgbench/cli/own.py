@@ -148,8 +148,9 @@ def within(
     if records is None:
         if stray := [name for name in OF_RECORDS if given[name]]:
             raise BadSetting(f"--{stray[0].replace('_', '-')} is of --records FOLDER; add that")
-        if typed is None and tasks and len(tasks) == 1 and Path(tasks[0]).with_name(FILE).is_file():
-            _divide(given, Path(tasks[0]))
+        card = Path(tasks[0]) if tasks and len(tasks) == 1 else Path()
+        if typed is None and card.suffix == ".py" and card.with_name(FILE).is_file():
+            _divide(given, card)
         return tasks, out, prepared
     if labels is None:
         raise BadSetting(

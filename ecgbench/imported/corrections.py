@@ -169,7 +169,7 @@ def _cell(text: str) -> str:
     return text or "blank"
 
 
-def some(names: Sequence[str]) -> str:
+def some(names: Sequence[str], most: int = NAMED, between: str = "; ") -> str:
     """The first of what a line names, and how many more there are."""
-    more = f" and {len(names) - NAMED:,} more" if len(names) > NAMED else ""
-    return f"{'; '.join(names[:NAMED])}{more}"
+    more = f" and {len(names) - most:,} more" if len(names) > most else ""
+    return f"{between.join(names[:most])}{more}"

@@ -82,8 +82,8 @@ def _brought(order: Order, progress: Progress | None) -> Imported:
         table["patient"] = table["record"]
     theirs, notes = corrections.texts(table, given.labels), [*given.notes]
     said = order.said
+    contents = _contents(order, table)
     if before:
-        contents = {p: content(f) for p, f in files_of(order.folder, table["path"]).items()}
         moved = before.moved(contents)
         _demand_of_these(order, before, table, moved)
         before = before.at(moved)
@@ -95,13 +95,14 @@ def _brought(order: Order, progress: Progress | None) -> Imported:
         for label in given.labels:
             table[label] = records.values(table, label)
         notes += edits
+        by_hand = table[~table["path"].isin(contents)]
+        contents = {p: (contents | _contents(order, by_hand))[p] for p in table["path"]}
         if before.module and said == Said():
             said = before.module.SAID
     seen = reading.read(order.folder, table, said, progress)
     table["left_out"] = [seen[path].reason for path in table["path"]]
     reading.demand_usable(table)
     reading.demand_names_used(order.said, seen)
-    contents = {p: content(f) for p, f in files_of(order.folder, table["path"]).items()}
     if before:
         _leave_out_by_hand(before, table)
     with reading.reasons_first(table):
@@ -126,6 +127,10 @@ def _brought(order: Order, progress: Progress | None) -> Imported:
     )
     writing.write(made, said, before, theirs, contents)
     return made
+
+
+def _contents(order: Order, table: pd.DataFrame) -> dict[str, str]:
+    return {path: content(files) for path, files in files_of(order.folder, table["path"]).items()}
 
 
 def _demand_of_these(

@@ -84,6 +84,8 @@ def checked(file: Path, columns: Sequence[str] = (), positive: str | None = None
     taken, notes = {record}, list[str]()
     if patient := patients.column(sheet, [n for n in sheet.rows.columns if n != record]):
         table["patient"], notes = patients.spelled(sheet, patient)
+        if patient.casefold() != "patient":
+            notes.append(f"patients are those of the column {patient!r}")
         taken.add(patient)
     for name, given in (("split", _splits), ("fold", _folds)):
         if name in named:

@@ -81,7 +81,7 @@ def demand_usable(table: pd.DataFrame) -> None:
     if (table["left_out"] == "").any():
         return
     reasons = "; ".join(left_out(table))
-    hint = "no signal" in reasons or "standard lead" in reasons
+    hint = "standard lead" in reasons
     raise BadSetting(
         f"none of the {counted(len(table), 'recording')} can be used: {reasons}"
         + (" (names that mean leads can be given: --signals ch1=I,ch2=II)" if hint else "")

@@ -9,6 +9,7 @@ import numpy as np
 
 from ecgbench.ecg.leads import LEADS, LeadSubset, derivable
 from ecgbench.imported import records
+from ecgbench.imported.corrections import some
 from ecgbench.imported.reading import Seen, left_out
 from ecgbench.imported.splitting import split_of
 from ecgbench.imported.writing import Imported
@@ -120,9 +121,7 @@ def _short(kind: str, what: str) -> str:
 
 
 def _some(words: list[str]) -> str:
-    """The first of a list, and how many more there are."""
-    more = f" and {len(words) - NAMED:,} more" if len(words) > NAMED else ""
-    return ", ".join(words[:NAMED]) + more
+    return some(words, NAMED, ", ")
 
 
 def _origins(seen: list[Seen]) -> str:

@@ -193,7 +193,7 @@ def test_spellings_of_one_patient_are_joined_and_named(tmp_path: Path, cells: st
 def test_patients_that_differ_stay_two(tmp_path: Path, cells: str) -> None:
     made = given(tmp_path, "MRN|af", [f"{cell}|1" for cell in cells.split(" and ")])
     assert made.table["patient"].nunique() == 2
-    assert not made.notes
+    assert made.notes == ("patients are those of the column 'MRN'",)  # and none is joined
 
 
 @pytest.mark.parametrize("cells", DOUBTFUL.split("|"))

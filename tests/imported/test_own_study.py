@@ -170,6 +170,16 @@ def test_devices_of_twelve_leads_and_of_one_together(here: Here, tmp_path: Path)
     assert tested["I"] == {*rows["record"]} - {"w00"}
 
 
+def test_a_table_called_records_beside_the_command_divides_nothing(
+    here: Here, tmp_path: Path
+) -> None:
+    """Only that beside a card is one of an import."""
+    (tmp_path / "records.csv").write_text("record,path,fold\na,a.csv,1\n")
+    done = here("run", "--tasks", "ptbxl_super", "--models", "laef", "--data", "no", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "ptbxl: there is no folder no" in done.stderr
+
+
 def test_what_belongs_to_records_needs_them(here: Here, tmp_path: Path) -> None:
     (tmp_path / "rec").mkdir()
     for words, said in (
