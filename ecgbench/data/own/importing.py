@@ -37,7 +37,7 @@ def bring(order: Order, progress: Progress | None = None) -> Imported:
         raise BadSetting(f"there is no folder {order.folder}; give that of the recordings")
     new = not order.to.exists()
     try:
-        with locked(order.to, name=""):
+        with locked(order.to):
             return _brought(order, progress)
     except BaseException:
         with suppress(OSError):  # it is not empty
