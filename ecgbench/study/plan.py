@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from ecgbench import adapters, datasets, declared, metrics, models
+from ecgbench import adapters, datasets, metrics, models
 from ecgbench.adapters.hide import NATIVE
 from ecgbench.core.cards import DatasetCard, Task
 from ecgbench.core.cells import (
@@ -74,11 +74,11 @@ def all_tasks() -> Tasks:
     loose: dict[str, str] = {}
     for dataset in datasets.names():
         try:
-            declares = declared.of(datasets.ROOM, dataset)
+            card = datasets.ROOM.card(dataset)
         # a plug-in that cannot be imported; `ecgbench tasks` and `ecgbench doctor` name it
         except BadSetting:
             continue
-        for task in declares.tasks:
+        for task in (task.name for task in card.tasks):
             if (other := loose.get(plain(task))) is not None:
                 raise BadSetting(
                     f"the datasets {owners[other]} and {dataset} both have a task {task!r}; rename "
