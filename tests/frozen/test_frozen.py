@@ -32,13 +32,12 @@ def test_numbers_hold(name: str, tables: dict[str, pd.DataFrame]) -> None:
 
 def test_a_changed_number_a_lost_row_and_a_lost_column_are_named() -> None:
     old = table(HERE / "probe_scores.csv")
-    new = old.copy()
-    new.loc[3, "value"] = str(float(old["value"][3]) + 0.001)
-    row = " ".join(old.loc[3, ["metric", "label", "task", "model", "setting"]])
-    assert moved("probe_scores", old, new) == [
-        f"probe_scores: {row}: value: {old['value'][3]} -> {new['value'][3]}"
-    ]
-    gone = moved("probe_scores", old, old.drop(index=3).drop(columns="n"))
+    at = old.index[old["label"] == "macro"][0]
+    row = " ".join(old.loc[at, ["metric", "label", "task", "model", "setting"]])
+    value = old.loc[at, "value"]
+    for move, lines in ((2e-4, [f"probe_scores: {row}: value: {value} -> MOVED"]), (1e-6, [])):
+        new = old.copy()
+        new.loc[at, "value"] = other = str(float(value) * (1 + move))
+        assert moved("probe_scores", old, new) == [x.replace("MOVED", other) for x in lines]
+    gone = moved("probe_scores", old, old.drop(index=at).drop(columns="n"))
     assert gone == ["probe_scores: column n is gone", f"probe_scores: row {row} is gone"]
-    new.loc[3, "value"] = str(float(old["value"][3]) * (1 + 1e-6))
-    assert not moved("probe_scores", old, new)
